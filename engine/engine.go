@@ -1,6 +1,5 @@
-// Package engine is where state lives: the ports of all use cases as one
-// struct of small interfaces. An engine (sqlite, awsengine, and the testkit's memory) fills it;
-// enginetest holds what all of them must do. It decides nothing about fires.
+// Package engine defines the storage interfaces of all use cases, gathered in one struct. An engine (sqlite, awsengine,
+// and the testkit's memory) implements them, and enginetest tests each engine. The package decides nothing about runs.
 package engine
 
 import (
@@ -35,37 +34,37 @@ type Engine struct {
 	Ring     Ring
 	Queue    Queue
 	Health   dispatch.Healths
-	Uses     dispatch.Uses // nil where one process dispatches all: it has nobody to tell
-	Pull     pull.Store    // queues that executors pull from; nil where SQS has them
+	Uses     dispatch.Uses // nil if one process dispatches everything: it has no other process to notify
+	Pull     pull.Store    // queues that executors pull from; nil if they use SQS
 	Dead     operate.DeadLetters
 	Aside    aside.Store
 	Notices  NoticeStore
 	Upkeep   Upkeep
 	Report   report.Store
 	People   access.Store
-	Secrets  Secrets // nil where secrets are not encrypted
-	// ByJournal says that runs have no index by time: lists and reports find the runs that journals name, and no others.
+	Secrets  Secrets // nil if secrets are not encrypted
+	// ByJournal reports that runs have no index by time: lists and reports find only the runs that journals name.
 	ByJournal bool
-	// Writes grows with each commit, so that who shows what is stored need not ask; nil where
-	// no process hears of all of them.
+	// Writes grows with each commit, so that a page can skip reading data that did not change. It is nil if no process learns
+	// of every commit.
 	Writes func() uint64
-	// Newest returns the key of the newest journal of this hour, zero if there is none: of an
-	// engine without Writes it is the cheapest sign that something was sent.
+	// Newest returns the key of this hour's newest journal, zero if there is none. For an engine without Writes it is the
+	// cheapest sign that something was sent.
 	Newest func(ctx context.Context) (core.JournalKey, error)
-	// Failed lists the jobs that may be failing; nil where the last runs of all are soon read.
+	// Failed lists the jobs that may be failing; nil if reading the last runs of every job is fast.
 	Failed ask.FailedJobs
-	// Close ends what the engine runs and releases its files.
+	// Close stops the engine and releases its files.
 	Close func() error
 }
 
-// Secrets is how stored secrets are encrypted again.
+// Secrets re-encrypts stored secrets.
 type Secrets interface {
-	// Reseal encrypts again with the newest key the records that have a secret with an older one, of the records from a place on (empty:
-	// all). It returns how many records it changed and the place to continue at; empty is the end.
+	// Reseal encrypts secrets that use an older key with the newest key. It starts at the record named by from (empty: the
+	// first) and returns how many records it changed and the place to continue at; empty is the end.
 	Reseal(ctx context.Context, from string) (changed int, next string, err error)
 }
 
-// NoticeStore is what people are told from.
+// NoticeStore is the storage that notifications are created from.
 type NoticeStore interface {
 	notice.Reads
 	notice.Ends
@@ -74,27 +73,25 @@ type NoticeStore interface {
 	notice.ChannelStore
 }
 
-// Ring is the sending side of the queues; it is the Ring port of every use case.
+// Ring is the sending side of the queues; every use case's Ring port is this interface.
 type Ring interface {
-	// Enqueue puts messages on the ring durably: fires on one queue, those of the
-	// slow lane on another, checks on a third, the aside lane's on a fourth. Answers nil, core.ErrThrottled or unknown for each.
+	// Enqueue stores messages durably. Runs, runs of the slow queue, checks and post-run work each have their own queue. It
+	// returns nil, core.ErrThrottled or an unknown result for each message.
 	Enqueue(ctx context.Context, out []ring.Out) []error
-	// Bury keeps a message among the dead letters with the reason: what can
-	// never be dispatched is not thrown away.
+	// Bury moves a message to the dead-letter queue with the reason, so that a message that can never be dispatched is not
+	// lost.
 	Bury(ctx context.Context, m ring.Message, reason string) error
 }
 
-// Queue is the receiving side, for what drives dispatch on one machine.
+// Queue is the receiving side for the dispatcher of one machine.
 type Queue interface {
-	// Receive waits until a message of the kind (ring.KindSlow: of the slow lane) is
-	// visible or ctx ends, and
-	// answers the visible ones in the order of NotBefore, at most limit. A
-	// received message is invisible to others for the engine's visibility, and
-	// then comes again.
+	// Receive waits until a message of the kind (ring.KindSlow: of the slow queue) is visible or ctx ends. It returns at most
+	// limit visible messages in the order of NotBefore. A received message is invisible to other receivers for the engine's
+	// visibility timeout, then becomes visible again.
 	Receive(ctx context.Context, kind ring.Kind, limit int) ([]Delivery, error)
-	// Ack removes deliveries for good.
+	// Ack removes deliveries permanently.
 	Ack(ctx context.Context, done []Delivery) []error
-	// Release makes deliveries visible again at a moment, without an ack.
+	// Release makes deliveries visible again at the given time, without an ack.
 	Release(ctx context.Context, back []Delivery, at time.Time) []error
 	// Depth counts messages of a kind: due, waiting for their time, and in flight.
 	Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error)
@@ -107,11 +104,10 @@ type Delivery struct {
 	Message  ring.Message
 }
 
-// KeepDead is how many dead letters are kept.
+// KeepDead is the maximum number of dead-letter messages to keep.
 const KeepDead = 5000
 
-// Asks reports whether a tick may still ask for a run of a chain: next and tail
-// are the job's.
+// Asks reports whether a planner pass may still look up a run of a retry chain. next and tail are the job's.
 func Asks(next core.Instant, tail, run, first core.RunID) bool {
 	if tail != 0 && (tail == run || tail == first) {
 		return true
@@ -120,41 +116,36 @@ func Asks(next core.Instant, tail, run, first core.RunID) bool {
 	return planned && next != 0 && at >= next
 }
 
-// Upkeep keeps the store small.
+// Upkeep removes expired records and records the sign of life.
 type Upkeep interface {
-	// Sweep removes what is past its keeping, at most limit things, and tells
-	// how many it removed: runs that ended longer ago than their job's keep (or
-	// than runs, if that is not zero), skipped records and change records of the
-	// same age; journals, tombstones, dead letters and registered executors not
-	// heard of for longer than journals, and dead letters beyond the newest
-	// KeepDead; keys a day after their run ended; revisits of minutes that the
-	// watchdog's cursor has passed. A kept log goes with its run. A store that removes by itself does so by the
-	// same rules, later.
+	// Sweep removes expired records, at most limit, and returns how many it removed. These expire:
+	//   - runs that ended longer ago than their job's keep (or than runs, if that is not zero), with their kept logs;
+	//     skipped records and change records of the same age
+	//   - journals, tombstones, dead-letter messages and silent executors older than journals, and all dead-letter
+	//     messages beyond the newest KeepDead
+	//   - keys a day after their run ended, and revisits of minutes that the watchdog's cursor has passed
 	//
-	// A journal goes before that as soon as nobody can ask it anything: none of
-	// its runs is open or owes, for whoever finds a run closed reads no journal;
-	// and what it lists as left was judged by the watchdog, for another holder of
-	// a copy may claim such a run later.
+	// A store that expires records by itself follows the same rules, later.
 	//
-	// What somebody may still ask for stays, however old it is:
-	//   - a run that is open or owes something, and the earlier attempts of one: a permit
-	//     is named by the first, and would be taken for free;
-	//   - the attempts of a job's tail, for without them its chain is never over,
-	//     or seems never to have begun, and planned runs from the job's next on,
-	//     for a tick that enqueued them and died before the advance does it again;
-	//   - a shard, and its other attempts, while its broadcast is open or owes something;
-	//   - a closed run whose slot is that of a message of fires on the ring, visible
-	//     or not: the message may name it, and a dispatch that finds no run sends;
-	//   - a journal with a run that is open or owes, or with such a shard, or with
-	//     one that was left, while the watchdog's cursor has not passed it, or is
-	//     to read it again;
-	//   - a tombstone while a run of its job is open or owes, or an entry waits, or
-	//     a message with a fire of the job: a fire of neither job nor tombstone is
-	//     buried;
-	//   - a key whose run is open, or ended within a day.
+	// A journal goes earlier if no reader needs it: none of its runs is open or has a pending follow-up, and the watchdog has
+	// checked the runs that it lists as left. A left run must be checked because another holder of a copy may claim it later.
+	//
+	// Records that may still be needed stay, whatever their age:
+	//   - a run that is open or has a pending follow-up, and its earlier attempts: the first attempt names a permit,
+	//     which would otherwise count as free
+	//   - the attempts of a job's latest run: without them its chain never ends, or seems never to have begun
+	//   - planned runs from the job's next time on: a planner pass that enqueued them and died before the advance repeats
+	//   - a shard, and its other attempts, while its broadcast is open or has a pending follow-up
+	//   - a closed run whose due time has a message on the delay queue, visible or not: the message may name the run, and a
+	//     dispatch that finds no run sends it
+	//   - a journal with an open run, a pending follow-up, such a shard or a left run, until the watchdog's cursor has
+	//     passed it for the last time
+	//   - a tombstone while its job has an open run, a pending follow-up, a waiting entry or a message: a run with neither
+	//     job nor tombstone goes to the dead-letter queue
+	//   - a key whose run is open or ended less than a day ago
 	Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error)
-	// Alive notes that the scheduler is alive at now, and answers the moment noted before.
+	// Alive records that the scheduler is alive at now, and returns the time recorded before.
 	Alive(ctx context.Context, now time.Time) (before time.Time, err error)
-	// LastAlive is the moment noted last; zero none.
+	// LastAlive returns the time recorded last; zero if there is none.
 	LastAlive(ctx context.Context) (time.Time, error)
 }

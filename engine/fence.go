@@ -11,16 +11,14 @@ import (
 	"github.com/tickring/tickring/core/tick"
 )
 
-// Fenced is e for the processes of one deployment: whoever reads the item that
-// concerns everything, as each tick, each dispatch and each judgement of the
-// watchdog does before it acts, gets an error unless the data is that
-// deployment's; and so do who draws numbers, and who makes what an ended run owes:
-// on the ring of a deployment that does not work it would wait for ever, and count
-// as sent. It costs no read but for those. The first tick binds data that is
-// nobody's to its deployment, so that a copy of it is nobody else's.
+// Fenced wraps e for the processes of one deployment. Each planner pass, dispatch and watchdog check first reads the
+// global item; it gets an error unless the data belongs to that deployment. Allocating numbers and creating follow-ups of
+// ended runs fail as well: on the queue of an inactive deployment, a message would wait forever and count as sent. Only
+// those two cost an extra read. The first planner pass binds unowned data to its deployment, so no other deployment can
+// use a copy.
 //
-// What was read before a fence is acted on until the invocation ends. Not fenced are the writes that are right
-// whoever makes them: ends of runs, permits that they free, heartbeats and kept logs.
+// A process keeps acting on data that it read before the fence until its invocation ends. Writes that are correct from any
+// deployment are not fenced: ends of runs, the permits that they free, heartbeats and kept logs.
 func Fenced(e *Engine, deployment string) *Engine {
 	f := *e
 	f.Tick = fencedTick{e.Tick, deployment}
@@ -49,7 +47,7 @@ func (f fencedTick) Global(ctx context.Context) (core.Global, error) {
 		bound := g
 		bound.Holder, bound.Generation, bound.Rev = f.deployment, max(g.Generation, 1), g.Rev+1
 		if err := f.Store.PutGlobal(ctx, g.Rev, bound); err != nil {
-			return g, err // another was faster: the next pass reads who
+			return g, err // another process bound it first: the next pass reads the owner
 		}
 		g = bound
 	}
@@ -76,7 +74,7 @@ func (f fencedFinish) Global(ctx context.Context) (core.Global, error) {
 	return admitted(f.deployment, g, err)
 }
 
-// fencedNotices keeps who must not act from telling anybody: each telling reads the item first.
+// fencedNotices stops a fenced deployment from sending notifications: each notification reads the global item first.
 type fencedNotices struct {
 	NoticeStore
 	deployment string
@@ -101,7 +99,7 @@ func (f fencedFinish) Numbers(ctx context.Context, job core.JobID, n int) (uint3
 	return f.Store.Numbers(ctx, job, n)
 }
 
-// Create makes the runs that are owed, whose messages follow it.
+// Create creates follow-up runs, whose messages are enqueued after them.
 func (f fencedFinish) Create(ctx context.Context, runs []core.Run) []error {
 	if _, err := f.Global(ctx); err != nil {
 		return all(err, len(runs))

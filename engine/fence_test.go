@@ -13,8 +13,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// The first tick binds the data to its deployment, and from then on all that
-// must not act elsewhere is refused there.
+// TestFenced: the first planner pass binds the data to its deployment. From then on, writes of other deployments fail.
 func TestFenced(t *testing.T) {
 	ctx := t.Context()
 	data := memory.Open(memory.Options{})
@@ -38,7 +37,7 @@ func TestFenced(t *testing.T) {
 			}
 		}
 	}
-	work(here, true) // nobody's, and bound by its tick at the latest
+	work(here, true) // unowned data, bound at the latest by its first planner pass
 	g, err := data.Tick.Global(ctx)
 	if err != nil || g.Holder != "eu-central-1/state" || g.Generation != 1 {
 		t.Fatalf("%+v, %v", g, err)
@@ -63,7 +62,7 @@ func TestFenced(t *testing.T) {
 	put(func(g *core.Global) { g.Holder = core.Nobody })
 	work(here, false)
 	work(there, false)
-	// Data of a file is nobody's for ever.
+	// The data of a local file is never bound to a deployment.
 	file := memory.Open(memory.Options{})
 	work(engine.Fenced(file, ""), true)
 	if g, err := file.Tick.Global(ctx); err != nil || g.Holder != "" {
@@ -71,8 +70,8 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// TestFencedDispatch: messages of what is another's stay as they are: nothing is
-// claimed, sent, put back or acked.
+// TestFencedDispatch: messages of another deployment stay unchanged: no run is claimed or sent, and no message is released
+// or acknowledged.
 func TestFencedDispatch(t *testing.T) {
 	ctx := t.Context()
 	data := memory.Open(memory.Options{})
@@ -107,9 +106,8 @@ func TestFencedDispatch(t *testing.T) {
 	}
 }
 
-// TestFencedLeavesNothingBehind: what an ended run owes is not put on the ring of a
-// deployment that does not work: there it would wait, and the one that works would
-// think it sent.
+// TestFencedLeavesNothingBehind: an inactive deployment does not enqueue the follow-ups of an ended run. There they would
+// wait, and the active deployment would consider them sent.
 func TestFencedLeavesNothingBehind(t *testing.T) {
 	ctx := t.Context()
 	for _, c := range []struct {

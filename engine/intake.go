@@ -10,34 +10,31 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Intake takes due messages from a queue to a dispatcher, or checks to a watchdog,
-// for as long as a process lives, many batches at a time. A batch has a place until
-// nothing is left of it to do but to wait for executors; what waits so the dispatcher
-// bounds, apart for each app, so no place is ever held by what hangs, and a watchdog
-// waits for some seconds. It decides nothing.
+// Intake passes due messages from a queue to a dispatcher, or checks to a watchdog, in many batches at a time. A batch
+// occupies a place until only executors are left to wait for. The dispatcher limits those waits for each app, so a hanging
+// executor never holds a place; a watchdog waits at most some seconds.
 type Intake struct {
 	Queue    Queue
 	Kind     ring.Kind
-	Messages int // of a batch, at most
+	Messages int // in one batch, at most
 	Places   int
-	// Handle is dispatch.Dispatcher.HandleFreeing, over the messages of what was received;
-	// of checks too it answers for each whether it is done.
+	// Handle is dispatch.Dispatcher.HandleFreeing for the received messages. For checks too it returns one verdict a message.
 	Handle func(ctx context.Context, got []Delivery, free func()) []dispatch.Verdict
-	// Ready is asked before each batch; with an error its messages come again. nil: always.
+	// Ready is called before each batch; if it fails, the messages are released. nil: always ready.
 	Ready func(ctx context.Context) error
 	Now   func() time.Time // the clock of the queue; nil: time.Now
 	Log   *slog.Logger
 }
 
 const (
-	// soonest is how soon a message that was not acked comes again at most.
+	// soonest is the shortest delay before a message that was not acked becomes visible again.
 	soonest = time.Second
-	// returnIn is how long an ack or a return may take. Without it the message
-	// comes when its visibility ends, and is found done or handled again.
+	// returnIn is the maximum time of an ack or a release. If it fails, the message is redelivered after its visibility
+	// timeout, and then found done or handled again.
 	returnIn = 10 * time.Second
 )
 
-// Messages are those of deliveries.
+// Messages returns the messages of deliveries.
 func Messages(got []Delivery) []ring.Message {
 	msgs := make([]ring.Message, len(got))
 	for i := range got {
@@ -46,8 +43,7 @@ func Messages(got []Delivery) []ring.Message {
 	return msgs
 }
 
-// Run takes batches until receive ends, then waits for those in hand, whose
-// context is handle.
+// Run takes batches until receive ends, then waits for the batches in progress, which use the context handle.
 func (in *Intake) Run(receive, handle context.Context) {
 	places := make(chan struct{}, in.Places)
 	var batches sync.WaitGroup
@@ -106,7 +102,7 @@ func (in *Intake) batch(ctx context.Context, got []Delivery, free func()) {
 	}
 }
 
-// back returns deliveries to the queue, for a moment that is not too near.
+// back releases deliveries until at, but for at least soonest.
 func (in *Intake) back(ctx context.Context, d []Delivery, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnIn)
 	defer cancel()

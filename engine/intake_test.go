@@ -17,8 +17,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// hung are calls of the app "deep" that are answered when it is over, beside those
-// of "fine", which are answered at once: at the same address.
+// hung are calls of the app "deep" that hang until the end, and calls of "fine" to the same address, which are answered at
+// once.
 type hung struct {
 	over chan struct{}
 	mu   sync.Mutex
@@ -55,9 +55,8 @@ func (h *hung) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
 	return done
 }
 
-// TestHungCallsCostOthersNothing: more calls hang than there are places for
-// batches, and more than one app may have; another app's job at the same address
-// is sent to the second. What found no room is sent once there is some.
+// TestHungCallsCostOthersNothing: more calls hang than there are places for batches, and more than one app may have. A job
+// of another app at the same address is still sent on time. Runs without room are sent once there is room.
 func TestHungCallsCostOthersNothing(t *testing.T) {
 	const jobs, seconds, most = 200, 120, 100
 	synctest.Test(t, func(t *testing.T) {

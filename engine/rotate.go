@@ -27,8 +27,8 @@ const (
 	rotateLease = "rotate-key"
 )
 
-// Rotate adds a key, or continues with the key of a rotation that did not end, and encrypts the records from a place on again. Until the
-// last part has ended, and afterwards, both keys decrypt. The first part leaves a change record.
+// Rotate adds a key, or continues with the key of an unfinished rotation, and re-encrypts the records from a place on.
+// Both keys decrypt during and after the rotation. The first part creates a change record.
 func (r Rotator) Rotate(ctx context.Context, actor core.Actor, from string) (res Rotation, err error) {
 	if err := actor.Validate(); err != nil {
 		return res, err

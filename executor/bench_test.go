@@ -25,7 +25,7 @@ var (
 	flatMax  = flag.Int("flat.max", 0, "MB that the heap may grow from the first half to the end; 0: a half")
 )
 
-// A counter is the server: it takes callbacks and counts results.
+// A counter is the server: it accepts callbacks and counts results.
 type counter struct {
 	n    atomic.Int64
 	bad  atomic.Int64
@@ -68,8 +68,8 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, taken)
 }
 
-// A sender sends runs on one connection, several at a time, and reads the
-// answers: it costs little, so that what is measured is the executor.
+// A sender sends runs on one connection, several at a time, and reads the answers. It costs little, so the benchmark
+// measures the executor.
 type sender struct {
 	c   net.Conn
 	r   *bufio.Reader
@@ -85,7 +85,7 @@ func newSender(tb testing.TB, address string) *sender {
 	return &sender{c: c, r: bufio.NewReaderSize(c, 64<<10)}
 }
 
-// send sends the runs from first on and gives how many were taken.
+// send sends the runs from first on and returns how many were accepted.
 func (s *sender) send(first, n int64) (ok int64, err error) {
 	s.buf = s.buf[:0]
 	var body []byte
@@ -184,9 +184,8 @@ func load(tb testing.TB, change func(*Options)) (e *Executor, c *counter, send f
 	}
 }
 
-// Accept, journal, queue, run, callback, all over HTTP: runs/s counts a run
-// when the server has its result. Senders and server take their CPU from the
-// same cores.
+// BenchmarkRuns: accept, journal, queue, run, callback, all over HTTP. runs/s counts a run when the server has its result.
+// Senders and server use the same CPU cores.
 func BenchmarkRuns(b *testing.B) {
 	for _, c := range []struct {
 		name   string
@@ -218,7 +217,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	if raceEnabled && *flatRuns == 30_000 {
 		*flatRuns = 6_000
 	}
-	// What is remembered is full after the first tenth.
+	// The memory of past runs is full after the first tenth.
 	step := int64(*flatRuns / 10)
 	e, count, send := load(t, func(o *Options) { o.NoSync = true; o.RememberMax = int(min(step, 100_000)) })
 	var first, last runtime.MemStats

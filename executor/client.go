@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// client speaks to the servers, in the order in which they were given.
+// client sends requests to the servers, in their configured order.
 type client struct {
 	http    *http.Client
 	token   string
@@ -28,12 +28,12 @@ type client struct {
 
 type server struct {
 	base string
-	// object says that its callbacks go as {"callbackList":[…]} (dialect D),
-	// and not as an array. One refused in one shape is tried in the other.
+	// object reports that callbacks are sent as {"callbackList":[…]} (dialect D) and not as an array. A callback that is
+	// rejected in one format is retried in the other.
 	object bool
 }
 
-// sends D's shape first from now on: a server called at D's path.
+// speaksD makes callbacks start with the format of dialect D: a server called at its path.
 func (c *client) speaksD() {
 	c.mu.Lock()
 	for _, s := range c.servers {
@@ -42,7 +42,7 @@ func (c *client) speaksD() {
 	c.mu.Unlock()
 }
 
-// errRefused is what a server that read the request and did not take it gives.
+// errRefused reports that a server read the request and rejected it.
 var errRefused = errors.New("the server refused it")
 
 // post sends one request to one server; nil only for code 200.
@@ -84,7 +84,7 @@ func (c *client) post(ctx context.Context, base, path string, body []byte) error
 	return nil
 }
 
-// toOne tries the servers in order until one takes the request.
+// toOne tries the servers in order until one accepts the request.
 func (c *client) toOne(ctx context.Context, path string, body []byte) error {
 	var errs []error
 	for _, s := range c.servers {
@@ -140,8 +140,7 @@ func backoff(n int, most time.Duration) time.Duration {
 	return min(time.Second<<min(n-1, 10), most)
 }
 
-// heartbeat registers the address at once and then every interval, and goes on
-// trying whatever the servers answer, until ctx ends.
+// heartbeat registers the address at once and then every interval, whatever the servers answer, until ctx ends.
 func (e *Executor) heartbeat(ctx context.Context) {
 	body := wire.AppendRegistration(nil, e.registration())
 	t := time.NewTimer(0)
@@ -179,16 +178,16 @@ func (e *Executor) registration() wire.Registration {
 type reporter struct {
 	mu      sync.Mutex
 	waiting []pending
-	refused []pending // each was refused alone, and is sent alone again when it is due
-	row     int       // first refusals of results alone since a result was taken
+	refused []pending // each was rejected alone, and is sent alone again when due
+	row     int       // consecutive first rejections of single results since a result was taken
 	kick    chan struct{}
 }
 
 type pending struct {
 	item    wire.CallbackItem
-	durable *flush // of the journal; nil if it is stored already
+	durable *flush // from the journal; nil if it is stored already
 	sub     *Submitted
-	tries   int // refusals of it alone
+	tries   int // how often it was rejected alone
 	due     time.Time
 }
 
@@ -208,13 +207,13 @@ const (
 	callbackBytes = 1 << 20
 )
 
-// take removes the results of the next request: the first that wait, or if none waits, one that was refused and is due.
+// take removes the results of the next request: the first waiting ones, or else a rejected one that is due.
 func (r *reporter) take(most int) []pending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n, size := 0, 0
 	for n < len(r.waiting) && n < most {
-		// An item has about 200 bytes around its message, which is there twice.
+		// An item has about 200 bytes beside its message, which it contains twice.
 		size += 200 + 2*len(r.waiting[n].item.Msg) + len(r.waiting[n].item.Data)
 		if n > 0 && size > callbackBytes {
 			break
@@ -236,8 +235,8 @@ func (r *reporter) take(most int) []pending {
 	return out
 }
 
-// back returns results that were not taken to the front. A result that was refused alone
-// waits for its next try by itself and does not delay others.
+// back returns results that were not taken to the front. A result that was rejected alone waits for its next attempt alone
+// and does not delay others.
 func (r *reporter) back(ps []pending, refused bool, retry time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -267,8 +266,8 @@ func (r *reporter) wait() time.Duration {
 	return d
 }
 
-// refusals is how many results in a row are refused alone before the executor pauses: a server that refuses
-// more refuses every result.
+// refusals is how many single results in a row may be rejected before the executor pauses: a server that rejects more
+// rejects every result.
 const refusals = 10
 
 // report sends results until ctx ends.
@@ -291,7 +290,7 @@ func (e *Executor) report(ctx context.Context) {
 		most, err = e.sendBatch(ctx, most)
 		switch {
 		case ctx.Err() != nil:
-			return // interrupted by the stop, which sends what is left
+			return // interrupted by the stop, which sends the rest
 		case err != nil && (!errors.Is(err, errRefused) || e.reporter.row >= refusals):
 			if failures++; failures == 1 {
 				e.log.Warn("No server takes the results of runs; they are kept and sent again.", "error", err)
@@ -308,9 +307,8 @@ func (e *Executor) report(ctx context.Context) {
 	}
 }
 
-// sendBatch sends one batch. most is how many results the next may have: a
-// batch that is refused is halved until the result that is not wanted is
-// alone.
+// sendBatch sends one batch and returns how many results the next may have: a rejected batch is halved until the rejected
+// result is alone.
 func (e *Executor) sendBatch(ctx context.Context, most int) (int, error) {
 	ps := e.reporter.take(most)
 	if len(ps) == 0 {
@@ -319,8 +317,8 @@ func (e *Executor) sendBatch(ctx context.Context, most int) (int, error) {
 	items := make([]wire.CallbackItem, len(ps))
 	ids := make([]int64, len(ps))
 	for i, p := range ps {
-		// A result is on disk before it is told, so that no restart tells
-		// another one. If the disk fails it is told all the same.
+		// A result is on disk before it is reported, so that no restart reports another one. If the disk fails, it is reported
+		// anyway.
 		if p.durable != nil {
 			<-p.durable.done
 		}

@@ -59,8 +59,7 @@ func TestRegistration(t *testing.T) {
 	})
 }
 
-// Results are kept while no server takes them, go to the server that does, and
-// in the shape that it reads.
+// TestCallbacks: results are kept while no server takes them, and go to the server that does, in the format that it reads.
 func TestCallbacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -103,7 +102,7 @@ func TestCallbacks(t *testing.T) {
 	})
 }
 
-// A result that a server refuses for good holds up no other.
+// TestCallbackPoison: a result that a server always rejects does not delay others.
 func TestCallbackPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -133,7 +132,7 @@ func TestCallbackPoison(t *testing.T) {
 		if e.Unreported() != 1 || time.Since(began) > 2*time.Second {
 			t.Errorf("%d left after %s", e.Unreported(), time.Since(began))
 		}
-		// Other results go at once, also long after the server has refused run 13 for the first time.
+		// Other results are sent at once, even long after the server first rejected run 13.
 		for id := int64(41); id <= 60; id++ {
 			pass(7 * time.Second)
 			mustSend(t, e, order(1, id, "ok"))
@@ -148,7 +147,8 @@ func TestCallbackPoison(t *testing.T) {
 	})
 }
 
-// A server that refuses every result gets a bounded number of requests, and all results once it takes them.
+// TestReporterPausesWhenEveryResultIsRefused: a server that rejects every result gets a limited number of requests, and
+// all results once it accepts them.
 func TestReporterPausesWhenEveryResultIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -196,7 +196,7 @@ func TestTooManyUnreported(t *testing.T) {
 	})
 }
 
-// Few results may be many bytes.
+// TestTooManyUnreportedBytes: a few results may reach the limit of bytes.
 func TestTooManyUnreportedBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -224,7 +224,7 @@ func TestTooManyUnreportedBytes(t *testing.T) {
 	})
 }
 
-// A server that calls at D's path is told in D's shape.
+// TestTriggerTellsD: a server that calls the path of dialect D gets results in the format of dialect D.
 func TestTriggerTellsD(t *testing.T) {
 	f := newFake()
 	e := start(t, okMux(), f, nil)

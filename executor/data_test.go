@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Data goes with the result that a handler returns, and with no other.
+// TestData: data goes only with a result that a handler returns.
 func TestData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := strings.Repeat("é", MaxData/2)
@@ -65,8 +65,7 @@ func TestData(t *testing.T) {
 	})
 }
 
-// Data that no server took outlives the process, also where the journal has
-// begun a new file meanwhile.
+// TestDataIsJournaled: data that no server took survives the process, even if the journal has started a new file since.
 func TestDataIsJournaled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()

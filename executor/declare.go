@@ -13,44 +13,40 @@ import (
 	"time"
 )
 
-// A Job is a job declared in code. It is made on the server when the executor
-// starts, if it is not there, and changed to be as declared. The server knows
-// who made each job last: one that anybody else made or changed stays as it is,
-// and one that code had made and somebody deleted stays away, until a person
-// gives it back (tickring give-back). Pausing it is no change.
+// A Job is a job declared in code. When the executor starts, it creates the job on the server or updates it to match the
+// declaration. The server knows who changed each job last. It does not change a job that others created or changed, and
+// does not create a job again that a user deleted. tickring give-back returns either to code. Pausing a job is no change.
 //
-// It needs a tickring server and [Options].Token, that of the app; the app must be there.
+// It needs a tickring server and [Options].Token, the token of the app; the app must exist.
 type Job struct {
 	// Name of the job, unique in the app.
 	Name string
 	// Handler that it calls. Empty: the one named like the job.
 	Handler string
-	// Title for people.
+	// Title for users.
 	Title string
-	// Author is who to ask about it; free text.
+	// Author is the contact for the job; free text.
 	Author string
 	// Schedule, of [Cron] and its like. The zero Schedule: by hand only.
 	Schedule Schedule
 	Params   string
 	// Timeout after which the handler's context ends; whole seconds. 0: none.
 	Timeout time.Duration
-	// Retries is how many attempts follow one that failed, and RetryDelay
-	// what lies between.
+	// Retries is how many attempts follow a failed one, and RetryDelay the delay between them.
 	Retries    int
 	RetryDelay time.Duration
-	// Block says what becomes of a run that finds another at work on the same
-	// executor: "serial" (also if empty), "discard-later" or "cover-early".
+	// Block decides about a run that starts while another run of the job is running on the same executor: "serial" (also if
+	// empty), "discard-later" or "cover-early".
 	Block string
-	// Misfire says what becomes of a fire that could not be sent in time:
-	// "latest" (also if empty), "all" or "skip".
+	// Misfire decides about a run that could not be sent in time: "latest" (also if empty), "all" or "skip".
 	Misfire string
 }
 
-// A Schedule says when a job fires.
+// A Schedule defines when a job fires.
 type Schedule struct{ rule, text, zone string }
 
-// Cron is an expression of 6 or 7 fields, as Quartz and xxl-job have them, in a
-// zone such as "Europe/Berlin"; empty is UTC.
+// Cron returns a schedule for an expression of 6 or 7 fields, as in Quartz and xxl-job, in a zone such as "Europe/Berlin";
+// empty is UTC.
 func Cron(expression, zone string) Schedule { return Schedule{"cron", expression, zone} }
 
 // Crontab is an expression of 5 fields, as Unix has them, in a zone; empty is
@@ -66,9 +62,8 @@ func FixedDelay(delay time.Duration) Schedule { return Schedule{"fixedDelay", de
 // At is once.
 func At(t time.Time) Schedule { return Schedule{"at", t.UTC().Format(time.RFC3339), ""} }
 
-// Declare adds a job. One without name, of a handler that is not registered
-// when [New] is called, or declared twice, is an error that New returns; what
-// is wrong with its schedule the server says, in the executor's log.
+// Declare adds a job. [New] returns an error if the job has no name, its handler is not registered, or it is declared
+// twice. The server reports an invalid schedule; the executor logs it.
 func (m *Mux) Declare(j Job) {
 	or(&j.Handler, j.Name)
 	m.jobs = append(m.jobs, j)
@@ -90,7 +85,7 @@ func (m *Mux) checkJobs() (errs []error) {
 	return errs
 }
 
-// What the server's API takes and gives, as far as it is needed here.
+// The parts of the server's API that the executor uses.
 type (
 	apiJob struct {
 		App      string            `json:"app,omitempty"`
@@ -123,7 +118,7 @@ type (
 	}
 )
 
-// set is what the jobs of this app belong to.
+// set returns the name of the set that the jobs of this app belong to.
 func (e *Executor) set() string { return "code-of-" + e.o.App }
 
 func (e *Executor) spec(j Job) apiJob {
@@ -147,13 +142,13 @@ func (e *Executor) spec(j Job) apiJob {
 	return s
 }
 
-// errAPI is an answer that another try does not better.
+// errAPI is an error that a retry does not change.
 var errAPI = errors.New("the server refuses it")
 
-// errTheirs is the answer that the job is somebody else's.
+// errTheirs reports that others changed the job.
 var errTheirs = errors.New("it is somebody else's")
 
-// declare makes the declared jobs, and goes on trying while no server answers.
+// declare creates the declared jobs, and retries while no server answers.
 func (e *Executor) declare(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
@@ -186,7 +181,7 @@ func (e *Executor) declareOne(ctx context.Context, j Job) error {
 	for _, s := range e.client.servers {
 		u, err := url.Parse(s.base)
 		if err != nil {
-			continue // New has looked
+			continue // New has checked it
 		}
 		err = e.declareAt(ctx, u.Scheme+"://"+u.Host, j)
 		if err == nil || errors.Is(err, errAPI) || ctx.Err() != nil {
@@ -212,7 +207,7 @@ func (e *Executor) declareAt(ctx context.Context, base string, j Job) error {
 	return nil
 }
 
-// put asks the API once. An answer that is not 2xx is an error.
+// put sends one request to the API. An answer other than 2xx is an error.
 func (e *Executor) put(ctx context.Context, url string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, e.o.RequestTimeout)
 	defer cancel()
@@ -237,12 +232,12 @@ func (e *Executor) put(ctx context.Context, url string, in, out any) error {
 	}
 	if s := res.StatusCode; s < 200 || s > 299 {
 		var why apiError
-		_ = json.Unmarshal(b, &why) // what is no JSON has no message
+		_ = json.Unmarshal(b, &why) // without JSON there is no message
 		err := fmt.Errorf("HTTP %d: %s", s, strings.TrimLeft(why.Error.Field+" "+oneLine(why.Error.Message, 500), " "))
 		switch {
 		case s == http.StatusConflict && why.Error.Code == "conflict":
 			return fmt.Errorf("%w: %w", errTheirs, err)
-		// the app may be made later, or get its token
+		// the app may be created later, or get its token
 		case s >= 400 && s < 500 && s != http.StatusTooManyRequests && s != http.StatusUnauthorized:
 			return fmt.Errorf("%w: %w", errAPI, err)
 		}

@@ -16,14 +16,13 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A fakeAPI is the part of tickring's API that declared jobs need: it knows
-// whose a job is.
+// A fakeAPI is the part of tickring's API that declared jobs need: it knows who owns a job.
 type fakeAPI struct {
 	mu            sync.Mutex
 	down, strange bool
 	rev           int64
 	jobs          map[string]map[string]any // by app/name
-	theirs        map[string]bool           // somebody else's, also when it is gone
+	theirs        map[string]bool           // changed by others, or deleted by them
 }
 
 func (a *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -119,7 +118,7 @@ func TestDeclaredJobs(t *testing.T) {
 		if a.jobs["demo/nightly"]["params"] != "q" || a.rev != 3 {
 			t.Errorf("it is not changed: %v", a.jobs["demo/nightly"])
 		}
-		// What is somebody else's holds up no other, and is said.
+		// A job that others changed does not delay other jobs, and is logged.
 		a.theirs = map[string]bool{"demo/nightly": true}
 		nightly.Params, other.Params = "r", "s"
 		log := declared(t, a, nightly, other)
@@ -132,13 +131,13 @@ func TestDeclaredJobs(t *testing.T) {
 
 func TestDeclaredJobsInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// One that the server refuses holds up no other, and is told once.
+		// A job that the server rejects does not delay other jobs, and is logged once.
 		a := &fakeAPI{jobs: map[string]map[string]any{}}
 		log := declared(t, a, Job{Name: "bad", Handler: "ok", Schedule: Cron("nonsense", "")}, Job{Name: "ok"})
 		if a.jobs["demo/ok"] == nil || strings.Count(log, "that is no cron expression") != 1 {
 			t.Errorf("%v, log %s", a.jobs, log)
 		}
-		// The server comes later, or the app with its token.
+		// The server comes up later, or the app is created later with its token.
 		for _, a := range []*fakeAPI{{down: true}, {strange: true}} {
 			a.jobs = map[string]map[string]any{}
 			mux := okMux()
@@ -171,8 +170,8 @@ func TestDeclareRefuses(t *testing.T) {
 	}
 }
 
-// What xxl-job's protocol has no field for comes in headers, or in a member of
-// its own, and lives in the journal too.
+// TestAbout: values without a field in xxl-job's protocol are sent in headers, or in a member of their own, and are also
+// in the journal.
 func TestAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()

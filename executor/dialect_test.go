@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// An admin of one dialect, made of the protocol's description and not of
-// package wire: it reads what that version's classes hold, refuses what they
-// would, and calls the executor as that version does.
+// admin is an admin of one dialect, written from the description of the protocol and not from package wire. It reads the
+// fields of that version's classes, rejects the same input, and calls the executor as that version does.
 type admin struct {
 	dialect   string
 	results   chan adminResult
@@ -124,7 +123,7 @@ func TestDialects(t *testing.T) {
 				return nil
 			})
 			e, err := New(mux, Options{App: "demo", Servers: []string{server.URL + "/xxl-job-admin/"}, Token: "secret", Listen: "127.0.0.1:0",
-				// the runs are of 2020, and the first sweep may come in their midst
+				// the runs are from 2020, and the first sweep may run between them
 				Dir: t.TempDir(), NoSync: true, LogRetention: -1, Log: quiet})
 			if err != nil {
 				t.Fatal(err)

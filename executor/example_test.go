@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A handler needs no executor to be tested.
+// A handler can be tested without an executor.
 func ExampleHandler() {
 	nightly := func(_ context.Context, run *executor.Run) error {
 		if run.Params == "" {
@@ -59,8 +59,7 @@ func ExampleNew() {
 	// option App is empty or longer than 255 bytes
 }
 
-// An executor is an http.Handler, to be mounted into a server that is there
-// already. Start and Stop are then yours to call.
+// An executor is an http.Handler that you can mount into an existing server. You then call Start and Stop yourself.
 func ExampleExecutor_ServeHTTP() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -85,7 +84,7 @@ func ExampleExecutor_ServeHTTP() {
 	server := httptest.NewServer(site)
 	defer server.Close()
 
-	// What a scheduler sends.
+	// The request of a scheduler.
 	req, _ := http.NewRequest(http.MethodPost, server.URL+"/jobs/run",
 		strings.NewReader(`{"jobId":1,"logId":7,"executorHandler":"hello","executorParams":"world","glueType":"BEAN"}`))
 	req.Header.Set(wire.HeaderToken, "secret")
@@ -121,7 +120,7 @@ func ExampleRun_SetData() {
 	// Output: <nil>
 }
 
-// A job declared in code is made on the server when the executor starts.
+// A job declared in code is created on the server when the executor starts.
 func ExampleMux_Declare() {
 	mux := executor.NewMux()
 	mux.Register("nightly", func(context.Context, *executor.Run) error { return nil })

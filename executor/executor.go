@@ -27,104 +27,90 @@ import (
 type Options struct {
 	// App is the name of the app (xxl-job: appname) that it belongs to.
 	App string
-	// Servers are the base URLs of the servers, as xxl-job's executors take
-	// them: http://host:8080, or http://host:8080/xxl-job-admin for xxl-job.
-	// They are tried in order until one takes a request. Without any, nothing
-	// is registered and results stay in the journal, but those of runs that came
-	// by [Executor.Submit]: who submitted them has them.
+	// Servers are the base URLs of the servers, as for xxl-job's executors: http://host:8080, or
+	// http://host:8080/xxl-job-admin for xxl-job. They are tried in order until one takes a request. Without servers the
+	// executor does not register, and results stay in the journal, except results of [Executor.Submit], which its caller has.
 	Servers []string
-	// Token is that of the app: it is sent to the servers and demanded of whoever
-	// calls; empty demands none, which is for tests and closed networks. Jobs that
-	// are declared need it.
+	// Token is the token of the app. The executor sends it to the servers and requires it from callers. Empty requires none,
+	// for tests and closed networks. Declared jobs need it.
 	Token string
 
-	// Listen is where ListenAndServe listens. Empty: ":9999" with a token, and
-	// without one "127.0.0.1:9999", for whoever reaches it may start runs.
+	// Listen is where ListenAndServe listens. Empty: ":9999" with a token. Without a token it is "127.0.0.1:9999", because
+	// every client that reaches it may start runs.
 	Listen string
-	// Address is the base URL that servers are told. Empty: ListenAndServe
-	// makes it of the local IP address from which the first server is reached
-	// and the port; without ListenAndServe it must be given if there are
-	// servers.
+	// Address is the base URL that servers use. Empty: ListenAndServe builds it from its port and the local IP address that
+	// reaches the first server. Without ListenAndServe it is required if there are servers.
 	Address string
-	// TLS has ListenAndServe speak HTTPS.
+	// TLS makes ListenAndServe use HTTPS.
 	TLS *tls.Config
-	// Client is for what is sent to the servers. nil: one without proxy that
-	// follows no redirects.
+	// Client sends the requests to the servers. nil: a client without proxy that follows no redirects.
 	Client *http.Client
 
-	// Dir holds the journal, and the logs and scripts unless these have
-	// folders of their own. It belongs to one process at a time. Empty:
-	// "executor-data" in the working folder.
+	// Dir holds the journal, and also logs and scripts unless they have their own directories. Only one process may use it at
+	// a time. Empty: "executor-data" in the working directory.
 	Dir string
-	// InMemory keeps no journal: a process that dies forgets the runs it had
-	// and the results that it had not brought away.
+	// InMemory disables the journal: a process that dies forgets its runs and its unreported results.
 	InMemory bool
-	// NoSync leaves it to the system when the journal reaches the disk: a
-	// process that dies loses nothing, a machine that does may.
+	// NoSync lets the operating system decide when the journal reaches the disk: a dying process loses nothing, a dying
+	// machine may.
 	NoSync bool
 	// LogDir holds the runs' logs. Empty: "logs" in Dir.
 	LogDir string
-	// LogWriter takes the runs' logs instead of files, each line with its run
-	// in front. Servers then find no log here.
+	// LogWriter receives the runs' logs instead of files, each line with its run in front. Servers then find no log here.
 	LogWriter io.Writer
-	// LogRetention is how long logs are kept. 0: 30 days. Negative: for ever.
+	// LogRetention is how long logs are kept. 0: 30 days. Negative: forever.
 	LogRetention time.Duration
-	// LogTail is how many bytes at the end of a run's log go into its message:
-	// for executors that nobody can ask for it. 0: none. Of what a message holds,
-	// 15,000 characters, the handler's own text has the first place.
+	// LogTail is how many bytes at the end of a run's log go into its message, for executors whose logs no server can request.
+	// 0: none. A message holds 15,000 characters; the handler's own text comes first.
 	LogTail int
-	// FailedLogTail is LogTail of runs that did not succeed. 0: as LogTail.
+	// FailedLogTail is LogTail for runs that did not succeed. 0: LogTail.
 	FailedLogTail int
-	// LogMax is the largest log of one run in bytes; what is left out is said
-	// there. 0: 10 MiB. Negative: no logs.
+	// LogMax is the maximum size of one run's log in bytes; the log itself shows that it was cut. 0: 10 MiB. Negative: no
+	// logs.
 	LogMax int64
 
 	// QueueSize is how many runs of one job may wait. 0: 1,000.
 	QueueSize int
-	// MaxUnreported is how many results may wait for a server before new runs
-	// are refused, and MaxUnreportedBytes how large they may be together.
-	// 0: 100,000 and 64 MiB.
+	// MaxUnreported is how many results may wait for a server before new runs are rejected, and MaxUnreportedBytes their
+	// maximum total size. 0: 100,000 and 64 MiB.
 	MaxUnreported      int
 	MaxUnreportedBytes int64
-	// Remember is how long the ID of an ended run is refused. 0: 1 h.
+	// Remember is how long the ID of an ended run is rejected. 0: 1 h.
 	Remember time.Duration
-	// RememberMax is how many IDs of ended runs are remembered, so that
-	// memory is bounded at any rate. 0: 200,000.
+	// RememberMax is the maximum number of remembered IDs, which limits memory. 0: 200,000.
 	RememberMax int
 
-	// Unregistered keeps the address from the servers: for runs that come by
-	// [Executor.Submit], or executors that are listed by hand.
+	// Unregistered does not register the address at the servers: for runs of [Executor.Submit], or executors that are listed
+	// by hand.
 	Unregistered bool
 	// Heartbeat is the interval of registrations. 0: 30 s.
 	Heartbeat time.Duration
 	// Idle is how long a job's worker waits for a run before it ends. 0: 90 s.
 	Idle time.Duration
-	// StopGrace is how long Stop waits for handlers at work before it cancels
-	// their contexts. 0: 30 s. Negative: not at all.
+	// StopGrace is how long Stop waits for running handlers before it cancels their contexts. 0: 30 s. Negative: not at all.
 	StopGrace time.Duration
-	// CancelGrace is how long a cancelled handler may take to return before
-	// the executor goes on without it. 0: 10 s.
+	// CancelGrace is how long a cancelled handler may take to return before the executor abandons it. 0: 10 s.
 	CancelGrace time.Duration
-	// CallbackRetry is the longest wait between tries to bring away results
-	// that no server takes; the first wait is 1 s. 0: 30 s.
+	// CallbackRetry is the longest wait between attempts to report results that no server takes; the first wait is 1 s. 0: 30
+	// s.
 	CallbackRetry time.Duration
 	// RequestTimeout bounds one request to one server. 0: 5 s.
 	RequestTimeout time.Duration
 
-	// Scripts allows jobs whose script comes with the run. nil: refused.
+	// Scripts allows jobs whose script comes with the run. nil: they are rejected.
 	Scripts *Scripts
 
-	// Log takes what the executor has to say. nil: slog.Default().
+	// Log receives the executor's log messages. nil: slog.Default().
 	Log *slog.Logger
 
-	journalMost int64 // bytes after which the journal begins a new file
+	journalMost int64 // size in bytes at which the journal starts a new file
 }
 
-// ErrStarted is what Start gives the second time, also after Stop.
+// ErrStarted is the error of a second Start, also after Stop.
 var ErrStarted = errors.New("executor: it was started before; make a new one")
 
-// An Executor takes runs and works on them. It is an [http.Handler]; the paths
-// are judged by their last element, so it may be mounted anywhere.
+// An Executor accepts runs and executes them. It is an [http.Handler]; only the last element of a path counts, so it may
+// be mounted anywhere.
 type Executor struct {
 	o        Options
 	mux      *Mux
@@ -140,7 +126,7 @@ type Executor struct {
 	side    sync.WaitGroup  // of heartbeat, reports and sweeps
 	quit    context.CancelFunc
 	sideEnd [2]context.CancelFunc // of the heartbeat and the others
-	halt    chan struct{}         // closed once workers are to end
+	halt    chan struct{}         // closed once workers must end
 
 	mu      sync.Mutex
 	state   state
@@ -163,8 +149,7 @@ const (
 	stateStopping
 )
 
-// New makes an executor of handlers and options. It touches neither disk nor
-// network. The error names everything that is wrong.
+// New returns an executor for handlers and options. It uses neither disk nor network. Its error names every problem.
 func New(mux *Mux, o Options) (*Executor, error) {
 	errs := append(slices.Clone(mux.errs), mux.checkJobs()...)
 	if strings.TrimSpace(o.App) == "" || len(o.App) > wire.MaxApp {
@@ -248,12 +233,10 @@ func or[T comparable](v *T, def T) {
 	}
 }
 
-// Start reads the journal, deals with what a process that died has left, and
-// begins to take runs, to register and to report. Servers that are down are no
-// error: it goes on trying. It is not needed before [Executor.ListenAndServe].
+// Start reads the journal, handles runs that a dead process left, and begins to accept runs, to register and to report. If
+// servers are down, it keeps trying; that is no error. [Executor.ListenAndServe] calls it.
 //
-// An error means that the folder is in use by another process, that the
-// address is missing, or that the executor was started before.
+// It returns an error if another process uses the directory, the address is missing, or the executor was started before.
 func (e *Executor) Start() error {
 	if e.registers() && e.o.Address == "" {
 		return errors.New("executor: option Address is needed to register without ListenAndServe")
@@ -284,7 +267,7 @@ func (e *Executor) Start() error {
 		e.past.add(p.id, p.at, now)
 	}
 	e.mu.Unlock()
-	// Before anybody hears that their runs have ended, or brings them again.
+	// Before servers learn that these runs have ended, or callers submit them again.
 	left := endGroups(was.open, e.o.CancelGrace)
 	for id := range left {
 		e.log.Error("A program that a process which died has left cannot be ended.", "run", id)
@@ -310,8 +293,8 @@ func (e *Executor) Start() error {
 	return nil
 }
 
-// begin has the executor run, with all that a stop will end; false if it was
-// stopped already. left are the open runs whose programs go on.
+// begin sets the executor running, with everything that a stop ends; it returns false after a stop. left are the open runs
+// whose programs go on.
 func (e *Executor) begin(j *journal, open []*incoming, left map[int64]bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -350,16 +333,13 @@ func (e *Executor) sweeps(ctx context.Context) {
 	}
 }
 
-// Stop ends the executor in order: runs that still arrive are refused so that
-// the scheduler sends them again, the address is removed from the servers,
-// runs that wait are reported as not executed, those at work may go on for
-// StopGrace, then their contexts end and CancelGrace later they are reported
-// as ended; last, results are brought away as far as a server takes them. What
-// none takes is in the journal for the next start.
+// Stop stops the executor in order: it rejects arriving runs so that the scheduler sends them again, removes the address
+// from the servers, and reports waiting runs as not executed. Running handlers may go on for StopGrace; then their
+// contexts end, and CancelGrace later their runs are reported as ended. Last, it reports results as far as servers take
+// them. The others stay in the journal for the next start.
 //
-// When ctx ends Stop leaves out whatever waiting is left, and says so.
-// Stopping twice is no error; a Stop during Start has Start give up, and does
-// not wait for it.
+// When ctx ends, Stop skips the remaining waits. It returns an error if handlers did not return. Stopping twice is no
+// error. A Stop during Start makes Start give up, and does not wait for it.
 func (e *Executor) Stop(ctx context.Context) error {
 	e.mu.Lock()
 	if e.state != stateRunning {
@@ -402,7 +382,7 @@ func (e *Executor) Stop(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		// What ends within a moment is not given up.
+		// A handler that ends within a moment is not abandoned.
 		short := time.NewTimer(min(e.o.CancelGrace, time.Second))
 		select {
 		case <-ended:
@@ -446,9 +426,8 @@ func (e *Executor) Stop(ctx context.Context) error {
 	return err
 }
 
-// unregister removes the address from the servers, beside what else a stop
-// does, for those that do not answer must not use up its time. removed waits
-// for that: since the begin no longer than two servers may take to answer.
+// unregister removes the address from the servers in parallel with the rest of the stop, so that slow servers do not use
+// up its time. removed waits for that, up to the time in which two servers can answer, counted from the start.
 func (e *Executor) unregister(ctx context.Context) (removed func()) {
 	if !e.registers() {
 		return func() {}
@@ -473,11 +452,11 @@ func (e *Executor) unregister(ctx context.Context) (removed func()) {
 	}
 }
 
-// Strays is how many handlers go on though their runs were ended: by a timeout,
-// a kill, a newer run or a stop that they do not heed.
+// Strays returns how many handlers go on although their runs were ended: they ignore a timeout, a kill, a newer run or a
+// stop.
 func (e *Executor) Strays() int { return int(e.strays.Load()) }
 
-// Unreported is how many results no server took yet.
+// Unreported returns how many results no server has taken.
 func (e *Executor) Unreported() int {
 	e.mu.Lock()
 	j := e.journal
@@ -502,8 +481,8 @@ func (e *Executor) ListenAndServe(ctx context.Context) error {
 	return e.Serve(ctx, ln)
 }
 
-// listenAt is where to listen. Without a token and a word of the user's that is this
-// machine only, which is refused where a server on another one would be told so.
+// listenAt returns the address to listen on. Without Listen and Token it is local only, and an error if a server on
+// another machine would get that address.
 func (e *Executor) listenAt() (string, error) {
 	switch {
 	case e.o.Listen != "":
@@ -550,7 +529,7 @@ func (e *Executor) Serve(ctx context.Context, ln net.Listener) error {
 	case err = <-failed:
 		failed <- err
 	}
-	// It answers until it has stopped: those who still come must hear why.
+	// It answers until the executor has stopped: clients that still come must get the reason.
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(e.o.StopGrace, 0)+2*e.o.CancelGrace+3*e.o.RequestTimeout)
 	defer cancel()
 	stopErr := e.Stop(bound)
@@ -565,7 +544,7 @@ func (e *Executor) Serve(ctx context.Context, ln net.Listener) error {
 	return errors.Join(err, stopErr)
 }
 
-// findAddress makes a base URL for who listens at addr.
+// findAddress builds the base URL of a listener at addr.
 func (e *Executor) findAddress(addr net.Addr) string {
 	scheme := "http"
 	if e.o.TLS != nil {
@@ -587,8 +566,8 @@ func (e *Executor) findAddress(addr net.Addr) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// route is the address from which a server is reached, and its own, which the
-// system's routes tell without a packet; empty where it has none.
+// route returns the local address that reaches a server, and the server's address, from the system's routes without
+// sending a packet. Both are empty if there is no route.
 func route(server string) (from, to string) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -604,8 +583,7 @@ func route(server string) (from, to string) {
 	return from, to
 }
 
-// localIP is the address from which the first server is reached; else that of an
-// interface.
+// localIP returns the address that reaches the first server, or else the address of an interface.
 func (e *Executor) localIP() string {
 	for _, s := range e.o.Servers {
 		if from, _ := route(s); from != "" {

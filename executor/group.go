@@ -5,25 +5,22 @@ import (
 	"time"
 )
 
-// A group is the process group of a program that a run has started. It is in
-// the journal, so that the process after one that was killed can end it.
+// A group is the process group of a program that a run has started. The journal has it, so that the process after a killed
+// one can end the group.
 //
-// A number alone says nothing: another program may have it by now. What it was
-// the number of is told by session and mark.
+// A number alone is not enough: another program may have it by then. Session and mark identify the group.
 type group struct {
 	pid     int
 	session int
-	// mark is when its first process began, in which boot of the machine and in
-	// which container, as the system tells it.
+	// mark is when and in which boot and container its first process started, as the system reports it.
 	mark string
 }
 
-// most of the groups of a run that are noted: of one that starts programs one
-// after another, or many at a time, the newest.
+// maxGroups is the maximum number of groups recorded for a run. If it starts more programs, the newest are kept.
 const maxGroups = 16
 
-// noted is a run's groups with one more, the last. It may be there: what came while a file of
-// the journal was begun is in its head, and in what is written after that.
+// noted returns a run's groups with g as the last. g may be in gs: a record that arrives while a journal file is created
+// is in its head and is written after it again.
 func noted(gs []group, g group) []group {
 	list := make([]group, 0, len(gs)+1)
 	for _, is := range gs {
@@ -55,8 +52,8 @@ func readGroup(b []byte) (run int64, g group, ok bool) {
 	return n[0], g, n[1] > 1 && n[1] == int64(g.pid) && g.mark != ""
 }
 
-// endGroups ends what runs of a process that died have left at work, and
-// answers for which of them that did not succeed within the bound.
+// endGroups ends the programs that runs of a dead process left running, and returns the runs for which that took longer
+// than within.
 func endGroups(open []*incoming, within time.Duration) (left map[int64]bool) {
 	for _, run := range open {
 		for _, g := range run.groups {

@@ -9,13 +9,12 @@ import (
 	"syscall"
 )
 
-// dieWithUs has the process killed when this one is, by whatever: what it
-// started itself goes on, and is ended at the next start. The kernel minds the
-// thread that started it: it must not end before.
+// dieWithUs makes the kernel kill the process when this one dies for any reason. Processes that the program started
+// continue, and are ended at the next start. The kernel watches the thread that started the program, so that thread must
+// stay.
 func dieWithUs(cmd *exec.Cmd) { cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL }
 
-// world is this boot of the machine and this container: in another one no
-// process of ours is left.
+// world identifies this boot of the machine and this container: in another one no process of ours is left.
 func world() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -28,7 +27,7 @@ func world() string {
 	return strings.TrimSpace(string(boot)) + " " + space
 }
 
-// process is what /proc says of one.
+// process is the state of a process in /proc.
 type process struct {
 	state          byte
 	group, session int
@@ -40,7 +39,7 @@ func processOf(pid string) (process, bool) {
 	if err != nil {
 		return process{}, false
 	}
-	// The name, in brackets, may hold anything.
+	// The name, in brackets, may contain any characters.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(f) < 20 {
 		return process{}, false
@@ -59,10 +58,9 @@ func groupOf(pid int) (group, bool) {
 	return group{pid: pid, session: p.session, mark: w + " " + p.began}, ok && w != ""
 }
 
-// kill kills the group; false: nobody of it is left. While a group has
-// somebody no new process gets its number: if its first process is another one
-// now, the group has ended. Where that is gone the others are known by number
-// and session.
+// kill kills the group and returns false if no process of it is left. While a group has processes, no new process gets its
+// number: if the first process is another one now, the group has ended. If the first process is gone, number and session
+// identify the others.
 func (g group) kill() bool {
 	began, here := strings.CutPrefix(g.mark, world()+" ")
 	if !here {
@@ -85,7 +83,7 @@ func (g group) kill() bool {
 			continue
 		}
 		if p, ok := processOf(name); ok && p.group == g.pid && p.session == g.session && p.state != 'Z' && p.state != 'X' {
-			_ = syscall.Kill(-g.pid, syscall.SIGKILL) // whether they ended is looked at
+			_ = syscall.Kill(-g.pid, syscall.SIGKILL) // endGroups checks whether they ended
 			return true
 		}
 	}

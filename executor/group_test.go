@@ -17,9 +17,8 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// killedUnder has an executor that runs a program killed once the program has
-// said "started" and is in the journal. held ends when the last process of the
-// program is gone.
+// killedUnder kills an executor that runs a program, once the program has printed "started" and is in the journal. held
+// ends when the last process of the program is gone.
 func killedUnder(t *testing.T, dir, program string) (held *os.File) {
 	t.Helper()
 	pipe := filepath.Join(t.TempDir(), "pipe")
@@ -51,7 +50,7 @@ func killedUnder(t *testing.T, dir, program string) (held *os.File) {
 	return held
 }
 
-// ended says, without waiting, whether nobody holds the other end of a pipe.
+// ended reports, without waiting, whether the other end of a pipe is closed.
 func ended(t *testing.T, held *os.File) bool {
 	c, err := held.SyscallConn()
 	if err != nil {
@@ -66,8 +65,8 @@ func ended(t *testing.T, held *os.File) bool {
 	return err == nil && n == 0 && err2 == nil
 }
 
-// What a program left behind is ended before the next process says that its
-// run has crashed, for then the run may be sent again.
+// TestProgramIsEndedBeforeItsRunIsReported: processes that a program left are ended before the next process reports its
+// run as crashed, because the run may then be sent again.
 func TestProgramIsEndedBeforeItsRunIsReported(t *testing.T) {
 	dir := t.TempDir()
 	held := killedUnder(t, dir, `exec 9>"$1"; sleep 1000 & echo started >&9; wait`)
@@ -99,7 +98,7 @@ func TestProgramDiesWithUs(t *testing.T) {
 	}
 }
 
-// Only the group that was noted is killed: not what has its number by now.
+// TestGroup: only the recorded group is killed, not a later one with its number.
 func TestGroup(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 1000 & echo started; sleep 1000")
 	ownGroup(cmd)
@@ -140,7 +139,7 @@ func TestGroup(t *testing.T) {
 	if !g.kill() {
 		t.Error("nobody to kill")
 	}
-	// The first process has ended, and stays until it is waited for.
+	// The first process has ended, and is a zombie until its parent waits for it.
 	if left := endGroups([]*incoming{{Run: wire.Run{LogID: 7}, groups: []group{g}}}, time.Minute); left != nil {
 		t.Errorf("left: %v", left)
 	}
@@ -178,7 +177,7 @@ func TestGroupsAreJournaled(t *testing.T) {
 	}
 }
 
-// TestNotedTwice: what the journal has twice takes no other's place.
+// TestNotedTwice: a group that the journal has twice does not displace another one.
 func TestNotedTwice(t *testing.T) {
 	var gs, want []group
 	for pid := range maxGroups {

@@ -14,7 +14,7 @@ import (
 // dieWithUs does nothing: only Linux can have a process die with another.
 func dieWithUs(*exec.Cmd) {}
 
-// began is when a process began, to the second; empty if it is not there.
+// began returns when a process started, to the second; empty if it does not exist.
 func began(pid int) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -37,12 +37,12 @@ func groupOf(pid int) (group, bool) {
 	return group{pid: pid, mark: mark}, mark != ""
 }
 
-// kill kills the group; false: its first process is gone, and with it what
-// tells the others from processes of somebody else.
+// kill kills the group. It returns false if the group's first process is gone: only that process distinguishes the group
+// from foreign processes.
 func (g group) kill() bool {
 	if began(g.pid) != g.mark {
 		return false
 	}
-	_ = syscall.Kill(-g.pid, syscall.SIGKILL) // whether they ended is looked at
+	_ = syscall.Kill(-g.pid, syscall.SIGKILL) // endGroups checks whether they ended
 	return true
 }

@@ -16,19 +16,15 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Handler does the work of one run. nil is success, an error is failure with
-// the error's text as message; [Run.SetResult] says more. A panic is a failure
-// with its stack in the run's log.
+// A Handler does the work of one run. nil is success; an error is a failure with its text as the message. [Run.SetResult]
+// sets more. A panic is a failure with its stack in the run's log.
 //
-// ctx ends when the job's timeout passes, when the run is killed or replaced,
-// and when the executor has waited for it long enough while stopping;
-// [context.Cause] says which. The handler should then return soon: its result
-// no longer counts.
+// ctx ends when the job's timeout passes, when the run is killed or replaced, and when a stopping executor has waited long
+// enough; [context.Cause] returns the reason. The handler should then return soon: its result does not count.
 type Handler func(ctx context.Context, run *Run) error
 
-// Typed gives a Handler whose params are JSON. Params that are empty are the
-// zero T. Params that are no JSON, do not fit T, or name a field that T has
-// not fail the run, and h is not called.
+// Typed returns a Handler with JSON params. Empty params are the zero T. The run fails without a call of h if the params
+// are not JSON, do not fit T, or have a field that T lacks.
 func Typed[T any](h func(ctx context.Context, run *Run, params T) error) Handler {
 	return func(ctx context.Context, run *Run) error {
 		p, err := ParseParams[T](run)
@@ -59,16 +55,15 @@ func ParseParams[T any](run *Run) (T, error) {
 // A HandlerOption changes how a handler is treated.
 type HandlerOption func(*registered)
 
-// Init has f called before the first run of a job, and again before the first
-// one after the job's worker has ended for want of runs, or after its handler
-// was changed to another and back. While f fails so do the runs; the next run
-// calls it again. f is called for each job apart.
+// Init sets f to be called before the first run of a job. It is called again after the job's worker has ended because it
+// had no runs, or after the job changed to another handler and back. If f fails, the run fails; the next run calls f
+// again. Each job has its own call.
 func Init(f func(ctx context.Context) error) HandlerOption {
 	return func(r *registered) { r.init = f }
 }
 
-// Destroy has f called when a worker whose Init succeeded ends, or turns to
-// another handler, and no run of it goes on. An error is logged.
+// Destroy sets f to be called when a worker whose Init succeeded ends or changes to another handler, and none of its runs
+// goes on. An error is logged.
 func Destroy(f func(ctx context.Context) error) HandlerOption {
 	return func(r *registered) { r.destroy = f }
 }
@@ -88,19 +83,18 @@ type registered struct {
 	again   bool
 }
 
-// A Mux holds handlers by name, and jobs declared in code. It may be filled until it is given to [New].
+// A Mux holds handlers by name, and jobs declared in code. It may be filled until it is passed to [New].
 type Mux struct {
 	handlers map[string]*registered
 	jobs     []Job
 	errs     []error
 }
 
-// NewMux gives an empty Mux.
+// NewMux returns an empty Mux.
 func NewMux() *Mux { return &Mux{handlers: map[string]*registered{}} }
 
-// Register adds a handler under the name that jobs call it by. A name that is
-// empty, has white space at its ends or is taken, and a nil handler, are errors
-// that [New] returns.
+// Register adds a handler under the name that jobs call it by. [New] returns an error for a nil handler, and for a name
+// that is empty, has white space at its ends or is already registered.
 func (m *Mux) Register(name string, h Handler, opts ...HandlerOption) {
 	switch {
 	case name == "" || name != strings.TrimSpace(name):
@@ -120,7 +114,7 @@ func (m *Mux) Register(name string, h Handler, opts ...HandlerOption) {
 	m.handlers[name] = r
 }
 
-// Names gives the names of the handlers, sorted.
+// Names returns the names of the handlers, sorted.
 func (m *Mux) Names() []string {
 	names := make([]string, 0, len(m.handlers))
 	for n := range m.handlers {
@@ -140,18 +134,15 @@ const (
 	Timeout Outcome = wire.CodeTimeout
 )
 
-// A Run is one run of a job, as its handler sees it. A Run made by hand (to
-// test a handler) works too; it writes its log nowhere.
+// A Run is one run of a job, as its handler sees it. You can create a Run to test a handler; its log is discarded.
 type Run struct {
 	ID      int64  // the scheduler's ID of the run, its logId
 	JobID   int32  // the job's number
 	Handler string // the name that the job calls; empty for scripts
 	Params  string
 
-	// ScheduledAt is the instant that the run is for, in UTC: what the job's
-	// schedule names, in a retry that of the first attempt, in a run by hand
-	// the second for which it was asked. It is zero where the scheduler does
-	// not say: in all runs of xxl-job's admin.
+	// ScheduledAt is the scheduled time of the run, in UTC. A retry has the scheduled time of the first attempt; a manual run
+	// has the second that it was requested for. It is zero if the scheduler does not send it, like xxl-job's admin.
 	ScheduledAt time.Time
 	// TriggeredAt is when the scheduler sent the run, by its clock.
 	TriggeredAt time.Time
@@ -160,24 +151,21 @@ type Run struct {
 	// are 0 and 1.
 	ShardIndex, ShardTotal int
 
-	// Attempt counts from 1 in a chain of retries; 0 where the scheduler does
-	// not say: xxl-job's admin never does.
+	// Attempt counts from 1 in a retry chain; 0 if the scheduler does not send it, like xxl-job's admin.
 	Attempt int
 
-	// Cause is why there is the run: "schedule", "misfire", "manual", "api",
-	// "parent", "retry" or "backfill", and others later. It is empty where the
-	// scheduler does not say: xxl-job's admin never does.
+	// Cause is why the run exists: "schedule", "misfire", "manual", "api", "parent", "retry", "backfill", or a later addition.
+	// It is empty if the scheduler does not send it, like xxl-job's admin.
 	Cause string
 
-	// Traceparent is the span that sent the run, as W3C Trace Context writes it: the
-	// parent of a span of the handler's own. It is empty where the scheduler makes no
-	// traces.
+	// Traceparent is the span that sent the run, in the format of W3C Trace Context: the parent for the handler's own spans.
+	// It is empty if the scheduler creates no traces.
 	Traceparent string
 
 	// Timeout is the job's; 0 if it has none. The context has the deadline.
 	Timeout time.Duration
 
-	// Again says that a process had this run before and died, or gave it back.
+	// Again reports that another process had this run before and died, or released it.
 	Again bool
 
 	log     *runLog
@@ -205,20 +193,19 @@ func (r *Run) Logger() *slog.Logger {
 	return r.logger
 }
 
-// Output writes bytes to the run's log as they are, for the output of another
-// program for instance. It may be used by several goroutines.
+// Output writes unchanged bytes to the run's log, for example the output of another program. Several goroutines may use
+// it.
 func (r *Run) Output() io.Writer { return r.log }
 
-// SetResult sets how the run ends if the handler returns nil, the last call
-// counting. An error, a panic, a kill and the job's timeout beat it. The
-// message is truncated at 50,000 characters; schedulers keep 15,000.
+// SetResult sets how the run ends if the handler returns nil; the last call counts. An error, a panic, a kill and the
+// job's timeout take precedence. The message is truncated at 50,000 characters; schedulers keep 15,000.
 func (r *Run) SetResult(o Outcome, message string) {
 	r.mu.Lock()
 	r.outcome, r.message = o, message
 	r.mu.Unlock()
 }
 
-// A retryError is a handler's word on its retry: after so many seconds, or never.
+// A retryError is the handler's decision about its retry: after a number of seconds, or never.
 type retryError struct {
 	after int64
 	err   error
@@ -227,10 +214,9 @@ type retryError struct {
 func (e *retryError) Error() string { return e.err.Error() }
 func (e *retryError) Unwrap() error { return e.err }
 
-// Snooze is an error with which a handler puts its run off: it ends as failed: snoozed,
-// and tickring tries it again after d (1 s to 24 h, rounded up to a second), whatever the
-// job's retry says and without using a retry up; a chain has at most 101 attempts. To
-// xxl-job's admin it is a failure as any.
+// Snooze returns an error with which a handler postpones its run. The run fails as snoozed, and tickring retries it after
+// d (1 s to 24 h, rounded up to a second). The job's retry settings do not matter, and no retry is used up; a retry chain
+// has at most 101 attempts. xxl-job's admin treats it as any failure.
 func Snooze(d time.Duration) error {
 	if d <= 0 || d > 24*time.Hour {
 		return fmt.Errorf("a snooze is 1s to 24h, not %s", d)
@@ -238,8 +224,8 @@ func Snooze(d time.Duration) error {
 	return &retryError{int64((d + time.Second - 1) / time.Second), fmt.Errorf("snoozed for %s", d)}
 }
 
-// Cancel is an error with which a handler has its run fail for good, with err as the
-// reason: tickring does not try it again, whatever the job's retry says.
+// Cancel returns an error with which a handler fails its run for good, with err as the reason: tickring does not retry it,
+// regardless of the job's retry settings.
 func Cancel(err error) error {
 	if err == nil {
 		err = errors.New("cancelled by its handler")
@@ -250,14 +236,11 @@ func Cancel(err error) error {
 // MaxData is how many bytes of data a run can hand on.
 const MaxData = wire.MaxData
 
-// SetData sets what the run hands to the runs that follow it: jobs that come
-// after it in tickring have it as {{parent.data}} in their params. The last
-// call counts. It goes with the result that the handler returns, whatever that
-// is; a run that was killed or timed out hands on nothing. xxl-job's admin
-// ignores it.
+// SetData sets the data that the run passes to the runs that follow it: tickring replaces {{parent.data}} in the params of
+// child jobs. The last call counts. The data goes with any result that the handler returns; a run that was killed or timed
+// out passes nothing. xxl-job's admin ignores it.
 //
-// An error means that data is longer than [MaxData] bytes or no UTF-8; what
-// was set before stays.
+// It returns an error, and keeps the earlier data, if data is longer than [MaxData] bytes or is not UTF-8.
 func (r *Run) SetData(data string) error {
 	switch {
 	case len(data) > MaxData:
@@ -271,19 +254,19 @@ func (r *Run) SetData(data string) error {
 	return nil
 }
 
-// epoch is where tickring's run IDs count from.
+// epoch is the start of the time in tickring's run IDs.
 var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// An incoming run is what a scheduler sent.
+// An incoming run is a run as a scheduler sent it.
 type incoming struct {
 	wire.Run
 
-	// Of Submit.
+	// Set by Submit.
 	sub   *Submitted
 	until time.Time // zero: no deadline
 	again bool
 
-	groups []group // of the journal: what it has started
+	groups []group // from the journal: programs that it has started
 }
 
 // decodeRun reads a run as a queue or the journal has it, or the body of /run.
@@ -295,9 +278,8 @@ func decodeRun(order []byte) (*incoming, error) {
 	return &incoming{Run: w}, nil
 }
 
-// instant is what the run is for, in seconds since the Unix epoch; 0 if that
-// cannot be told. A server before the headers were sent says it in the ID of
-// what a schedule made: jobId<<32 | seconds, where bit 31 would be a counter.
+// instant returns the scheduled time of the run, in seconds since the Unix epoch; 0 if it is unknown. An old server does
+// not send the header, but the ID of a scheduled run is jobId<<32 | seconds. An ID with bit 31 set is a counter instead.
 func (in *incoming) instant() int64 {
 	switch {
 	case in.About.Instant > 0:
@@ -341,7 +323,7 @@ func truncateMessage(s string) string {
 	return s
 }
 
-// oneLine bounds text for a line of a log.
+// oneLine limits a text to one line of a log.
 func oneLine(s string, most int) string {
 	if len(s) > most {
 		s = s[:most] + "…"

@@ -26,8 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A fake is every server: an http.RoundTripper that takes registrations and
-// callbacks.
+// A fake replaces every server: an http.RoundTripper that accepts registrations and callbacks.
 type fake struct {
 	mu      sync.Mutex
 	changed chan struct{}
@@ -37,8 +36,7 @@ type fake struct {
 	shapes  []wire.Dialect
 	tokens  []string
 
-	// answer, if set, replaces the answer. "" cuts the connection, silence
-	// answers nothing until the caller gives up.
+	// answer, if set, replaces the answer. "" cuts the connection; silence answers nothing until the client gives up.
 	answer func(host, path string, body []byte) string
 }
 
@@ -178,7 +176,7 @@ func prepare(tb testing.TB, mux *Mux, f *fake, change func(*Options)) *Executor 
 	return e
 }
 
-// post calls the executor and gives its answer.
+// post sends a request to the executor and returns its answer.
 func post(e *Executor, path string, body []byte, header ...string) wire.Reply {
 	r := httptest.NewRequest(http.MethodPost, "http://here"+path, bytes.NewReader(body))
 	for i := 0; i+1 < len(header); i += 2 {
@@ -237,8 +235,7 @@ func readLog(tb testing.TB, e *Executor, run wire.Run) string {
 	}
 }
 
-// waiting is a handler that tells what it began and waits for its context or
-// for a word, which is what it returns.
+// waiting is a handler that reports each start and then waits for its context or for a value of word, which it returns.
 type waiting struct {
 	began chan int64
 	word  chan error

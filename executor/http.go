@@ -19,15 +19,14 @@ var accepted = wire.AppendReply(nil, wire.CodeSuccess, "")
 
 var contentType = []string{wire.ContentType}
 
-// ServeHTTP answers schedulers, at paths that end in /beat, /idleBeat, /run,
-// /trigger, /kill and /log. Every answer is HTTP 200; the verdict is in the
-// body, as schedulers expect.
+// ServeHTTP answers schedulers at paths that end in /beat, /idleBeat, /run, /trigger, /kill and /log. Every answer is HTTP
+// 200; the result is in the body, as schedulers expect.
 func (e *Executor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	buf := bodies.Get().(*[]byte)
 	reply := e.answer(w, r, buf)
 	w.Header()["Content-Type"] = contentType
 	w.Header()["Content-Length"] = []string{strconv.Itoa(len(reply))}
-	_, _ = w.Write(reply) // who is gone asks again
+	_, _ = w.Write(reply) // a client that disconnected asks again
 	if cap(*buf) <= 256<<10 {
 		*buf = (*buf)[:0]
 		bodies.Put(buf)
@@ -112,9 +111,8 @@ func (e *Executor) answer(w http.ResponseWriter, r *http.Request, buf *[]byte) [
 	return refuse("invalid request, uri-mapping(" + oneLine(r.URL.Path, 200) + ") not found.")
 }
 
-// logReply puts the lines under data for who sends an app, as only dialect D
-// and tickring do, and otherwise under both of the names that they ever had:
-// nothing in the request tells A and B from C.
+// logReply puts the lines under data if the client sends an app, as only dialect D and tickring do. Otherwise it uses both
+// other field names, because the request does not distinguish A and B from C.
 func logReply(d bool, res wire.LogResult) []byte {
 	if d {
 		return wire.AppendLogReply(nil, wire.DialectD, wire.CodeSuccess, "", res)
@@ -131,8 +129,8 @@ func (e *Executor) serving() bool {
 	return e.state == stateRunning
 }
 
-// sameSecret compares in a time that tells neither content nor length. Without
-// a secret of our own everything passes.
+// sameSecret compares in constant time, so that timing reveals neither content nor length. If want is empty, every secret
+// passes.
 func sameSecret(got, want string) bool {
 	if want == "" {
 		return true
@@ -141,7 +139,7 @@ func sameSecret(got, want string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// readBody reads a request's body into buf; else it says why not.
+// readBody reads a request's body into buf; if that fails, msg explains why.
 func readBody(w http.ResponseWriter, r *http.Request, buf *[]byte) (msg string) {
 	const tooLarge = "The body is larger than 5 MiB."
 	if r.ContentLength > wire.MaxBody {

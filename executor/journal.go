@@ -19,19 +19,17 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A journal keeps on disk which runs were accepted and have not ended, and
-// which results no server took yet.
+// A journal keeps on disk the accepted runs that have not ended, and the results that no server took.
 //
-// It is a row of files journal-<n>; each begins with all that was open when it
-// was begun, so that those before it can go. A record is its length, its
-// checksum, its kind and its payload. One goroutine writes: what comes while it
-// is at the disk goes with the next write.
+// It is a sequence of files journal-<n>. Each begins with everything that was open when the file was created, so that
+// earlier files can be deleted. A record is its length, its checksum, its kind and its payload. One goroutine writes;
+// records that arrive during a write go with the next one.
 type journal struct {
-	dir    string // empty: nothing is kept
+	dir    string // empty: the journal keeps nothing
 	nosync bool
 	log    *slog.Logger
-	past   func() []remembered // the IDs to refuse, for the head of a file
-	most   int64               // size at which a new file is begun, if half of it is new
+	past   func() []remembered // the IDs to reject, for the head of a file
+	most   int64               // size at which a new file starts, if half of the current one is new
 
 	kick chan struct{} // write now
 	soon chan struct{} // write within gather
@@ -45,29 +43,29 @@ type journal struct {
 	live  map[int64]*entry
 	unrep int   // results in live
 	bytes int64 // of these
-	came  int64 // entries so far
+	came  int64 // number of entries so far
 
-	// Of the writer alone.
+	// Only the writer uses these.
 	f      *os.File
 	size   int64
-	head   int64 // of size, what the file was begun with
+	head   int64 // bytes of size that the file was created with
 	seq    int64
 	spare  []byte
 	failed error
 	tried  time.Time
 }
 
-// An entry is a run that is open, or whose result no server has.
+// An entry is a run that is open, or with a result that no server has.
 type entry struct {
 	run    *incoming          // nil once there is a result
-	result *wire.CallbackItem // nil while it is open
+	result *wire.CallbackItem // nil while the run is open
 	at     int64              // of the result, ms
 	order  int64
-	// It came by Submit: without servers it is for nobody but who submitted it.
+	// It came by Submit: without servers only the caller of Submit needs its result.
 	submitted bool
 }
 
-// A flush is what one write stores. err may be read once done is closed.
+// A flush is one write to disk. err may be read once done is closed.
 type flush struct {
 	done chan struct{}
 	err  error
@@ -78,7 +76,7 @@ type remembered struct {
 	id, at int64
 }
 
-// What a journal found when it was opened.
+// found is the content of a journal when it was opened.
 type found struct {
 	open    []*incoming
 	results []wire.CallbackItem
@@ -91,14 +89,13 @@ const (
 	recGroup  = 'G' // a program that it has started
 	recEnd    = 'E' // its result
 	recData   = 'R' // its result, with data
-	recWord   = 'W' // its result, with data and a word on its retry
+	recWord   = 'W' // its result, with data and its decision about a retry
 	recTaken  = 'D' // IDs whose results a server took
 	recPast   = 'P' // IDs that ended
 )
 
-// openJournal reads what is in dir and starts the writer. An error means that
-// the folder belongs to another process. A folder that cannot be used is no
-// error: the journal refuses to store until it can.
+// openJournal reads the files in dir and starts the writer. An error means that another process uses the directory. An
+// unusable directory is no error: the journal rejects records until it can store them.
 func openJournal(dir string, nosync bool, most int64, log *slog.Logger) (*journal, found, error) {
 	j := &journal{dir: dir, nosync: nosync, most: most, log: log,
 		kick: make(chan struct{}, 1), soon: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
@@ -124,8 +121,8 @@ func openJournal(dir string, nosync bool, most int64, log *slog.Logger) (*journa
 	return j, was, nil
 }
 
-// forgetSubmitted forgets of what was found the runs that were submitted, for they
-// are brought again, and nobody takes what is told of them. Call it before start.
+// forgetSubmitted removes submitted runs from the journal and from was: they are submitted again, and no server takes
+// their results. Call it before start.
 func (j *journal) forgetSubmitted(was *found) {
 	theirs := map[int64]bool{}
 	for id, e := range j.live {
@@ -138,7 +135,7 @@ func (j *journal) forgetSubmitted(was *found) {
 	was.results = slices.DeleteFunc(was.results, func(it wire.CallbackItem) bool { return theirs[it.LogID] })
 }
 
-// start begins to write. past gives the IDs to keep.
+// start starts the writer. past returns the IDs to keep.
 func (j *journal) start(past func() []remembered) {
 	j.past = past
 	if j.dir != "" {
@@ -223,8 +220,7 @@ func (j *journal) store(buf []byte) error {
 		j.log.Info("The journal can be written again.", "folder", j.dir)
 	}
 	if j.failed, j.tried = err, time.Now(); err != nil && j.f != nil {
-		// Whatever of buf got there is truncated, as far as that goes; the next
-		// try begins a new file.
+		// Remove as much as possible of a partial write; the next attempt starts a new file.
 		_ = j.f.Truncate(j.size)
 		j.f.Close()
 		j.f = nil
@@ -233,8 +229,7 @@ func (j *journal) store(buf []byte) error {
 }
 
 func (j *journal) tryStore(buf []byte) error {
-	// What was open when the file was begun may alone be larger than most: it is
-	// not written again before as much has come.
+	// The head of a file alone may be larger than most: start the next file only after the same amount was added.
 	if j.f == nil || j.size > max(j.most, 2*j.head) {
 		return j.begin()
 	}
@@ -253,7 +248,7 @@ func (j *journal) tryStore(buf []byte) error {
 	return nil
 }
 
-// begin starts a new file with all that is open, and removes the older ones.
+// begin starts a new file with everything that is open, and removes the older ones.
 func (j *journal) begin() error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
@@ -337,7 +332,7 @@ func syncFolder(dir string) error {
 	return nil
 }
 
-// files gives the journal's files, oldest first.
+// files returns the journal's files, oldest first.
 func (j *journal) files() []string {
 	all, _ := os.ReadDir(j.dir)
 	var names []string
@@ -349,7 +344,7 @@ func (j *journal) files() []string {
 	return names
 }
 
-// number is that of a file of the journal; -1 if it is none.
+// number returns the number of a journal file; -1 for other files.
 func number(name string) int64 {
 	rest, is := strings.CutPrefix(filepath.Base(name), "journal-")
 	n, err := strconv.ParseUint(rest, 10, 63)
@@ -390,7 +385,7 @@ func (j *journal) started(run int64, g group) {
 	j.wake()
 }
 
-// join gives a run that is open one more group; false if it is not open.
+// join adds a group to an open run; it returns false if the run is not open.
 func (j *journal) join(run int64, g group) bool {
 	e := j.live[run]
 	if e == nil || e.run == nil {
@@ -412,7 +407,7 @@ func (j *journal) order() int64 {
 	return j.came
 }
 
-// end records a result, which stays until taken.
+// end records a result, which stays until a server took it.
 func (j *journal) end(it *wire.CallbackItem, at int64) *flush {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -438,10 +433,10 @@ func (j *journal) result(it *wire.CallbackItem, at int64) {
 	e.run, e.result, e.at = nil, it, at
 }
 
-// sizeOf is what a result takes, about.
+// sizeOf returns the approximate size of a result in bytes.
 func sizeOf(it *wire.CallbackItem) int64 { return int64(200 + len(it.Msg) + len(it.Data)) }
 
-// taken forgets what a server has, or what was refused after all.
+// taken removes runs whose results a server has, or that were rejected after all.
 func (j *journal) taken(ids ...int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -468,21 +463,21 @@ func (j *journal) forget(id int64) {
 	}
 }
 
-// has says that a run is open or its result is not taken.
+// has reports whether a run is open or its result is not taken.
 func (j *journal) has(id int64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.live[id] != nil
 }
 
-// full says that as many results wait for a server as may, or as many bytes.
+// full reports whether the results that wait for a server have reached the maximum number or size.
 func (j *journal) full(most int, bytes int64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.unrep >= most || j.bytes >= bytes
 }
 
-// unreported is how many results wait for a server.
+// unreported returns how many results wait for a server.
 func (j *journal) unreported() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -498,11 +493,10 @@ func (j *journal) wake() *flush {
 	return j.next
 }
 
-// gather is how long a result may wait for others to go to the disk with:
-// nobody waits for its answer.
+// gather is how long a result may wait to be written together with others: no caller waits for its answer.
 const gather = 2 * time.Millisecond
 
-// wakeSoon is wake for what others may go along with.
+// wakeSoon is wake for records that may wait for gather.
 func (j *journal) wakeSoon() *flush {
 	select {
 	case j.soon <- struct{}{}:
@@ -511,7 +505,7 @@ func (j *journal) wakeSoon() *flush {
 	return j.next
 }
 
-// sorted gives the entries in the order in which they came.
+// sorted returns the entries in the order of their arrival.
 func (j *journal) sorted() []*entry {
 	all := make([]*entry, 0, len(j.live))
 	for _, e := range j.live {
@@ -521,8 +515,8 @@ func (j *journal) sorted() []*entry {
 	return all
 }
 
-// replay reads all files. What cannot be read ends a file: it was being
-// written when the process died, so nobody was told of it.
+// replay reads all files. It reads a file up to the first unreadable record: that record was being written when the
+// process died, so no caller got an answer for it.
 func (j *journal) replay() (past []remembered) {
 	for _, name := range j.files() {
 		f, err := os.Open(name)
@@ -633,8 +627,8 @@ func readFrame(r *bufio.Reader) (kind byte, payload []byte, err error) {
 	return b[0], b[1:], nil
 }
 
-// frameResult appends the record of a result: four numbers, the word on its retry and
-// its data if there is any, the latter with its length before it, and the message.
+// frameResult appends the record of a result: four numbers, the decision about a retry and the data if there are any, the
+// data with its length before it, and the message.
 func frameResult(dst []byte, it *wire.CallbackItem, at int64) []byte {
 	kind, from := byte(recEnd), len(dst)
 	dst = append(dst, make([]byte, headLen+1)...)

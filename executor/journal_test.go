@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// copyJournal gives a folder as a process that died now would leave it.
+// copyJournal returns a copy of the directory, as if the process had died now.
 func copyJournal(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -66,7 +66,7 @@ func TestCrash(t *testing.T) {
 		synctest.Wait()
 		left := copyJournal(t, dir)
 
-		// The folder belongs to one process.
+		// Only one process may use the directory.
 		two, err := New(mux, Options{App: "demo", Dir: dir, Log: quiet})
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestCrash(t *testing.T) {
 			t.Errorf("second executor on a folder: %v", err)
 		}
 
-		// The next process reports what was open, and what was not taken.
+		// The next process reports the open runs and the results that were not taken.
 		var again []bool
 		var mu sync.Mutex
 		mux2 := NewMux()
@@ -95,13 +95,13 @@ func TestCrash(t *testing.T) {
 		if len(again) != 1 || !again[0] {
 			t.Errorf("run again: %v", again)
 		}
-		// What ended before is still refused.
+		// Runs that ended before are still rejected.
 		for _, id := range []int64{1, 2, 3, 4} {
 			refused(t, send(e2, order(9, id, "again")), 500, "repeate trigger job")
 		}
 		synctest.Wait()
 
-		// The third has nothing left to say, and knows the IDs still.
+		// The third process reports nothing, but still knows the IDs.
 		pass(gather)
 		synctest.Wait()
 		third := copyJournal(t, left)
@@ -135,7 +135,7 @@ func TestJournalFolderCannotBeWritten(t *testing.T) {
 		}
 		r := send(e, order(1, 1, "ok"))
 		refused(t, r, wire.CodeBusy, "queue full: the run cannot be journaled")
-		// Once it can be written, runs are taken, the same one among them.
+		// Once the journal can be written, runs are accepted, including the rejected one.
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
@@ -170,8 +170,8 @@ func TestLogFolderCannotBeWritten(t *testing.T) {
 	}
 }
 
-// On a full disk no run is taken that would not be kept, what was taken is
-// reported, and it goes on once there is room.
+// TestFullDisk: on a full disk the executor rejects runs that it cannot store and reports accepted ones. It continues once
+// there is room.
 func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -213,7 +213,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// A journal that is cut anywhere gives what was whole, and does not fail.
+// TestJournalCut: a journal that is cut anywhere returns its complete records, without an error.
 func TestJournalCut(t *testing.T) {
 	dir := t.TempDir()
 	j, _, err := openJournal(dir, true, 64<<20, quiet)
@@ -264,7 +264,7 @@ func TestJournalCut(t *testing.T) {
 	}
 }
 
-// A journal begins new files, which hold what is open and what ended lately.
+// TestJournalRolls: a journal starts new files, which contain open runs and recently ended ones.
 func TestJournalRolls(t *testing.T) {
 	dir := t.TempDir()
 	past := []remembered{{100, 1}, {101, 2}}
@@ -276,7 +276,7 @@ func TestJournalRolls(t *testing.T) {
 	for id := range int64(200) {
 		run := order(1, id+1, "h")
 		<-j.accept(&incoming{Run: run}).done
-		if id%50 != 0 { // four stay open, four ended without being taken
+		if id%50 != 0 { // four stay open, four have results that no server took
 			if it := (wire.CallbackItem{LogID: id + 1, Code: 200}); id%50 == 1 {
 				<-j.end(&it, 7).done
 			} else {
@@ -303,8 +303,8 @@ func TestJournalRolls(t *testing.T) {
 	}
 }
 
-// What is open may alone be larger than a file is to be: it is written again
-// only when as much has come since.
+// TestJournalLargerThanAFile: open runs alone may exceed the size of a file. They are written again only after the same
+// amount was added.
 func TestJournalLargerThanAFile(t *testing.T) {
 	dir := t.TempDir()
 	const most = 100_000
@@ -315,7 +315,7 @@ func TestJournalLargerThanAFile(t *testing.T) {
 	j.start(func() []remembered { return nil })
 	msg := strings.Repeat("x", 10_000)
 	const large = 60
-	for id := range int64(large) { // six files' worth that no server has taken
+	for id := range int64(large) { // six files full of results that no server took
 		<-j.end(&wire.CallbackItem{LogID: id + 1, Code: 500, Msg: msg}, 7).done
 	}
 	first := number(j.files()[0])

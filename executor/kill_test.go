@@ -30,8 +30,7 @@ var (
 	killSeed = flag.Uint64("kills.seed", 0, "of the moments of the kills; 0: another one each time")
 )
 
-// child is the executor of TestKilled, in a process of its own that can be
-// killed. It answers false in the process of the tests.
+// child runs the executor of TestKilled, in a separate process that can be killed. It returns false in the test process.
 func child() bool {
 	server, dir := os.Getenv("EXECUTOR_TEST_SERVER"), os.Getenv("EXECUTOR_TEST_DIR")
 	if program := os.Getenv("EXECUTOR_TEST_PROGRAM"); program != "" {
@@ -45,7 +44,7 @@ func child() bool {
 	if err != nil {
 		panic(err)
 	}
-	// What began stands in a file, a line each in one write.
+	// Each start is recorded in a file, one line in one write.
 	work := func(_ context.Context, r *Run) error {
 		if _, err := fmt.Fprintf(ran, "%d\n", r.ID); err != nil {
 			panic(err)
@@ -60,7 +59,7 @@ func child() bool {
 	e, err := New(mux, Options{
 		App: "demo", Servers: []string{server}, Token: "secret", Listen: "127.0.0.1:0", Dir: dir, Log: quiet,
 		NoSync: os.Getenv("EXECUTOR_TEST_NOSYNC") != "", QueueSize: 10_000, CallbackRetry: time.Second,
-		journalMost: 64 << 10, // so that kills meet new files too
+		journalMost: 64 << 10, // small, so that kills also hit new files
 	})
 	if err != nil {
 		panic(err)
@@ -73,8 +72,7 @@ func child() bool {
 	return true
 }
 
-// runProgram is an executor, in a process of its own, that has one run of a
-// program and waits to be killed.
+// runProgram is an executor in a separate process that runs one program and waits to be killed.
 func runProgram(dir, program, pipe string) {
 	mux := NewMux()
 	mux.Register("p", Program{Path: "sh", Args: []string{"-c", program, "sh"}}.Handle)
@@ -93,8 +91,7 @@ func runProgram(dir, program, pipe string) {
 	<-time.After(time.Hour)
 }
 
-// A killWorld is the scheduler's side of TestKilled: it sends, and takes
-// results.
+// A killWorld is the scheduler of TestKilled: it sends runs and accepts results.
 type killWorld struct {
 	mu       sync.Mutex
 	changed  chan struct{}
@@ -103,8 +100,8 @@ type killWorld struct {
 	accepted map[int64]bool              // answered with success, or "repeate trigger job"
 	refused  map[int64]bool              // answered otherwise
 	unknown  map[int64]wire.Run          // without answer
-	wrong    []string                    // what must not be
-	down     atomic.Bool                 // callbacks are refused
+	wrong    []string                    // violations
+	down     atomic.Bool                 // callbacks are rejected
 	next     atomic.Int64
 }
 
@@ -162,7 +159,7 @@ func (k *killWorld) until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// send sends one run and files the answer.
+// send sends one run and records the answer.
 func (k *killWorld) send(client *http.Client, address string, run wire.Run) {
 	req, err := http.NewRequest(http.MethodPost, address+wire.PathRun, bytes.NewReader(wire.AppendRun(nil, &run)))
 	if err != nil {
@@ -206,10 +203,9 @@ func killRun(id int64) wire.Run {
 	return run
 }
 
-// The executor's process is killed under load, again and again: each run that
-// was answered with success gets a result, one and the same however often it
-// is told, and none but those that may are run twice. So for those that were
-// sent again for want of an answer.
+// TestKilled: the executor's process is killed under load, repeatedly. Each run that was answered with success gets one
+// result, however often it is reported, and only handlers with RunAgain run twice. The same holds for runs that were sent
+// again because no answer came.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	k := &killWorld{changed: make(chan struct{}), results: map[int64]wire.CallbackItem{}, accepted: map[int64]bool{},
@@ -230,7 +226,7 @@ func TestKilled(t *testing.T) {
 		k.mu.Lock()
 		k.address = ""
 		k.mu.Unlock()
-		// In some rounds no result is taken, so that they pile up over a kill.
+		// In some rounds no result is accepted, so that results accumulate across a kill.
 		k.down.Store(!last && random.IntN(3) == 0)
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "EXECUTOR_TEST_SERVER="+server.URL, "EXECUTOR_TEST_DIR="+dir)

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// The package needs Go and the wire, and nothing else: those who write a
-// handler get no SDK of a cloud and nothing of the scheduler with it.
+// TestImports: the package depends only on Go and package wire. Handlers import no cloud SDK and no part of the scheduler.
 func TestImports(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {

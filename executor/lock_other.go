@@ -9,7 +9,7 @@ import (
 
 var errLocked = errors.New("another process uses the folder: give this one another (Options.Dir, --dir)")
 
-// lockFolder cannot tell here whether another process uses the folder.
+// lockFolder opens the file without a lock: this system cannot report whether another process uses the directory.
 func lockFolder(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 }

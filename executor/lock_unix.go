@@ -10,7 +10,7 @@ import (
 
 var errLocked = errors.New("another process uses the folder: give this one another (Options.Dir, --dir)")
 
-// lockFolder takes a lock that the kernel drops when the process ends.
+// lockFolder takes a lock that the kernel releases when the process ends.
 func lockFolder(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

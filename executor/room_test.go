@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestWantOfOurOwnIsNoAnswer: want of descriptors, processes or memory is tried again for a
-// bounded time and then said; what the program is answered with is not.
+// TestWantOfOurOwnIsNoAnswer: a lack of descriptors, processes or memory is retried for a limited time and then reported.
+// An error of the program itself is not retried.
 func TestWantOfOurOwnIsNoAnswer(t *testing.T) {
 	for _, want := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM} {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// logs are the rolling logs: a folder a day (UTC, of the trigger time), a file
-// a run.
+// logs are the rolling logs: one directory for each day (UTC, of the trigger time), one file for each run.
 type logs struct {
 	dir  string    // empty: no files
 	out  io.Writer // instead of files
@@ -36,19 +35,19 @@ type logs struct {
 	recent []int64            // keys of marks, the oldest first
 }
 
-// offsets say where lines begin, so that a reader need not begin at line 1.
+// offsets are the positions of lines, so that a reader need not start at line 1.
 type offsets struct {
 	mu  sync.Mutex
 	at  []int64 // of line 1+k*markEvery
 	seq struct {
-		line int32 // where the last reader stopped
+		line int32 // where the last read stopped
 		at   int64
 	}
 }
 
 const (
 	markEvery = 256
-	markFiles = 256     // files whose offsets are kept
+	markFiles = 256     // files whose offsets are cached
 	pageBytes = 512_000 // of one answer
 	dayFormat = "2006-01-02"
 )
@@ -57,7 +56,7 @@ func (l *logs) path(id, logTime int64) string {
 	return filepath.Join(l.dir, time.UnixMilli(logTime).UTC().Format(dayFormat), strconv.FormatInt(id, 10)+".log")
 }
 
-// failed says once that logs cannot be written.
+// failed logs once that logs cannot be written.
 func (l *logs) failed(err error) {
 	l.mu.Lock()
 	said := l.said
@@ -68,8 +67,7 @@ func (l *logs) failed(err error) {
 	}
 }
 
-// open gives the log of one run. Nothing is on disk before the first line of
-// the handler or the end.
+// open returns the log of one run. Nothing is on disk before the first line of the handler or the end.
 func (l *logs) open(id, logTime int64) *runLog {
 	switch {
 	case l.out != nil:
@@ -82,8 +80,8 @@ func (l *logs) open(id, logTime int64) *runLog {
 	return &runLog{l: l, path: l.path(id, logTime)}
 }
 
-// A runLog is the log of one run. A nil one takes everything and keeps nothing.
-// Each write reaches the file at once: a process that dies loses none.
+// A runLog is the log of one run. A nil one discards everything. Each write reaches the file at once: a process that dies
+// loses none.
 type runLog struct {
 	l      *logs
 	path   string
@@ -91,16 +89,16 @@ type runLog struct {
 	rest   []byte // of a line that has no end yet; only with out
 
 	mu   sync.Mutex
-	head []byte // the first line, until something comes after it
+	head []byte // the first line, until another line follows
 	f    *os.File
 	size int64
 	full bool
 	part bool // the last line has no end yet
 	shut bool
-	kept []byte // the last of what was written, for the run's message
+	kept []byte // the end of the log, for the run's message
 }
 
-// stamp begins a line.
+// stamp appends the time at the start of a line.
 func stamp(dst []byte) []byte {
 	return append(time.Now().UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z"), ' ')
 }
@@ -120,8 +118,8 @@ func (g *runLog) first(s string) {
 	}
 }
 
-// Write implements io.Writer. It takes everything, also what the bound leaves out
-// and what cannot be stored: a log must not end a handler.
+// Write implements io.Writer. It accepts everything, including bytes beyond the limit or that cannot be stored: a log must
+// not end a handler.
 func (g *runLog) Write(b []byte) (int, error) {
 	if g == nil || len(b) == 0 {
 		return len(b), nil
@@ -139,7 +137,7 @@ func (g *runLog) Write(b []byte) (int, error) {
 	case g.full:
 	case g.size+int64(len(g.head)+len(b)) > g.l.most:
 		g.full = true
-		// What fits is kept, to the end of a line.
+		// Write the part that fits, to the end of a line.
 		if room := g.l.most - g.size - int64(len(g.head)); room > 0 {
 			if i := bytes.LastIndexByte(b[:room], '\n'); i >= 0 {
 				g.put(b[:i+1])
@@ -152,9 +150,8 @@ func (g *runLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// tailed is a run's message with the last lines of its log behind it, if it
-// wrote any, and as far as a message has room: who stores it keeps its beginning. The
-// message of a run that succeeded without one is the lines alone.
+// tailed returns a run's message followed by the last lines of its log, if it wrote any, as far as the message has room:
+// the server keeps only the beginning. If a run succeeded without a message, it returns only the lines.
 func (g *runLog) tailed(msg string, failed bool) string {
 	if g == nil {
 		return msg
@@ -165,7 +162,7 @@ func (g *runLog) tailed(msg string, failed bool) string {
 	}
 	head := strings.TrimPrefix(msg+"\n---- log\n", "\n")
 	if msg == "" && !failed {
-		head = "" // the log is all that the run says
+		head = "" // the log is the whole message
 	}
 	if most = min(most, wire.MaxMessage-utf8.RuneCountInString(head)); most <= 0 {
 		return msg
@@ -220,7 +217,7 @@ func (g *runLog) put(b []byte) {
 	if err != nil {
 		g.l.failed(err)
 	}
-	if g.shut { // a handler that was given up still writes
+	if g.shut { // an abandoned handler still writes
 		g.f.Close()
 		g.f = nil
 	}
@@ -248,7 +245,7 @@ func (g *runLog) emit(b []byte) {
 	}
 }
 
-// last writes the last line, whatever the bound says, and closes the file.
+// last writes the last line, regardless of the limit, and closes the file.
 func (g *runLog) last(s string) {
 	if g == nil {
 		return
@@ -268,8 +265,8 @@ func (g *runLog) last(s string) {
 	}
 }
 
-// read answers /log: whole lines from q.FromLine on, as many as fit into an
-// answer. open says that the run has not ended here.
+// read answers /log: as many whole lines from q.FromLine on as fit into an answer. open reports that the run has not ended
+// here.
 func (l *logs) read(q wire.LogRequest, open bool) wire.LogResult {
 	from := max(q.FromLine, 1)
 	res := wire.LogResult{FromLine: q.FromLine, ToLine: from - 1}
@@ -330,8 +327,7 @@ func (l *logs) read(q wire.LogRequest, open bool) wire.LogResult {
 	return res
 }
 
-// copyLine reads one line with its end and copies it, if it is wanted and as
-// far as an answer has room.
+// copyLine reads one line with its end and, if it is wanted, copies as much as fits into an answer.
 func (l *logs) copyLine(b *strings.Builder, r *bufio.Reader, wanted bool) (n int64, err error) {
 	long := false
 	for {
@@ -358,7 +354,7 @@ func (l *logs) copyLine(b *strings.Builder, r *bufio.Reader, wanted bool) (n int
 	}
 }
 
-// find gives the path of a run's log; empty if there is none.
+// find returns the path of a run's log; empty if there is none.
 func (l *logs) find(q wire.LogRequest) string {
 	if l.dir == "" {
 		return ""
@@ -394,8 +390,7 @@ func (l *logs) offsets(id int64) *offsets {
 	return o
 }
 
-// sweep removes the days before keep ago. It touches nothing but folders named
-// like a day.
+// sweep removes the days before keep ago. It only touches directories named like a day.
 func (l *logs) sweep(now time.Time, keep time.Duration) {
 	if l.dir == "" {
 		return

@@ -21,8 +21,7 @@ func ask(l *logs, from int32) wire.LogRequest {
 	return wire.LogRequest{LogID: 7, LogTime: 1_700_000_000_000, FromLine: from}
 }
 
-// Pages follow each other line by line, over a log that grows while it is
-// read, to the end.
+// TestLogPages: pages continue line by line to the end, even if the log grows while it is read.
 func TestLogPages(t *testing.T) {
 	l := &logs{dir: t.TempDir(), most: 100 << 20, log: quiet}
 	g := l.open(7, 1_700_000_000_000)
@@ -85,8 +84,7 @@ func TestLogPages(t *testing.T) {
 	}
 }
 
-// A page is read from where it is, not from the start of the file: what stands
-// there before is not looked at.
+// TestLogPagesAreNotReadFromTheStart: a page is read at its position; the part of the file before it is not read.
 func TestLogPagesAreNotReadFromTheStart(t *testing.T) {
 	l := &logs{dir: t.TempDir(), most: 100 << 20, log: quiet}
 	g := l.open(7, 1_700_000_000_000)
@@ -209,8 +207,8 @@ func TestNoLogs(t *testing.T) {
 	}
 }
 
-// The end of what a run wrote goes into its message, in whole lines, wherever
-// else the log goes; a run that wrote nothing has its message alone.
+// TestLogTail: the end of a run's output goes into its message, in whole lines, wherever the log goes. A run without
+// output keeps its message alone.
 func TestLogTail(t *testing.T) {
 	for name, l := range map[string]*logs{
 		"nowhere else": {tail: 20, most: -1, log: quiet},
@@ -240,8 +238,8 @@ func TestLogTail(t *testing.T) {
 	}
 }
 
-// The end of the log of a run that failed is as long as its message has room for: who stores
-// that keeps its beginning, and would cut the end of the log off.
+// TestFailedLogTail: the end of a failed run's log fills the rest of its message. The server keeps only the beginning of a
+// longer message, and would cut the end of the log.
 func TestFailedLogTail(t *testing.T) {
 	l := &logs{tail: 20, failedTail: wire.MaxMessage, most: -1, log: quiet}
 	g := l.open(1, 1)

@@ -71,7 +71,7 @@ func TestRunFields(t *testing.T) {
 	f := newFake()
 	e := start(t, mux, f, nil)
 	run := order(5, 5<<32|200_000_000, "h")
-	// not so long ago that the log is swept
+	// recent enough that the log is not removed
 	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout, run.LogTime = "p", 2, 3, 60, time.Now().Add(-time.Hour).UnixMilli()
 	mustSend(t, e, run)
 	f.want(t, run.LogID, 200, "")
@@ -128,7 +128,7 @@ func TestBlockStrategies(t *testing.T) {
 		if id := <-w.began; id != 1 {
 			t.Fatalf("began %d", id)
 		}
-		// Serial, and what it does not know, queue.
+		// Serial and unknown strategies queue the run.
 		mustSend(t, e, order(1, 2, "w"))
 		odd := order(1, 3, "w")
 		odd.BlockStrategy = "WHATEVER"
@@ -152,8 +152,8 @@ func TestBlockStrategies(t *testing.T) {
 		if id := <-w.began; id != 2 {
 			t.Fatalf("after 1 began %d", id)
 		}
-		// Replaced: the one at work is cancelled, those that wait are not
-		// executed, the new one begins after the old one has ended.
+		// Replaced: the running one is cancelled, waiting ones are not executed, and the new one starts after the old one has
+		// ended.
 		cover := order(1, 7, "w")
 		cover.BlockStrategy = wire.BlockCover
 		mustSend(t, e, cover)
@@ -167,7 +167,7 @@ func TestBlockStrategies(t *testing.T) {
 		}
 		w.word <- nil
 		f.want(t, 7, 200, "")
-		// An idle job takes any.
+		// An idle job accepts every run.
 		discard.LogID = 8
 		mustSend(t, e, discard)
 		<-w.began
@@ -201,7 +201,7 @@ func TestKill(t *testing.T) {
 		if !post(e, "/idleBeat", idle).OK() {
 			t.Error("not idle")
 		}
-		// One that had ended keeps its result.
+		// A run that had ended keeps its result.
 		mustSend(t, e, order(1, 3, "w"))
 		<-w.began
 		w.word <- nil
@@ -228,7 +228,7 @@ func TestTimeout(t *testing.T) {
 		if d := time.Since(began); d < 3*time.Second || d > 3*time.Second+gather {
 			t.Errorf("it took %v", d)
 		}
-		// One that does not heed it is given up, seen, and blocks nobody.
+		// A handler that ignores the timeout is abandoned, counted, and blocks no other run.
 		run = order(2, 2, "deaf")
 		run.Timeout = 3
 		mustSend(t, e, run)
@@ -343,8 +343,8 @@ func TestInitDestroyIdle(t *testing.T) {
 	})
 }
 
-// A run that comes while its job's worker ends, at either side of the decision,
-// is run once.
+// TestAcceptedWhileWorkerEnds: a run that arrives while its job's worker ends, before or after the worker decides, runs
+// once.
 func TestAcceptedWhileWorkerEnds(t *testing.T) {
 	for _, at := range []string{"before", "after"} {
 		t.Run(at, func(t *testing.T) {
@@ -461,7 +461,7 @@ func TestStopHandlerNeverReturns(t *testing.T) {
 			t.Error("it is not counted")
 		}
 		close(free)
-		synctest.Wait() // its last line goes into the log, in the test's folder
+		synctest.Wait() // its last line goes into the log, in the test's directory
 	})
 }
 
@@ -500,8 +500,8 @@ func TestMemory(t *testing.T) {
 	if l := m.list(now); len(l) != 3 || l[0].id != 2 || l[2].id != 4 {
 		t.Errorf("%v", l)
 	}
-	// The clock jumps back: nothing is forgotten early. It jumps ahead: what is
-	// forgotten may only be run where the scheduler sends it again.
+	// If the clock jumps back, no run is forgotten early. If it jumps ahead, a forgotten run starts only if the scheduler
+	// sends it again.
 	if !m.has(2, now.Add(-24*time.Hour)) || m.has(2, now.Add(2*time.Hour)) {
 		t.Error("clock jump")
 	}

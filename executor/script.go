@@ -27,19 +27,17 @@ const (
 	PowerShell = wire.GluePowerShell
 )
 
-// Scripts allows jobs whose script comes with the run: whoever holds the token
-// can have any command run under this process's user. A script gets params,
-// shard index and shard total as arguments; what it writes goes into the run's
-// log; exit code 0 is success. When its run is ended it is killed with all
-// processes of its group (on Unix; elsewhere alone), and what of it outlives a
-// process that is killed the next one ends: see [Program].
+// Scripts allows jobs whose script comes with the run: everyone with the token can then run any command as this process's
+// user. A script gets params, shard index and shard total as arguments. Its output goes into the run's log; exit code 0 is
+// success. When its run is ended, it is killed with all processes of its group (on Unix; elsewhere alone). If this process
+// is killed, the next one ends the processes that are left: see [Program].
 type Scripts struct {
 	// Kinds that are allowed. Empty: none.
 	Kinds []string
-	// Dir is where scripts are kept and run. Empty: "scripts" in Options.Dir.
+	// Dir is where scripts are stored and run. Empty: "scripts" in Options.Dir.
 	Dir string
-	// Env is the environment of scripts, as "NAME=value". nil: PATH, HOME and
-	// LANG of this process, so that its secrets stay its own.
+	// Env is the environment of scripts, as "NAME=value". nil: only PATH, HOME and LANG of this process, which hides its
+	// secrets.
 	Env []string
 	// Commands are the programs to use instead of bash, python3, node, php and
 	// pwsh, by kind.
@@ -72,7 +70,7 @@ func (s *Scripts) check(token string) []error {
 	return errs
 }
 
-// handler gives what runs the script of a run; else why it is refused.
+// handler returns the handler for the script of a run; if the script is rejected, the text explains why.
 func (s *Scripts) handler(run *incoming, dir string) (*registered, string) {
 	lang, ok := languages[run.GlueType]
 	switch {
@@ -146,44 +144,38 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 	}, nil, "script exit value(%d) is failed", "run the script")
 }
 
-// A Program is another program as a [Handler]. An error that it ends with has a method
-// ExitCode where it ended by itself, or wraps the [exec.ExitError] of a signal. What it writes goes into the
-// run's log, exit code 0 is success, [ExitSnooze] and [ExitCancel] are its word on its
-// retry, and when its run is ended it is killed
-// with all processes of its group (on Unix; elsewhere alone).
+// A Program is another program as a [Handler]. Its output goes into the run's log and exit code 0 is success; [ExitSnooze]
+// and [ExitCancel] decide about the retry. The error of another exit has a method ExitCode, or wraps the [exec.ExitError]
+// of a signal. When its run is ended, the program is killed with all processes of its group (on Unix; elsewhere alone).
 //
-// When this process is killed, the program is too, on Linux. What it started,
-// and elsewhere on Unix the program itself, goes on until the next process with
-// the same folder begins: that ends the group before it reports the run or runs
-// it again. On Unix but Linux it knows the group only by a first process that is
-// still there. Processes that left the group, and programs on other systems, go
-// on; so does all of it with [Options].InMemory, but for the program on Linux.
+// If this process is killed, Linux kills the program too. Processes that the program started, and on other Unix systems
+// the program itself, go on until the next process with the same directory starts. That one ends the group before it
+// reports the run or runs it again. On Unix systems other than Linux it recognizes the group only if its first process
+// still exists. Processes that left the group, and programs on other systems, go on. With [Options].InMemory all of them
+// go on, except the program itself on Linux.
 //
-// The run's params, if there are any, are its last argument. Its environment
-// has TICKRING_RUN, TICKRING_JOB, TICKRING_HANDLER, TICKRING_PARAMS,
-// TICKRING_SHARD_INDEX and TICKRING_SHARD_TOTAL; TICKRING_ATTEMPT,
-// TICKRING_INSTANT (RFC 3339), TICKRING_CAUSE and TICKRING_TIMEOUT (seconds)
-// where the scheduler says them, with TRACEPARENT, by which tools of OpenTelemetry join
-// the run's trace; and TICKRING_AGAIN=1 if a process had the run before.
+// The run's params, if there are any, are its last argument. Its environment has TICKRING_RUN, TICKRING_JOB,
+// TICKRING_HANDLER, TICKRING_PARAMS, TICKRING_SHARD_INDEX and TICKRING_SHARD_TOTAL. If the scheduler sends them, it also
+// has TICKRING_ATTEMPT, TICKRING_INSTANT (RFC 3339), TICKRING_CAUSE, TICKRING_TIMEOUT (seconds), and TRACEPARENT, with
+// which OpenTelemetry tools join the run's trace. TICKRING_AGAIN=1 means that another process had the run before.
 type Program struct {
-	// Path of the program; one without a slash is looked up in PATH.
+	// Path of the program; a path without a slash is searched in PATH.
 	Path string
 	Args []string
-	// Dir is the folder that it runs in. Empty: this process's.
+	// Dir is its working directory. Empty: the directory of this process.
 	Dir string
-	// Env is its environment, as "NAME=value", without what is named above.
-	// nil: this process's, but for TICKRING_TOKEN and whatever else is named
-	// TICKRING_…_TOKEN: what a program prints is in logs that others read.
+	// Env is its environment, as "NAME=value", without the variables above. nil: the environment of this process without
+	// variables named TICKRING_TOKEN or TICKRING_…_TOKEN, because others can read the output of a program in logs.
 	Env []string
 	// Snooze is how long [ExitSnooze] puts a run off. 0: a minute.
 	Snooze time.Duration
-	// Prepare, if set, may change how the program is started, of what stands there: its
-	// user, or where it writes. It is called before each try to start it.
+	// Prepare, if set, may change how the program is started, for example its user or its output. It is called before each
+	// attempt to start the program.
 	Prepare func(*exec.Cmd)
 }
 
-// The exit codes of a [Program] that say what becomes of its run, those of sysexits.h
-// for a failure that passes and for input that will never do.
+// Exit codes of a [Program] that decide about its retry. sysexits.h defines them for temporary failures and for invalid
+// input.
 const (
 	ExitSnooze = 75 // EX_TEMPFAIL: as [Snooze]
 	ExitCancel = 65 // EX_DATAERR: as [Cancel]
@@ -244,7 +236,7 @@ func (p Program) Handle(ctx context.Context, r *Run) error {
 
 // exitCode is how a program ended by itself.
 type exitCode struct {
-	text string // with a verb for the code
+	text string // format with a verb for the code
 	code int
 }
 
@@ -259,17 +251,17 @@ func isToken(v string) bool {
 	return strings.HasPrefix(name, "TICKRING_") && strings.HasSuffix(name, "_TOKEN")
 }
 
-// startFor is how long it is tried to start a program for which this process or machine
-// has no room: other runs end meanwhile.
+// startFor is how long to retry the start of a program for which this process or machine lacks resources: other runs may
+// end in that time.
 const startFor = 30 * time.Second
 
-// scarce reports whether a program was not started for want of descriptors, processes or
-// memory of our own, which says nothing of the program.
+// scarce reports whether a program was not started because this machine lacks descriptors, processes or memory. That is no
+// fault of the program.
 func scarce(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM)
 }
 
-// withRoom does something for which there may be no room now, and tries it again for startFor.
+// withRoom calls do, and retries it for startFor while resources are lacking.
 func withRoom(ctx context.Context, r *Run, do func() error) error {
 	began := time.Now()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -294,7 +286,7 @@ func withRoom(ctx context.Context, r *Run, do func() error) error {
 	}
 }
 
-// runCommand runs what command makes, afresh for each try to start it; prepare may be nil.
+// runCommand runs the result of command, which it calls for each attempt to start; prepare may be nil.
 func runCommand(ctx context.Context, r *Run, command func() *exec.Cmd, prepare func(*exec.Cmd), code, doing string) error {
 	runtime.LockOSThread() // dieWithUs
 	defer runtime.UnlockOSThread()

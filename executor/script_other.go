@@ -4,10 +4,10 @@ package executor
 
 import "os/exec"
 
-// ownGroup does nothing here: the process is killed alone.
+// ownGroup does nothing on this system: only the process itself is killed.
 func ownGroup(*exec.Cmd) {}
 
-// groupOf knows no groups here: a program outlives a process that is killed.
+// groupOf returns no group on this system: a program survives a killed executor.
 func groupOf(int) (group, bool) { return group{}, false }
 
 func (group) kill() bool { return false }

@@ -94,8 +94,7 @@ func needBash(t *testing.T) {
 	}
 }
 
-// A script has the environment, folder and program that the options give it,
-// and its newest source.
+// TestScriptOptions: a script gets the environment, directory and program of the options, and its newest source.
 func TestScriptOptions(t *testing.T) {
 	needBash(t)
 	f := newFake()
@@ -125,8 +124,8 @@ func TestScriptOptions(t *testing.T) {
 	refused(t, r, 500, "glueType[GLUE_PYTHON] is disabled")
 }
 
-// A killed script is gone with the processes that it started, and so is one
-// whose source was changed.
+// TestScriptIsKilledWithItsChildren: a killed script ends with the processes that it started, also if its source was
+// changed.
 func TestScriptIsKilledWithItsChildren(t *testing.T) {
 	needBash(t)
 	if _, err := exec.LookPath("sleep"); err != nil {
@@ -164,7 +163,7 @@ func TestScriptIsKilledWithItsChildren(t *testing.T) {
 			msg = "change jobhandler or glue type, and terminate the old job thread. [job running, killed]"
 		}
 		f.want(t, run.LogID, want, msg)
-		// The pipe ends when the last who holds it is gone.
+		// The pipe ends when the last process that holds it is gone.
 		if b, err := io.ReadAll(held); err != nil || len(b) > 0 {
 			t.Errorf("%s: %q %v", end, b, err)
 		}
@@ -184,7 +183,7 @@ func TestScriptCannotBeRun(t *testing.T) {
 	}
 }
 
-// The tokens of the scheduler are not for programs: what those print is in logs.
+// TestProgramGetsNoToken: programs do not get the scheduler's tokens, because others can read their output in logs.
 func TestProgramGetsNoToken(t *testing.T) {
 	needBash(t)
 	for _, name := range []string{"TICKRING_TOKEN", "TICKRING_ADMIN_TOKEN", "TICKRING_READ_TOKEN",

@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup gives the process a group of its own, all of which is killed when
-// its context ends.
+// ownGroup starts the process in its own group, which is killed as a whole when its context ends.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithUs(cmd)

@@ -41,9 +41,8 @@ func overNet(t *testing.T, client *http.Client, url string, body []byte) wire.Re
 	return reply
 }
 
-// The whole life on a port of its own, plain and with TLS: it tells the servers
-// where it listens, takes runs, and while it stops answers so that they go
-// elsewhere.
+// TestServe: the whole life on its own port, with and without TLS. The executor registers its address, accepts runs, and
+// while it stops answers so that runs go to other executors.
 func TestServe(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -116,13 +115,13 @@ func TestListenRefused(t *testing.T) {
 	}
 }
 
-// Whoever reaches an executor without a token starts runs: it listens on this machine
-// only, unless it is told otherwise, and says so where its server would look in vain.
+// TestListenAt: every client that reaches an executor without a token can start runs. So it listens only on this machine
+// unless configured, and returns an error if its server could not reach it there.
 func TestListenAt(t *testing.T) {
 	here := "http://127.0.0.1:7700"
 	for _, c := range []struct {
 		o    Options
-		want string // empty: refused
+		want string // empty: rejected
 	}{
 		{Options{Servers: []string{here}}, "127.0.0.1:9999"},
 		{Options{Servers: []string{"http://localhost:7700/xxl-job-admin", "http://[::1]"}}, "127.0.0.1:9999"},
@@ -151,7 +150,7 @@ func TestListenAt(t *testing.T) {
 	}
 }
 
-// A page in a browser reaches what listens on this machine, and starts nothing.
+// TestPageStartsNothing: a web page in a browser can reach local listeners, but cannot start runs.
 func TestPageStartsNothing(t *testing.T) {
 	e := start(t, okMux(), newFake(), nil)
 	run := order(1, 1, "ok")
@@ -217,7 +216,7 @@ func TestFindAddress(t *testing.T) {
 	}
 }
 
-// A server that takes connections and answers nothing holds up no other.
+// TestSilentServer: a server that accepts connections and never answers delays no other server.
 func TestSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -244,8 +243,7 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
-// Servers that answer garbage, each in its way, take no result from us: the
-// next one gets it.
+// TestGarbageServers: a server with an invalid answer takes no result: the next server gets it.
 func TestGarbageServers(t *testing.T) {
 	for name, garbage := range map[string]string{
 		"html": "<html>", "empty object": "{}", "an array": "[1]", "null": "null", "deep": strings.Repeat("[", 60_000),

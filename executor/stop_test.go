@@ -23,8 +23,8 @@ func submit(tb testing.TB, e *Executor, run wire.Run) *Submitted {
 	return s
 }
 
-// A run that a stop gave up is completed once, also if its handler returns a
-// moment later: heeding the end of its context, but not in time.
+// TestGivenUpIsCompletedOnce: a run that a stop abandoned is completed once, even if its handler reacts too late and
+// returns a moment later.
 func TestGivenUpIsCompletedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -64,7 +64,7 @@ func TestGivenUpIsCompletedOnce(t *testing.T) {
 	})
 }
 
-// A run that a stop gave up while its handler was made ready does not begin.
+// TestGivenUpDoesNotBegin: a run that a stop abandoned during Init does not start.
 func TestGivenUpDoesNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inits, free, ran := make(chan struct{}), make(chan struct{}), false
@@ -88,12 +88,11 @@ func TestGivenUpDoesNotBegin(t *testing.T) {
 	})
 }
 
-// A stop that comes while the executor starts is not forgotten, and leaves its
-// folder to the next one.
+// TestStopDuringStart: a stop during Start takes effect, and releases the directory for the next executor.
 func TestStopDuringStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		// Not whole: it says so while it reads, and there the stop comes.
+		// A damaged journal logs a message while it is read; the stop comes at that moment.
 		if err := os.WriteFile(filepath.Join(dir, "journal-0000000000000001"), []byte("torn"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +136,7 @@ func (h hook) Handle(context.Context, slog.Record) error { h(); return nil }
 func (h hook) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h hook) WithGroup(string) slog.Handler             { return h }
 
-// Servers that do not answer take nothing of the time that runs have.
+// TestStopWithDeadServers: servers that do not answer do not shorten the grace time of runs.
 func TestStopWithDeadServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
@@ -180,7 +179,7 @@ func TestStopWithDeadServers(t *testing.T) {
 	})
 }
 
-// A server that comes behind one that does not answer hears of the stop.
+// TestStopBehindADeadServer: a server after an unresponsive one is notified of the stop.
 func TestStopBehindADeadServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -200,8 +199,7 @@ func TestStopBehindADeadServer(t *testing.T) {
 	})
 }
 
-// A stop that meets a report under way sends it again, and does not say that no
-// server takes results: it was our own end that cut it off.
+// TestStopCutsAReportOff: a stop that interrupts a report sends it again, and does not log that no server takes results.
 func TestStopCutsAReportOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

@@ -10,16 +10,13 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Why [Executor.Submit] does not take a run.
+// Reasons why [Executor.Submit] rejects a run.
 var (
-	// ErrBusy: the queue is full, or the executor stops. Sent again later, or
-	// elsewhere, the run may be taken.
+	// ErrBusy: the queue is full, or the executor stops. The run may be accepted later, or by another executor.
 	ErrBusy = errors.New("the executor takes no run now")
-	// ErrOpen: a run with this ID waits or runs here, or its result waits for
-	// a server.
+	// ErrOpen: a run with this ID waits or runs here, or its result waits for a server.
 	ErrOpen = errors.New("the run is here already")
-	// ErrReported: a run with this ID has ended here and its result was taken
-	// by a server, or without servers by who submitted it.
+	// ErrReported: a run with this ID has ended here, and a server took its result, or without servers the caller of Submit.
 	ErrReported = errors.New("the run has ended and is reported")
 )
 
@@ -33,7 +30,7 @@ type Result struct {
 	RetryAfter int64 `json:"tickringRetryAfter,omitempty"`
 }
 
-// A Submitted is a run on its way, taken by [Executor.Submit].
+// A Submitted is a run that [Executor.Submit] has accepted.
 type Submitted struct {
 	e        *Executor
 	t        *task
@@ -51,17 +48,14 @@ func (s *Submitted) RunID() int64 { return s.t.wire.LogID }
 // Ended is closed when the run has ended.
 func (s *Submitted) Ended() <-chan struct{} { return s.ended }
 
-// Reported is closed when a server has taken the result. Without servers, and
-// after Drop, it never is.
+// Reported is closed when a server has taken the result. Without servers, and after Drop, it is never closed.
 func (s *Submitted) Reported() <-chan struct{} { return s.reported }
 
 // Result is how the run ended. Call it once Ended is closed.
 func (s *Submitted) Result() Result { return s.result }
 
-// Drop ends the run without telling anybody, because another executor has it
-// or is to have it: its context ends with cause, and whatever its handler
-// returns is forgotten. A run that has ended keeps its result, and false is
-// returned.
+// Drop ends the run without a report, because another executor has it or gets it: its context ends with cause, and the
+// result of its handler is ignored. A run that has ended keeps its result, and Drop returns false.
 func (s *Submitted) Drop(cause error) bool {
 	e := s.e
 	e.mu.Lock()
@@ -78,8 +72,8 @@ func (s *Submitted) Drop(cause error) bool {
 	return true
 }
 
-// Kill ends the run as one that somebody killed, and reports it: its context
-// ends, or it does not begin. A run that has ended is left alone.
+// Kill ends the run as killed by a user, and reports it: its context ends, or it does not start. A run that has ended is
+// left alone.
 func (s *Submitted) Kill() {
 	e := s.e
 	e.mu.Lock()
@@ -94,20 +88,17 @@ func (s *Submitted) Kill() {
 	e.cancel(s.t, reasonKill)
 }
 
-// A SubmitOption says more about a run.
+// A SubmitOption adds facts about a run.
 type SubmitOption func(*incoming)
 
-// Redelivered says that the run was given to an executor before, which may
-// have begun it: [Run.Again] is set.
+// Redelivered marks a run that an executor got before and may have started: it sets [Run.Again].
 func Redelivered() SubmitOption { return func(in *incoming) { in.again = true } }
 
-// Submit takes a run that came by another way than HTTP; the order is the body
-// that /run has. It returns once the run is journaled and queued. If ctx has a
-// deadline the run has it too, beside its job's timeout; nothing else of ctx
-// reaches the run.
+// Submit accepts a run that did not come by HTTP; order is a body as for /run. It returns once the run is journaled and
+// queued. If ctx has a deadline, it also applies to the run, beside its job's timeout; nothing else of ctx reaches the
+// run.
 //
-// A run that calls what is not there is taken, and fails at once: whoever
-// brought it could tell nobody.
+// A run with an unknown handler is accepted, and fails at once, because its caller could not report the rejection.
 func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOption) (*Submitted, error) {
 	in, err := decodeRun(order)
 	if err != nil {
@@ -142,11 +133,11 @@ func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOptio
 	return e.refuseSubmitted(in, msg)
 }
 
-// refuseSubmitted has a run that is not taken reported as failed.
+// refuseSubmitted reports a run that cannot be accepted as failed.
 func (e *Executor) refuseSubmitted(in *incoming, msg string) (*Submitted, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.known(in.LogID) { // it came twice at once
+	if e.known(in.LogID) { // it was submitted twice at once
 		return nil, ErrOpen
 	}
 	t := e.newTask(in, nil, key{}, false)
@@ -156,9 +147,9 @@ func (e *Executor) refuseSubmitted(in *incoming, msg string) (*Submitted, error)
 	return in.sub, nil
 }
 
-// Log reads whole lines of the log of a run that came by Submit, from line from (1 is the
-// first), as many as fit into 500 KB: what /log answers. triggered is when it was sent, as
-// its order says. next is the line to go on from, end says that no more will come.
+// Log reads the log of a run of Submit, as /log does: as many whole lines as fit into 500 KB, from line from on (1 is the
+// first). triggered is when the run was sent, according to its order. next is the line to continue from; end reports that
+// no more lines follow.
 func (e *Executor) Log(run int64, triggered time.Time, from int) (text string, next int, end bool) {
 	e.mu.Lock()
 	open := e.open[run] != nil

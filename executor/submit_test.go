@@ -11,15 +11,15 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Without servers the result of a run that was submitted is for who submitted
-// it: nothing of it is kept but that it ended, so there is no end of such runs.
+// TestSubmittedForNobodyElse: without servers only the caller of Submit needs a result. The executor keeps only that the
+// run has ended, so it can run any number of them.
 func TestSubmittedForNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		alone := func(o *Options) { o.Servers, o.MaxUnreported, o.Dir = nil, 3, dir }
 		f := newFake()
 		e := start(t, okMux(), f, alone)
-		// What a server sent is kept for one.
+		// Runs that a server sent keep their results for a server.
 		for id := int64(101); id <= 103; id++ {
 			mustSend(t, e, order(2, id, "ok"))
 		}
@@ -54,8 +54,8 @@ func TestSubmittedForNobodyElse(t *testing.T) {
 	})
 }
 
-// A run that a crash cut off is nobody's but who submitted it, where there are no
-// servers: brought again, it is taken, and begins again.
+// TestSubmittedAgainAfterACrash: without servers a submitted run that a crash interrupted belongs to its caller. If
+// submitted again, it is accepted and starts again.
 func TestSubmittedAgainAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -72,7 +72,7 @@ func TestSubmittedAgainAfterACrash(t *testing.T) {
 		alone := func(o *Options) { o.Servers, o.Dir = nil, dir }
 		e := start(t, mux, f, alone)
 		submit(t, e, order(1, 7, "h"))
-		mustSend(t, e, order(2, 8, "h")) // a server's, which may be told of it
+		mustSend(t, e, order(2, 8, "h")) // from a server, which may learn its result
 		pass(time.Second)
 		synctest.Wait()
 		for range 2 { // of a crash after another, too
@@ -96,7 +96,7 @@ func TestSubmittedAgainAfterACrash(t *testing.T) {
 	})
 }
 
-// A run whose result no server took is not taken again, however long it waits.
+// TestRepeatWhileUnreported: a run with an unreported result is not accepted again, however long the result waits.
 func TestRepeatWhileUnreported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran := 0

@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A handler's word on its retry goes with its result, outlives the process, and is that of
-// no kill and no timeout.
+// TestWordOnTheRetry: Snooze and Cancel travel with the result, survive the process, and do not apply to a killed or
+// timed-out run.
 func TestWordOnTheRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		says := map[string]struct {

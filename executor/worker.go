@@ -13,8 +13,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Why runs are ended by the executor, in xxl-job's words: schedulers tell by
-// them what became of the run.
+// Reasons why the executor ends runs, in the words of xxl-job: schedulers derive the result of the run from them.
 const (
 	reasonKill    = "scheduling center kill job."
 	reasonCover   = wire.MsgBlockStrategy + ":Cover Early"
@@ -31,15 +30,13 @@ const (
 
 var errTimeout = errors.New("the job's timeout has passed")
 
-// key tells what a worker runs: another handler or another script is another
-// worker in xxl-job.
+// key identifies the work of a worker: as in xxl-job, another handler or another script needs another worker.
 type key struct {
 	handler, glue string
 	updated       int64
 }
 
-// A worker runs the runs of one job, one after another. Its fields belong to
-// Executor.mu, but those marked.
+// A worker runs the runs of one job, one after another. Its fields belong to Executor.mu, except the marked ones.
 type worker struct {
 	id     int32
 	queue  []*task
@@ -47,10 +44,10 @@ type worker struct {
 	key    key   // of the newest run
 	wakeup chan struct{}
 
-	// Of the worker's goroutine.
-	ready  *registered // whose Init has succeeded
+	// Only the worker's goroutine uses these.
+	ready  *registered // its Init has succeeded
 	strays *sync.WaitGroup
-	stray  bool // a handler of ready was given up
+	stray  bool // a handler of ready was abandoned
 }
 
 func (w *worker) busy() bool { return w.cur != nil || len(w.queue) > 0 }
@@ -62,25 +59,25 @@ func (w *worker) wake() {
 	}
 }
 
-// A task is a run that is queued or at work.
+// A task is a run that is queued or running.
 type task struct {
 	wire    *incoming
 	run     *Run
 	key     key
 	handler *registered
-	durable *flush // nil if it is in the journal already
+	durable *flush // nil if it is already in the journal
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	// Of Executor.mu. Who sets ended completes the run, and nobody else.
-	ended    bool   // the handler has returned, or is given up
-	returned bool   // it is the handler's return that ended it
-	kill     string // why it is being ended; empty if it is not
+	// Guarded by Executor.mu. Only the goroutine that sets ended completes the run.
+	ended    bool   // the handler has returned, or was abandoned
+	returned bool   // it ended because the handler returned
+	kill     string // why it is being ended; empty if it is not being ended
 	recorded bool   // it has its result
 }
 
-// resolve finds what a run calls; else why not.
+// resolve finds the handler of a run; if there is none, the text explains why.
 func (e *Executor) resolve(run *incoming) (*registered, key, string) {
 	k := key{handler: run.Handler, glue: run.GlueType}
 	if run.GlueType == wire.GlueBean || run.GlueType == "" {
@@ -140,8 +137,7 @@ func (e *Executor) accept(run *incoming) (code int, msg string) {
 	if err := t.durable.err; err != nil {
 		e.mu.Lock()
 		if t.ended {
-			// A kill or a stop came between: the run has a result, which is
-			// told, so it must not go to another executor.
+			// A kill or a stop came first: the run has a result, which is reported, so no other executor may get it.
 			e.mu.Unlock()
 			return wire.CodeSuccess, ""
 		}
@@ -158,14 +154,14 @@ func (e *Executor) accept(run *incoming) (code int, msg string) {
 	return wire.CodeSuccess, ""
 }
 
-// known says that a run is here, or has ended here: also one that nobody
-// remembers but because no server took its result yet. Call it with mu held.
+// known reports whether a run is here or has ended here, even if only the journal still has it because no server took its
+// result. Call it with mu held.
 func (e *Executor) known(id int64) bool {
 	return e.open[id] != nil || e.past.has(id, time.Now()) || e.journal.has(id)
 }
 
-// awaited says that the result of a run is for a server: of one that was
-// submitted only if there is any, for who submitted it has it.
+// awaited reports whether a server waits for the result of a run. The caller of Submit has its result, so a submitted run
+// is awaited only if there are servers.
 func (e *Executor) awaited(run *incoming) bool { return run.sub == nil || len(e.o.Servers) > 0 }
 
 func (e *Executor) newTask(run *incoming, h *registered, k key, again bool) *task {
@@ -180,8 +176,7 @@ func (e *Executor) newTask(run *incoming, h *registered, k key, again bool) *tas
 	return t
 }
 
-// enqueue gives t to its job's worker, which is started if there is none. Call
-// it with mu held.
+// enqueue adds t to the queue of its job's worker, and starts the worker if necessary. Call it with mu held.
 func (e *Executor) enqueue(t *task) *worker {
 	id := t.wire.JobID
 	w := e.workers[id]
@@ -196,8 +191,7 @@ func (e *Executor) enqueue(t *task) *worker {
 	return w
 }
 
-// recover deals with the runs of a process that died; left are those whose
-// programs could not be ended. Call it with mu held.
+// recover handles the runs of a dead process; left are the runs whose programs could not be ended. Call it with mu held.
 func (e *Executor) recover(open []*incoming, left map[int64]bool) {
 	again := 0
 	for _, run := range open {
@@ -221,13 +215,13 @@ func (e *Executor) recover(open []*incoming, left map[int64]bool) {
 	}
 }
 
-// endAll ends what a job has at work and in its queue. Call it with mu held.
+// endAll ends the running run of a job and the runs in its queue. Call it with mu held.
 func (e *Executor) endAll(w *worker, reason string) {
 	e.cancel(w.cur, reason)
 	e.emptyQueue(w, reason)
 }
 
-// cancel ends a run at work, unless it has ended. Call it with mu held.
+// cancel ends a running run, unless it has ended. Call it with mu held.
 func (e *Executor) cancel(t *task, reason string) {
 	if t == nil || t.ended || t.kill != "" {
 		return
@@ -236,7 +230,7 @@ func (e *Executor) cancel(t *task, reason string) {
 	t.cancel(errors.New(reason))
 }
 
-// emptyQueue reports what waits as not executed. Call it with mu held.
+// emptyQueue reports waiting runs as not executed. Call it with mu held.
 func (e *Executor) emptyQueue(w *worker, reason string) {
 	for _, t := range w.queue {
 		e.unbegun(t, reason)
@@ -252,8 +246,7 @@ func (e *Executor) unbegun(t *task, reason string) {
 	t.cancel(nil)
 }
 
-// dequeue takes t from the queue of its job's worker; false if it has begun, or is
-// gone. Call it with mu held.
+// dequeue removes t from the queue of its job's worker; it returns false if t is not in the queue. Call it with mu held.
 func (e *Executor) dequeue(t *task) bool {
 	w := e.workers[t.wire.JobID]
 	if w == nil {
@@ -275,7 +268,7 @@ func (e *Executor) killJob(job int32) {
 	}
 }
 
-// idle says that a job neither runs nor waits.
+// idle reports whether a job has no running and no waiting runs.
 func (e *Executor) idle(job int32) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -324,8 +317,8 @@ func (e *Executor) work(w *worker) {
 			e.testEnding(w.id)
 		}
 		e.teardown(w)
-		// The worker is known until here, so that a run which came meanwhile
-		// is in its queue and not with a second worker.
+		// The worker is registered until here, so that a run which arrived during teardown is in its queue and gets no second
+		// worker.
 		e.mu.Lock()
 		if len(w.queue) == 0 {
 			delete(e.workers, w.id)
@@ -351,7 +344,7 @@ func (e *Executor) setup(w *worker, h *registered) error {
 	return nil
 }
 
-// teardown calls Destroy, once no run of the handler goes on.
+// teardown calls Destroy once no run of the handler is running.
 func (e *Executor) teardown(w *worker) {
 	h := w.ready
 	if w.ready = nil; h == nil || h.destroy == nil {
@@ -388,7 +381,7 @@ func (e *Executor) do(w *worker, t *task) {
 	if t.durable != nil {
 		<-t.durable.done
 		if t.durable.err != nil {
-			return // who accepted it refuses it
+			return // the caller that accepted the run rejects it
 		}
 	}
 	defer t.cancel(nil)
@@ -462,7 +455,7 @@ func (e *Executor) do(w *worker, t *task) {
 
 	e.mu.Lock()
 	unheeded, mine := !t.ended, t.returned
-	t.ended = true // for good: what the handler returns later counts no more
+	t.ended = true // from here on the result of the handler does not count
 	kill = t.kill
 	e.mu.Unlock()
 	switch {
@@ -487,7 +480,7 @@ func (e *Executor) do(w *worker, t *task) {
 
 var errGoexit = errors.New("the handler ended its goroutine")
 
-// abandon completes a run whose handler does not heed the end of its context.
+// abandon completes a run whose handler ignores the end of its context.
 func (e *Executor) abandon(t *task, kill string) {
 	e.strays.Add(1)
 	e.log.Warn("A handler goes on though its run was ended.", "handler", t.handler.name, "job", t.run.JobID, "run", t.run.ID, "cause",
@@ -500,7 +493,7 @@ func (e *Executor) abandon(t *task, kill string) {
 	e.complete(t, wire.CallbackItem{Code: wire.CodeTimeout, Msg: msgTimeout + note})
 }
 
-// giveUp completes whatever is still open when the executor has to end.
+// giveUp abandons the handlers of all open runs when the executor must end.
 func (e *Executor) giveUp() {
 	var left []*task
 	e.mu.Lock()
@@ -516,8 +509,8 @@ func (e *Executor) giveUp() {
 	}
 }
 
-// complete records the result of a run and has it reported. Of those who might,
-// the one that set ended, or took the run from the queue, does.
+// complete records the result of a run and has it reported. Only the goroutine that set ended, or removed the run from the
+// queue, may call it.
 func (e *Executor) complete(t *task, it wire.CallbackItem) {
 	it.Msg = truncateMessage(it.Msg)
 	if t.run.log != nil {
@@ -561,11 +554,11 @@ func (e *Executor) end(t *task, it wire.CallbackItem) {
 func (e *Executor) closed(t *task) {
 	delete(e.open, t.wire.LogID)
 	if w := e.workers[t.wire.JobID]; w != nil && w.cur == t {
-		w.cur = nil // a scheduler that hears of the end may send the next run
+		w.cur = nil // a scheduler that gets the result may send the next run
 	}
 }
 
-// result is what a handler that returned err makes of its run.
+// result returns the result of a run whose handler returned err.
 func (r *Run) result(err error) wire.CallbackItem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -632,7 +625,7 @@ func (m *memory) add(id, at int64, now time.Time) {
 	m.head = (m.head + 1) % len(m.ring)
 }
 
-// list gives what is remembered, the oldest first.
+// list returns the remembered runs, oldest first.
 func (m *memory) list(now time.Time) []remembered {
 	out := make([]remembered, 0, len(m.at))
 	for i := range m.ring {

@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// document is what the tests read of openapi.yaml.
+// document holds the parts of openapi.yaml that the tests read.
 type document struct {
 	Paths      map[string]map[string]any
 	Components struct {
@@ -108,7 +108,7 @@ var (
 	}
 )
 
-// fill gives each field of a query its sample.
+// fill sets each field of a query to its sample.
 func fill(t *testing.T, v reflect.Value) {
 	t.Helper()
 	for _, field := range v.Fields() {
@@ -133,9 +133,8 @@ func fill(t *testing.T, v reflect.Value) {
 	}
 }
 
-// TestEveryOperationHasItsMethod: each operation of the document is a method of
-// its name, takes and gives the types that are named there, and asks with that
-// verb, path, query and body; and there is no other.
+// TestEveryOperationHasItsMethod: each operation of the document is a method of its name, with the types named there and
+// the same verb, path, query and body. There are no other methods.
 func TestEveryOperationHasItsMethod(t *testing.T) {
 	type request struct {
 		Method, Path string
@@ -226,8 +225,7 @@ func TestEveryOperationHasItsMethod(t *testing.T) {
 	}
 }
 
-// TestErrorIsTheDocuments: what is answered in the form of the document comes out
-// whole, with the status of the answer.
+// TestErrorIsTheDocuments: an error in the format of the document is returned completely, with the HTTP status.
 func TestErrorIsTheDocuments(t *testing.T) {
 	doc, _ := read(t)
 	reply := map[string]string{}
@@ -258,8 +256,7 @@ func TestErrorIsTheDocuments(t *testing.T) {
 	}
 }
 
-// TestNameThatIsNone: such a part changes what a path names. To pause the app ".."
-// was to pause everything.
+// TestNameThatIsNone: names such as ".." change the target of a path. Pausing the app ".." would pause everything.
 func TestNameThatIsNone(t *testing.T) {
 	do := trip(func(r *http.Request) (*http.Response, error) {
 		t.Errorf("asked for %s", r.URL)
@@ -277,13 +274,12 @@ func TestNameThatIsNone(t *testing.T) {
 	}
 }
 
-// trip does requests in place of a network.
+// trip answers requests instead of a network.
 type trip func(*http.Request) (*http.Response, error)
 
 func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestDeadline: a call ends at the timeout, whether nothing is answered or the
-// answer does not end.
+// TestDeadline: a call ends at the timeout, whether there is no answer or an endless one.
 func TestDeadline(t *testing.T) {
 	silent := func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
@@ -329,8 +325,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestNothingIsAskedForByDefault: what is left out of a query is not sent, so that
-// the server's default holds.
+// TestNothingIsAskedForByDefault: an unset query field is not sent, so that the server's default applies.
 func TestNothingIsAskedForByDefault(t *testing.T) {
 	do := trip(func(r *http.Request) (*http.Response, error) {
 		if r.URL.RawQuery != "" {
@@ -347,7 +342,7 @@ func TestNothingIsAskedForByDefault(t *testing.T) {
 	}
 }
 
-// TestAnswerIsBounded: what is longer than the bound is not read to its end.
+// TestAnswerIsBounded: an answer above the limit is not read to its end.
 func TestAnswerIsBounded(t *testing.T) {
 	do := trip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"version":"1"}`)), Request: r}, nil
@@ -363,7 +358,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// endless is an answer without end, and counts what is read of it.
+// endless is an answer without end that counts the bytes read.
 type endless struct{ read int64 }
 
 func (e *endless) Read(b []byte) (int, error) {
@@ -372,8 +367,7 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestAnswerOfNothings: an answer of a bounded length does not become a thousand times as much
-// in memory.
+// TestAnswerOfNothings: an answer of limited length does not take a thousand times as much memory.
 func TestAnswerOfNothings(t *testing.T) {
 	for _, one := range []string{"{}", "null"} {
 		body := `{"version":"\"{\\","jobs":[` + one + strings.Repeat(","+one, 1_000_000) + "]}"
@@ -397,7 +391,7 @@ func TestAnswerOfNothings(t *testing.T) {
 	}
 }
 
-// TestEndlessAnswers: of an answer without end so much is read as the call may be answered.
+// TestEndlessAnswers: the client reads of an endless answer only the maximum size of the call's answers.
 func TestEndlessAnswers(t *testing.T) {
 	var body endless
 	do := trip(func(r *http.Request) (*http.Response, error) {

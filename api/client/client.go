@@ -1,13 +1,12 @@
-// Package client talks to a tickring server. New makes a client; it has a method
-// for each operation of the OpenAPI document:
+// Package client calls a tickring server. New returns a client with a method for each operation of the OpenAPI document:
 //
 //	c, err := client.New("http://127.0.0.1:7700", token, client.Config{})
 //	job, err := c.GetJob(ctx, "reports", "nightly")
 //
-// The error of a call is an *Error when the server answered one, and wraps
-// ErrNoAnswer when there was no answer, and ErrUnproven when the token was not sent.
+// The error of a call is an *Error if the server returned one. It wraps ErrNoAnswer if there was no answer, and
+// ErrUnproven if the token was not sent.
 //
-// This package is public. It needs nothing else of this repository.
+// This package is public and imports nothing else from this repository.
 package client
 
 import (
@@ -35,33 +34,29 @@ import (
 
 // Config of New. The zero value is usable.
 type Config struct {
-	// HTTP does the requests; http.DefaultClient if nil. Its redirects are not followed:
-	// a token is for one server.
+	// HTTP sends the requests; http.DefaultClient if nil. It does not follow redirects, because a token is for one server.
 	HTTP *http.Client
-	// Timeout bounds a call, up to the end of its answer; 5 minutes if 0.
+	// Timeout limits a call, including reading its answer; 5 minutes if 0.
 	Timeout time.Duration
-	// MaxAnswer is how many bytes are read of an answer; as long as the call's may be if 0
-	// or more than that.
+	// MaxAnswer is the maximum number of bytes to read from an answer. 0, or more than the limit of a call, means that limit.
 	MaxAnswer int64
-	// Language is that of errors and of schedules in words, "en" or "zh"; English if empty.
+	// Language is the language of errors and of schedule descriptions, "en" or "zh"; English if empty.
 	Language string
 }
 
-// Client asks one server. Its methods may be called at the same time.
+// Client calls one server. Its methods are safe for concurrent use.
 //
-// Over https its certificate says who that is. Over http whoever listens there has to
-// prove that he knows the token, and that he is what was asked, before it is sent. That
-// is against a stranger who has taken the place of a server, or listens beside it and
-// hands questions on; who stands on the way between the two reads all that is sent.
+// Over https the certificate identifies the server. Over http the listener must first prove that it knows the token and is
+// the requested server; only then the client sends the token. This protects against an impostor that replaces the server
+// or forwards requests to it. It does not protect against a listener on the network path, which can read all traffic.
 type Client struct {
 	endpoint, host, token string
 	o                     Config
-	secure                bool // the endpoint is one of https
+	secure                bool // the endpoint uses https
 	proven                atomic.Pointer[time.Time]
 }
 
-// New makes a client of the server at endpoint, such as http://127.0.0.1:7700.
-// It connects to nothing yet.
+// New returns a client of the server at endpoint, such as http://127.0.0.1:7700. It does not connect yet.
 func New(endpoint, token string, o Config) (*Client, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -76,20 +71,19 @@ func New(endpoint, token string, o Config) (*Client, error) {
 		secure: u.Scheme == "https"}, nil
 }
 
-// Waits reports whether the queued run whose limit it is waits for that: it stands in its queue, or
-// has its second to come. Else it waits for an executor, if for anything; so does one that no limit counts.
+// Waits reports whether a queued run waits for this limit: it has a place in the queue or a start time to come. Otherwise
+// the run waits for an executor, if for anything, as does a run without limits.
 func (p *Permit) Waits(now time.Time) bool {
 	return p != nil && (p.Place > 0 || p.Begins.After(now))
 }
 
-// Error is what the server refused, or could not do: as the error of a call, and
-// of one thing among those of a call.
+// Error is an error that the server returned: for a call, or for one item of a call.
 type Error struct {
-	Status  int    `json:"-"`               // of HTTP; 0 of one thing among others
+	Status  int    `json:"-"`               // of HTTP; 0 for one item of a call
 	Code    string `json:"code"`            // a core.Code
-	Field   string `json:"field,omitempty"` // where: a path such as schedule.cron; may be empty
-	Value   string `json:"value,omitempty"` // what was given, truncated; may be empty
-	Message string `json:"message"`         // what is wrong and what is allowed
+	Field   string `json:"field,omitempty"` // a path such as schedule.cron; may be empty
+	Value   string `json:"value,omitempty"` // the rejected value, truncated; may be empty
+	Message string `json:"message"`         // the problem, and allowed values
 }
 
 func (e *Error) Error() string {
@@ -105,31 +99,27 @@ func (e *Error) Error() string {
 // ErrNoAnswer is the error of a request that reached no server.
 var ErrNoAnswer = errors.New("no answer")
 
-// ErrUnproven is the error of a call whose token was not sent, for whoever listens
-// there does not prove that he knows it.
+// ErrUnproven is the error of a call whose token was not sent, because the listener did not prove that it knows the token.
 var ErrUnproven = errors.New("it does not prove to be the server of the token, which was not sent")
 
 const (
 	pathProof = "/v1/proof"
-	// proofHolds is for how long a server that has proved itself is taken to be the one
-	// that listens there.
+	// proofHolds is how long a proof stays valid for the listener at that address.
 	proofHolds = 10 * time.Second
-	// proofWait is how long it may take: it costs a server nothing, and who is none may
-	// answer a byte a second.
+	// proofWait limits the time of a proof: it costs a server nothing, and an impostor may answer a byte a second.
 	proofWait = 10 * time.Second
 )
 
-// Proof is what proves that somebody knows a token and is the server at host, which has
-// a port: whoever asks chose the nonce.
+// Proof returns the proof that its sender knows a token and is the server at host, which includes a port. The client
+// chooses the nonce.
 func Proof(token, host, nonce string) string {
 	m := hmac.New(sha256.New, []byte(token))
-	io.WriteString(m, "tickring proof\n"+host+"\n"+nonce) // the token is the key of other hashes too: none begins so
+	io.WriteString(m, "tickring proof\n"+host+"\n"+nonce) // the token is the key of other hashes too: none of them starts like this
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// keyOf is what the proof of a token is keyed with. Of a person's the server has but a hash,
-// which is then the key, and is told whose it is; of says that, and nothing by which the token
-// could be guessed.
+// keyOf returns the key for the proof of a token. The server stores only a hash of a user's token, which is then the key.
+// of names the user and the token to the server, but does not help to guess the token.
 func keyOf(token string) (of, key string) {
 	rest, is := strings.CutPrefix(token, "tkr_")
 	i := strings.LastIndexByte(rest, '_')
@@ -142,14 +132,13 @@ func keyOf(token string) (of, key string) {
 	return rest[:i] + ":" + hex.EncodeToString(id[:])[:16], key
 }
 
-// HostOf is the host of a URL, with its port, as it is proven.
+// HostOf returns the host of a URL with its port, in the form used in proofs.
 func HostOf(u *url.URL) string {
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return strings.ToLower(net.JoinHostPort(u.Hostname(), port))
 }
 
-// HostAt is the address of an end of a connection, as it is proven; empty where it is
-// none of TCP.
+// HostAt returns the address of one end of a connection in the form used in proofs; empty if it is not TCP.
 func HostAt(a net.Addr) string {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -159,10 +148,9 @@ func HostAt(a net.Addr) string {
 	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port()).String()
 }
 
-// prove has the server prove that it knows the token, and that it is the one that was
-// asked: the address at the other end of the connection is its own, or the host of the
-// endpoint is the one that it was told to be reached by. What localhost means is decided
-// by each connection, so it is nobody's name.
+// prove makes the server prove that it knows the token and is the requested server. It must own the address at the other
+// end of the connection, or be configured with the host of the endpoint. localhost proves nothing, because every machine
+// resolves it to itself.
 func (c *Client) prove(ctx context.Context) error {
 	if last := c.proven.Load(); c.secure || last != nil && time.Since(*last) < proofHolds {
 		return nil
@@ -188,9 +176,8 @@ func (c *Client) prove(ctx context.Context) error {
 	return nil
 }
 
-// Bounds of what is read, in bytes: of an answer of one thing, or of a page, which ends
-// before 4 MB of what is stored; of what comes whole, however much there is; of an answer
-// that may be a stranger's, or says what went wrong; of each text of that.
+// Limits of answers, in bytes: of one item, or of a page, which ends before 4 MB of stored data; of an answer that is
+// always complete; of an error or an answer that may not come from a server; of each text of such an answer.
 const (
 	maxAnswer  = 16 << 20
 	maxWhole   = 64 << 20
@@ -198,7 +185,7 @@ const (
 	maxText    = 4 << 10
 )
 
-// most is how long an answer may be, by the path of the question.
+// most returns the maximum length of an answer, by the path of the request.
 func most(path string) int64 {
 	switch path {
 	case pathProof:
@@ -209,11 +196,11 @@ func most(path string) int64 {
 	return maxAnswer
 }
 
-// thing is how long each thing of an answer is at least, on the whole, where the answer is as
-// long as it may be: {} becomes a job of hundreds of bytes.
+// thing is the minimum average length of an item in an answer of maximum length: decoding turns {} into a job of hundreds
+// of bytes.
 const thing = 160
 
-// things is how many objects, and what stands for one, JSON has.
+// things counts the objects in JSON, and null values in their place.
 func things(b []byte) (n int64) {
 	text := false
 	for i := 0; i < len(b); i++ {
@@ -229,8 +216,8 @@ func things(b []byte) (n int64) {
 	return n
 }
 
-// do makes a request of JSON and reads its answer of JSON. nil is no query, and no
-// body; names are those of the path, in its order.
+// do sends a JSON request and decodes the JSON answer. A nil query or body is not sent; names are the path's parameters,
+// in order.
 func do[T any](ctx context.Context, c *Client, method, path string, query, body any, names ...string) (T, error) {
 	var v T
 	answer, err := c.ask(ctx, method, path, query, body, names...)
@@ -240,7 +227,7 @@ func do[T any](ctx context.Context, c *Client, method, path string, query, body 
 	return v, err
 }
 
-// ask makes a request, and reads what is answered when it was done.
+// ask sends a request and returns the answer if it succeeded.
 func (c *Client) ask(ctx context.Context, method, path string, query, body any, names ...string) ([]byte, error) {
 	most := min(c.o.MaxAnswer, most(path))
 	path, err := in(path, names)
@@ -289,7 +276,7 @@ func (c *Client) ask(ctx context.Context, method, path string, query, body any, 
 	return nil, &reply.Error
 }
 
-// foreign is the error of an answer that could not be read.
+// foreign returns the error for an answer that could not be decoded.
 func (c *Client) foreign(err error) error {
 	if err == nil {
 		return nil
@@ -316,8 +303,8 @@ func (c *Client) send(ctx context.Context, method, path string, query, body any)
 	}
 	r.URL.RawQuery = values.Encode()
 	if method == http.MethodPut || path == "/v1/apply" {
-		// Done twice it is done once. A server that wants for connections may close this one
-		// between two requests, and with such a header, which is not sent, it is asked again.
+		// Repeating it does not change the result. A server that lacks connections may close this one between two requests; with
+		// this header, which is not sent, the request is then repeated.
 		r.Header["X-Idempotency-Key"] = nil
 	}
 	if path != pathProof {
@@ -332,8 +319,8 @@ func (c *Client) send(ctx context.Context, method, path string, query, body any)
 	return c.o.HTTP.Do(r)
 }
 
-// in puts names in the place of those in braces. Those are refused that a server, or
-// what is before it, takes out of a path: the rest names something else.
+// in replaces the parameters in braces by names. It rejects names that a server or proxy removes from a path, because the
+// rest names something else.
 func in(path string, names []string) (string, error) {
 	for _, name := range names {
 		before, rest, _ := strings.Cut(path, "{")
@@ -346,8 +333,8 @@ func in(path string, names []string) (string, error) {
 	return path, nil
 }
 
-// valuesOf is a query: the fields of its JSON. Those that are left out there are so
-// here, and each of a list is a value.
+// valuesOf returns the query for the fields of its JSON. Fields that JSON omits are omitted, and each list element is a
+// value.
 func valuesOf(query any) (url.Values, error) {
 	b, err := json.Marshal(query)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 func Example() {
-	e := memory.Open(memory.Options{}) // in place of a server that runs
+	e := memory.Open(memory.Options{}) // instead of a running server
 	m := assembly.New(e, assembly.Options{Plan: plan.Local()}).People(nil, people.Options{})
 	server := httptest.NewServer(api.NewHandler(m, nil, api.Options{Token: "sesame"}))
 	defer server.Close()

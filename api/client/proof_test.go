@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestAConnectionThatEnds: what was asked on a connection that the server closed meanwhile is
-// asked again where twice is once, and nothing else is.
+// TestAConnectionThatEnds: if the server closed the connection before a request, the client repeats the request only if
+// that is safe.
 func TestAConnectionThatEnds(t *testing.T) {
 	var asked atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,8 +59,8 @@ func TestAConnectionThatEnds(t *testing.T) {
 	}
 }
 
-// TestTokenIsForOneServer: over http it is sent to nobody who does not prove that he
-// knows it, and from nowhere on to another.
+// TestTokenIsForOneServer: over http the token is sent only to a server that proves that it knows it, and never on to
+// another.
 func TestTokenIsForOneServer(t *testing.T) {
 	proof := func(token string) func(w http.ResponseWriter, r *http.Request) {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -168,8 +168,7 @@ func TestTokenIsForOneServer(t *testing.T) {
 	}
 }
 
-// TestNobodyIsLocalhost: it is another address to each who asks, so only the address of
-// the connection counts.
+// TestNobodyIsLocalhost: localhost is another address for each client, so only the address of the connection counts.
 func TestNobodyIsLocalhost(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// receiveOne takes one message of fires, which there is or will be.
+// receiveOne receives one message of runs, now or later.
 func (f *fakes) receiveOne(t *testing.T) engine.Delivery {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -38,10 +38,9 @@ func onRing(o ring.Oldest, slot core.Instant) bool {
 	return o.PutBack(slot, slot) || !o.Due.IsZero() && !o.Due.After(slot.Time())
 }
 
-// TestAMessageThatIsNeverDoneIsOnTheRing: one that is received again and again, for
-// whatever receives it dies, is on the ring by the age or by its slot, for as long as
-// its queue gives it out and though it is never seen to be due; and it does not hold up the
-// comparison of what came after it.
+// TestAMessageThatIsNeverDoneIsOnTheRing: a message whose receiver always dies counts as on the delay queue, by age or by
+// due time, as long as the queue delivers it. It may never be seen to be due. It does not stop the comparison of later
+// messages.
 func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{Visibility: 25 * time.Second})
@@ -54,7 +53,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 		for last.Receives < ring.MaxReceives {
 			last = f.receiveOne(t)
 			time.Sleep(20 * time.Second)
-			o, err := f.store.OldestMessage(t.Context()) // a tick, meanwhile
+			o, err := f.store.OldestMessage(t.Context()) // a planner pass during the processing
 			ok(t, err)
 			if !onRing(o, slot) {
 				t.Fatalf("a message of %s ago is on the ring, the oldest is said to be of %s ago, and put back are %v", time.Since(slot.Time()),
@@ -67,15 +66,15 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 		for _, err := range f.store.Ack(t.Context(), []engine.Delivery{last}) {
 			ok(t, err)
 		}
-		time.Sleep(time.Minute) // as long as it would be noted
+		time.Sleep(time.Minute) // as long as its record would last
 		if o, err := f.store.OldestMessage(t.Context()); err != nil || onRing(o, slot) {
 			t.Fatalf("it is done, and still said to be on the ring: %+v, %v", o, err)
 		}
 	})
 }
 
-// TestAMessageThatWaitsInFlight: one that waits for the claim of another to end is
-// named, for as long as that takes, and what came after it is compared.
+// TestAMessageThatWaitsInFlight: a message that waits for another claim to end is listed for as long as it waits, and
+// later messages are compared.
 func TestAMessageThatWaitsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{Visibility: 25 * time.Second})
@@ -99,8 +98,8 @@ func TestAMessageThatWaitsInFlight(t *testing.T) {
 	})
 }
 
-// TestInFlightAfterABacklog: what waited for long and was then received at once is as
-// old as it was, though nothing is due any more.
+// TestInFlightAfterABacklog: a message that waited for long and was then received keeps its age, even if nothing else is
+// due.
 func TestInFlightAfterABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{Visibility: 25 * time.Second})
@@ -108,7 +107,7 @@ func TestInFlightAfterABacklog(t *testing.T) {
 		ok(t, err)
 		slot := core.InstantOf(time.Now())
 		f.enqueueAt(t, slot, 1)
-		for range 20 { // nobody receives
+		for range 20 { // no process receives
 			time.Sleep(time.Minute)
 			o, err := f.store.OldestMessage(t.Context())
 			ok(t, err)
@@ -123,8 +122,7 @@ func TestInFlightAfterABacklog(t *testing.T) {
 	})
 }
 
-// TestAgeIsNeverOlderThanSQS: where the ring was never seen clear, no message is
-// older than a queue keeps one.
+// TestAgeIsNeverOlderThanSQS: if the delay queue was never seen empty, no message counts as older than SQS keeps one.
 func TestAgeIsNeverOlderThanSQS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -137,8 +135,8 @@ func TestAgeIsNeverOlderThanSQS(t *testing.T) {
 	})
 }
 
-// TestAgeReadsNoSlotsThatAreOver: an hour after 300 slots were put back, a look at the age of
-// the ring reads what it read before; while they are behind, each is named once.
+// TestAgeReadsNoSlotsThatAreOver: an hour after 300 due times were requeued, computing the age of the delay queue reads no
+// more than before. While they wait, each is listed once.
 func TestAgeReadsNoSlotsThatAreOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -160,7 +158,7 @@ func TestAgeReadsNoSlotsThatAreOver(t *testing.T) {
 			list = append(list, ring.Message{Kind: ring.KindFires, Slot: at,
 				Fires: []core.Fire{{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}})
 		}
-		for range 12 { // three minutes of looks
+		for range 12 { // three minutes of checks
 			f.store.Returned(t.Context(), list)
 			read(len(list))
 			time.Sleep(15 * time.Second)

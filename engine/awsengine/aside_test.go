@@ -19,8 +19,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// owedBefore is an item of owes as the release before the aside lane reads it: one without
-// a pause is a run to be made.
+// owedBefore is a follow-up as the release before the post-run queue reads it: one without a pause is a run to create.
 type owedBefore struct {
 	Run   core.RunID   `json:"run,omitempty"`
 	Kind  core.Cause   `json:"kind,omitempty"`
@@ -28,8 +27,8 @@ type owedBefore struct {
 	Pause bool         `json:"pause,omitempty"`
 }
 
-// TestReleaseBefore: what a run owes to the aside lane is in no attribute that a function of
-// the release before reads or writes, so it makes nothing of it and clears nothing.
+// TestReleaseBefore: post-run work is stored in attributes that the release before neither reads nor writes, so that
+// release does nothing with it and clears nothing.
 func TestReleaseBefore(t *testing.T) {
 	db, queues := fakeaws.New(t.Errorf)
 	s, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})
@@ -50,7 +49,7 @@ func TestReleaseBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As that release reads it: its item had all fields of ours but these two.
+	// As that release reads it: its item has all fields except these two.
 	var before struct {
 		Owes string `dynamodbav:"owes"`
 	}
@@ -75,7 +74,7 @@ func TestReleaseBefore(t *testing.T) {
 			t.Errorf("owes names %q: %s", name, before.Owes)
 		}
 	}
-	// Its F4 names state and owes alone.
+	// The clear of that release names only state and owes.
 	clear := r.ClearOwed()
 	if clear.If|clear.Set != core.RunState|core.RunOwes {
 		t.Fatalf("F4 goes by %b", clear.If|clear.Set)
@@ -90,7 +89,7 @@ func TestReleaseBefore(t *testing.T) {
 	if is := found[r.ID]; is.OwesAside() != r.Aside || is.KeepLog != r.KeepLog || len(is.Owes) > 0 {
 		t.Errorf("after its F4: %+v", is)
 	}
-	// Its functions take no queue but those that they knew: there it is on one of its own.
+	// Functions of the release before read only the queues that they know, so post-run work has a queue of its own.
 	m := ring.Message{Kind: ring.KindAside, Slot: 9, Aside: &ring.Aside{Run: r.ID, Aside: r.Aside}}
 	if err := s.Enqueue(ctx, []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
 		t.Fatal(err)

@@ -1,8 +1,6 @@
-// Package awsengine is the engine on DynamoDB and SQS: three tables, five
-// queues, and nothing that has to be kept running. Every condition is one
-// conditional write; claims, advances and ends travel 25 to a request. It
-// decides nothing about fires, and creates tables and queues only when asked
-// to, for local use.
+// Package awsengine is the engine on DynamoDB and SQS: three tables, five queues, and no process that must keep running.
+// Each condition is one conditional write; claims, advances and ends go 25 to a request. The package decides nothing about
+// runs, and creates tables and queues only on request, for local use.
 package awsengine
 
 import (
@@ -44,30 +42,27 @@ type SQS interface {
 	SendMessageBatch(context.Context, *sqs.SendMessageBatchInput, ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
 }
 
-// Names are those of the tables, and the URLs of the queues.
+// Names holds the names of the tables and the URLs of the queues.
 type Names struct {
 	Jobs, Runs, State string // tables
-	Fires, Slow       string // queues of fires: the ring, and its slow lane
+	Fires, Slow       string // queues of runs: the delay queue and the slow queue
 	Checks            string // the queue of checks
-	Aside             string // the queue of the aside lane
-	Dead              string // the queue of dead letters
+	Aside             string // the post-run queue
+	Dead              string // the dead-letter queue
 }
 
 // Options of Open. Zero durations and numbers are the defaults.
 type Options struct {
 	Names Names
-	// Visibility is how long a received message is invisible to others, whole
-	// seconds: 25 s.
+	// Visibility is how long a received message is invisible to other receivers, in whole seconds. Zero: 25 s.
 	Visibility time.Duration
-	// KeepRuns is how long runs, skipped and change records stay that no job's
-	// keep says more of: 30 days; no run goes before 15, the longest that its
-	// message can live. KeepJournals is that of journals, and of
-	// executors since their last beat: 20 days.
+	// KeepRuns is how long runs, skipped records and change records stay if their job sets no keep. Zero: 30 days. A run stays
+	// at least 15 days, the longest life of its message. KeepJournals is how long journals stay, and executors since their
+	// last heartbeat. Zero: 20 days.
 	KeepRuns, KeepJournals time.Duration
-	// Parallel is how many requests of one call are under way at a time: 16.
+	// Parallel is the maximum number of concurrent requests of one call. Zero: 16.
 	Parallel int
-	// Insist is for how long a part of a request that found no room, as the request's
-	// answer says, is tried again: 1 s.
+	// Insist is how long a throttled part of a batch request is retried. Zero: 1 s.
 	Insist time.Duration
 	// Secrets encrypts the secrets of apps, jobs and channels; nil stores them as they are.
 	Secrets *secretbox.Box
@@ -75,7 +70,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Store implements all ports. Times are kept in whole milliseconds.
+// Store implements all ports. It stores times in whole milliseconds.
 type Store struct {
 	db  DynamoDB
 	sqs SQS
@@ -83,10 +78,10 @@ type Store struct {
 
 	defs     defs
 	receipts receipts
-	failed   sync.Map // when this process put a core.JobID on the list of those that may be failing
+	failed   sync.Map // when this process listed a core.JobID as possibly failing
 }
 
-// New makes a store; what is missing in o.Names is named in the error.
+// New returns a store. Its error names the first field of o.Names that is empty.
 func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	for _, n := range []struct{ what, name string }{
 		{"jobs table", o.Names.Jobs}, {"runs table", o.Names.Runs}, {"state table", o.Names.State},
@@ -141,7 +136,7 @@ func (s *Store) parallel(n int, f func(i int)) {
 	all.Wait()
 }
 
-// Sweep implements engine.Upkeep: DynamoDB removes what has expired by itself.
+// Sweep implements engine.Upkeep and does nothing: DynamoDB removes expired items by itself.
 func (s *Store) Sweep(context.Context, time.Time, time.Duration, time.Duration, int) (int, error) {
 	return 0, nil
 }

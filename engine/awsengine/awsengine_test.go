@@ -45,9 +45,8 @@ func newFakes(t testing.TB, o awsengine.Options) *fakes {
 	return f
 }
 
-// accounts are those in which all that an engine promises still holds: what befalls a
-// request that its caller is not told of. What comes twice, or is answered by nobody, a
-// caller is told of, or has to bear: that is in internal/testkit/sim.
+// accounts are AWS behaviors under which every promise of an engine holds, because callers do not notice them. Duplicate
+// and lost answers, which callers notice, are tested in internal/testkit/sim.
 var accounts = []struct {
 	name string
 	has  fakeaws.Account
@@ -79,7 +78,7 @@ func TestEngine(t *testing.T) {
 				// 2,500 runs of one job fill its partition for three seconds.
 				f := newFakes(t, awsengine.Options{Insist: time.Minute})
 				if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
-					f.db.TTL = func() time.Duration { return 0 } // nothing lives a second longer than it says
+					f.db.TTL = func() time.Duration { return 0 } // an item is removed the moment it expires
 				}
 				e := f.store.Engine()
 				of[e] = f
@@ -95,7 +94,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// damage makes of a field of an item what nobody understands.
+// damage makes a field of an item unreadable.
 func (f *fakes) damage(t *testing.T, table *string, field string, key map[string]types.AttributeValue) {
 	t.Helper()
 	faults := f.db.Faults
@@ -109,7 +108,7 @@ func (f *fakes) damage(t *testing.T, table *string, field string, key map[string
 	}
 }
 
-// always makes one fault of each request of those operations.
+// always injects a fault into each request of these operations.
 func always(fault fakeaws.Fault, ops ...string) fakeaws.Faults {
 	return func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
 		for _, op := range ops {

@@ -34,7 +34,7 @@ func oneJob(id core.JobID) core.Job {
 	}
 }
 
-// create makes jobs, and their app if need be.
+// create creates jobs, and their app if necessary.
 func (f *fakes) create(t *testing.T, jobs ...core.Job) {
 	t.Helper()
 	if err := f.store.PutApp(t.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}); !errors.Is(err,
@@ -64,8 +64,8 @@ func (f *fakes) send(t *testing.T, queue, body string) {
 	ok(t, err)
 }
 
-// TestPoison: what cannot be read goes to the dead letters with its reason, and
-// what can be read is delivered beside it.
+// TestPoison: an unreadable message goes to the dead-letter queue with its reason, and the readable messages are
+// delivered.
 func TestPoison(t *testing.T) {
 	fire := func(run string) string {
 		return `{"run":` + run + `,"rev":1,"cause":"schedule","seq":1}`
@@ -139,7 +139,7 @@ func TestPoisonThatCannotBeBuried(t *testing.T) {
 	})
 }
 
-// TestNewerMessageStays: a message for a newer reader is returned, not buried.
+// TestNewerMessageStays: a message in a newer format is released, not moved to the dead-letter queue.
 func TestNewerMessageStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -197,7 +197,7 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 	}
 }
 
-// TestItemTooLarge: the error says so, and nothing is left behind.
+// TestItemTooLarge: the error reports the size, and nothing is stored.
 func TestItemTooLarge(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	s, ctx := f.store, t.Context()
@@ -228,8 +228,8 @@ func TestItemTooLarge(t *testing.T) {
 	}
 }
 
-// TestPartOfABatchIsTriedAgain: what an answer says was refused is tried again by
-// itself, the rest is not sent twice, and what finds no room for a second is told.
+// TestPartOfABatchIsTriedAgain: only the rejected part of a batch is retried, the rest is not sent twice, and a part that
+// is throttled for a second returns an error.
 func TestPartOfABatchIsTriedAgain(t *testing.T) {
 	const n = 10
 	began := core.InstantOf(base)
@@ -313,7 +313,7 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 	}
 }
 
-// What is refused for its own fault is told at once, and nothing outlasts the caller's time.
+// Invalid requests fail without a retry, and retries end with the caller's deadline.
 func TestTriedAgainInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -339,8 +339,8 @@ func TestTriedAgainInVain(t *testing.T) {
 	})
 }
 
-// What Lambda received comes again at its moment, whole seconds later than now, ten
-// to a request; a queue that is none of the deployment's is named.
+// TestComeAgain: messages that Lambda received are redelivered at their time, whole seconds from now, ten to a request.
+// The error for a foreign queue names it.
 func TestComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -387,8 +387,7 @@ func TestComeAgain(t *testing.T) {
 	})
 }
 
-// TestThrottledAndUnknown: a throttle says that nothing happened, an answer
-// that did not come says nothing.
+// TestThrottledAndUnknown: a throttled request did nothing; a request without an answer has an unknown result.
 func TestThrottledAndUnknown(t *testing.T) {
 	reset := errors.New("connection reset by peer")
 	for _, c := range []struct {
@@ -431,9 +430,8 @@ func entryOf(i int, body string) types.SendMessageBatchRequestEntry {
 	return types.SendMessageBatchRequestEntry{Id: aws.String(fmt.Sprint(i)), MessageBody: &body}
 }
 
-// TestJobIsOfOneMoment: the two items of a job are not read at one moment. A job
-// of which one was read before an edit and the other after it is unread: who
-// paused it would write the old definition back.
+// TestJobIsOfOneMoment: the two items of a job are read at different moments. A job with one item from before an edit and
+// the other from after it is unread: a pause would otherwise write the old definition back.
 func TestJobIsOfOneMoment(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	s, ctx := f.store, t.Context()
@@ -454,7 +452,7 @@ func TestJobIsOfOneMoment(t *testing.T) {
 	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 200 {
 		t.Fatalf("then: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
 	}
-	// A change of the schedule alone leaves the definition where it is.
+	// A change of only the schedule does not touch the definition.
 	paused := *found[1]
 	paused.Sched.Rev, paused.Sched.State = 300, core.Paused
 	ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 200, Job: paused, Change: core.Change{ID: 300, App: "orders", Job: 1}}})...)

@@ -23,17 +23,17 @@ type board struct {
 	bad  core.Unreadable
 	apps map[core.JobID]string // of bad
 	ids  map[string]core.JobID // of jobs, by app/name
-	// What the index has.
+	// The content of the index.
 	scheds  map[core.JobID]core.Sched
 	revs    map[core.JobID]int64 // of their definitions
 	entries map[core.JobID][]core.DueItem
 }
 
-// listedDef is how long a definition is at most that stands in the list of jobs as well, in bytes.
+// listedDef is the maximum size of a definition that the list of jobs contains as well, in bytes.
 const listedDef = 2 << 10
 
-// listItem is the place of a job in the list of all. A short definition without secrets stands there too, under its
-// revision: the list is read for a tenth of what the items of its jobs cost.
+// listItem returns the item of a job in the list of all jobs. It includes a short definition without secrets, with its
+// revision: reading the list then costs a tenth of reading the items of its jobs.
 func (s *Store) listItem(d *core.Def, rev int64) item {
 	it := stateKey("jobs", listKey(d.ID))
 	it["app"] = text(d.App)
@@ -67,7 +67,7 @@ func shownBoard(ctx context.Context) *board {
 	return &board{}
 }
 
-// partKnown parts jobs into those that are to be read and those of the board of a page.
+// partKnown splits jobs into jobs to read and jobs that the board of a page has.
 func partKnown(ctx context.Context, jobs []core.JobID) (unknown []core.JobID, shown map[core.JobID]*core.Job) {
 	b := shownBoard(ctx)
 	if len(b.jobs) == 0 {
@@ -164,7 +164,7 @@ func (s *Store) readBoard(ctx context.Context) (*board, error) {
 	return b, nil
 }
 
-// readIndex reads what planning keeps of the jobs, and the entries of runs that wait.
+// readIndex reads the planning data of the jobs, and the entries of waiting runs.
 func (s *Store) readIndex(ctx context.Context, b *board) error {
 	g, err := s.Global(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}
 		if err := s.query(ctx, in, func(it item) (bool, error) {
 			if stringOf(it, "part") == "sched" {
-				if v, err := decodeSched(it); err == nil { // else it is read by its key
+				if v, err := decodeSched(it); err == nil { // otherwise it is read by its key
 					b.scheds[v.ID] = v
 					b.revs[v.ID], _ = intOf(it, "defRev")
 				}
@@ -192,8 +192,8 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 	return nil
 }
 
-// lastForPage is LastRuns for a page, with one request for each job that has fewer than n numbered runs. It tells
-// the newest ones of both kinds as far as both are known, without their long texts.
+// lastForPage is LastRuns for a page, with one request for each job that has fewer than n numbered runs. It returns the
+// newest planned and numbered runs without their long texts, as far back as both kinds are known.
 func (s *Store) lastForPage(ctx context.Context, job core.JobID, upTo core.Instant, n int) (list []core.Run, err error) {
 	low, _ := core.RunRange(job, 0, upTo)
 	_, high := core.NumberedRange(job)
@@ -222,16 +222,15 @@ func (s *Store) lastForPage(ctx context.Context, job core.JobID, upTo core.Insta
 	return list, nil
 }
 
-// The list of jobs that may be failing has an item for each of which a run failed for good. Nothing is written where a
-// run succeeds: a page that finds the job recovered removes the item.
+// The list of jobs that may be failing has an item for each job with a run that failed for good. A success writes nothing:
+// a page that finds the job recovered removes the item.
 
 const failedOf = "failed"
 
-// listedFor is how long a process does not list a job again after it listed the job. A page keeps the job listed for longer, see
-// ask.FailedJobs.
+// listedFor is how long a process does not list a job again. A page keeps the job listed for longer, see ask.FailedJobs.
 const listedFor = 5 * time.Minute
 
-// noteFor bounds what a call takes for the list beside its runs, which are stored by then.
+// noteFor limits the time that a call spends on the list of failing jobs. Its runs are stored already.
 const noteFor = time.Second
 
 // noteFailed adds the jobs of runs that failed for good to the list. It returns no error, because the runs are already stored: the

@@ -17,8 +17,9 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// TestBoardListsJobsAsTheyAre: a page lists the jobs as strong reads do, whatever is long, secret, paused, linked, edited,
-// renamed, ended or deleted, and what waits; its questions read them once. Never is a definition shown with another's schedule.
+// TestBoardListsJobsAsTheyAre: a page shows the same jobs as strong reads (long, secret, paused, linked, edited, renamed,
+// ended or deleted ones) and the waiting runs. It reads them once and never shows a definition with the schedule of
+// another.
 func TestBoardListsJobsAsTheyAre(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	s, ctx := f.store, t.Context()
@@ -72,8 +73,8 @@ func TestBoardListsJobsAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestLastRunsForAPage: a page sees the newest runs of a job as a strong read does, planned ones and numbered ones, for
-// one request mostly; where it cannot know all, only the newest.
+// TestLastRunsForAPage: a page shows the newest planned and numbered runs of a job as a strong read does, mostly with one
+// request. If it cannot know all of them, it shows only the newest.
 func TestLastRunsForAPage(t *testing.T) {
 	for _, c := range []struct {
 		numbered int
@@ -106,9 +107,9 @@ func TestLastRunsForAPage(t *testing.T) {
 	}
 }
 
-// TestFailedJobsAreListed: a job is listed once a run of it failed for good, however it ended, until a page forgets it; a
-// success, a failure with a retry, and one that comes soon after another, write nothing. A list that
-// takes nothing keeps no run from its end, and the next failure lists the job.
+// TestFailedJobsAreListed: a job is listed once a run of it failed for good, for any reason, until a page removes it. A
+// success, a failure with a retry, and a second failure soon after write nothing. If the list cannot be written, runs
+// still end, and the next failure lists the job.
 func TestFailedJobsAreListed(t *testing.T) {
 	now := base
 	f := newFakes(t, awsengine.Options{Now: func() time.Time { return now }})

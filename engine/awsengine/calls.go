@@ -31,7 +31,7 @@ const (
 	actionsPerTransact = 100
 )
 
-// throttles are the codes that mean that nothing happened and may later.
+// throttles are the error codes of requests that did nothing and may succeed later.
 var throttles = []string{
 	"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "Throttling", "RequestThrottled",
 	"TooManyRequestsException",
@@ -39,8 +39,8 @@ var throttles = []string{
 	"OverLimit", "KmsThrottled",
 }
 
-// answer makes one of the four answers of a call's error; what names the table
-// or queue that was asked, so that one that does not exist is told.
+// answer converts the error of an AWS call into one of the four results of a write. The error names the table or queue
+// (what) if it does not exist.
 func answer(what string, err error) error {
 	if err == nil {
 		return nil
@@ -70,7 +70,7 @@ func answer(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// tooLarge is the answer where an item is: DynamoDB says so in words only.
+// tooLarge returns an error if an item is too large. DynamoDB reports this only in the message.
 func tooLarge(what, message string) error {
 	if !strings.Contains(message, "maximum allowed size") {
 		return nil
@@ -78,8 +78,8 @@ func tooLarge(what, message string) error {
 	return core.Errorf(core.CodeTooLarge, "%s: an item would exceed 400 KB, the limit of DynamoDB", what)
 }
 
-// canceledAnswer is refused if a condition failed, throttled if the store had
-// no room for it or another was at the same items.
+// canceledAnswer returns ErrRefused if a condition failed, and ErrThrottled if capacity was missing or another transaction
+// used the same items.
 func canceledAnswer(what string, c *types.TransactionCanceledException) error {
 	passing, why := false, ""
 	for _, r := range c.CancellationReasons {
@@ -103,15 +103,13 @@ func canceledAnswer(what string, c *types.TransactionCanceledException) error {
 	return fmt.Errorf("%s: %w", what, c)
 }
 
-// insistFrom is the wait before a refused part of a request is tried again for the
-// first time; each further one is twice as long, up to insistMost: an item that is free
-// again is to be found soon, however long it was not.
+// insistFrom is the wait before the first retry of a rejected part of a request. Each further wait is twice as long, up to
+// insistMost, so that the end of a long lock is noticed soon.
 const insistFrom, insistMost = 25 * time.Millisecond, 500 * time.Millisecond
 
-// insist makes a request until nothing of it is left. A batch is answered without an
-// error though parts of it found no room, and only those are to be tried again; the
-// SDK does not. It waits longer each time, with jitter, for o.Insist in all and not
-// beyond ctx; what is left then is told as it was answered last.
+// insist repeats a request until nothing of it is left. A batch can succeed although parts of it were throttled; the SDK
+// does not retry those parts. The delay grows, with jitter, for o.Insist in total and at most until ctx ends. The last
+// answer then stands for the parts that remain.
 func (s *Store) insist(ctx context.Context, try func() (left bool)) {
 	end := time.Now().Add(s.o.Insist)
 	if limit, ok := ctx.Deadline(); ok && limit.Before(end) {
@@ -125,9 +123,8 @@ func (s *Store) insist(ctx context.Context, try func() (left bool)) {
 	}
 }
 
-// entries makes requests of n entries of a queue, ten in each, and again of those that
-// were refused for no fault of their own. send gets the indices to send, which are the
-// names of the entries too, and answers what was refused.
+// entries sends n entries to a queue, ten in each request, and retries an entry that failed through no fault of its own.
+// send gets the indices to send, which are also the names of the entries, and returns the rejected entries.
 func (s *Store) entries(ctx context.Context, queue string, n int, send func(of []int) ([]sqstypes.BatchResultErrorEntry, error)) []error {
 	errs := make([]error, n)
 	all := make([]int, n)
@@ -170,7 +167,7 @@ func failedEntry(queue string, f *sqstypes.BatchResultErrorEntry) error {
 	return fmt.Errorf("queue %s: %s: %s", queue, aws.ToString(f.Code), aws.ToString(f.Message))
 }
 
-// statement is one PartiQL write of one item; key tells items apart.
+// statement is one PartiQL write of one item; key identifies the item.
 type statement struct {
 	table string
 	key   string
@@ -178,8 +175,8 @@ type statement struct {
 	args  []types.AttributeValue
 }
 
-// execute writes statements, 25 to a request, each judged alone. Two of one
-// item never share a request: the second waits for the first.
+// execute writes statements, 25 to a request; each succeeds or fails alone. Two statements for one item never share a
+// request: the second waits for the first.
 func (s *Store) execute(ctx context.Context, list []statement) []error {
 	errs := make([]error, len(list))
 	for wave := range waves(list) {
@@ -221,8 +218,7 @@ func waves(list []statement) func(yield func([]int) bool) {
 	}
 }
 
-// executeOnce makes one request of statements, and answers those for which there
-// was no room: of them nothing happened.
+// executeOnce makes one request of statements and returns the throttled ones, which did nothing.
 func (s *Store) executeOnce(ctx context.Context, list []statement, batch []int, errs []error) (left []int) {
 	if err := ctx.Err(); err != nil {
 		for _, i := range batch {
@@ -277,8 +273,7 @@ func statementAnswer(table string, e *types.BatchStatementError) error {
 	return fmt.Errorf("table %s: %s: %s", table, e.Code, aws.ToString(e.Message))
 }
 
-// consistency says how the reads of a call are done: strongly, or for a page eventually
-// consistent and counted, which costs half.
+// consistency returns how a call reads: strongly, or for a page eventually consistent and counted, which costs half.
 func consistency(ctx context.Context) (strong *bool, count types.ReturnConsumedCapacity) {
 	if glance.Of(ctx) != nil {
 		return nil, types.ReturnConsumedCapacityTotal
@@ -286,7 +281,7 @@ func consistency(ctx context.Context) (strong *bool, count types.ReturnConsumedC
 	return aws.Bool(true), ""
 }
 
-// spend notes what a read of a page cost.
+// spend records the cost of a read for a page.
 func spend(ctx context.Context, consumed ...types.ConsumedCapacity) {
 	if g := glance.Of(ctx); g != nil {
 		for i := range consumed {
@@ -295,8 +290,7 @@ func spend(ctx context.Context, consumed ...types.ConsumedCapacity) {
 	}
 }
 
-// get reads items by key. Those that the store had no room for are
-// in unread, as the keys' indices.
+// get reads items by key. unread holds the indices of the keys that were throttled.
 func (s *Store) get(ctx context.Context, table string, keys []item, found func(item) error) (unread map[int]bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -360,7 +354,7 @@ func (s *Store) get(ctx context.Context, table string, keys []item, found func(i
 	return unread, nil
 }
 
-// getAll is get where all that there is is needed.
+// getAll is get for callers that need every item.
 func (s *Store) getAll(ctx context.Context, table string, keys []item, found func(item) error) error {
 	unread, err := s.get(ctx, table, keys, found)
 	if err == nil && len(unread) > 0 {
@@ -383,7 +377,7 @@ func keyText(names []string, k item) string {
 	return b.String()
 }
 
-// ask makes one request of a query. Those for a page are not strong.
+// ask makes one request of a query. Requests for a page are not strongly consistent.
 func (s *Store) ask(ctx context.Context, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
 	if glance.Of(ctx) != nil {
 		in.ConsistentRead, in.ReturnConsumedCapacity = consistency(ctx)
@@ -417,10 +411,10 @@ func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput, each func(it
 	}
 }
 
-// batchWrite puts and deletes items without conditions; the answer of each.
+// batchWrite puts and deletes items without conditions, and returns an error for each.
 func (s *Store) batchWrite(ctx context.Context, table string, writes []types.WriteRequest, keys []string) []error {
 	errs := make([]error, len(writes))
-	first := map[string]int{} // an item may be in a request once: of equal writes the first counts for all
+	first := map[string]int{} // a request may contain an item once: of equal writes the first counts for all
 	var unique []int
 	for i, k := range keys {
 		if _, twice := first[k]; !twice {
@@ -447,7 +441,7 @@ func (s *Store) batchWrite(ctx context.Context, table string, writes []types.Wri
 			out, err := s.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: list}})
 			if err == nil {
 				if list = out.UnprocessedItems[table]; len(list) > 0 {
-					err = core.ErrThrottled // of some it is not true: a put or a delete can be repeated
+					err = core.ErrThrottled // some writes may have happened: a put or a delete can be repeated
 				}
 			} else {
 				err, list = answer("table "+table, err), nil
@@ -462,9 +456,8 @@ func (s *Store) batchWrite(ctx context.Context, table string, writes []types.Wri
 	return errs
 }
 
-// transact writes all or nothing. One that met another at an item, or for whose
-// items there was no room, is made again: unlike a request that is throttled as a
-// whole, the SDK does not do that by itself.
+// transact writes all items or none. It retries a transaction that conflicted with another one at an item, or whose items
+// were throttled: the SDK only retries a request that is throttled as a whole.
 func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem) error {
 	if err := ctx.Err(); err != nil {
 		return err

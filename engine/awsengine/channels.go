@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
-// channelOf has the channels of notices: an item each.
+// channelOf lists the notification channels, one item each.
 const channelOf = "channel"
 
 func decodeChannel(it item) (c core.Channel, err error) {

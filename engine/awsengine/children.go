@@ -9,9 +9,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// A definition lists the jobs that come after its own. Who changes such a list writes the
-// definition under a revision of its own, which the sched item names: the job's revision
-// stays, and so do its fires.
+// A definition lists the jobs that run after its job. A change of that list stores the definition under a new revision,
+// which the sched item names. The job's own revision and its runs do not change.
 
 var edgesKey = stateKey("counter", "edges")
 
@@ -24,7 +23,7 @@ func (s *Store) Edges(ctx context.Context) (int64, error) {
 	return n + 1, err
 }
 
-// edgeAction raises that number; condition: it is as seen.
+// edgeAction increments that number if it is unchanged.
 func (s *Store) edgeAction(seen int64) types.TransactWriteItem {
 	it := item{"of": edgesKey["of"], "key": edgesKey["key"], "n": number(seen)}
 	return was("n", seen-1).put(s.o.Names.State, it)
@@ -33,8 +32,8 @@ func (s *Store) edgeAction(seen int64) types.TransactWriteItem {
 // defRevAfter is a revision of a definition that none has had.
 func defRevAfter(rev, defRev int64) int64 { return max(rev, defRev+1) }
 
-// linkActions write lists of children anew; refused where a parent is not there or has no
-// room. One that was read before another change of it refuses the transaction.
+// linkActions write lists of children. They conflict if a parent does not exist or has no room, or if the list changed
+// after it was read.
 func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []types.TransactWriteItem, err error) {
 	if len(links) == 0 {
 		return nil, nil
@@ -89,8 +88,8 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []t
 	return actions, nil
 }
 
-// createParts are the jobs of a call in transactions: those that come after others last,
-// with the definitions of these, and one after the other, for they may share them.
+// createParts splits the jobs of a call into transactions. Jobs with parents come last, together with the definitions of
+// their parents, one transaction after the other, because they may share parents.
 func createParts(jobs []core.Job) (parts [][]int, inTurn int) {
 	var plain, after []int
 	for i := range jobs {

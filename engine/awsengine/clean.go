@@ -29,8 +29,7 @@ func (s *Store) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instan
 	return nil
 }
 
-// DropRuns implements operate.Store: what is long of a run, and its log, go after it, on no
-// condition.
+// DropRuns implements operate.Store. It deletes the run first, then its long texts and its log without a condition.
 func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
 	errs := make([]error, len(runs))
 	s.parallel(len(runs), func(i int) {
@@ -42,7 +41,7 @@ func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
 			errs[i] = core.ErrRefused
 			return
 		}
-		// As it was read; what it has come to owe since has another state or place.
+		// Delete it only if it is unchanged: a new follow-up comes with another state or place.
 		e := none("run")
 		e.conds = []string{e.conds[0] + " OR (" + e.name("state") + " = " + e.value("state", text(string(r.State))) +
 			" AND attribute_not_exists(" + e.name("owes") + ") AND attribute_not_exists(" + e.name("aside") + ") AND " + placeIs(e, r.Place) + ")"}

@@ -20,14 +20,13 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// transactionsTake makes each transaction last for a while, so that they overlap.
+// transactionsTake delays each transaction, so that they overlap.
 func transactionsTake(d time.Duration) fakeaws.Faults {
 	return always(fakeaws.Fault{Wait: d}, "TransactWriteItems")
 }
 
-// TestFakesConflict: of two transactions under way that share an item the later is
-// cancelled, a check counts, and any other write of such an item is refused;
-// reads are not, and once it is over nothing is.
+// TestFakesConflict: of two open transactions that share an item, the later is cancelled. A check counts too, and other
+// writes of such an item are rejected. Reads work, and after the transaction everything does.
 func TestFakesConflict(t *testing.T) {
 	state := &fakeaws.Names.State
 	key := func(k string) map[string]types.AttributeValue {
@@ -66,7 +65,7 @@ func TestFakesConflict(t *testing.T) {
 		name   string
 		off    bool
 		second func(context.Context, *fakeaws.DynamoDB) string
-		during string // what it answers while the first, of a put and a check, is under way
+		during string // its answer while the first, of a put and a check, is in progress
 	}{
 		{"a put of what is written", false, transact(put("other"), put("written")), "None TransactionConflict"},
 		{"a check of what is written", false, transact(check("written")), "TransactionConflict"},
@@ -142,8 +141,7 @@ func (f *fakes) app(t *testing.T) core.App {
 	return found["orders"]
 }
 
-// TestManyJobsOfOneApp: no two transactions of one call share an item, whether
-// jobs are made, changed or deleted, or their pauses end.
+// TestManyJobsOfOneApp: no two transactions of one call share an item, for created, changed, deleted and resumed jobs.
 func TestManyJobsOfOneApp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -215,9 +213,8 @@ func TestJobsOfManyApps(t *testing.T) {
 	ok(t, f.store.CreateJobs(t.Context(), jobs, changes)...)
 }
 
-// TestPeopleMeet: of many who change one job, or one app, at the same moment one
-// does and the others are refused, for that one was faster; none is told that
-// the store had no room.
+// TestPeopleMeet: if many users change one job or app at the same moment, one succeeds and the others get a conflict. No
+// request reports throttling.
 func TestPeopleMeet(t *testing.T) {
 	for what, change := range map[string]func(context.Context, *fakes, int) error{
 		"a job": func(ctx context.Context, f *fakes, i int) error {
@@ -236,7 +233,7 @@ func TestPeopleMeet(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFakes(t, awsengine.Options{Insist: time.Minute}) // so many would rarely not do within a second
+				f := newFakes(t, awsengine.Options{Insist: time.Minute}) // this many rarely finish within a second
 				f.create(t, oneJob(1))
 				f.db.Faults = transactionsTake(20 * time.Millisecond)
 				errs := make([]error, 10)
@@ -262,9 +259,8 @@ func TestPeopleMeet(t *testing.T) {
 	}
 }
 
-// TestTriesEnd: an item that is never free is tried for a bounded time, and no
-// longer than the caller waits. What is throttled as a whole the client has tried
-// again already.
+// TestTriesEnd: a locked item is retried for a limited time and at most as long as the caller waits. The client has
+// already retried a request that was throttled as a whole.
 func TestTriesEnd(t *testing.T) {
 	met := &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
 	for _, c := range []struct {
@@ -329,9 +325,8 @@ func (p *process) asks() {
 	}
 }
 
-// TestAppDeletedWhileAJobIsMade: whoever stops before whichever request while the
-// other goes on, for a moment or for longer than a mark counts: there is never a
-// job without its app, and what was answered is so.
+// TestAppDeletedWhileAJobIsMade: either side stops before any of its requests, briefly or longer than a mark counts. No
+// job is ever left without its app, and every answer is true.
 func TestAppDeletedWhileAJobIsMade(t *testing.T) {
 	const most = 9 // requests of either, and one more
 	both := 0
@@ -395,8 +390,7 @@ func TestAppDeletedWhileAJobIsMade(t *testing.T) {
 	}
 }
 
-// TestMarkOfADeadDeleter: an app whose deletion died takes jobs again once its
-// mark counts no more, and none before.
+// TestMarkOfADeadDeleter: an app whose deletion died accepts jobs once its mark has expired, and none before.
 func TestMarkOfADeadDeleter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})

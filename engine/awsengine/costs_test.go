@@ -15,8 +15,7 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// TestCosts counts what each call of the store costs, and holds the table in
-// docs/internals/aws-units.md to it.
+// TestCosts counts the cost of each call of the store and compares it with the table in docs/internals/aws-units.md.
 func TestCosts(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	s, ctx := f.store, t.Context()

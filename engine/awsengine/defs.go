@@ -6,12 +6,12 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// known is a definition as it was stored under a revision. Nothing else is ever
-// stored under that revision, so it is true for as long as the sched item names it.
+// known is a definition as stored under a revision. A revision's definition never changes, so it is valid while the sched
+// item names that revision.
 type known struct {
-	rev  int64  // 0: the job is gone
-	text string // as it is stored: who reads it gets one of its own
-	days int    // that its runs are kept
+	rev  int64  // 0: the job does not exist
+	text string // as stored: each reader decodes its own copy
+	days int    // number of days to keep its runs
 }
 
 const (
@@ -19,8 +19,7 @@ const (
 	mostKnown = 32 << 20 // that are remembered together
 )
 
-// defs remembers definitions. It says nothing of which is in force: the sched item
-// does, which is read for each fire.
+// defs caches definitions. It does not decide which one is in force: the sched item does, which is read for each run.
 type defs struct {
 	mu   sync.Mutex
 	is   map[core.JobID]known
@@ -38,7 +37,7 @@ func (d *defs) note(job core.JobID, k known) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.drop(job)
-	for other := range d.is { // any of them: the next read brings it back
+	for other := range d.is { // any of them: the next read restores it
 		if d.size+len(k.text)+knownSize <= mostKnown {
 			break
 		}

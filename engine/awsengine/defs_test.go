@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// TestGlobalOfAnEarlierVersion: how early messages came was noted on the global item
-// by an earlier version, and on an item of its own where there was none yet.
+// TestGlobalOfAnEarlierVersion: an earlier version recorded on the global item how early messages came, and on a separate
+// item if there was no global item.
 func TestGlobalOfAnEarlierVersion(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	ctx := t.Context()
@@ -47,9 +47,8 @@ func TestGlobalOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// TestDefinitionOfTheRevision: a definition is read once a revision, and none is
-// ever shown with the sched item of another: what another process changed is
-// seen by the next read.
+// TestDefinitionOfTheRevision: a definition is read once for each revision and is never returned with the sched item of
+// another revision. The next read sees a change by another process.
 func TestDefinitionOfTheRevision(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	ctx := t.Context()
@@ -81,7 +80,7 @@ func TestDefinitionOfTheRevision(t *testing.T) {
 	}
 	read("first", 2)
 	got := read("again", 1)
-	got.Def.Labels["team"] = "mine" // who reads it may do with it what it likes
+	got.Def.Labels["team"] = "mine" // a reader may modify its copy
 	if again := read("again", 1); again.Def.Labels["team"] == "mine" {
 		t.Error("what one reader changed another sees")
 	}
@@ -103,8 +102,7 @@ func TestDefinitionOfTheRevision(t *testing.T) {
 	}
 }
 
-// TestDefinitionsAreBounded: what is remembered has a bound, and what it pushed
-// out is read again.
+// TestDefinitionsAreBounded: the cache has a limit, and evicted definitions are read again.
 func TestDefinitionsAreBounded(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	ctx := t.Context()

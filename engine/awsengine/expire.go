@@ -11,12 +11,12 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// DynamoDB removes what says that its time is over, and asks nobody. So what is
-// open says nothing of the kind, and the write that ends a run does.
+// DynamoDB removes each item whose expiry has passed, without asking. So open items have no expiry; the write that ends a
+// run sets it.
 
-// runExpiry returns the second from which on DynamoDB may remove a run. It is 0, which means never, while
-// the run is open or owes something, while another attempt follows, and of a shard: letGo says it when the
-// chain, or the broadcast, is over.
+// runExpiry returns the second from which DynamoDB may remove a run. It is 0, which means never, while the run is open,
+// has a pending follow-up or another attempt follows, and for a shard. letGo sets it when the retry chain or the broadcast
+// ends.
 func (s *Store) runExpiry(ctx context.Context, r *core.Run) int64 {
 	if r.State.Open() || len(r.Owes) > 0 || r.Then != 0 || r.Shard.Of != 0 {
 		return 0
@@ -24,8 +24,7 @@ func (s *Store) runExpiry(ctx context.Context, r *core.Run) int64 {
 	return s.expiry(ctx, r.ID.Job())
 }
 
-// messageLife is longer than a queue keeps a message: the record of a run must be
-// there when its message comes once more.
+// messageLife is longer than a queue keeps a message: the record of a run must exist while its message may be redelivered.
 const messageLife = 15 * 24 * time.Hour
 
 // learn reads the definitions of jobs that are not known, together.
@@ -46,12 +45,12 @@ func (s *Store) learn(ctx context.Context, jobs []core.JobID) {
 	}
 	for _, job := range unknown {
 		if _, is := found[job]; !is && bad[job] == nil && !slices.Contains(unread, job) {
-			s.defs.note(job, known{}) // gone: not to be asked for again
+			s.defs.note(job, known{}) // deleted: do not read it again
 		}
 	}
 }
 
-// expiry is the second from which on DynamoDB may remove what job left; 0 is never.
+// expiry returns the second from which DynamoDB may remove a job's run records; 0 is never.
 func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
 	s.learn(ctx, []core.JobID{job})
 	k, _ := s.defs.of(job)
@@ -65,16 +64,14 @@ func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
 	return s.o.Now().Add(max(for_, messageLife)).Unix()
 }
 
-// letGo gives what hangs on runs that have ended for good its time too: what is
-// long of them, their earlier attempts, the shards of a broadcast, and their keys;
-// runs are as they were while they were open. It comes after the end, for a run whose end was refused
-// may stay open for as long as it likes. Where it does not come to it these
-// items stay, and nobody is harmed.
+// letGo also sets the expiry of everything that belongs to runs that have ended for good: long texts, earlier attempts,
+// shards of a broadcast, and keys. runs are as they were while open. It runs after the end is stored, because a run whose
+// end was rejected may stay open. If letGo does not run, the items stay, which is harmless.
 func (s *Store) letGo(ctx context.Context, runs []core.Run) {
 	var list []statement
 	var keyed []core.Run
 	for i := range runs {
-		if runs[i].Shard.Of != 0 { // its broadcast needs it, and lets it go
+		if runs[i].Shard.Of != 0 { // its broadcast needs it and sets its expiry
 			continue
 		}
 		for _, r := range slices.Concat(s.earlier(ctx, &runs[i]), s.shards(ctx, &runs[i]), runs[i:i+1]) {
@@ -94,7 +91,7 @@ func (s *Store) letGo(ctx context.Context, runs []core.Run) {
 	s.parallel(len(keyed), func(i int) { s.letKeyGo(ctx, &keyed[i]) })
 }
 
-// expire is the statement that says until when an item of the runs table stays.
+// expire returns the statement that sets the expiry of an item of the runs table.
 func (s *Store) expire(key item, at types.AttributeValue) statement {
 	w := &writer{table: s.o.Names.Runs}
 	w.where(`"job" = ?`, key["job"])
@@ -137,13 +134,12 @@ func (s *Store) shards(ctx context.Context, whole *core.Run) (list []core.Run) {
 	return list
 }
 
-// letKeyGo says until when the key of a run that has ended binds at the longest; also
-// where the run itself is kept for ever.
+// letKeyGo sets the latest expiry of the key of an ended run, even if the run itself is kept forever.
 func (s *Store) letKeyGo(ctx context.Context, r *core.Run) {
 	if ctx.Err() != nil {
 		return
 	}
-	e := equal("run", number(r.ID)) // it may be bound anew
+	e := equal("run", number(r.ID)) // the key may belong to another run by then
 	at := cmp.Or(s.expiry(ctx, r.ID.Job()), s.o.Now().Add(max(s.o.KeepRuns, messageLife)).Unix())
 	e.set("expires", number(at))
 	_, _ = s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey("key#"+r.ID.Job().String(), r.Key)))

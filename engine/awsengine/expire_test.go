@@ -21,8 +21,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// TestFakeExpires: the fakes forget as DynamoDB does, late, and only what still
-// says that its time is past.
+// TestFakeExpires: the fake removes items as DynamoDB does: late, and only if they are still expired then.
 func TestFakeExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const late = 48 * time.Hour
@@ -69,7 +68,7 @@ func TestFakeExpires(t *testing.T) {
 	})
 }
 
-// items are those of a table under one hash key.
+// items returns the items of a table under one hash key.
 func (f *fakes) items(t *testing.T, table, hash string, v types.AttributeValue) []map[string]types.AttributeValue {
 	t.Helper()
 	out, err := f.db.Query(t.Context(), &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true),
@@ -79,8 +78,8 @@ func (f *fakes) items(t *testing.T, table, hash string, v types.AttributeValue) 
 	return out.Items
 }
 
-// TestNothingStays: what hangs on a run says no time while the run is open, and
-// goes when the run goes: what is long of it, its earlier attempts, its key.
+// TestNothingStays: what belongs to a run has no expiry while the run is open, and expires with it: long texts, earlier
+// attempts and the key.
 func TestNothingStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -123,7 +122,7 @@ func TestNothingStays(t *testing.T) {
 			}
 		}
 		time.Sleep(30*24*time.Hour - time.Second)
-		if n := len(left()); n != 9 { // four runs, what is long of each, and a key
+		if n := len(left()); n != 9 { // four runs, the long texts of each, and a key
 			t.Errorf("%d items, want 9, a moment before their time is over", n)
 		}
 		time.Sleep(time.Second)
@@ -133,8 +132,8 @@ func TestNothingStays(t *testing.T) {
 	})
 }
 
-// TestShardsStayUntilTheirBroadcastEnds: one shard of a broadcast is tried twice and lasts for long. The shard
-// that ended first is still there, so the broadcast succeeds; all of them go after it.
+// TestShardsStayUntilTheirBroadcastEnds: one shard of a broadcast takes long and has two attempts. The shard that ended
+// first still exists, so the broadcast succeeds; then all of them are removed.
 func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -178,8 +177,8 @@ func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
 	})
 }
 
-// TestKeptForEver: of a job that keeps its runs for ever nothing says when it goes but
-// keys, not what hangs on a run, nor a record of what was skipped that said so before.
+// TestKeptForEver: if a job keeps its runs forever, only keys expire. What belongs to a run does not, nor does a skipped
+// record that had an expiry before.
 func TestKeptForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -216,7 +215,7 @@ func TestKeptForEver(t *testing.T) {
 	})
 }
 
-// busy is an executor that runs a run until it is gone.
+// busy is an executor that runs a run until gone is set.
 type busy struct{ gone bool }
 
 func (b *busy) Beat(context.Context, *core.App, string) error {
@@ -229,8 +228,7 @@ func (b *busy) Kill(context.Context, *core.App, string, core.JobID) error       
 func (b *busy) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return false, nil }
 func (b *busy) Limit(context.Context, string) (time.Duration, error)              { return 0, nil }
 
-// TestLongRunIsWatched: the watchdog finds a run for as long as it is open, also
-// when the first life of its journal is over long ago.
+// TestLongRunIsWatched: the watchdog finds a run while it is open, even long after the first life of its journal.
 func TestLongRunIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -250,7 +248,7 @@ func TestLongRunIsWatched(t *testing.T) {
 		pass(time.Hour)
 		r := oneRun(core.PlannedRun(1, core.InstantOf(time.Now())))
 		r.SentAt, r.Until = time.Now(), time.Now().Add(30*time.Second)
-		r.Addresses = []string{r.Address} // given with the trigger: it is asked whether it is there
+		r.Addresses = []string{r.Address} // set by the trigger: the watchdog asks the executor whether it is live
 		r.Journal.Minute = time.Now().Unix() / 60
 		ok(t, s.Create(ctx, []core.Run{r})...)
 		ok(t, s.PutJournal(ctx, core.Journal{Key: r.Journal, V: 1,
@@ -272,9 +270,8 @@ func TestLongRunIsWatched(t *testing.T) {
 	})
 }
 
-// TestPutBackThroughAnOutage: what was put back and is due while nobody takes
-// messages is named until the ring was seen empty, and of two that wait in one slot
-// the later counts.
+// TestPutBackThroughAnOutage: a requeued message that comes due while no process receives is listed until the queue was
+// seen empty. If two messages wait with one due time, the later one counts.
 func TestPutBackThroughAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
@@ -305,9 +302,9 @@ func TestPutBackThroughAnOutage(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		take()
-		named(true) // the other waits
+		named(true) // the other message waits
 		time.Sleep(6 * time.Hour)
-		named(true) // and is taken by nobody
+		named(true) // and no process receives it
 		take()
 		named(false)
 	})

@@ -30,8 +30,8 @@ func put(w edits, name string, there bool, v types.AttributeValue) {
 	}
 }
 
-// expr is what a write of one item does and on which condition, as writer is for a
-// statement. nil is a write without condition.
+// expr builds the write of one item with its condition, as writer does for a statement. nil is a write without a
+// condition.
 type expr struct {
 	sets, removes, conds []string
 	names                map[string]string
@@ -48,7 +48,7 @@ func (e *expr) name(name string) string {
 
 func (e *expr) value(name string, v types.AttributeValue) string {
 	if e.values == nil {
-		e.values = item{} // an empty one is refused
+		e.values = item{} // DynamoDB rejects an empty map
 	}
 	e.values[":"+name] = v
 	return ":" + name
@@ -92,7 +92,7 @@ func (e *expr) open() {
 func equal(name string, v types.AttributeValue) *expr { e := &expr{}; e.equals(name, v); return e }
 func none(name string) *expr                          { e := &expr{}; e.missing(name); return e }
 
-// noneOr is the condition that there is no attribute, or that it compares so with v.
+// noneOr returns the condition that an attribute is missing, or compares with v by op.
 func noneOr(name, op string, v types.AttributeValue) *expr {
 	e := none(name)
 	e.test(name, op, v)
@@ -143,7 +143,7 @@ func (e *expr) delete(table string, key item) types.TransactWriteItem {
 		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}}
 }
 
-// check refuses a transaction where the item is not so.
+// check makes a transaction conflict if the item does not meet the condition.
 func (e *expr) check(table string, key item) types.TransactWriteItem {
 	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &table, Key: key,
 		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}}
@@ -155,13 +155,13 @@ func (e *expr) alone(table string, key item) *dynamodb.UpdateItemInput {
 		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}
 }
 
-// query is the condition as that on the keys of what is read, strongly but for a page.
+// query uses the condition as the key condition of a query: strongly consistent, unless ask makes it for a page.
 func (e *expr) query(table string) *dynamodb.QueryInput {
 	return &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true),
 		KeyConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}
 }
 
-// newest is query from the end on, so many at a time.
+// newest returns a query from the end, limit items at a time.
 func (e *expr) newest(table string, limit int) *dynamodb.QueryInput {
 	in := e.query(table)
 	in.ScanIndexForward, in.Limit = aws.Bool(false), aws.Int32(int32(limit))

@@ -89,10 +89,10 @@ type schedItem struct {
 	DefRev     int64  `dynamodbav:"defRev,omitempty"` // the revision of its def item
 }
 
-// never is the planAt, in the due index, of a job that is not to be planned. It is later than all times, so the index has all jobs.
+// never is the planAt of a job without a next time. It is later than all times, so the due index still lists every job.
 const never core.Instant = 9_999_999_999
 
-// schedKeyAt is the place in the due index of a job that is to be planned at a moment, or never (0).
+// schedKeyAt returns the key in the due index of a job that must be planned at a time, or never (0).
 func schedKeyAt(at core.Instant, job core.JobID) string {
 	return planKey(core.DueItem{PlanAt: cmp.Or(at, never), Job: job})
 }
@@ -144,9 +144,8 @@ func jobOf(id string) (core.JobID, error) {
 	return core.JobID(n), nil
 }
 
-// encodeDef writes a definition with the revision under which it was made, for
-// the two items of a job are not read at one moment: whoever finds another in
-// sched has one of before a change and one of after it.
+// encodeDef encodes a definition with its revision. The two items of a job are read at different moments; a sched item
+// with another revision means that one was read before a change and one after it.
 func (s *Store) encodeDef(d *core.Def, rev int64) (item, error) {
 	sealed, err := secretbox.Seal(s.o.Secrets, *d)
 	if err != nil {
@@ -166,8 +165,8 @@ func decodeDef(text string) (core.Def, error) {
 	return d, nil
 }
 
-// Keys of the runs table: job and run. What is long of a run stands beside it
-// under the negative of its ID, so that a claim and a close write one unit.
+// Keys of the runs table: job and run. The long texts of a run are stored under the negative of its ID, so that a claim
+// and a close write one unit.
 
 func runKey(id core.RunID) item  { return item{"job": number(id.Job()), "run": number(id)} }
 func restKey(id core.RunID) item { return item{"job": number(id.Job()), "run": number(-id)} }
@@ -218,14 +217,14 @@ type runItem struct {
 	Then       int64    `dynamodbav:"then,omitempty"`
 	Late       string   `dynamodbav:"late,omitempty"`
 	Tries      string   `dynamodbav:"tries,omitempty"`
-	// Aside stands apart from Owes: what reads that alone would make a run of it.
+	// Aside is separate from Owes, because older code would create a run for an item of Owes.
 	Aside   string `dynamodbav:"aside,omitempty"`
 	KeepLog string `dynamodbav:"keepLog,omitempty"`
 	Rest    bool   `dynamodbav:"rest,omitempty"` // there is an item beside it
 	Expires int64  `dynamodbav:"expires,omitempty"`
 }
 
-// restItem is what is long of a run: each text is there or on the run itself.
+// restItem holds the long texts of a run: each text is either here or on the run itself.
 type restItem struct {
 	Job     int64   `dynamodbav:"job"`
 	Run     int64   `dynamodbav:"run"`
@@ -247,7 +246,7 @@ func hasRest(r *core.Run) bool {
 	return r.Params != nil && len(*r.Params) > inline || len(r.Message)+len(r.Data) > inline || len(triesText(r.Tries)) > inline
 }
 
-// encodeRun makes the items of a run; rest is nil if nothing of it is long.
+// encodeRun returns the items of a run; rest is nil if it has no long texts.
 func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
 	v := runItem{Job: int64(r.ID.Job()), Run: int64(r.ID), App: r.App, State: string(r.State), Cause: string(r.Cause), Rev: r.Rev,
 		At: int64(r.At), Slot: int64(r.Slot), Seq: r.Seq,
@@ -295,7 +294,7 @@ func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
 	return it, rest, err
 }
 
-// decodeRun reads a run; rest says that decodeRest is to add what is long.
+// decodeRun decodes a run; rest reports that decodeRest must add its long texts.
 func decodeRun(it item) (r core.Run, rest bool, err error) {
 	var v runItem
 	if err := attributevalue.UnmarshalMap(it, &v); err != nil {
@@ -350,7 +349,7 @@ func decodeRest(it item, r *core.Run) error {
 	return nil
 }
 
-// Keys of the state table: of (what about) and key.
+// Keys of the state table: of (the list) and key.
 
 func stateKey(of, key string) item { return item{"of": text(of), "key": text(key)} }
 
@@ -370,14 +369,14 @@ func parseJournalText(s string) (core.JournalKey, error) {
 	return core.JournalKey{Minute: m, Suffix: n, Nonce: nonce}, nil
 }
 
-// journalKey: the journals of an hour stand together in the order of their
-// minutes, so that one query reads a minute, or walks back over an hour.
+// journalKey returns the key of a journal. The journals of an hour are stored in the order of their minutes, so that one
+// query reads a minute, or an hour backwards.
 func journalKey(k core.JournalKey) item { return stateKey(journalsOf(k.Minute), journalText(k)) }
 
 func journalsOf(minute int64) string { return "journal#" + strconv.FormatInt(minute/60, 10) }
 
-// encodeEntries packs the entries of a journal, so that one of 50 is a unit:
-// ten bytes each, and each address once.
+// encodeEntries packs the entries of a journal, so that a journal of 50 is one unit: ten bytes each, and each address
+// once.
 func encodeEntries(entries []core.Entry) (packed []byte, addresses []string) {
 	index := map[string]int{}
 	for _, e := range entries {

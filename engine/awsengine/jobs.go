@@ -34,10 +34,9 @@ func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*co
 	return found, unread, cmp.Or(err, bad.Err())
 }
 
-// jobs reads jobs, and the revisions of their def items. The sched item is read
-// each time, and names the revision of its definition; one that is remembered
-// under that revision is not read again. A job whose items are not of one moment
-// is unread. Those of found that have a secret which cannot be decrypted are in locked too.
+// jobs reads jobs and the revisions of their def items. It always reads the sched item, which names the revision of the
+// definition; a cached definition of that revision is not read again. A job whose two items differ in revision is unread.
+// Jobs in found with a secret that cannot be decrypted are in locked too.
 func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, defRevs map[core.JobID]int64,
 	locked core.Unreadable, unread []core.JobID, err error) {
 	read := parts{scheds: map[core.JobID]core.Sched{}, named: map[core.JobID]int64{}, defs: map[core.JobID]known{},
@@ -46,7 +45,7 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 	for _, id := range jobs {
 		keys = append(keys, schedKey(id))
 		if _, is := s.defs.of(id); !is {
-			keys = append(keys, defKey(id)) // beside it, so that what is new takes one request
+			keys = append(keys, defKey(id)) // in the same request, so that an unknown job takes one request
 		}
 	}
 	if err := s.readParts(ctx, keys, &read); err != nil {
@@ -92,7 +91,7 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 			if err != nil {
 				locked.Add(id, found[id].Locked(err))
 			}
-		case ok || ok2: // a change came between the two: read again
+		case ok || ok2: // a change came between the two reads: read again
 			unread = append(unread, id)
 		}
 	}
@@ -200,8 +199,7 @@ func intOf(it item, name string) (int64, error) {
 	return strconv.ParseInt(v.Value, 10, 64)
 }
 
-// mostQueries bounds how many requests one call makes to walk over a list: where few of
-// it are what is asked for, the answer says where to go on.
+// mostQueries limits the requests of one call that scans a list. If few items match, the call returns where to continue.
 const mostQueries = 4
 
 // ListJobs implements ask.Store. The list of all jobs is one small item each.
@@ -215,7 +213,7 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 	}
 	in := s.listed("jobs", after, limit)
 	if app != "" {
-		in.Limit = nil // of what is looked at, and few of it may be the app's
+		in.Limit = nil // the limit counts items before the filter, and few of them may be the app's
 		in.FilterExpression = aws.String("#app = :app")
 		in.ExpressionAttributeNames["#app"] = "app"
 		in.ExpressionAttributeValues[":app"] = text(app)
@@ -254,7 +252,7 @@ func (s *Store) allJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*
 		if len(unread) == len(left) && glance.Of(ctx) == nil {
 			return nil, core.ErrThrottled
 		}
-		left, ctx = unread, glance.End(ctx) // two items of a job may be of different moments where reads are not strong
+		left, ctx = unread, glance.End(ctx) // without strong reads, the two items of a job may be from different times
 	}
 	return found, bad.Err()
 }
@@ -328,8 +326,7 @@ func deleteAction(table string, key item) types.TransactWriteItem {
 // perCreate is how many actions one new job is, with a pass of its own app.
 const perCreate = 8
 
-// CreateJobs implements manage.Store: several jobs to a transaction, and one
-// each where one of them was refused.
+// CreateJobs implements manage.Store: several jobs in one transaction, or one each after one of them was rejected.
 func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
 	errs := make([]error, len(jobs))
 	if len(jobs) == 0 {
@@ -348,7 +345,7 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	}
 	defer s.leave(ctx, p)
 	do := func(k int) {
-		var part []int // of the jobs whose apps take any
+		var part []int // of the jobs whose apps accept jobs
 		for _, i := range parts[k] {
 			if open[jobs[i].Def.App] {
 				part = append(part, i)
@@ -375,7 +372,7 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	return errs
 }
 
-// create makes some of the jobs, all or none.
+// create creates some of the jobs, all or none.
 func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Change, some []int, pass func(app string) item) error {
 	if len(some) == 0 {
 		return nil
@@ -414,7 +411,7 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 	return s.transact(ctx, append(actions, parents...))
 }
 
-// nameActions have a job found by its name, which nobody else may have, and in the lists.
+// nameActions list a job and store its name, which no other job may have.
 func (s *Store) nameActions(d *core.Def, rev int64) []types.TransactWriteItem {
 	name := stateKey("name#"+d.App, d.Name)
 	name["job"] = number(d.ID)
@@ -444,7 +441,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 	var alone, inTurn []int
 	for i := range updates {
 		if old, is := found[ids[i]]; is && len(core.Links(ids[i], old.Def.After, updates[i].Job.Def.After)) > 0 {
-			inTurn = append(inTurn, i) // two may have the same parent
+			inTurn = append(inTurn, i) // two jobs may have the same parent
 		} else {
 			alone = append(alone, i)
 		}
@@ -460,7 +457,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 		}
 		old, is := found[ids[i]]
 		defRev := defRevs[ids[i]]
-		for range 3 { // an advance may move the number meanwhile, or somebody have it for a parent
+		for range 3 { // an advance may change the number at the same time, or another job make it a parent
 			if !is || old.Sched.Rev != u.Seen || old.Sched.Tail != u.SeenTail {
 				errs[i] = core.ErrRefused
 				return
@@ -476,7 +473,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 			defRev = revs[ids[i]]
 			old, is = again[ids[i]]
 			if is && len(core.Links(ids[i], old.Def.After, u.Job.Def.After)) == 0 && old.Sched.Seq == seq && defRev == was {
-				return // it was refused for another reason
+				return // it was rejected for another reason
 			}
 		}
 	}
@@ -532,8 +529,7 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 	return s.transact(ctx, actions)
 }
 
-// keepTombs is how long the tombstone of a job stays: a trigger may wait in the
-// due index for a year.
+// keepTombs is how long the tombstone of a job stays: a trigger may wait in the due index for a year.
 const keepTombs = 400 * 24 * time.Hour
 
 func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone, c core.Change) error {
@@ -601,7 +597,7 @@ func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int)
 	return list, err
 }
 
-// listed asks for what is listed by the numbers of jobs; limit bounds what is read for it.
+// listed returns a query of a list in the order of job IDs; limit bounds the items that it reads.
 func (s *Store) listed(of string, after core.JobID, limit int) *dynamodb.QueryInput {
 	e := equal("of", text(of))
 	e.test("key", ">", text(listKey(after)))
@@ -610,7 +606,7 @@ func (s *Store) listed(of string, after core.JobID, limit int) *dynamodb.QueryIn
 	return in
 }
 
-// Due implements tick.Store. The index is a little behind what was written.
+// Due implements tick.Store. The index lags slightly behind the writes.
 func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -641,9 +637,8 @@ func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after
 	return list, nil
 }
 
-// Advance implements the ports: one statement each, 3 units (the item, and its
-// old and new place in the index). One that is a change is a transaction with its
-// record.
+// Advance implements the ports with one statement each, 3 units (the item, and its old and new place in the index). An
+// advance that is also a change is a transaction with its change record.
 func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 	errs := make([]error, len(moves))
 	list, at := make([]statement, 0, len(moves)), make([]int, 0, len(moves))
@@ -662,7 +657,7 @@ func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 	return errs
 }
 
-// writeAdvance says what an advance makes of the item, and on which condition.
+// writeAdvance adds the changes and the condition of an advance to w.
 func writeAdvance(w edits, a *core.Advance) {
 	w.equals("rev", number(a.Rev))
 	w.equals("next", number(a.Next))

@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// A dead letter that cannot be recorded keeps no other waiting.
+// TestLetterThatCannotBeRecorded: a dead-letter message that cannot be recorded does not delay others.
 func TestLetterThatCannotBeRecorded(t *testing.T) {
 	db, queues := fakeaws.New(t.Errorf)
 	s, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})

@@ -24,8 +24,8 @@ type logItem struct {
 
 func logsOf(run core.RunID) string { return "log#" + run.Job().String() }
 
-// chainLasts is for how much longer the log of an attempt stays that another follows: the
-// run itself stays until their chain is over.
+// chainLasts is the additional time for which the log of an attempt stays if another attempt follows: the run itself stays
+// until the retry chain ends.
 const chainLasts = 31 * 24 * time.Hour
 
 func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// noticeOf has what is known of notices, lookOf when that is to be looked at, by time.
+// noticeOf lists the states of notifications, lookOf the times at which they must be checked.
 const (
 	noticeOf = "notice"
 	lookOf   = "look"

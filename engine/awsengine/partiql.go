@@ -6,8 +6,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// writer builds one PartiQL update. Names stand in double quotes, for many of
-// ours are reserved words; values are always parameters.
+// writer builds one PartiQL update. Names are in double quotes, because many are reserved words; values are always
+// parameters.
 type writer struct {
 	table string
 	does  strings.Builder
@@ -37,7 +37,7 @@ func (w *writer) statement(key string) statement {
 		args: append(w.args, w.tests...)}
 }
 
-// insert is a put on condition that there is no such item.
+// insert is a put on the condition that the item does not exist.
 func insert(table, key string, it item, names []string) statement {
 	var b strings.Builder
 	args := make([]types.AttributeValue, 0, len(it))

@@ -13,17 +13,16 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// A job is made in an app that is stored, and an app is deleted that has no job,
-// though neither shares an item with the other: docs/internals/claim-protocol.md 4.
+// A job is only created in an app that exists, and an app is only deleted without jobs, although they share no item:
+// docs/internals/claim-protocol.md 4.
 
-// leavingFor is how long a mark counts of which nobody is heard any more.
+// leavingFor is how long a mark counts if its owner does not respond.
 const leavingFor = 30 * time.Second
 
-// keepPasses is how long a pass may stay that its owner did not remove.
+// keepPasses is how long a pass stays that its owner did not remove.
 const keepPasses = time.Hour
 
-// passes are what a call of CreateJobs put: one for each of its transactions and
-// each app in it.
+// passes are the items that a call of CreateJobs stores: one for each of its transactions and each app in it.
 type passes struct {
 	nonce string
 	keys  []item
@@ -35,7 +34,7 @@ func (p *passes) key(part int, app string) item {
 	return stateKey(passesOf(app), fmt.Sprintf("%s#%d", p.nonce, part))
 }
 
-// enter puts the passes of parts of jobs, and answers which apps take jobs.
+// enter stores the passes for parts of jobs, and returns which apps accept jobs.
 func (s *Store) enter(ctx context.Context, parts [][]string) (p *passes, open map[string]bool, err error) {
 	p = &passes{nonce: rand.Text()}
 	seen := map[string]bool{}
@@ -82,8 +81,7 @@ func (s *Store) enter(ctx context.Context, parts [][]string) (p *passes, open ma
 	return p, open, err
 }
 
-// leave removes passes. One that stays lets nobody in whom it would not have
-// let in before, and expires.
+// leave removes passes. A pass that remains admits no job that it did not admit before, and expires.
 func (s *Store) leave(ctx context.Context, p *passes) {
 	_ = s.deleteAll(ctx, p.keys)
 }
@@ -96,7 +94,7 @@ func (s *Store) deleteAll(ctx context.Context, keys []item) error {
 	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(keys))...)
 }
 
-// textsOf are keys of the state table, so that they compare.
+// textsOf returns comparable texts of keys of the state table.
 func textsOf(keys []item) []string {
 	list := make([]string, len(keys))
 	for i, k := range keys {
@@ -105,14 +103,14 @@ func textsOf(keys []item) []string {
 	return list
 }
 
-// passCheck refuses a transaction whose pass was removed.
+// passCheck makes a transaction conflict if its pass was removed.
 func (s *Store) passCheck(key item) types.TransactWriteItem {
 	there := &expr{}
 	there.exists("of")
 	return there.check(s.o.Names.State, key)
 }
 
-// mark says that an app is being deleted, until then.
+// mark stores that an app is being deleted, until the given time.
 func (s *Store) mark(ctx context.Context, app string, rev, until int64) error {
 	e := equal("rev", number(rev))
 	e.set("leaving", number(until))
@@ -145,7 +143,7 @@ func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.C
 		return err
 	}
 	err := s.deleteMarked(ctx, seen, name, until, c)
-	if err != nil { // whoever makes a job need not wait for the mark's end; after a lost answer there may be no app
+	if err != nil { // so that creating a job need not wait until the mark ends; after a lost answer the app may be gone
 		_ = s.unmark(ctx, name, until)
 	}
 	return err
@@ -177,7 +175,7 @@ func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until
 	actions := append(s.changeActions(&c), gone.delete(s.o.Names.State, stateKey("app", name)))
 	for _, e := range found[name] {
 		if len(actions) == actionsPerTransact {
-			break // the rest will have missed its beats
+			break // the other executors will expire without heartbeats
 		}
 		actions = append(actions, deleteAction(s.o.Names.State, stateKey("executors#"+name, e.Address)))
 	}

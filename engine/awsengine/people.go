@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// personOf has the people: an item each.
+// personOf lists the users, one item each.
 const personOf = "person"
 
 func decodeAccount(it item) (access.Account, error) {

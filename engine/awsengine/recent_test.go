@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// recent makes the fakes of a moment, and a journal of a minute and the runs it names.
+// recent returns fakes, and functions that create a journal of a minute and its runs.
 func recent(t *testing.T) (f *fakes, name func(minute int64, suffix int, ids ...core.RunID),
 	store func(minute int64, app string, id core.RunID)) {
 	f = newFakes(t, awsengine.Options{Now: func() time.Time { return base }})
@@ -29,7 +29,7 @@ func recent(t *testing.T) (f *fakes, name func(minute int64, suffix int, ids ...
 	return f, name, store
 }
 
-// recentPages reads from a place to the end, and holds each page to its bound.
+// recentPages reads from a place to the end, and checks the size of each page.
 func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most int) (ids []core.RunID, pages int) {
 	t.Helper()
 	for {
@@ -56,13 +56,12 @@ func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most i
 	}
 }
 
-// TestRecentRunsIsBounded: a call makes about a hundred requests, wherever what is
-// asked for lies in the week, which is counted from now.
+// TestRecentRunsIsBounded: a call makes about a hundred requests, wherever in the past week the requested runs are.
 func TestRecentRunsIsBounded(t *testing.T) {
 	f, name, store := recent(t)
 	now := base.Unix() / 60
 	id := func(i int) core.RunID { return core.NumberedRun(7, uint32(i)) }
-	for i := range 300 { // each minute of five hours has runs that are no more
+	for i := range 300 { // each minute of five hours has runs that were removed
 		name(now-int64(i), 0, id(i+1))
 	}
 	old, older := now-6*24*60, now-8*24*60
@@ -83,7 +82,7 @@ func TestRecentRunsIsBounded(t *testing.T) {
 	}
 }
 
-// TestRecentRunsOfAFullMinute: what a minute has is paged to its end, however much it is.
+// TestRecentRunsOfAFullMinute: all runs of a minute are listed page by page, however many there are.
 func TestRecentRunsOfAFullMinute(t *testing.T) {
 	f, name, store := recent(t)
 	now := base.Unix() / 60
@@ -108,15 +107,15 @@ func TestRecentRunsOfAFullMinute(t *testing.T) {
 		t.Errorf("%d pages of more than 640 requests", pages)
 	}
 
-	// One that had 10 runs as a page of it was read is begun anew.
+	// A minute that had 10 runs when a page of it was read starts over.
 	ids, _ = recentPages(t, f, "orders", (now+1)*60_000-10, 1, 102)
 	if len(ids) != 6 {
 		t.Errorf("a place from when the minute had few runs passes over some: %v", ids)
 	}
 }
 
-// TestListOfAnAppIsBounded: where few of the list are an app's a call makes four
-// requests and says behind which job to go on, though it found none.
+// TestListOfAnAppIsBounded: if few jobs of the list belong to the app, a call makes four requests and returns the job to
+// continue after, even if it found none.
 func TestListOfAnAppIsBounded(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	jobs := make([]core.Job, 30)
@@ -146,7 +145,7 @@ func TestListOfAnAppIsBounded(t *testing.T) {
 	}
 }
 
-// TestOpenRunsIsBounded: one call looks at 20,000 runs of a job, and says where to go on.
+// TestOpenRunsIsBounded: one call reads 20,000 runs of a job and returns where to continue.
 func TestOpenRunsIsBounded(t *testing.T) {
 	f := newFakes(t, awsengine.Options{Now: func() time.Time { return base }})
 	var runs []core.Run

@@ -15,22 +15,21 @@ import (
 	"github.com/tickring/tickring/core/report"
 )
 
-// What Began reads together: so many jobs, whose runs are told so many at a time. Up to few
-// runs of a job are read by their IDs, a hundred to a request; more as a span of IDs,
-// which costs a tenth for each, where less than sparse times as many may lie in it.
+// Began reads beganJobs jobs at a time and reports up to beganTold runs at a time. It reads up to few runs of a job by ID,
+// a hundred in each request. It reads more runs as a span of IDs, at a tenth of the cost of each, if the span can hold
+// less than sparse times their number.
 const (
 	beganJobs = 64
 	beganTold = 500
 	few       = 2
 	sparse    = 4
 	// recordedBefore is for how many minutes before the span journals are read for runs that were recorded without a claim:
-	// they count by their end.
+	// such a run counts in the minute of its end.
 	recordedBefore = 60
 )
 
-// Began implements report.Source, in the order of jobs. The journals of the span name the
-// runs that were claimed or recorded in it. If several runs of a job were, the span of their IDs
-// also shows those that no journal of the span names.
+// Began implements report.Source, in the order of jobs. The journals of the span name the runs that were claimed or
+// recorded in it. If it reads a span of a job's IDs, it also reports runs that no journal names.
 func (s *Store) Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (until core.JobID, err error) {
 	first, end := int64(from)/60, (int64(to)+59)/60
 	of := map[core.JobID][]core.RunID{}
@@ -71,7 +70,7 @@ func (s *Store) Began(ctx context.Context, from, to core.Instant, behind core.Jo
 	return 0, nil
 }
 
-// beganOf tells those runs of some jobs that are in the span.
+// beganOf reports those runs of some jobs that in accepts.
 func (s *Store) beganOf(ctx context.Context, jobs []core.JobID, of map[core.JobID][]core.RunID, from, to core.Instant,
 	in func(*core.Run) bool, tell func([]core.Run)) error {
 	var mu sync.Mutex
@@ -95,7 +94,7 @@ func (s *Store) beganOf(ctx context.Context, jobs []core.JobID, of map[core.JobI
 				numbered = append(numbered, id)
 			case id >= low && id <= high:
 				planned = append(planned, id)
-			default: // its instant lies elsewhere
+			default: // a planned run with a scheduled time outside the span
 				alone = append(alone, id)
 			}
 		}
@@ -130,7 +129,7 @@ func (s *Store) beganOf(ctx context.Context, jobs []core.JobID, of map[core.JobI
 	return errors.Join(errs...)
 }
 
-// beganAlone tells runs by their IDs.
+// beganAlone reports runs that it reads by ID.
 func (s *Store) beganAlone(ctx context.Context, ids []core.RunID, give func([]core.Run)) error {
 	keys := make([]item, len(ids))
 	for i, id := range ids {

@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// TestReportUnits counts what the sum of an hour costs, and holds docs/internals/aws-units.md to it:
-// nothing is written for a fire.
+// TestReportUnits counts the cost of an hourly sum and compares it with docs/internals/aws-units.md. A run itself writes
+// nothing.
 func TestReportUnits(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/internals/aws-units.md")
 	if err != nil {

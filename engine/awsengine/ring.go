@@ -45,10 +45,8 @@ func (s *Store) queueOf(k ring.Kind) (string, error) {
 	return "", core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
 }
 
-// delay is how long SQS is to hold a message: whole seconds, rounded down, for a
-// message that comes a little early is held by dispatch, and one that comes late
-// is late. What is further away than SQS can hold comes after 900 s and is put
-// back by dispatch.
+// delay returns how long SQS must hold a message, in whole seconds, rounded down: dispatch holds a message that is
+// slightly early, but cannot help a late one. SQS holds a message for at most 900 s; dispatch then requeues it.
 func delay(notBefore, now time.Time) int32 {
 	d := min(max(notBefore.Sub(now), 0), maxDelay)
 	return int32(d / time.Second)
@@ -123,8 +121,8 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return errs
 }
 
-// unanswered are the entries of which an answer says nothing: they count as refused, for
-// a message that is sent twice is harmless, and one that is not sent is lost.
+// unanswered returns the entries that an answer omits. They count as rejected: sending a message twice is harmless, and
+// not sending it loses it.
 func unanswered(entries []sqstypes.SendMessageBatchRequestEntry, answered *sqs.SendMessageBatchOutput) []sqstypes.BatchResultErrorEntry {
 	named := map[string]bool{}
 	for _, e := range answered.Successful {
@@ -147,17 +145,16 @@ func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	return s.BuryRaw(ctx, string(ring.Encode(m)), reason)
 }
 
-// reasonAttribute is where the reason of a dead letter is.
+// reasonAttribute is the message attribute with the reason of a dead-letter message.
 const reasonAttribute = "reason"
 
-// Bounds of a dead letter: SQS counts its reason with it.
+// Limits of a dead-letter message: SQS counts its reason with it.
 const (
 	maxReason = 1000
 	maxDead   = 1<<20 - 2*maxReason
 )
 
-// BuryRaw keeps a message that cannot be read among the dead letters, truncated where
-// there would be no room for its reason.
+// BuryRaw moves an unreadable message to the dead-letter queue, truncated if there is no room for its reason.
 func (s *Store) BuryRaw(ctx context.Context, body, reason string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -174,24 +171,24 @@ func (s *Store) BuryRaw(ctx context.Context, body, reason string) error {
 	return answer("queue "+s.o.Names.Dead, err)
 }
 
-// lettersOf lists the dead letters that are kept.
+// lettersOf lists the stored dead-letter messages.
 const lettersOf = "letter"
 
-// Bounds of a letter that is kept: an item of DynamoDB has 400 KB, and what is
-// longer than a message may be is read by nobody.
+// Bounds of a stored dead-letter message: an item of DynamoDB has at most 400 KB, and no reader accepts more than a
+// message can hold.
 const (
 	maxLetter   = 300 << 10
 	keepLetters = 20 * 24 * time.Hour
 )
 
-// LetterID names a letter by when it came on the queue of dead letters and by its
-// message: the same whenever it is received.
+// LetterID returns the ID of a dead-letter message, from the time it arrived on the dead-letter queue and its message. It
+// is the same at each receive.
 func LetterID(sent time.Time, message string) string {
 	return fmt.Sprintf("%013d#%.100s", sent.UnixMilli(), message)
 }
 
-// KeepLetter moves a letter from the queue, which forgets it and shows it to no
-// two at once, to where people find it.
+// KeepLetter moves a dead-letter message from the queue, which deletes messages and shows each to one reader, to the table
+// that users can list.
 func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
 	if len(l.Body) > maxLetter {
 		l.Body = strings.ToValidUTF8(l.Body[:maxLetter], "")
@@ -202,11 +199,11 @@ func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
 	return s.putIf(ctx, it, nil)
 }
 
-// movedByQueue is the reason of a dead letter that its queue moved.
+// movedByQueue is the reason of a dead-letter message that its queue moved.
 const movedByQueue = "it was received as often as its queue allows, and never acked"
 
-// TakeLetters takes up to ten messages of the queue of dead letters and returns how many. It stores each, hands it to record and
-// deletes it from the queue, so a message whose letter was not recorded comes again, and keeps no other waiting.
+// TakeLetters receives up to ten messages of the dead-letter queue and returns how many. It stores each, passes it to
+// record and then deletes it from the queue. A message that was not recorded is delivered again and delays no other.
 func (s *Store) TakeLetters(ctx context.Context, record func(context.Context, *core.Letter) error) (n int, err error) {
 	out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &s.o.Names.Dead, MaxNumberOfMessages: entriesPerBatch,
 		VisibilityTimeout: int32(s.o.Visibility / time.Second), MessageAttributeNames: []string{reasonAttribute},
@@ -250,7 +247,7 @@ func (s *Store) DropLetter(ctx context.Context, id string) error {
 	return s.deleteIf(ctx, stateKey(lettersOf, id), &expr{})
 }
 
-// printable replaces what SQS does not take in an attribute.
+// printable replaces characters that SQS does not accept in an attribute.
 func printable(text string) string {
 	out := make([]rune, 0, len(text))
 	for _, r := range text {
@@ -262,7 +259,7 @@ func printable(text string) string {
 	return string(out)
 }
 
-// receipts are the handles of what this process received and neither acked nor released.
+// receipts holds the handles of messages that this process received and neither acked nor released.
 type receipts struct {
 	mu   sync.Mutex
 	last int64
@@ -279,7 +276,7 @@ type receipt struct {
 func (r *receipts) put(x receipt, now time.Time) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now.Sub(r.swep) > time.Minute { // those that nobody acked or released
+	if now.Sub(r.swep) > time.Minute { // receipts that were neither acked nor released
 		for id, old := range r.of {
 			if old.until.Before(now) {
 				delete(r.of, id)
@@ -300,9 +297,8 @@ func (r *receipts) take(id int64) (receipt, bool) {
 	return x, ok
 }
 
-// Receive implements engine.Queue, for what drives dispatch outside Lambda. SQS
-// answers in no order, and at most ten. What cannot be read is buried; what a
-// newer reader is to read stays.
+// Receive implements engine.Queue, for dispatch outside Lambda. SQS returns at most ten messages, in no order. An
+// unreadable message moves to the dead-letter queue; a message in a newer format stays.
 func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
 	q, err := s.queueOf(kind)
 	if err != nil {
@@ -376,7 +372,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// eachQueue takes the handles of deliveries and tells each queue of its own.
+// eachQueue takes the receipts of deliveries and calls tell with the receipts of each queue.
 func (s *Store) eachQueue(ctx context.Context, list []engine.Delivery, tell func(queue string, handles []string) []error) []error {
 	errs := make([]error, len(list))
 	handles, queues := map[string][]string{}, map[string][]int{}
@@ -417,15 +413,15 @@ func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Tim
 	})
 }
 
-// Again is when a message is to come again that Lambda received.
+// Again describes when to redeliver a message that Lambda received.
 type Again struct {
 	Receipt string
 	At      time.Time
-	Slot    core.Instant // of its fires; 0: it has none
+	Slot    core.Instant // due time of its runs; 0: it has none
 }
 
-// ComeAgain does for what Lambda received, and is told not to ack, what Release does
-// for what this process did. The queue is named by the end of its URL, as events name it.
+// ComeAgain is Release for messages that Lambda received and must not ack. queue is the end of a queue's URL, as events
+// name it.
 func (s *Store) ComeAgain(ctx context.Context, queue string, list []Again) []error {
 	slots := map[core.Instant]time.Time{}
 	for i := range list {
@@ -443,8 +439,7 @@ func (s *Store) ComeAgain(ctx context.Context, queue string, list []Again) []err
 	return s.hide(ctx, url, receipts, func(k int) time.Time { return list[k].At })
 }
 
-// Done removes what Lambda received and does not ack, since it is told that the batch
-// as a whole failed.
+// Done removes messages that Lambda received and does not ack, because the batch as a whole is reported as failed.
 func (s *Store) Done(ctx context.Context, queue string, receipts []string) []error {
 	url, err := s.named(queue)
 	if err != nil {
@@ -477,8 +472,7 @@ func (s *Store) remove(ctx context.Context, queue string, handles []string) []er
 	})
 }
 
-// hide has messages come again: after whole seconds, rounded up, for before its moment
-// there is nothing to do with one.
+// hide delays the redelivery of messages by whole seconds, rounded up: before its time a message has no work.
 func (s *Store) hide(ctx context.Context, queue string, handles []string, at func(k int) time.Time) []error {
 	return s.entries(ctx, queue, len(handles), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
 		in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &queue}
@@ -524,17 +518,16 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	return due, waiting, inFlight, nil
 }
 
-// behindOf lists the slots of fires that were put back, or received again, by the time until
-// which they may be on the ring: a look reads no older ones.
+// behindOf lists the due times of runs that were requeued or received again, by the time until which they may be on the
+// delay queue. OldestMessage skips records that are over.
 const behindOf = "behind"
 
-// behindFrom begins the keys of what is noted until a moment or, at the earliest, five minutes
-// before: so one slot has few notes, however often it is put back.
+// behindFrom returns the start of the keys of records that end at until or up to five minutes earlier. So a due time has
+// few records, however often it is requeued.
 func behindFrom(until time.Time) string { return fmt.Sprintf("%010d#", until.Unix()/300) }
 
-// noteBehind notes the slots of messages that are put back, until they have
-// come again. It is a note: where it cannot be stored the age of the ring is
-// known less well, and nothing else. The later of two notes of a slot stays.
+// noteBehind records the due times of requeued messages until they are delivered again. If it cannot store a record, only
+// the age of the delay queue is less exact. The later of two records of a due time stays.
 func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time) {
 	list := slices.Collect(maps.Keys(slots))
 	s.parallel(len(list), func(i int) {
@@ -549,16 +542,16 @@ func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time
 	})
 }
 
-// willWait adds to what is noted a message that is given back and waits for longer
-// than one that is received again and again: that one is noted when it comes.
+// willWait adds a message to slots if it is requeued for longer than its visibility. Other messages are recorded when they
+// are received again.
 func (s *Store) willWait(slots map[core.Instant]time.Time, slot core.Instant, at time.Time) {
 	if slot > 0 && at.After(s.o.Now().Add(s.o.Visibility)) && at.After(slot.Time().Add(ring.PutBackAfter)) && at.After(slots[slot]) {
 		slots[slot] = at
 	}
 }
 
-// Returned notes messages that were received before: what received them died, or
-// gave them back for a short while. Until they are done they may come again and again.
+// Returned records messages that were received before: their receiver died or released them for a short time. Until they
+// are done, they may be delivered again and again.
 func (s *Store) Returned(ctx context.Context, list []ring.Message) {
 	now := s.o.Now()
 	slots := map[core.Instant]time.Time{}
@@ -570,26 +563,22 @@ func (s *Store) Returned(ctx context.Context, list []ring.Message) {
 	s.noteBehind(ctx, slots)
 }
 
-// keepBehind is how long nobody may take messages without a note of one that was
-// put back being forgotten.
+// keepBehind is how long the record of a requeued message survives while no process receives.
 const keepBehind = 24 * time.Hour
 
-// uncounted is how long after it happened SQS may not have counted a change.
+// uncounted is the longest delay after which SQS counts a change.
 const uncounted = time.Minute
 
-// longestKept is how long SQS keeps a message at most.
+// longestKept is the maximum time that SQS keeps a message.
 const longestKept = 14 * 24 * time.Hour
 
-// hung is how long a message may be in flight, however often it is received, before
-// the others are compared without it: where something always is in flight nothing
-// would be compared otherwise. What is received again is noted until then.
+// hung is how long a message may be in flight before later messages are compared without it. Otherwise a message that is
+// always in flight would stop the comparison. Messages that are received again are recorded until then.
 func (s *Store) hung() time.Duration { return max(4*time.Minute, 2*s.o.Visibility+uncounted) }
 
-// OldestMessage implements the ports. A queue does not tell it, so this is a
-// bound on the safe side: the slots that were put back, or received again, and may
-// still be there; and while messages are due or in flight, the last moment at which
-// none was. A message in flight may have been received again and again, for as long
-// as its receiver dies, so that none is due says nothing of its age.
+// OldestMessage implements the ports. SQS does not report the age, so the result is a safe bound: the due times that were
+// requeued or received again and may still be there; and, while messages are due or in flight, the last time at which none
+// was. A message in flight may be older, because its receivers keep dying: that no message is due proves nothing.
 func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.o.Now()
 	due, _, inFlight, err := s.Depth(ctx, ring.KindFires)
@@ -630,17 +619,15 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err erro
 	return oldest, err
 }
 
-// noteClear notes that no message on the ring was due before a moment, and when none
-// was seen to be due.
+// noteClear records that no message on the delay queue was due before a time, and when no message was seen to be due.
 func (s *Store) noteClear(ctx context.Context, at, idle time.Time) error {
 	it := stateKey("ring", "clear")
 	it["at"], it["idle"] = number(millis(at)), number(millis(idle))
 	return s.putIf(ctx, it, nil)
 }
 
-// wasClear is a moment before which no message was due that is on the ring, now that
-// some are. Where none is due (idle), and none was a while ago, all that were due
-// before that were received by then, and are done or noted.
+// wasClear returns a time before which no message that is still on the delay queue was due. If none is due (idle), and
+// none was due a while ago, all messages due before that were received by then, and are done or recorded.
 func (s *Store) wasClear(ctx context.Context, now time.Time, idle bool) (time.Time, error) {
 	it, err := s.one(ctx, stateKey("ring", "clear"))
 	if err != nil {

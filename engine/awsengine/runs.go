@@ -63,8 +63,7 @@ func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]cor
 	return found, unread, nil
 }
 
-// readRest adds what is long to the runs of these indices; partial are those of
-// which it could not be read.
+// readRest adds the long texts to the runs with these indices. partial holds the indices whose texts could not be read.
 func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (partial map[int]bool, err error) {
 	if len(rest) == 0 {
 		return nil, nil
@@ -92,9 +91,8 @@ func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (part
 	return partial, err
 }
 
-// Create implements the ports: one statement each, and a transaction where
-// something of a run is long: what is refused must leave nothing beside the run
-// that is there.
+// Create implements the ports with one statement for each run, or a transaction if a run has long texts: a rejected create
+// must not leave texts beside the existing run.
 func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	errs := s.noteWaiting(ctx, len(runs), func(i int) (core.RunID, bool) { return runs[i].ID, runs[i].State == core.Queued })
 	var list []statement
@@ -172,12 +170,10 @@ func (w *writer) equals(name string, v types.AttributeValue) { w.where(`"`+name+
 
 func (w *writer) missing(name string) { w.where(`"` + name + `" IS MISSING`) }
 
-// PutRuns implements the ports. Puts travel together, but for an end of a run that was
-// not read: it is a write by itself, whose answer shows the run; and but for one that asks
-// for one of two: beside its key a statement may only say "and". Texts of an end that
-// are long are written with the run in one transaction: a put that is refused must leave
-// nothing. What addresses answered is written afterwards, at half the price: it is only
-// told to people, and where it cannot be stored it is not told.
+// PutRuns implements the ports. Puts share requests, except two kinds. The end of a run that was not read is a write by
+// itself, whose answer shows the run. A put with an alternative in its condition is too, because a statement only allows
+// AND beside its key. Long texts of an end are written with the run in one transaction: a rejected put must store nothing.
+// The answers of addresses are written afterwards, at half the price: they are only shown to users and may be lost.
 func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	began := s.o.Now()
 	errs := s.noteWaiting(ctx, len(puts), func(i int) (core.RunID, bool) {
@@ -196,7 +192,7 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	rests := make([]item, len(puts))
 	for i := range puts {
 		p, w := &puts[i], s.edit(puts[i].ID)
-		if errs[i] != nil && p.To.State == core.Queued { // a run that is given back has its message besides
+		if errs[i] != nil && p.To.State == core.Queued { // a released run is still found by its message
 			continue
 		} else if p.Had || p.Ends() && p.Seen == nil {
 			alone = append(alone, i)
@@ -231,7 +227,7 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 		}
 		if errs[i] == nil && p.Ends() && !p.GoesOn() && p.Seen != nil {
 			r := *p.Seen
-			if hasRest(&p.To) { // said of what is beside it together with its end
+			if hasRest(&p.To) { // its long texts got their expiry together with its end
 				r.Params, r.Tries = nil, nil
 			}
 			ended = append(ended, r)
@@ -274,8 +270,7 @@ var runFields = [...][]string{{"state"}, {"owner"}, {"until"}, {"journal"}, {"ad
 	{"endedAt", "reason", "code", "message", "data", "then"}, {"owes"}, {"killBy", "killAt"}, {"late"}, {"at", "slot"},
 	{"params", "addresses", "shard", "permit"}, {"app"}, {"place"}, {"permit"}, {"sentRev", "notice"}, {"aside", "keepLog"}}
 
-// writePut says what a put sets, and on which condition. What is long of it is to
-// stand beside the run.
+// writePut adds the changes and the condition of a put to w, and returns the long texts to store beside the run.
 func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest item, err error) {
 	to, expires := core.Run{ID: p.ID}, int64(0)
 	p.Apply(&to)
@@ -297,7 +292,7 @@ func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest ite
 	if p.Had {
 		w.(*expr).exists("owner", "maybeSent")
 	}
-	if _, numbered := p.ID.Number(); unread && numbered { // a shard is to be read first: its end says no expiry
+	if _, numbered := p.ID.Number(); unread && numbered { // a shard must be read first: its end sets no expiry
 		w.missing("shard")
 	}
 	for n, names := range runFields {
@@ -331,8 +326,8 @@ func beside(rest item) *expr {
 	return e
 }
 
-// putAlone writes one. Where a run that it ends was not read, what it was is the answer
-// of the write; a transaction has none, and it is read afterwards.
+// putAlone writes one put. If it ends a run that was not read, the answer of the write shows the old run. A transaction
+// has no such answer, so the run is read afterwards.
 func (s *Store) putAlone(ctx context.Context, p *core.RunPut) error {
 	e := &expr{}
 	rest, err := s.writePut(ctx, e, p)
@@ -370,7 +365,7 @@ func (s *Store) putAlone(ctx context.Context, p *core.RunPut) error {
 	return nil
 }
 
-// see reads a run that has ended; where it cannot be read, nothing is said of it.
+// see reads a run that has ended. If that fails, p.Seen stays nil.
 func (s *Store) see(ctx context.Context, p *core.RunPut) {
 	found, _, err := s.Runs(ctx, []core.RunID{p.ID})
 	if r, is := found[p.ID]; err == nil && is {
@@ -398,7 +393,7 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return s.whole(ctx, list, rest)
 }
 
-// LastRuns implements ask.Store, with two requests for each job, or for a page mostly one.
+// LastRuns implements ask.Store with two requests for each job, or mostly one for a page.
 func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
 	last := s.lastOfBoth
 	if glance.Of(ctx) != nil {
@@ -418,7 +413,7 @@ func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Insta
 	return found, nil
 }
 
-// lastOfBoth is the newest runs of a job among those that a planner made and those with numbers.
+// lastOfBoth returns the newest runs of a job among its planned and its numbered runs.
 func (s *Store) lastOfBoth(ctx context.Context, job core.JobID, upTo core.Instant, n int) (list []core.Run, err error) {
 	low, high := core.RunRange(job, 0, upTo)
 	nlow, nhigh := core.NumberedRange(job)
@@ -440,14 +435,14 @@ func newestFirst(list []core.Run) {
 	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(b.ID, a.ID)) })
 }
 
-// between asks for the runs of a job from one to another.
+// between returns a query for the runs of a job between two IDs.
 func (s *Store) between(lo, hi core.RunID) *dynamodb.QueryInput {
 	e := equal("job", number(lo.Job()))
 	e.conds = append(e.conds, e.name("run")+" BETWEEN "+e.value("lo", number(lo))+" AND "+e.value("hi", number(hi)))
 	return e.query(s.o.Names.Runs)
 }
 
-// whole adds what is long, and fails where it cannot be read.
+// whole adds the long texts and fails if they cannot be read.
 func (s *Store) whole(ctx context.Context, list []core.Run, rest []int) ([]core.Run, error) {
 	partial, err := s.readRest(ctx, list, rest)
 	if err == nil && len(partial) > 0 {
@@ -459,14 +454,14 @@ func (s *Store) whole(ctx context.Context, list []core.Run, rest []int) ([]core.
 	return list, nil
 }
 
-// Bounds of what is searched without an index.
+// Limits of searches without an index.
 const (
-	mostSearched = 20_000 // runs of a job that one call looks at for open ones
-	mostHours    = 7 * 24 // that are walked back in search of recent runs
+	mostSearched = 20_000 // runs of a job that one call reads in search of open ones
+	mostHours    = 7 * 24 // that are searched for recent runs
 )
 
-// OpenRuns implements the ports. Runs have no index of open ones, for it would
-// double what a fire costs: a call looks at 20,000 runs.
+// OpenRuns implements the ports. Open runs have no index, because it would double the cost of a run. A call reads at most
+// 20,000 runs.
 func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
 	var rest []int
 	looked := 0
@@ -496,11 +491,10 @@ func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int)
 	return list, next, err
 }
 
-// RecentRuns implements ask.Store. It walks the journals of a week back from
-// now: they name the runs that dispatchers claimed, queued or skipped in a minute, so that
-// runs need no index. A run that no dispatcher has taken yet is not in them. After mostRecent requests it answers what it
-// has, perhaps no run, and where to go on; only the journals of a minute that it
-// has begun it reads to their end.
+// RecentRuns implements ask.Store. It reads the journals of the last week, newest first. They name the runs that
+// dispatchers claimed, queued or skipped in a minute, so runs need no index. A run that no dispatcher has taken is
+// missing. After mostRecent requests it returns the runs it found, perhaps none, and where to continue; it finishes the
+// journals of a minute that it started.
 func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) (
 	runs []core.Run, next ask.RunPlace, err error,
 ) {
@@ -550,10 +544,9 @@ func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace
 	return w.runs, ask.RunPlace{Before: w.next}, nil
 }
 
-// The place to go on from is a millisecond inside a minute, and counts down what was
-// answered of it: runs in the order of time; or mostByTime and then hundreds of numbers,
-// the highest first, where the minute has more runs than are read to be sorted. A
-// minute that came to have more since is begun anew.
+// The place to continue from is a millisecond inside a minute. It counts down the runs of that minute that were returned,
+// in the order of time. If a minute has more runs than are read and sorted, it is mostByTime plus the number of hundreds
+// of runs returned, highest ID first. If a minute gets that many only later, its listing starts over.
 const (
 	perMinute  = 60_000
 	mostByTime = 5_000
@@ -562,19 +555,18 @@ const (
 
 func recentPlace(minute, done int64) int64 { return minute*perMinute + perMinute - done }
 
-// recentWalk is what RecentRuns has found; next is set when that is to be answered.
+// recentWalk holds the runs that RecentRuns has found; next is set when the call must return.
 type recentWalk struct {
 	s     *Store
 	app   string
 	limit int
-	spent int  // requests
-	moved bool // read runs, so that the next call does not begin where this one did
+	spent int  // read runs, so that the next call does not start where this one did
+	moved bool // has read runs, so that the next call starts at another place
 	runs  []core.Run
 	next  int64
 }
 
-// minute takes the runs that the journals of a minute name, but for those that were
-// answered.
+// minute takes the runs that the journals of a minute name, except the first done runs.
 func (w *recentWalk) minute(ctx context.Context, at, done int64, journals []core.Journal) error {
 	var ids []core.RunID
 	for i := range journals {
@@ -611,7 +603,7 @@ func (w *recentWalk) minute(ctx context.Context, at, done int64, journals []core
 	return nil
 }
 
-// byNumber takes a hundred runs at a time, which it does not cut.
+// byNumber takes whole groups of a hundred runs.
 func (w *recentWalk) byNumber(ctx context.Context, at, done int64, ids []core.RunID) error {
 	if len(ids) > keysPerGet*(perMinute-mostByTime) {
 		return fmt.Errorf("the journals of minute %d name %d runs, more than can be listed", at, len(ids))
@@ -645,7 +637,7 @@ func (w *recentWalk) take(list []core.Run) {
 	}
 }
 
-// claimed is those of runs that the journals of a minute name, the newest first.
+// claimed reads the runs with these IDs and returns the runs that the journals of minute list, newest first.
 func (s *Store) claimed(ctx context.Context, minute int64, ids []core.RunID) ([]core.Run, error) {
 	found, unread, err := s.Runs(ctx, ids)
 	if err != nil {
@@ -656,7 +648,7 @@ func (s *Store) claimed(ctx context.Context, minute int64, ids []core.RunID) ([]
 	}
 	list := make([]core.Run, 0, len(found))
 	for _, id := range ids {
-		// A run that was given back and claimed anew is listed by its last journal.
+		// A run that was released and claimed again is listed by its last journal.
 		if r, ok := found[id]; ok && (r.Journal.IsZero() || r.Journal.Minute == minute) {
 			list = append(list, r)
 		}
@@ -665,7 +657,7 @@ func (s *Store) claimed(ctx context.Context, minute int64, ids []core.RunID) ([]
 	return list, nil
 }
 
-// taken returns about when a dispatcher first took a run.
+// taken returns about when a dispatcher first claimed or recorded a run.
 func taken(r *core.Run) time.Time {
 	switch {
 	case !r.SentAt.IsZero():
@@ -756,7 +748,7 @@ func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.Journal
 	return list, err
 }
 
-// startAfter is where a query among the keys of journals goes on; nil at their first.
+// startAfter returns the start of a query that continues after a journal key; nil for the first journal.
 func startAfter(of string, after core.JournalKey) item {
 	if after.IsZero() {
 		return nil
@@ -859,8 +851,7 @@ func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.Journ
 	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, texts)...)
 }
 
-// keepJournals gives journals that are to be read again at a minute another life,
-// where the half of theirs will be over by then.
+// keepJournals extends the life of journals that must be read again at a minute by which half of their life has passed.
 func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.JournalKey) error {
 	old := slices.DeleteFunc(slices.Clone(keys), func(k core.JournalKey) bool {
 		return time.Duration(minute-k.Minute)*time.Minute < s.o.KeepJournals/2
@@ -875,7 +866,7 @@ func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.Jour
 		e.set("expires", number(s.o.Now().Add(s.o.KeepJournals).Unix()))
 		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, journalKey(old[i])))
 		if errs[i] = answer("table "+s.o.Names.State, err); errors.Is(errs[i], core.ErrRefused) {
-			errs[i] = nil // it is gone
+			errs[i] = nil // it no longer exists
 		}
 	})
 	return errors.Join(errs...)

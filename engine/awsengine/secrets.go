@@ -15,8 +15,8 @@ import (
 // resealAtOnce is how many records one call reads.
 const resealAtOnce = 100
 
-// Reseal implements engine.Secrets. A place is a list and the key in it. A record that is changed meanwhile is left:
-// its writer encrypted it.
+// Reseal implements engine.Secrets. A place is a list and a key in it. Reseal skips a record that changes at the same
+// time: its writer encrypts it with the newest key.
 func (s *Store) Reseal(ctx context.Context, from string) (changed int, next string, err error) {
 	lists := map[string]string{"app": channelOf + "/", channelOf: "jobs/", "jobs": ""}
 	if from == "" {
@@ -106,11 +106,11 @@ func (s *Store) defItems(ctx context.Context, listed []item) (items []item, err 
 	return items, err
 }
 
-// reseal writes an item with its secrets encrypted by the newest key, if it is still as it was read.
+// reseal writes an item with its secrets encrypted by the newest key, if it has not changed since it was read.
 func reseal[T secretbox.Record[T]](ctx context.Context, s *Store, table string, it item, decode func(item) (T, error),
 	encode func(T) (attribute, body string)) (bool, error) {
 	r, err := decode(it)
-	if err != nil { // damaged: it is shown elsewhere
+	if err != nil { // damaged: other commands report it
 		return false, nil
 	}
 	r, differs, err := secretbox.Reseal(s.o.Secrets, r)

@@ -195,8 +195,8 @@ func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 	return list, err
 }
 
-// PutApp implements manage.Store. An app stands in the list of those that have a
-// history ("changed") from when it is made, and stays there.
+// PutApp implements manage.Store. An app is in the list of apps with a history ("changed") from its creation on, and stays
+// there.
 func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
 	old, err := s.one(ctx, stateKey("app", a.Name))
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 		return err
 	}
 	a.Past = core.Past{}
-	if old != nil { // the condition tells whether it still is
+	if old != nil { // the condition of the write checks that it is unchanged
 		was, err := decodeApp(old)
 		if err != nil {
 			return err
@@ -279,7 +279,7 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 
 func (s *Store) Global(ctx context.Context) (core.Global, error) {
 	it, err := s.one(ctx, stateKey("global", "-"))
-	if err != nil || it["rev"] == nil { // an earlier version noted on it how early messages came, perhaps before anything else
+	if err != nil || it["rev"] == nil { // an earlier version recorded on it how early messages came, perhaps before any other field
 		return core.Global{Partitions: 1, Readable: 1}, err
 	}
 	var v storedGlobal
@@ -294,7 +294,7 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 }
 
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	old, err := s.Global(ctx) // the condition tells whether it still is
+	old, err := s.Global(ctx) // the condition of the write checks that it is unchanged
 	if err != nil {
 		return err
 	}
@@ -308,15 +308,15 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	return s.putIf(ctx, it, was("rev", seen))
 }
 
-// healthOf lists what is slow, and what was until lately.
+// healthOf lists jobs and addresses that are slow or were until recently.
 const (
 	healthOf   = "health"
 	keepHealth = 24 * time.Hour
 	maxKey     = 1024 // bytes of a sort key
 )
 
-// Healths implements dispatch.Healths. It is not read strongly, which costs half: it is
-// read again in a few seconds, and nothing but a lane hangs on it.
+// Healths implements dispatch.Healths. The read is not strong, which costs half. It is repeated every few seconds and only
+// decides which queue a message uses.
 func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
 	in := equal("of", text(healthOf)).query(s.o.Names.State)
 	in.ConsistentRead = nil
@@ -346,10 +346,10 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 	return errs
 }
 
-// permitOf has who may run at once.
+// permitOf lists the concurrency limits with their holders.
 const (
 	permitOf    = "permit"
-	keepPermits = 48 * time.Hour // of an item that nobody holds or waits for
+	keepPermits = 48 * time.Hour // of an item without holders and waiters
 )
 
 func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
@@ -384,7 +384,7 @@ func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Pe
 	return found, err
 }
 
-// packPermits is short, for it is written twice a run: a hundred that wait fit into a unit.
+// packPermits encodes permits compactly, because they are written twice for each run: a hundred waiters fit into a unit.
 func packPermits(p *core.Permits) (b []byte) {
 	b = binary.AppendUvarint(b, uint64(len(p.Holders)))
 	for _, h := range p.Holders {
@@ -423,7 +423,7 @@ func unpackPermits(p *core.Permits, b []byte) error {
 	return nil
 }
 
-// packBegun is when the attempts of the holders begin, in their order.
+// packBegun encodes when the attempts of the holders began, in the order of the holders.
 func packBegun(p *core.Permits) (b []byte) {
 	b = binary.AppendUvarint(b, uint64(p.Second))
 	b = binary.AppendUvarint(b, uint64(p.Begun))
@@ -568,8 +568,7 @@ type skipItem struct {
 	Expires int64  `dynamodbav:"expires"`
 }
 
-// PutSkips implements the ports. A record that is there already is lengthened
-// or left.
+// PutSkips implements the ports. An existing record is extended or left unchanged.
 func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	errs := make([]error, len(skips))
 	s.parallel(len(skips), func(i int) {
@@ -704,8 +703,8 @@ type changeItem struct {
 func changesOfJob(job core.JobID) string { return "changes#job#" + job.String() }
 func changesOfApp(app string) string     { return "changes#app#" + app }
 
-// changeItems are the records of a change: one in the history of its job, one
-// in that of its app (or of everything).
+// changeItems returns the records of a change: one in the history of its job, one in the history of its app (or of
+// everything).
 func (s *Store) changeItems(c *core.Change) []item {
 	v := changeItem{ID: c.ID, At: millis(c.At), By: c.By, Verb: c.Verb, App: c.App, Job: int64(c.Job), Name: c.Name, Why: c.Why, Old: c.Old,
 		New: c.New, Act: c.Act, From: c.From, Via: c.Via,

@@ -12,9 +12,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Sure is an option of the clients that a Store is made of, where these ask again by
-// themselves: a request that was throttled, after an attempt that had no answer, may
-// have been done by that one. Its answer is not "nothing happened", but unknown.
+// Sure is an option for AWS clients that retry by themselves. A request that is throttled after an attempt without an
+// answer may have been done by that attempt. So its result is unknown, not "nothing happened".
 func Sure(stack *middleware.Stack) error {
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("tickringSure",
 		func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
@@ -28,12 +27,11 @@ func Sure(stack *middleware.Stack) error {
 		}), (*retry.Attempt)(nil).ID(), middleware.Before)
 }
 
-// leftOpen reports that an attempt of a request before its last had no answer, or
-// one that leaves open what became of it.
+// leftOpen reports whether an earlier attempt of a request had no answer or one that leaves its result open.
 func leftOpen(meta middleware.Metadata) bool {
 	attempts, _ := retry.GetAttemptResults(meta)
 	for i := range len(attempts.Results) - 1 {
-		var answered *awshttp.ResponseError // of status 0 where there was none
+		var answered *awshttp.ResponseError // of status 0 if there was none
 		if !errors.As(attempts.Results[i].Err, &answered) || answered.HTTPStatusCode() == 0 || answered.HTTPStatusCode() >= 500 {
 			return true
 		}

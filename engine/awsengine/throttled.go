@@ -12,12 +12,12 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// noRoom are the codes of requests that DynamoDB refuses because capacity is missing.
+// noRoom are the codes of requests that DynamoDB rejects because capacity is missing.
 var noRoom = []string{"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded",
 	"ProvisionedThroughputExceeded", "ThrottlingError"}
 
-// Throttled is an option of the clients that a Store is made of: it calls count for each attempt
-// of a request that DynamoDB throttles, whole or in part.
+// Throttled is an option for the clients of a Store: it calls count for each attempt of a request that DynamoDB throttles,
+// completely or in part.
 func Throttled(count func()) func(*middleware.Stack) error {
 	return func(stack *middleware.Stack) error {
 		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("tickringThrottled",

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// cost is what a call writes, in units.
+// cost checks how many units a call writes.
 func (f *fakes) cost(t *testing.T, what string, table, index float64, do func()) {
 	t.Helper()
 	f.db.Units()
@@ -33,7 +33,7 @@ func seen(end core.RunPut, r *core.Run) core.RunPut {
 	return end
 }
 
-// TestUnits: what the path of a fire costs.
+// TestUnits checks the cost of each step of a run.
 func TestUnits(t *testing.T) {
 	for _, size := range []int{0, 64 << 10} {
 		t.Run(fmt.Sprintf("%d bytes of params", size), func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestLongAnswersUnits: what addresses answered stands beside the run where it is long,
-// for a unit, and not in a transaction with it, for three.
+// TestLongAnswersUnits: long answers of addresses are written beside the run, for one unit, not with it in a transaction,
+// for three.
 func TestLongAnswersUnits(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	s, ctx := f.store, t.Context()
@@ -96,7 +96,7 @@ func TestLongAnswersUnits(t *testing.T) {
 	})
 }
 
-// TestChoiceUnits: what a route chose from costs a claim, and all that follows, nothing.
+// TestChoiceUnits: storing the addresses that a route chose from adds no cost to a claim or any later step.
 func TestChoiceUnits(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	s, ctx := f.store, t.Context()
@@ -152,7 +152,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestIdleTick: a tick with nothing due writes its lease, and nothing else.
+// TestIdleTick: a planner pass with nothing due writes only its lease.
 func TestIdleTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})

@@ -12,14 +12,14 @@ import (
 // keepWaiting is how long a note stays that was not removed: longer than a run waits.
 const keepWaiting = 400 * 24 * time.Hour
 
-// waitingKey is the key of the note that a run waits. Runs have no index, and one may wait for
-// months: these notes are the list of those of a job.
+// waitingKey returns the key of the record that a run waits. Runs have no index, and a run may wait for months, so these
+// records list the waiting runs of a job.
 func waitingKey(id core.RunID) item {
 	return stateKey("waiting/"+id.Job().String(), fmt.Sprintf("%019d", id))
 }
 
-// noteWaiting stores the notes of those of n runs that are about to wait, and returns the error
-// of each. A run is stored after its note, so that none waits without one.
+// noteWaiting stores a record for each of n runs that is about to wait, and returns the error of each. A run is stored
+// after its record, so no run waits without one.
 func (s *Store) noteWaiting(ctx context.Context, n int, waits func(i int) (core.RunID, bool)) []error {
 	errs := make([]error, n)
 	var of []int
@@ -37,9 +37,8 @@ func (s *Store) noteWaiting(ctx context.Context, n int, waits func(i int) (core.
 	return errs
 }
 
-// dropWaiting removes the notes of runs that wait no more. A removal that arrives late leaves a
-// newer note alone: at is before the runs were read or written. A removal that fails leaves a note
-// that Waiting removes.
+// dropWaiting removes the records of runs that have stopped waiting. A late removal leaves a newer record alone, because
+// at is before the runs were read or written. If a removal fails, Waiting removes the record.
 func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID, at time.Time) {
 	s.parallel(len(ids), func(k int) {
 		older := &expr{}

@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// TestNoRunWaitsWithoutNote: a run whose note cannot be stored does not wait, and a note that
-// stayed behind names no run and is removed by who reads it.
+// TestNoRunWaitsWithoutNote: a run whose record cannot be stored does not wait. A leftover record names no run, and the
+// next reader removes it.
 func TestNoRunWaitsWithoutNote(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	s, ctx := f.store, t.Context()

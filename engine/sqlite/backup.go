@@ -13,13 +13,12 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// pagesAtOnce of a backup are copied between two looks at its context.
+// pagesAtOnce is how many pages a backup copies between two checks of its context.
 const pagesAtOnce = 1000
 
-// Backup copies the data of a folder to a file that is not there yet, as it is at one
-// moment, and answers its size. Whether a server works on the folder, also as another
-// process, does not matter: that one goes on. With nil the copy is on the disk; with an
-// error nothing is left of it.
+// Backup copies the data of a directory, as of one moment, to a new file and returns its size. A server may use the
+// directory at the same time, also in another process, and is not interrupted. With nil the copy is on the disk; after an
+// error no file is left.
 func Backup(ctx context.Context, dir, to string) (size int64, err error) {
 	from := filepath.Join(dir, "tickring.db")
 	if _, err := os.Stat(from); err != nil {
@@ -56,7 +55,7 @@ func Backup(ctx context.Context, dir, to string) (size int64, err error) {
 		return 0, fmt.Errorf("write the copy's name to the disk: %w", err)
 	}
 	defer folder.Close()
-	_ = folder.Sync() // not everywhere is a folder one that can be
+	_ = folder.Sync() // not every system can sync a directory
 	return info.Size(), nil
 }
 
@@ -66,7 +65,7 @@ func copyData(ctx context.Context, from, to string) (err error) {
 			err = cerr
 		}
 	}
-	src, err := sqlite.OpenConn(from, sqlite.OpenReadWrite) // what a server that was killed left must be read too
+	src, err := sqlite.OpenConn(from, sqlite.OpenReadWrite) // must also read the log that a killed server left
 	if err != nil {
 		return err
 	}
@@ -76,7 +75,7 @@ func copyData(ctx context.Context, from, to string) (err error) {
 		return err
 	}
 	defer closing(dst)
-	// All pages are of the moment at which the transaction began.
+	// All pages are from the moment when the transaction began.
 	for _, c := range []struct {
 		on    *sqlite.Conn
 		query string

@@ -19,8 +19,8 @@ import (
 	"github.com/tickring/tickring/engine/sqlite"
 )
 
-// A copy that is made while another process writes is whole, and has all that was
-// answered before; so has one of what that process left when it was killed.
+// TestBackup: a copy made while another process writes is complete and has every answered write, as has a copy of the data
+// that a killed process left.
 func TestBackup(t *testing.T) {
 	dir, copies := t.TempDir(), t.TempDir()
 	c := exec.CommandContext(t.Context(), os.Args[0])
@@ -97,7 +97,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// What cannot be copied, or not there, is said, and nothing is left of it.
+// TestBackupRefused: a backup that cannot be read or written returns an error and leaves no file.
 func TestBackupRefused(t *testing.T) {
 	dir, copies := t.TempDir(), t.TempDir()
 	openDir(t, dir, sqlite.Options{})

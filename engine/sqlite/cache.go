@@ -16,10 +16,9 @@ type edit struct {
 	move *core.Advance
 }
 
-// jobCache keeps jobs by ID. A job that a transaction changes is taken out
-// before the commit and put back changed after it; what a reader read from the
-// file is taken in only if the job did not change since the reader looked. So
-// it never answers anything older than what is committed.
+// jobCache caches jobs by ID. A job that a transaction changes is removed before the commit and added in its new form
+// after it. A job that a reader read from the file is added only if it did not change since the read began. So the cache
+// never returns a job older than the last commit.
 type jobCache struct {
 	most int
 
@@ -36,7 +35,7 @@ func newJobCache(most int) *jobCache {
 
 func (c *jobCache) slot(id core.JobID) *uint64 { return &c.changed[uint32(id)%uint32(len(c.changed))] }
 
-// get hands out what is kept; the others are missing. The clock goes to add.
+// get passes the cached jobs to found and returns the IDs of the others, and the clock for add.
 func (c *jobCache) get(ids []core.JobID, found func(core.JobID, *core.Job)) (missing []core.JobID, clock uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -50,7 +49,7 @@ func (c *jobCache) get(ids []core.JobID, found func(core.JobID, *core.Job)) (mis
 	return missing, c.clock
 }
 
-// add takes in jobs as read from the file after a get.
+// add caches jobs that were read from the file after a get.
 func (c *jobCache) add(jobs []*core.Job, clock uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +67,7 @@ func (c *jobCache) add(jobs []*core.Job, clock uint64) {
 	}
 }
 
-// block takes the jobs of edits out until unblock, and answers what was kept of them.
+// block removes the jobs of edits until unblock, and returns the cached ones.
 func (c *jobCache) block(edits []edit) map[core.JobID]*core.Job {
 	if len(edits) == 0 {
 		return nil
@@ -86,8 +85,7 @@ func (c *jobCache) block(edits []edit) map[core.JobID]*core.Job {
 	return old
 }
 
-// unblock puts back what was taken out: changed by the edits if they were
-// committed, otherwise not at all.
+// unblock adds the removed jobs, changed by the edits, if they were committed; otherwise none.
 func (c *jobCache) unblock(edits []edit, old map[core.JobID]*core.Job, committed bool) {
 	if len(edits) == 0 {
 		return
@@ -114,8 +112,8 @@ func (c *jobCache) unblock(edits []edit, old map[core.JobID]*core.Job, committed
 	maps.Copy(c.jobs, old)
 }
 
-// appCache keeps apps by name, as jobCache does jobs: while a transaction changes one nothing
-// is kept, and what a reader read before that is not taken in. Each fire reads its app twice.
+// appCache caches apps by name, as jobCache does jobs. While a transaction changes an app, the cache stays empty and
+// ignores earlier reads. Each run reads its app twice.
 type appCache struct {
 	mu       sync.RWMutex
 	apps     map[string]core.App // never changed in place
@@ -123,10 +121,10 @@ type appCache struct {
 	clock    uint64
 }
 
-// maxApps bounds what is kept: a place may have a list of a thousand names.
+// maxApps limits the cache: a concurrency limit may have a list of a thousand names.
 const maxApps = 1000
 
-// get hands out what is kept; the others are missing. The clock goes to add.
+// get adds the cached apps to found and returns the names of the others, and the clock for add.
 func (c *appCache) get(names []string, found map[string]core.App) (missing []string, clock uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -140,7 +138,7 @@ func (c *appCache) get(names []string, found map[string]core.App) (missing []str
 	return missing, c.clock
 }
 
-// add takes in an app as read from the file after a get.
+// add caches an app that was read from the file after a get.
 func (c *appCache) add(a core.App, clock uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +151,7 @@ func (c *appCache) add(a core.App, clock uint64) {
 	c.apps[a.Name] = a
 }
 
-// change forgets all, and keeps nothing until changed.
+// change empties the cache, which stays empty until changed.
 func (c *appCache) change() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,7 +221,7 @@ func (a *appNames) number(t *tx, name string) (int64, error) {
 	return id, nil
 }
 
-// forget takes back what a transaction numbered that was rolled back.
+// forget removes the numbers that a rolled-back transaction assigned.
 func (a *appNames) forget(names []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

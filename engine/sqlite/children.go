@@ -18,7 +18,7 @@ func (s *Store) Edges(ctx context.Context) (n int64, err error) {
 	return n + 1, err
 }
 
-// defOf reads a definition; nil where there is none that can be understood.
+// defOf reads a definition; nil if there is no readable one.
 func defOf(tx *tx, job core.JobID) (d *core.Def, err error) {
 	err = query(tx.Conn, "SELECT body FROM def WHERE id = ?", values(job), func(st *sqlite.Stmt) error {
 		if one := new(core.Def); json.Unmarshal(columnBytes(st, 0), one) == nil {
@@ -29,10 +29,10 @@ func defOf(tx *tx, job core.JobID) (d *core.Def, err error) {
 	return d, err
 }
 
-// lists are lists of children that a change of a job writes, once it is made.
+// lists are the lists of children that a change of a job writes after the job.
 type lists map[core.JobID]*core.Def
 
-// linked are the lists after links; refused where a parent is not there or has no room.
+// linked returns the lists after links; it returns a conflict if a parent does not exist or has no room.
 func linked(tx *tx, links []core.Link) (lists, error) {
 	if len(links) == 0 {
 		return nil, nil
@@ -71,8 +71,8 @@ func (l lists) put(tx *tx) error {
 	return nil
 }
 
-// family is what the change of a job does to its parents: the lists that follow, and
-// whether an edge is added to a job that has children. The job's own list stays.
+// family returns the effect of a changed job on its parents: their new lists of children, and whether an edge is added to
+// a job that has children. The job's own list of children stays.
 func family(tx *tx, e *encodedJob) (of lists, edge bool, err error) {
 	var was []core.Parent
 	if e.seen != 0 {

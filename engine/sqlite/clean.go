@@ -21,7 +21,7 @@ func (s *Store) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instan
 		values(int64(job), int64(upTo)))
 }
 
-// DropRuns implements operate.Store. The log that is kept of a run goes with it.
+// DropRuns implements operate.Store. It removes the kept log of a run too.
 func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
 	return batch(ctx, s, false, runs, func(tx *tx, runs []core.Run, answers []error) error {
 		for i := range runs {

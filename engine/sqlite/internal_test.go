@@ -58,8 +58,8 @@ func tell(t *testing.T, s *Store, q string) (n int64) {
 	return n
 }
 
-// Every word of core is on its list: a word stored as text would be no loss,
-// but a state would not be seen as open or closed.
+// TestWords: every value of core is in its list. A value stored as text works, but a state would count as neither open nor
+// closed.
 func TestWords(t *testing.T) {
 	if !slices.Equal(states, core.States) {
 		t.Errorf("states: %v", states)
@@ -116,7 +116,7 @@ func FuzzDecodeEntries(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { _, _ = decodeEntries(b) })
 }
 
-// A file of the first version is brought to the newest, with what is in it.
+// TestOlderFile: a file of the first version is migrated to the newest, with its content.
 func TestOlderFile(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, Options{})
@@ -270,7 +270,7 @@ func claim(i int) core.Run {
 		SentAt: time.UnixMilli(int64(1000 + i)).UTC()}
 }
 
-// A full disk throttles what does not fit, and nothing else.
+// TestFullDisk: a full disk throttles only writes that do not fit.
 func TestFullDisk(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1})
 	pages := tell(t, s, "PRAGMA page_count")
@@ -304,12 +304,12 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// An op that fails unexpectedly takes nobody with it.
+// TestBadOp: an op that fails unexpectedly does not affect the other ops of its transaction.
 func TestBadOp(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1})
 	hold, held := make(chan struct{}), make(chan struct{})
 	go s.write(context.Background(), true, 1, func(*tx) error { close(held); <-hold; return nil })
-	<-held // what comes now comes into one transaction
+	<-held // the following ops share one transaction
 	bad := errors.New("bad")
 	answers := make(chan error, 3)
 	go func() { answers <- s.Create(context.Background(), []core.Run{claim(1)})[0] }()
@@ -362,12 +362,12 @@ func TestPoison(t *testing.T) {
 	if err != nil || len(dead) != 2 || !strings.Contains(dead[1].Reason+dead[0].Reason, "JSON") {
 		t.Fatalf("%+v, %v", dead, err)
 	}
-	if n := tell(t, s, "SELECT count(*) FROM ring"); n != 2 { // the good one, and the one for a newer reader
+	if n := tell(t, s, "SELECT count(*) FROM ring"); n != 2 { // the good one and the one in a newer format
 		t.Fatalf("%d rows", n)
 	}
 }
 
-// More messages than are kept in memory come all the same, in order.
+// TestManyMessages: more messages than the memory holds are still delivered, in order.
 func TestManyMessages(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{CachedMessages: 10, Gather: -1, Synchronous: "OFF"}
@@ -424,7 +424,7 @@ func TestManyMessages(t *testing.T) {
 	s.Close()
 	s = testStore(t, dir, o)
 	depth(n - seen)
-	// One that was put back waits in the table; it is of its slot.
+	// A requeued message waits in the table and is listed under its due time.
 	put(time.Now().Add(time.Hour), 1, n)
 	if old, err := s.OldestMessage(t.Context()); err != nil || !slices.Equal(old.Back, []core.Instant{1}) || old.Due.Before(start) {
 		t.Fatalf("with one put back the oldest is of %s, put back are %v, %v", old.Due, old.Back, err)
@@ -432,7 +432,7 @@ func TestManyMessages(t *testing.T) {
 	read(n)
 }
 
-// Dead letters are kept as long as journals, and no more than KeepDead.
+// TestDeadBounded: dead-letter messages are kept as long as journals, and at most KeepDead.
 func TestDeadBounded(t *testing.T) {
 	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF", Now: func() time.Time { return now }})
@@ -476,8 +476,7 @@ func TestDeadBounded(t *testing.T) {
 	}
 }
 
-// A queue that shrinks in the transaction in which it is refilled strands no
-// message in the table.
+// TestShrinkThenRefill: a queue that shrinks in the transaction of its refill loses no message in the table.
 func TestShrinkThenRefill(t *testing.T) {
 	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 	s := testStore(t, t.TempDir(), Options{CachedMessages: 4, Visibility: time.Hour, Now: func() time.Time { return now }})
@@ -518,8 +517,8 @@ func TestShrinkThenRefill(t *testing.T) {
 	}
 }
 
-// What entered the history, and what did not yet, answers alike; also after a
-// restart in between, and after sweeping.
+// TestHistory: runs inside and outside the history give the same results, also after a restart in between and after
+// sweeps.
 func TestHistory(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Gather: -1, Synchronous: "OFF"}
@@ -637,7 +636,7 @@ func TestHistory(t *testing.T) {
 	check()
 	create(500)
 	check()
-	// Close those that linger.
+	// Close the runs that stayed open.
 	for i := 0; i < next; i += 10 {
 		if err := s.PutRuns(t.Context(), []core.RunPut{core.End(claim(i).ID,
 			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(1)})})[0]; err != nil {
@@ -666,7 +665,7 @@ func TestHistory(t *testing.T) {
 	check()
 }
 
-// Jobs are never older than what was answered, whatever the cache does.
+// TestJobCache: jobs are never older than the last committed change, whatever the cache does.
 func TestJobCache(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{CachedJobs: 3, Gather: -1, Synchronous: "OFF"})
 	var ids []core.JobID
@@ -742,7 +741,7 @@ func TestJobCache(t *testing.T) {
 	}
 }
 
-// What a tick has planned is in memory when its second comes.
+// TestPlannedJobsAreKept: the jobs of a planner pass are in memory when their runs are due.
 func TestPlannedJobsAreKept(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Gather: -1, Synchronous: "OFF"}
@@ -827,11 +826,10 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestFreePermitsAreSwept: an item that nobody holds or waits for goes after an hour, and
-// none that was written meanwhile.
+// TestFreePermitsAreSwept: an item without holders and waiters is removed after an hour, unless it was written since.
 func TestFreePermitsAreSwept(t *testing.T) {
 	s, now := testStore(t, t.TempDir(), Options{Synchronous: "OFF"}), time.Now()
-	for i := range sweepSlice + 10 { // more than one sweep looks at
+	for i := range sweepSlice + 10 { // more than one sweep reads
 		p := core.Permits{Name: fmt.Sprintf("job/7/%d", i), V: 1, Limit: 1}
 		switch i {
 		case 3:
@@ -864,7 +862,7 @@ func TestFreePermitsAreSwept(t *testing.T) {
 	}
 }
 
-// Apps are never older than what was answered, while others read them all the time.
+// TestAppCache: apps are never older than the last committed change, while others read them constantly.
 func TestAppCache(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
 	ctx, stop := context.WithCancel(t.Context())
@@ -908,8 +906,8 @@ func TestAppCache(t *testing.T) {
 	}
 }
 
-// TestCheckpointWaitsForNoReader: what reads for long, as a page may, does not hold the
-// writer, whom fires wait for, when that makes its log short.
+// TestCheckpointWaitsForNoReader: a long read, such as a page, does not block the writer when it shortens its log. Runs
+// wait for the writer.
 func TestCheckpointWaitsForNoReader(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
 	put := func(rev int64) {
@@ -933,7 +931,7 @@ func TestCheckpointWaitsForNoReader(t *testing.T) {
 		for _, mode := range []string{"RESTART", "TRUNCATE"} {
 			s.checkpoint(c, mode)
 		}
-		if took := time.Since(from); took > busyTimeout/2 { // without the bound it is twice the whole
+		if took := time.Since(from); took > busyTimeout/2 { // without the limit, the two calls take twice busyTimeout
 			t.Errorf("the log was waited for %s", took)
 		}
 		put(3)

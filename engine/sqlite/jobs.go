@@ -18,7 +18,7 @@ import (
 
 var jobStates = []core.JobState{core.Started, core.Paused, core.Ended}
 
-// spec is what planning reads of a job and only an edit changes.
+// spec is the part of a job that planning reads and only an edit changes.
 type spec struct {
 	Schedule core.Schedule `json:"schedule"`
 	Misfire  core.Misfire  `json:"misfire"`
@@ -78,7 +78,7 @@ func (s *Store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*cor
 	return found, nil, err
 }
 
-// jobs hands out jobs as they are kept in memory, and keeps what it has to read.
+// jobs passes jobs from the cache to found, and reads and caches the others.
 func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobID, *core.Job)) error {
 	missing, clock := s.cache.get(ids, found)
 	if len(missing) == 0 {
@@ -111,8 +111,8 @@ func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobI
 	return bad.Err()
 }
 
-// Scheds implements the ports. Whom a tick plans, a dispatch is to send within
-// seconds: the whole job is read and kept, so that a burst reads none in its second.
+// Scheds implements the ports. Dispatch needs a planned job within seconds, so the whole job is read and cached: a burst
+// of runs then reads no job.
 func (s *Store) Scheds(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -188,7 +188,7 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 	err = s.jobs(ctx, ids, func(id core.JobID, j *core.Job) { found[id] = j })
 	list = make([]core.Job, 0, len(found)) // a job is near a kilobyte
 	for _, id := range ids {
-		if j := found[id]; j != nil { // else it was deleted meanwhile, or cannot be read
+		if j := found[id]; j != nil { // otherwise it was deleted since, or cannot be read
 			list = append(list, *j)
 		}
 	}
@@ -269,8 +269,7 @@ func bindJob(st *sqlite.Stmt, e *encodedJob) {
 	st.BindInt64(18, int64(c.Compared))
 }
 
-// putJobs runs a conditional statement on sched, and where it applied stores
-// the rest.
+// putJobs runs a conditional statement on sched and, if its condition held, stores the rest.
 func (s *Store) putJobs(ctx context.Context, q string, jobs []encodedJob) []error {
 	return batch(ctx, s, false, jobs, func(tx *tx, jobs []encodedJob, answers []error) error {
 		st, err := tx.Prepare(q)
@@ -342,7 +341,7 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?1
 AND NOT EXISTS (SELECT 1 FROM tombs WHERE job = ?1) ON CONFLICT DO NOTHING`, list)
 }
 
-// UpdateJobs implements manage.Store. A name that another job has is refused too.
+// UpdateJobs implements manage.Store. A name that another job has is a conflict too.
 func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
 	list := make([]encodedJob, len(updates))
 	for i := range updates {
@@ -389,7 +388,7 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c c
 	})
 }
 
-// Advance implements the ports; what becomes of a job is Sched.Moved.
+// Advance implements the ports with the rules of Sched.Moved.
 func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 	return batch(ctx, s, true, moves, func(tx *tx, moves []core.Advance, answers []error) error {
 		var plain, change *sqlite.Stmt
@@ -448,7 +447,7 @@ WHERE id = ?8 AND rev = ?9 AND next = ?10 AND tail = ?11`
 	})
 }
 
-// Due implements tick.Store; it is never behind.
+// Due implements tick.Store; it always includes the latest writes.
 func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	var jobs, entries []core.DueItem
 	err := s.read(ctx, func(c *sqlite.Conn) error {
@@ -480,8 +479,8 @@ ORDER BY plan_at, job, run LIMIT ?6`, values(partition, upTo, after.PlanAt, afte
 	return merged, nil
 }
 
-// dueJobs reads jobs only: a job comes before its entries of the same second,
-// so all jobs after (PlanAt, Job) come after after.
+// dueJobs reads only jobs: a job comes before its entries of the same second, so all jobs after (PlanAt, Job) follow
+// after.
 func dueJobs(c *sqlite.Conn, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	list := make([]core.DueItem, 0, min(limit, 1024))
 	err := query(c, `SELECT plan_at, id FROM sched INDEXED BY sched_due WHERE partition = ?1 AND plan_at > 0 AND plan_at <= ?2 AND (plan_at, id) > (?3, ?4)
@@ -507,11 +506,11 @@ func bindEntry(st *sqlite.Stmt, d *core.DueItem) error {
 func putEntries(tx *tx, entries []core.DueItem, answers []error) error {
 	err := eachRow(tx, "INSERT INTO entries (partition, plan_at, job, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", entries, answers,
 		bindEntry)
-	clear(answers) // one that is there is well
+	clear(answers) // an existing entry is no error
 	return err
 }
 
-// RemoveEntries implements the ports; it removes exactly the entries given.
+// RemoveEntries implements the ports; it removes exactly the given entries.
 func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
 	return batch(ctx, s, false, entries, removeEntries)
 }
@@ -603,7 +602,7 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last in
 	return list, err
 }
 
-// Apps implements the ports. What it answers others may have been answered too.
+// Apps implements the ports. Callers share the returned apps and must not change them.
 func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
 	found := make(map[string]core.App, len(names))
 	missing, clock := s.apps.get(names, found)
@@ -766,7 +765,7 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	return err
 }
 
-// Global implements the ports; before the first PutGlobal it is zero.
+// Global implements the ports; it returns zero before the first PutGlobal.
 func (s *Store) Global(ctx context.Context) (g core.Global, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) (err error) {
 		g, err = global(c)
@@ -782,7 +781,7 @@ func global(c *sqlite.Conn) (g core.Global, err error) {
 	return g, err
 }
 
-// PutGlobal implements the ports. A Rev that is not higher is refused.
+// PutGlobal implements the ports. A Rev that is not higher is a conflict.
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	g.Pause, g.Busy, g.UpSince, g.DownAt = milliPause(g.Pause), milli(g.Busy), milli(g.UpSince), milli(g.DownAt)
 	var answer error
@@ -806,7 +805,7 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	return cmp.Or(err, answer)
 }
 
-// healthOf begins the names under which healths are in the table state.
+// healthOf is the prefix of the names of healths in the table state.
 const healthOf = "health/"
 
 // Healths implements dispatch.Healths, in the order of names.
@@ -820,7 +819,7 @@ func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
 	return list, err
 }
 
-// permitOf begins the names under which permits are in the table state.
+// permitOf is the prefix of the names of permits in the table state.
 const (
 	permitOf   = "permit/"
 	permitsEnd = "permit0" // behind them all
@@ -850,18 +849,16 @@ func permits(c *sqlite.Conn, name string) (p core.Permits, err error) {
 	return p, err
 }
 
-// storedPermits also has the millisecond at which a sweep found first that nobody holds one
-// or waits.
+// storedPermits adds Free: the millisecond at which a sweep first found no holders and no waiters.
 type storedPermits struct {
 	core.Permits
 	Free int64 `json:",omitempty"`
 }
 
-// keepPermits is how long an item stays that nobody holds or waits for: longer than any
-// write of it is under way.
+// keepPermits is how long an item without holders and waiters stays: longer than any write of it takes.
 const keepPermits = time.Hour
 
-// sweepPermits removes those that have been free for long, of the next names.
+// sweepPermits removes permits that have been free for keepPermits, from the next names on.
 func (s *Store) sweepPermits(tx *tx, now time.Time, limit int) (removed int, more bool, err error) {
 	var found []storedPermits
 	if err := query(tx.Conn, "SELECT value FROM state WHERE name > ? AND name < ? ORDER BY name LIMIT ?",
@@ -980,7 +977,7 @@ func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
 		values(seen.Name, seen.Owner, seen.Epoch), nil)
 }
 
-// judge runs one conditional statement, and where it applied what goes with it.
+// judge runs one conditional statement and, if its condition held, the writes that belong to it.
 func (s *Store) judge(ctx context.Context, rows int, before func(*tx) error, q string, bind func(*sqlite.Stmt),
 	then func(tx *tx) error) error {
 	var answer error

@@ -104,7 +104,7 @@ func BenchmarkJobs(b *testing.B) {
 	} {
 		b.Run(of.name, func(b *testing.B) {
 			for b.Loop() {
-				now = now.Add(time.Second) // what is known is old each time
+				now = now.Add(time.Second) // cached data is outdated each time
 				page(b, q, of.a)
 			}
 			ms(b)
@@ -112,7 +112,7 @@ func BenchmarkJobs(b *testing.B) {
 	}
 }
 
-// BenchmarkComing tells the shape of what ten thousand jobs of all kinds do in a day and in a week.
+// BenchmarkComing measures the upcoming runs of ten thousand jobs of all kinds in a day and in a week.
 func BenchmarkComing(b *testing.B) {
 	e := openDir(b, b.TempDir(), sqlite.Options{})
 	now := time.Now()
@@ -154,7 +154,7 @@ func BenchmarkComing(b *testing.B) {
 	}
 }
 
-// BenchmarkBulkPause pauses ten thousand jobs in one request, and resumes what that act paused.
+// BenchmarkBulkPause pauses ten thousand jobs in one bulk operation, and resumes them.
 func BenchmarkBulkPause(b *testing.B) {
 	e := openDir(b, b.TempDir(), sqlite.Options{})
 	putJobs(b, e, time.Now())

@@ -10,9 +10,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Runs end, and owe for a while, beside a sweep that goes on all the time: a
-// journal that is not there names nothing that is open or owes, and in the end
-// none is there.
+// TestJournalsGoWhenNobodyAsks: runs end, and have pending follow-ups for a while, during constant sweeps. A removed
+// journal names no open run and no pending follow-up, and finally all are removed.
 func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1})
 	const journals, each = 3 * sweepSlice, 4

@@ -27,8 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child writes from several goroutines and says on stdout what was answered,
-// until it is killed.
+// child writes from several goroutines and prints the answers until it is killed.
 func child(dir, round string) {
 	lock, err := sqlite.TryLock(dir)
 	if err != nil {
@@ -84,7 +83,7 @@ func child(dir, round string) {
 	select {}
 }
 
-// Whatever was answered before kill -9 is there afterwards, and the file opens.
+// TestKill: after kill -9 the file opens and has every answered write.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	made, sent := map[core.RunID]bool{}, map[core.RunID]bool{}
@@ -114,7 +113,7 @@ func TestKill(t *testing.T) {
 				t.Fatalf("the child says: %s", rest)
 			}
 			if _, err := fmt.Sscan(rest, &id); err != nil {
-				continue // the last line may be cut
+				continue // the last line may be incomplete
 			}
 			switch verb {
 			case "made":

@@ -25,14 +25,14 @@ func (o *recent) of(jobs map[core.JobID]bool) map[core.JobID][]core.RunID {
 	return list
 }
 
-// LastRuns implements ask.Store: of each job the ends of its two ranges of IDs, all on one
-// state of the file. Of many jobs that have no run all are passed in one step.
+// LastRuns implements ask.Store. It reads the ends of a job's two ranges of IDs, for all jobs from one state of the file.
+// One step skips any number of jobs without runs.
 func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
 	asked := make(map[core.JobID]bool, len(jobs))
 	for _, job := range jobs {
 		asked[job] = true
 	}
-	young := s.recent.of(asked) // first: they may enter the history meanwhile
+	young := s.recent.of(asked) // first: they may enter the history during the read
 	found := make(map[core.JobID][]core.Run, len(jobs))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		names, err := c.Prepare("SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?")

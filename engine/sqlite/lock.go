@@ -11,23 +11,22 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// ErrLocked says that another process (or another lock of this one) holds the folder.
+// ErrLocked reports that another process, or another lock of this one, holds the directory.
 var ErrLocked = errors.New("the folder is in use by another process")
 
 // lockPoll is how often WaitLock tries.
 const lockPoll = 250 * time.Millisecond
 
-// FileLock is the lock of a data folder. Its holder is the only one that has
-// the data open. The kernel drops it when the process ends, however it ends.
+// FileLock is the lock of a data directory. Its holder is the only one that has the data open. The kernel drops it when
+// the process ends, however it ends.
 type FileLock struct {
 	dir  string
 	mu   sync.Mutex
 	file *os.File
 }
 
-// TryLock takes the lock of a folder, which is made if it is not there, or
-// answers ErrLocked at once. It writes nothing but the folder and the empty
-// file "lock" in it.
+// TryLock locks a directory, which it creates if necessary, or returns ErrLocked at once. It writes only the directory and
+// the empty file "lock" in it.
 func TryLock(dir string) (*FileLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritable(dir, err)
@@ -47,8 +46,8 @@ func TryLock(dir string) (*FileLock, error) {
 	return &FileLock{dir: dir, file: f}, nil
 }
 
-// WaitLock waits until the lock is free and takes it, or until ctx ends. It
-// looks four times a second. Errors other than ErrLocked end the wait.
+// WaitLock waits until the lock is free and takes it, or until ctx ends. It tries four times a second. Errors other than
+// ErrLocked end the wait.
 func WaitLock(ctx context.Context, dir string) (*FileLock, error) {
 	poll := time.NewTicker(lockPoll)
 	defer poll.Stop()
@@ -72,7 +71,7 @@ func (l *FileLock) Held() bool {
 	return l.file != nil
 }
 
-// Release gives the lock back; a second time does nothing.
+// Release releases the lock; a second call does nothing.
 func (l *FileLock) Release() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

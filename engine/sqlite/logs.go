@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// PutLog implements aside.Store. The row goes with that of its run.
+// PutLog implements aside.Store. The log is removed with its run.
 func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {
 	body, err := json.Marshal(k)
 	if err != nil {

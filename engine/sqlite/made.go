@@ -15,23 +15,20 @@ import (
 )
 
 const (
-	// recentScan is how many rows RecentRuns looks at before it answers.
+	// recentScan is how many rows RecentRuns reads before it returns.
 	recentScan = 20000
-	// near is how many seconds before or after its slot a run is made that is no exception, and
-	// madeApart says which are.
+	// near is how many seconds before or after its due time a run is normally made. madeApart selects the exceptions.
 	near      = 60
 	madeApart = "made NOT BETWEEN (slot - 60) * 1000 AND (slot + 60) * 1000"
-	// fewOpen is up to how many open runs are read by their IDs, where only open ones are asked for.
+	// fewOpen is up to how many open runs are read by ID if only open ones are requested.
 	fewOpen = 10_000
 )
 
-// RecentRuns implements ask.Store. The answer may be shorter than limit where few of many rows
-// are asked for.
+// RecentRuns implements ask.Store. It may return fewer runs than limit if few of many rows match.
 //
-// Rows lie in the order in which they were made, many of them in one millisecond: a place names
-// the last one. Those of an app, and those of each state in which few runs end, have an index in
-// that order too, and which are open is known. Where slots are asked for, only those rows are
-// looked at that were made about then, and those that an index has as exceptions.
+// Rows lie in the order in which they were made, many of them in one millisecond; a place names the last row returned.
+// Runs of an app, and of each rare final state, have an index in that order, and the open runs are in memory. For a span
+// of due times it reads only the rows made around that time, and the exceptions from their index.
 func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) (
 	list []core.Run, next ask.RunPlace, err error,
 ) {
@@ -75,12 +72,12 @@ func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace
 	return w.list, w.next, err
 }
 
-// made walks down over rows in the order in which they were made.
+// made reads rows downward in the order in which they were made.
 type made struct {
 	s        *Store
 	app      int64        // 0: of all
 	states   []core.State // empty: any
-	from, to core.Instant // slots
+	from, to core.Instant // due times
 	limit    int
 	list     []core.Run
 	next     ask.RunPlace
@@ -105,7 +102,7 @@ func (w *made) take(st *sqlite.Stmt) error {
 	return w.s.scanRun(st, &w.list[len(w.list)-1])
 }
 
-// walks are the queries whose rows, merged, have all that is asked for.
+// walks returns the queries whose merged rows contain every match.
 func (w *made) walks() (queries []string) {
 	const columns = "SELECT " + runColumns + ", n FROM runs "
 	rare := len(w.states) > 0
@@ -126,8 +123,8 @@ func (w *made) walks() (queries []string) {
 	return queries
 }
 
-// exceptions are the rows up to one that were made long before or after their slot, the highest first;
-// false: they are too many.
+// exceptions returns the rows, up to one, that were made long before or after their due time, highest first. few is false
+// if there are too many.
 func (w *made) exceptions(c *sqlite.Conn, row int64) (list []int64, few bool, err error) {
 	st, err := c.Prepare("SELECT n FROM runs INDEXED BY runs_apart WHERE " + madeApart + " AND slot BETWEEN ? AND ? LIMIT ?")
 	if err != nil {
@@ -148,13 +145,13 @@ func (w *made) exceptions(c *sqlite.Conn, row int64) (list []int64, few bool, er
 	return list, seen <= recentScan, err
 }
 
-// walk goes down over the rows of a query, behind one of them; or over those that are named.
+// walk reads the rows of a query downward, after one row; or a given list of rows.
 type walk struct {
 	st    *sqlite.Stmt
-	n     int64 // of its row; 0: it is over
+	n     int64 // of its row; 0: no rows are left
 	after int64
 	named bool
-	names []int64 // the rows to come
+	names []int64 // the rows that follow
 }
 
 func (x *walk) step() error {
@@ -175,8 +172,8 @@ func (x *walk) step() error {
 	return err
 }
 
-// begin makes the walks from a row down. Where slots are asked for, those over many end with what was made
-// near them, and the exceptions have one of their own.
+// begin starts the walks from a row down. For a span of due times, walks over many rows end at rows made near the span,
+// and the exceptions have a walk of their own.
 func (w *made) begin(c *sqlite.Conn, row int64) (all []*walk, err error) {
 	made := []span{{0, row}}
 	if w.from != 0 || w.to != core.Horizon {
@@ -211,7 +208,7 @@ func (w *made) begin(c *sqlite.Conn, row int64) (all []*walk, err error) {
 	return all, nil
 }
 
-// merge reads from a row down until it has enough, or has looked at enough.
+// merge reads from a row down until it has enough runs or has read enough rows.
 func (w *made) merge(c *sqlite.Conn, row int64) (err error) {
 	all, err := w.begin(c, row)
 	defer func() {
@@ -245,7 +242,7 @@ func (w *made) merge(c *sqlite.Conn, row int64) (err error) {
 			}
 		}
 		n := x.n
-		for _, x := range all { // an exception may be in two
+		for _, x := range all { // an exception may be in two walks
 			if x.n != n {
 				continue
 			}
@@ -256,7 +253,7 @@ func (w *made) merge(c *sqlite.Conn, row int64) (err error) {
 	}
 }
 
-// opened reads those of some runs that lie up to a row.
+// opened reads the given open runs, except runs after the row.
 func (w *made) opened(c *sqlite.Conn, ids []core.RunID, row int64) error {
 	type place struct{ key, n, made int64 }
 	var found []place

@@ -12,9 +12,8 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-// TestRunsOfSlots: the runs with a slot in some span are all found, each once and those made last
-// first, however long before or after their slot they were made, also where the clock was set; and no
-// others.
+// TestRunsOfSlots: a search for a span of due times finds exactly the matching runs, each once, newest first. It does not
+// matter how long before or after their due time they were made, or whether the clock was set.
 func TestRunsOfSlots(t *testing.T) {
 	clock := time.Unix(1_800_000_000, 0)
 	base := core.InstantOf(clock)

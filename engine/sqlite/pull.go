@@ -12,8 +12,8 @@ import (
 
 var _ pull.Store = (*Store)(nil)
 
-// inQueue is how many runs a queue has. It is counted once, and then kept up: a
-// queue that nobody pulls from is not to slow the writer the more it fills.
+// inQueue returns how many runs a queue has. It counts them once and then keeps the number, so that a queue that no
+// executor pulls from does not slow the writer as it fills.
 func (t *tx) inQueue(q pull.Queue) (n int, err error) {
 	if n, known := t.s.pulled[q]; known {
 		return n + t.pulled[q], nil
@@ -29,7 +29,7 @@ func (t *tx) inQueue(q pull.Queue) (n int, err error) {
 	return n, err
 }
 
-// moreInQueue notes that runs were put into a queue, or removed.
+// moreInQueue records that runs were added to a queue, or removed.
 func (t *tx) moreInQueue(q pull.Queue, n int) {
 	if t.pulled == nil {
 		t.pulled = map[pull.Queue]int{}
@@ -37,13 +37,13 @@ func (t *tx) moreInQueue(q pull.Queue, n int) {
 	t.pulled[q] += n
 }
 
-// commitPulled takes over what a transaction did to queues, once it is committed.
+// commitPulled applies the changes of a committed transaction to the lengths of queues.
 func (s *Store) commitPulled(more map[pull.Queue]int) {
 	for q, n := range more {
 		if was, known := s.pulled[q]; known && was+n > 0 {
 			s.pulled[q] = was + n
 		} else {
-			delete(s.pulled, q) // an empty one is counted in no time
+			delete(s.pulled, q) // counting an empty one takes no time
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 	return answer
 }
 
-// TakePulled implements pull.Store. A look that finds nothing writes nothing.
+// TakePulled implements pull.Store. If it finds nothing, it writes nothing.
 func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Time, limit int) (held []pull.Held, next time.Time,
 	err error) {
 	type row struct {
@@ -130,8 +130,8 @@ func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Ti
 	return held, next, nil
 }
 
-// byReceipt runs a statement on the row of a receipt, whose parameters from the fifth on
-// are more; ErrRefused if there is none.
+// byReceipt runs a statement on the row of a receipt; its parameters from the fifth on are more. It returns ErrRefused if
+// there is no row.
 func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r pull.Receipt, changes func(tx *tx, n int),
 	more ...any) error {
 	changed := 0

@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/pull"
 )
 
-// TestFullQueueSlowsNobody: the writer is everybody's, so neither a run that is
-// put into a long queue nor one that finds it full may cost more than the first.
+// TestFullQueueSlowsNobody: all writes share one writer, so adding a run to a long or full queue may not cost more than
+// the first one.
 func TestFullQueueSlowsNobody(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF", Gather: -1})
 	const most = 10_000
@@ -41,8 +41,8 @@ INSERT INTO pulled (app, queue, run, visible, receives, body) SELECT 'a', 'long'
 	}
 }
 
-// TestQueueIsCounted: however puts and removals share transactions, with others
-// that fail, a queue takes as many as it may and not one more.
+// TestQueueIsCounted: a queue accepts exactly its maximum, however puts and removals share transactions with failing
+// writes.
 func TestQueueIsCounted(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF"})
 	q, other := pull.Queue{App: "a", Name: "q"}, pull.Queue{App: "b", Name: "q"}
@@ -58,7 +58,7 @@ func TestQueueIsCounted(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			if round%3 == 2 && i%20 == 0 { // it undoes what shares its transaction, to be done again alone
+			if round%3 == 2 && i%20 == 0 { // the transaction is undone, and its other ops are done again alone
 				all.Go(func() {
 					if s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") }) == nil {
 						t.Error("a write that fails is answered with nil")
@@ -94,7 +94,7 @@ func TestQueueIsCounted(t *testing.T) {
 		}
 		var ids []int64
 		for _, l := range list[len(list)-12:] {
-			ids = append(ids, l.ID, l.ID) // twice: it is there once
+			ids = append(ids, l.ID, l.ID) // twice: it counts once
 		}
 		all.Go(func() {
 			if err := s.RemovePulled(t.Context(), ids); err != nil {
@@ -102,11 +102,11 @@ func TestQueueIsCounted(t *testing.T) {
 			}
 		})
 		all.Wait()
-		if round == 6 { // nobody knows whether a commit that failed happened
+		if round == 6 { // a failed commit may or may not have happened
 			raw(t, s, "DELETE FROM pulled WHERE app = 'a'")
 			_ = s.write(t.Context(), false, 1, func(*tx) error { return sqlite.ResultFull.ToError() })
 		}
-	} // Counted for the first time by a transaction that has changed it already.
+	} // The first count is in a transaction that has already changed the queue.
 	raw(t, s, "DELETE FROM pulled WHERE app = 'a'")
 	_ = s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") })
 	if err := errors.Join(put(q, 1), put(q, 2), put(q, 3)); err != nil {

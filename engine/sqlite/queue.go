@@ -29,7 +29,7 @@ const (
 	kinds
 )
 
-// lanes are the queues of fires.
+// lanes are the queues of runs.
 var lanes = [...]int{fires, slow}
 
 func kindOf(k ring.Kind) (int, error) {
@@ -49,16 +49,15 @@ func kindOf(k ring.Kind) (int, error) {
 type message struct {
 	id       int64
 	due      time.Time // NotBefore as enqueued
-	at       time.Time // of a ready one when it may be received, of one in flight when it comes back
-	released time.Time // when it was to come again, by the last release
+	at       time.Time // when a ready message may be received, or one in flight becomes visible again
+	released time.Time // when it becomes visible again, by the last release
 	receives int
 	inFlight bool
 	index    int // in its heap
 	body     ring.Message
 }
 
-// seen is from when on a message is to be seen: its time, or a later one to which it
-// was released, and stays put back.
+// seen returns when a message becomes visible: at its time, or at the later time until which it was released.
 func (m *message) seen() time.Time {
 	if m.released.After(m.due) {
 		return m.released
@@ -66,7 +65,7 @@ func (m *message) seen() time.Time {
 	return m.due
 }
 
-// place is where a message stands in the order of the table.
+// place is the position of a message in the order of the table.
 type place struct{ ms, id int64 }
 
 func (p place) before(o place) bool { return p.ms < o.ms || p.ms == o.ms && p.id < o.id }
@@ -109,8 +108,7 @@ func (h *byTime) Pop() any {
 	return m
 }
 
-// queue is what is in memory of the messages of one kind: all that stand before
-// far, and those in flight or put off.
+// queue holds the messages of one kind that are in memory: all before far, and those in flight or released.
 type queue struct {
 	kind int
 	most int
@@ -119,11 +117,11 @@ type queue struct {
 	messages map[int64]*message
 	ready    byTime
 	flight   byTime
-	far      *place // from here on messages may be in the table alone; nil: none is
+	far      *place // from here on messages may be only in the table; nil: none are
 	total    int    // rows in the table
 	wake     chan struct{}
 	closed   bool
-	// slots are those of the messages that are on the queue, or were since a sweep began; nil while none is under way.
+	// slots are the due times of all messages on the queue since a sweep began; nil if no sweep is running.
 	slots map[core.Instant]bool
 }
 
@@ -131,7 +129,7 @@ func newQueue(kind, most int) *queue {
 	return &queue{kind: kind, most: most, messages: map[int64]*message{}}
 }
 
-// rouse makes the waiters look again.
+// rouse makes the waiting receivers check again.
 func (q *queue) rouse() {
 	if q.wake != nil {
 		close(q.wake)
@@ -146,7 +144,7 @@ func (q *queue) close() {
 	q.rouse()
 }
 
-// comeBack puts what was in flight for too long among the ready again.
+// comeBack makes messages visible again that were in flight for too long.
 func (q *queue) comeBack(now time.Time) {
 	for len(q.flight) > 0 && !now.Before(q.flight[0].at) {
 		m := heap.Pop(&q.flight).(*message)
@@ -163,7 +161,7 @@ func (q *queue) unlink(m *message) {
 	}
 }
 
-// add takes in a message that is in the table.
+// add adds a message from the table.
 func (q *queue) add(m *message) {
 	if q.far != nil && !m.place().before(*q.far) { // waiters wait for far at the latest
 		return
@@ -178,7 +176,7 @@ func (q *queue) add(m *message) {
 	}
 }
 
-// shrink leaves the later half of what is ready to the table.
+// shrink drops the later half of the ready messages from memory; they stay in the table.
 func (q *queue) shrink() {
 	slices.SortFunc(q.ready, func(a, b *message) int {
 		if a.place().before(b.place()) {
@@ -202,9 +200,8 @@ func (q *queue) shrink() {
 	heap.Init(&q.ready)
 }
 
-// refill reads the next messages of the table into memory. It runs in the
-// writer, so that nothing comes or goes meanwhile. A row that can never be read
-// moves to the dead letters; one of a newer version stays in the table.
+// refill reads the next messages of the table into memory. It runs in the writer, so the queue does not change during the
+// read. An unreadable row moves to the dead-letter queue; a row of a newer version stays in the table.
 func (s *Store) refill(tx *tx, q *queue) error {
 	q.mu.Lock()
 	from := place{ms: -1 << 62}
@@ -261,8 +258,8 @@ func (s *Store) refill(tx *tx, q *queue) error {
 		defer q.mu.Unlock()
 		q.total -= buried
 		if q.far != nil && (was == nil || q.far.before(*was)) {
-			// What was enqueued before this in the same transaction made the queue
-			// shrink: there are messages in the table alone before what was read.
+			// A message that was enqueued earlier in this transaction made the queue shrink, so the table has messages before the ones
+			// just read.
 			q.rouse()
 			return
 		}
@@ -308,7 +305,7 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 func (s *Store) DropLetter(ctx context.Context, id string) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return nil // no letter is named so
+		return nil // no dead-letter message has such an ID
 	}
 	return s.exec(ctx, "DELETE FROM dead WHERE id = ?", values(n))
 }
@@ -320,8 +317,7 @@ type outgoing struct {
 	out  *ring.Out
 }
 
-// Enqueue implements engine.Ring. A message over ring.MaxBytes is refused with
-// a core.Error.
+// Enqueue implements engine.Ring. A message over ring.MaxBytes fails with a core.Error.
 func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 	answers := make([]error, len(out))
 	list := make([]outgoing, 0, len(out))
@@ -434,8 +430,8 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engin
 	}
 }
 
-// receive takes what is visible, or tells what to wait for: negative if no time
-// is known, 0 if the table has to be read first.
+// receive takes the visible messages. If there are none, it returns how long to wait: negative if no time is known, 0 if
+// the table must be read first.
 func (s *Store) receive(q *queue, limit int) (got []engine.Delivery, next time.Duration, wake <-chan struct{}, err error) {
 	now := s.now()
 	q.mu.Lock()
@@ -480,7 +476,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// Ack implements engine.Queue. One that is gone is well.
+// Ack implements engine.Queue. A missing message is no error.
 func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 	return batch(ctx, s, true, done, func(tx *tx, done []engine.Delivery, answers []error) error {
 		removed := make([]error, len(done))
@@ -512,9 +508,8 @@ func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 	})
 }
 
-// Release implements engine.Queue. It is not durable: after a restart the
-// message is visible at its own time. A delivery that has come again meanwhile
-// is its new receiver's, and stays as it is.
+// Release implements engine.Queue. It is not durable: after a restart the message is visible at its own time. A delivery
+// that another receiver has received since does not change.
 func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
 	answers := make([]error, len(back))
 	for i, d := range back {
@@ -568,8 +563,8 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	return due, max(total-due-inFlight, 0), inFlight, err
 }
 
-// OldestMessage implements finish.Watch. It looks at messages of fires, those
-// in flight, put off, put back or released included: none is acked.
+// OldestMessage implements finish.Watch. It includes all messages of runs without an ack: also in flight, requeued or
+// released.
 func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.now()
 	err = s.onRing(ctx, func(due time.Time, slot core.Instant) { oldest.Note(now, due, slot) })
@@ -577,8 +572,8 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err erro
 	return oldest, err
 }
 
-// noteSlots has the queues of fires note the slots of all their messages, and of those that come from now
-// on until dropSlots: who puts a message back, or plans again what an earlier process planned, does it first.
+// noteSlots makes the queues of runs record the due times of their messages, including new ones until dropSlots. A
+// requeue, and a planner pass that repeats an earlier one, enqueues its message first.
 func (s *Store) noteSlots(ctx context.Context) error {
 	for _, lane := range lanes {
 		q, slots := s.queues[lane], map[core.Instant]bool{}
@@ -604,7 +599,7 @@ func (s *Store) dropSlots() {
 	}
 }
 
-// onRingAt reports whether a message of fires of a slot is, or was since the sweep began, on the ring.
+// onRingAt reports whether a message with a due time is on the delay queue, or was since the sweep began.
 func (s *Store) onRingAt(slot core.Instant) (is bool) {
 	for _, lane := range lanes {
 		q := s.queues[lane]
@@ -615,7 +610,7 @@ func (s *Store) onRingAt(slot core.Instant) (is bool) {
 	return is
 }
 
-// jobsOnRing returns the jobs of which a message of fires is on the ring; of none where nobody asks.
+// jobsOnRing returns the jobs that have a run on the delay queue, or none unless asked.
 func (s *Store) jobsOnRing(ctx context.Context, asked bool) (jobs map[core.JobID]bool, err error) {
 	if !asked {
 		return nil, nil
@@ -628,8 +623,7 @@ THEN CAST(body AS TEXT) ELSE '{}' END, '$.fires') AS f WHERE kind IN (?1, ?2)`, 
 	})
 }
 
-// onRing tells times and slots of messages of fires: each slot, with the earliest
-// and the latest time of it.
+// onRing reports the due times of messages of runs to tell, each with its earliest and its latest time of delivery.
 func (s *Store) onRing(ctx context.Context, tell func(due time.Time, slot core.Instant)) error {
 	return cmp.Or(s.onLane(ctx, lanes[0], tell), s.onLane(ctx, lanes[1], tell))
 }
@@ -648,7 +642,7 @@ func (s *Store) onLane(ctx context.Context, lane int, tell func(due time.Time, s
 	if far == nil {
 		return nil
 	}
-	// A message that was put back is of an older slot than when it comes again.
+	// The due time of a requeued message is earlier than its delivery.
 	return s.query(ctx, `SELECT json_extract(CAST(body AS TEXT), '$.slot') slot, min(not_before), max(not_before) FROM ring
 WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEXT)) GROUP BY slot`, values(lane, far.ms, far.id), func(st *sqlite.Stmt) error {
 		if !st.ColumnIsNull(0) {

@@ -11,28 +11,25 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// key is a run's ID with the halves changed: time comes first, the job second.
-// The one index that every claim and every end uses is in this order, so that
-// what happens now lies together in it. In the order of IDs each run would
-// touch a page of its own.
+// key returns a run's ID with its halves swapped: time first, the job second. The only index that every claim and every
+// end uses is in this order, so that current entries are close together. In the order of IDs each run would touch its own
+// page.
 func key(id core.RunID) int64 { return (int64(id)&(1<<32-1))<<31 | int64(id)>>32 }
 
 // runOf is the ID of a key.
 func runOf(key int64) core.RunID { return core.RunID(key&(1<<31-1)<<32 | key>>31) }
 
 const (
-	// A generation of rows enters the history when as many again were made.
+	// A generation of rows enters the history when as many newer rows were made.
 	generation = 50000
 	// historySlice is how many of them enter it after one commit.
 	historySlice = 1000
 )
 
-// recent knows, of the rows that were made last, what no index in the file says:
-// the runs of a job in the order of their IDs (in the file the table history,
-// which is written a generation at a time in that order, so that a page of it
-// takes many at once), and which runs are open (in the file the table
-// lingering, for those that stay open for long). Both hold what was made up to
-// a mark; what came later is read from the rows at Open.
+// recent holds, for the newest rows, two facts without an index in the file: the runs of a job in the order of their IDs,
+// and which runs are open. In the file, the table history has the first. It is written a generation at a time in that
+// order, so that one page takes many. The table lingering has the runs that stay open for long. Both tables cover the rows
+// up to a mark; Open reads the later rows.
 type recent struct {
 	mu   sync.Mutex
 	rows []madeRow           // made after the mark, in order
@@ -40,9 +37,9 @@ type recent struct {
 
 	// Only the writer touches these.
 	ended []core.RunID // in lingering, and closed since
-	young []madeRow    // the generation that enters the history, those left to enter
+	young []madeRow    // rows of the generation that must still enter the history
 	until int64        // its last row
-	size  int          // of the generation; generation but in tests
+	size  int          // of the generation; differs from generation only in tests
 }
 
 type madeRow struct {
@@ -51,8 +48,7 @@ type madeRow struct {
 	open bool // when it was made
 }
 
-// load reads the rows after the mark, and answers the mark: no row gets a
-// number again that lies before it.
+// load reads the rows after the mark and returns the mark: no new row gets a number before it.
 func (o *recent) load(c *sqlite.Conn) (mark int64, err error) {
 	o.open, o.size = map[core.RunID]bool{}, generation
 	if mark, err = getState(c, "mark"); err != nil {
@@ -95,7 +91,7 @@ func (o *recent) load(c *sqlite.Conn) (mark int64, err error) {
 		})
 }
 
-// apply notes what a committed transaction made and closed.
+// apply records the runs that a committed transaction made and closed.
 func (o *recent) apply(made []madeRow, closed []core.RunID) {
 	if len(made)+len(closed) == 0 {
 		return
@@ -164,8 +160,8 @@ func (o *recent) span(lo, hi core.RunID) (list []core.RunID) {
 // due reports whether file has something to do. Only the writer adds rows.
 func (o *recent) due() bool { return len(o.young) > 0 || len(o.rows) >= 2*o.size }
 
-// file enters the next slice of a generation into the history, and after the
-// last one moves the mark. It is a transaction of its own.
+// file enters the next slice of a generation into the history, and moves the mark after the last one. It has its own
+// transaction.
 func (o *recent) file(tx *tx) error {
 	if len(o.young) == 0 {
 		o.young, o.until = slices.Clone(o.rows[:o.size]), o.rows[o.size-1].n

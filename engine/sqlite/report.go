@@ -15,10 +15,9 @@ import (
 // beganAtOnce is how many runs Began reads in one transaction.
 const beganAtOnce = 2000
 
-// Began implements report.Source, in no order of jobs. Rows lie in the order in which they
-// were made, and but for few a run is made with its claim, or its end: those few have
-// indexes of their own. A run that was made in the minute of its claim, or later, counts as
-// having begun when it was made.
+// Began implements report.Source, in no order of jobs. Rows lie in the order in which they were made, and almost every run
+// is made with its claim or its end; the few others have their own indexes. A run that was made in the minute of its
+// claim, or later, counts as begun when it was made.
 func (s *Store) Began(ctx context.Context, from, to core.Instant, _ core.JobID, tell func([]core.Run)) (core.JobID, error) {
 	scan := func(q string, bind func(*sqlite.Stmt), last *int64) (n int, err error) {
 		var list []core.Run
@@ -66,8 +65,7 @@ AND ended >= (made / 60000 + 1) * 60000`, values(int64(from)*1000, int64(to)*100
 	return 0, err
 }
 
-// stateOfReports is the list in which how far reports have come stands, by how often that
-// was stored.
+// stateOfReports is the list with the progress of reports, by a counter of its updates.
 const stateOfReports = "state"
 
 func (s *Store) ReportState(ctx context.Context) (v int64, body []byte, err error) {

@@ -19,8 +19,8 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// The words of runs are stored as their place in these lists, from 1: they are
-// only ever appended to. An open state is at most 3.
+// The values of a run's fields are stored as their position in these lists, from 1. New values are only appended. An open
+// state is at most 3.
 var (
 	states = []core.State{core.Planned, core.Queued, core.Running, core.Succeeded, core.Failed, core.TimedOut, core.Killed, core.Lost,
 		core.Skipped}
@@ -37,13 +37,13 @@ const (
 	// owesChildren is core.Run.OwesChildren, the filter of an index, and owesAny core.Run.Owing;
 	// 9 is skipped.
 	owesChildren = "place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1)"
-	// owesAside is that core.Run.OwesAside says something, the filter of an index; 4 is succeeded.
+	// owesAside is the condition of core.Run.OwesAside as the filter of an index; 4 is succeeded.
 	owesAside = "(aside IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL " +
 		"AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:')"
 	owesAny = "(owes IS NOT NULL OR " + owesAside + " OR " + owesChildren + ")"
 )
 
-// bindWord binds a word of a list as its number, and one that is not on it as text.
+// bindWord binds a value by its position in a list, and an unknown one as text.
 func bindWord[T ~string](st *sqlite.Stmt, at int, word T, list []T) {
 	if word == "" {
 		st.BindNull(at)
@@ -110,7 +110,7 @@ func columnJSON(st *sqlite.Stmt, at int, into any) error {
 	return json.Unmarshal([]byte(st.ColumnText(at)), into)
 }
 
-// given is what only few runs have.
+// given holds fields that only few runs have.
 type given struct {
 	Params    *string    `json:"params,omitempty"`
 	Addresses []string   `json:"addresses,omitempty"`
@@ -125,8 +125,8 @@ type given struct {
 	Notice    bool       `json:"notice,omitempty"`
 }
 
-// An open run has in ended and code something of the length that they will have,
-// so that its end does not make the row grow out of its page.
+// The columns ended and code of an open run have placeholders of about their final length. So the end of the run does not
+// make its row outgrow its page.
 const (
 	insertClaim = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n, ended, code)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?3, 200) ON CONFLICT (key) DO NOTHING`
@@ -138,7 +138,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?
 ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data, place, aside, keep_log`
 )
 
-// isPlain reports whether a run has nothing but what a claim has.
+// isPlain reports whether a run has only the fields of a claim.
 func isPlain(r *core.Run) bool {
 	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 &&
 		r.Then == 0 && r.Place == 0 && r.Late == nil && r.Aside == core.Aside{} && r.KeepLog == "" &&
@@ -392,8 +392,8 @@ func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error 
 	return cmp.Or(err, answer[0])
 }
 
-// runFields are the columns of each field of a run, in the order of core.RunFields, and
-// what binds one. Where a column is set twice both are the same, and SQLite takes the last.
+// runFields lists the columns of each field of a run, in the order of core.RunFields, and how to bind them. If a column is
+// set twice, both values are equal, and SQLite takes the last.
 var runFields = [...]struct {
 	columns []string
 	bind    func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error
@@ -556,13 +556,13 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	if last < first {
 		lo, hi, order = last, first, "id DESC"
 	}
-	young := s.recent.span(lo, hi) // first: it may enter the history meanwhile
+	young := s.recent.span(lo, hi) // first: it may enter the history during the read
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		st, err := c.Prepare("SELECT " + runColumns + " FROM runs WHERE key = ?")
 		if err != nil {
 			return err
 		}
-		for len(list) < limit { // the history may name runs that were swept
+		for len(list) < limit { // the history may name removed runs
 			ids := make([]core.RunID, 0, limit)
 			if err := query(c, "SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY "+order+" LIMIT ?", func(st *sqlite.Stmt) {
 				st.BindInt64(1, int64(lo))
@@ -616,8 +616,8 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 // span is the rows behind lo up to hi.
 type span struct{ lo, hi int64 }
 
-// spans returns the rows that were made from one millisecond on and before another, in order. They lie
-// together, except that each time the clock was set back begins another span.
+// spans returns the rows that were made from one millisecond on and before another, in order. They form one span, or one
+// more for each time the clock was set back.
 func spans(c *sqlite.Conn, from, to int64) (list []span, err error) {
 	var ends []int64
 	for _, q := range []string{"SELECT n FROM steps ORDER BY n", "SELECT n FROM runs ORDER BY n DESC LIMIT 1"} {
@@ -655,7 +655,7 @@ func spans(c *sqlite.Conn, from, to int64) (list []span, err error) {
 // lastBefore returns the last row of a span, in which times grow, that was made before a millisecond.
 func lastBefore(c *sqlite.Conn, in span, before int64) (row int64, err error) {
 	lo, hi := in.lo, in.hi
-	for lo < hi { // the answer lies in lo … hi
+	for lo < hi { // the result is between lo and hi
 		mid := lo + (hi-lo+1)/2
 		made, at := int64(math.MinInt64), mid
 		if err := query(c, "SELECT n, made FROM runs WHERE n <= ? AND n > ? ORDER BY n DESC LIMIT 1", values(mid, in.lo),
@@ -683,13 +683,14 @@ func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int)
 	return s.open(ctx, first.Job(), first, last, limit, func(*core.Run) bool { return true })
 }
 
-// open reads the open runs of a job with first >= ID >= last that fit, downwards, and where to go on; 0 is the end.
+// open reads the open runs of a job with first >= ID >= last that fit, downward, and returns where to continue; 0 is the
+// end.
 func (s *Store) open(ctx context.Context, job core.JobID, first, last core.RunID, limit int, fits func(*core.Run) bool) (
 	list []core.Run, next core.RunID, err error,
 ) {
 	ids := slices.DeleteFunc(s.recent.openOf(job), func(id core.RunID) bool { return id > first || id < last })
 	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
-	for len(ids) > 0 && len(list) < limit { // some of them may have ended: a page is full, or the last one
+	for len(ids) > 0 && len(list) < limit { // some may have ended: read until the page is full or no run is left
 		some := ids[:min(len(ids), limit-len(list))]
 		ids = ids[len(some):]
 		found, _, err := s.Runs(ctx, some)
@@ -881,17 +882,15 @@ func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
 	return s.exec(ctx, "DELETE FROM revisits WHERE minute = ?", func(st *sqlite.Stmt) { st.BindInt64(1, minute) })
 }
 
-// sweepSlice is how many runs one step of a sweep looks at, and sweepSlices how
-// many steps one call makes.
+// sweepSlice is how many runs one step of a sweep reads, and sweepSlices how many steps one call takes.
 const (
 	sweepSlice  = 1000
 	sweepSlices = 50
 )
 
-// Sweep implements engine.Upkeep. Age counts from when a thing was stored (of
-// runs from their end, of journals from their minute, of tombstones from RevAt). One call looks at
-// 50,000 runs at most and the next goes on from there, from the start again
-// after the end; so that it removed nothing does not mean that nothing is left.
+// Sweep implements engine.Upkeep. Age counts from when a record was stored (runs: their end, journals: their minute,
+// tombstones: RevAt). One call reads at most 50,000 runs; the next call continues there, and restarts after the end. So a
+// call that removes nothing does not mean that nothing is left.
 func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error) {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
@@ -930,7 +929,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		before       int64
 	}{
 		{"skips", skips, madeBefore}, {"changes", changes, atBefore},
-		{"revisits", "minute < ?3", 0}, // at the cursor they may just be read
+		{"revisits", "minute < ?3", 0}, // the watchdog may be reading the cursor's own minute
 		{"journals", "minute < ?1 AND minute <= ?3 AND (minute, suffix, nonce) NOT IN (SELECT claimed, suffix, nonce FROM revisits WHERE " +
 			"minute > ?3)", old / 60000},
 		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND (state <= 3 OR " +
@@ -976,13 +975,13 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		})
 		removed += n
 	}
-	if removed > 0 && err == nil { // some pages at a time, so that nobody waits long
+	if removed > 0 && err == nil { // some pages at a time, so that other writes wait only briefly
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return query(tx.Conn, "PRAGMA incremental_vacuum(500)", nil, nil) })
 	}
 	return removed, err
 }
 
-// sweepRuns looks at the next slice of runs and removes those past their keeping.
+// sweepRuns reads the next slice of runs and removes expired ones.
 func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) (removed int, more bool, err error) {
 	shortest := keep
 	type of struct {
@@ -1025,7 +1024,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 			st.BindInt64(2, sweepSlice)
 		}, func(st *sqlite.Stmt) error {
 			if now.Sub(core.FromMillis(st.ColumnInt64(2))) <= shortest {
-				young = st.ColumnInt64(0) // so are those behind it, up to where the clock was set back
+				young = st.ColumnInt64(0) // as are later rows, up to where the clock was set back
 				return errEnough
 			}
 			if len(gone) >= limit {
@@ -1079,7 +1078,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 	return len(gone), more, nil
 }
 
-// nextStep sets n to the last row before the clock was set back, from a row on; false: it was not since.
+// nextStep sets n to the last row, from a row on, before the clock was set back; false if it was not set back.
 func nextStep(c *sqlite.Conn, from int64, n *int64) (is bool, err error) {
 	err = query(c, "SELECT n FROM steps WHERE n >= ? ORDER BY n LIMIT 1", values(from), func(st *sqlite.Stmt) error {
 		*n, is = st.ColumnInt64(0), true
@@ -1088,7 +1087,7 @@ func nextStep(c *sqlite.Conn, from int64, n *int64) (is bool, err error) {
 	return is, err
 }
 
-// sweepSteps removes those before the first row that is left.
+// sweepSteps removes the steps before the first remaining row.
 func (s *Store) sweepSteps(tx *tx) error {
 	if s.steps == 0 {
 		return nil
@@ -1104,7 +1103,7 @@ func (s *Store) sweepSteps(tx *tx) error {
 // spreads are the shards of broadcasts, by job and in the order of their IDs.
 type spreads map[core.JobID][]core.Shard
 
-// openBroadcasts returns the shards of those that are open or owe something.
+// openBroadcasts returns the shards of broadcasts that are open or have a pending follow-up.
 func openBroadcasts(c *sqlite.Conn) (spreads, error) {
 	of := spreads{}
 	err := query(c, `SELECT key, json_extract(given, '$.shard.first'), json_extract(given, '$.shard.total') FROM runs INDEXED BY runs_broadcast
@@ -1153,7 +1152,7 @@ func (of spreads) anyOf(c *sqlite.Conn, runs []core.RunID) (is bool, err error) 
 	return false, nil
 }
 
-// chainGoesOn reports whether the attempt id or a later one is open or owes.
+// chainGoesOn reports whether the attempt id or a later one is open or has a pending follow-up.
 func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
 	for id != 0 && !goesOn && err == nil {
 		then := core.RunID(0)
@@ -1167,11 +1166,9 @@ func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
 	return goesOn, err
 }
 
-// sweepJournals looks at the next journals and removes those that nobody can ask
-// anything any more. It reads beside the writer, and that in this order: a
-// journal is stored after the claims of its runs, a run that is not open any more
-// has stored what it owes, and what is closed and owes nothing stays so. One that
-// was written again meanwhile is left.
+// sweepJournals reads the next journals and removes journals that no reader needs any longer. It reads beside the writer.
+// The order makes that safe: a journal is stored after the claims of its runs, a closed run has stored its follow-ups, and
+// a closed run without follow-ups stays so. A journal that was written again since is kept.
 func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (removed int, err error) {
 	type row struct{ n, v int64 }
 	type candidate struct {
@@ -1261,9 +1258,8 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 	return removed, nil
 }
 
-// sweepTombs removes tombstones of before a millisecond that no entry and no
-// run needs. It may look at all runs of a job, once, and so does it beside the
-// writer: a job that is gone has nothing new but what comes of these.
+// sweepTombs removes tombstones older than a millisecond that no entry and no run needs. It may read all runs of a job
+// once, beside the writer: a deleted job gets new runs only from its existing ones.
 func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
 	var old, gone []core.JobID
 	if err := s.query(ctx, `SELECT job FROM tombs WHERE rev_at < ? AND
@@ -1300,7 +1296,7 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 		return 0, nil
 	}
 	return len(gone), s.write(ctx, false, len(gone), func(tx *tx) error {
-		for _, table := range []string{"tombs", "counters", "scripts", "sources"} { // nothing of it is numbered or sent any more
+		for _, table := range []string{"tombs", "counters", "scripts", "sources"} { // no run of it is numbered or sent any longer
 			if err := eachRow(tx, "DELETE FROM "+table+" WHERE job = ?", gone, make([]error, len(gone)),
 				func(st *sqlite.Stmt, job *core.JobID) error {
 					st.BindInt64(1, int64(*job))
@@ -1313,11 +1309,11 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 	})
 }
 
-// owing reports whether a run of a job owes something.
+// owing reports whether a run of a job has a pending follow-up.
 func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error) {
 	lo := core.RunID(int64(job) << 32)
 	hi := lo + 1<<32 - 1
-	young := s.recent.span(lo, hi) // first: it may enter the history meanwhile
+	young := s.recent.span(lo, hi) // first: it may enter the history during the read
 	found := func(*sqlite.Stmt) error {
 		owes = true
 		return nil
@@ -1336,8 +1332,8 @@ func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error
 	return owes, err
 }
 
-// sweepHistory removes, of the next slice of the history, what names a run that
-// is gone. It makes a round in as many calls as the history has slices.
+// sweepHistory removes entries of removed runs from the next slice of the history. A full round takes as many calls as the
+// history has slices.
 func (s *Store) sweepHistory(tx *tx) error {
 	from, next, n := s.sweepID, int64(0), 0
 	var gone []int64
@@ -1415,7 +1411,7 @@ func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
 	return cmp.Or(err, answer)
 }
 
-// getState reads a number of the state table; 0 if it is not there.
+// getState reads a number of the state table; 0 if it is missing.
 func getState(c *sqlite.Conn, name string) (v int64, err error) {
 	err = query(c, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, func(st *sqlite.Stmt) error {
 		v = st.ColumnInt64(0)

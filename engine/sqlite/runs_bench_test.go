@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/engine/sqlite"
 )
 
-// The runs of manyRuns: of so many jobs in so many apps, over ten days up to now.
+// The size of manyRuns: runs, jobs and apps, over the ten days up to now.
 const (
 	manyRuns = 1_000_000
 	manyJobs = 10_000
@@ -27,8 +27,8 @@ func manyApp(job int) string {
 	return fmt.Sprintf("app%02d", job%manyApps)
 }
 
-// manyState is in what the nth run ended: one in a hundred failed, one in a hundred thousand
-// was lost, and but for the last all before the middle succeeded.
+// manyState returns how the nth run ended: one in a hundred failed, one in a thousand was skipped, one in a hundred
+// thousand was lost, and the others succeeded.
 func manyState(n int) (core.State, core.Reason) {
 	switch {
 	case n%100_000 == 77:
@@ -41,7 +41,7 @@ func manyState(n int) (core.State, core.Reason) {
 	return core.Succeeded, ""
 }
 
-// openMany opens a store with manyRuns runs, as if each had been made at its instant.
+// openMany opens a store with manyRuns runs, as if each had been made at its scheduled time.
 func openMany(b *testing.B) (e *engine.Engine, now time.Time) {
 	b.Helper()
 	now = time.Now().Truncate(time.Second)

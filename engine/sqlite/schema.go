@@ -10,12 +10,11 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// migrations bring a file from version i to i+1. They are only ever appended to.
+// migrations bring a file from version i to i+1. New ones are only appended.
 //
-// Runs have a row number besides their ID: rows then lie in the order in which
-// they were made, so that claims and ends touch few pages, sweeping takes from
-// the front, and "recent" needs no index. Their times grow with them, except at
-// the rows in steps. For the order of IDs see recent.go.
+// Runs have a row number as well as an ID. So rows lie in the order in which they were made: claims and ends touch few
+// pages, sweeps remove rows at the front, and "recent" needs no index. Their times grow with them, except at the rows in
+// steps. For the order of IDs see recent.go.
 var migrations = []string{
 	// 1
 	`
@@ -86,7 +85,7 @@ CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
 `,
 	// 2
 	`ALTER TABLE runs ADD COLUMN data TEXT;`,
-	// 3: what owes is few, and asked for as a whole
+	// 3: only few runs have pending follow-ups, and they are read all together
 	`CREATE INDEX runs_owes ON runs (key) WHERE owes IS NOT NULL;`,
 	// 4: queues that executors pull from
 	`
@@ -97,39 +96,39 @@ CREATE TABLE pulled (
 CREATE UNIQUE INDEX pulled_run ON pulled (app, queue, run);
 CREATE INDEX pulled_visible ON pulled (app, queue, visible, id);
 `,
-	// 5: no dead letter has the number of one that was removed
+	// 5: no dead-letter message gets the number of a removed one
 	`
 ALTER TABLE dead RENAME TO old_dead;
 CREATE TABLE dead (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, reason TEXT NOT NULL, body BLOB NOT NULL);
 INSERT INTO dead SELECT id, at, reason, body FROM old_dead ORDER BY id;
 DROP TABLE old_dead;
 `,
-	// 6: of one subject and ID there may be more, each saying something else
+	// 6: several changes may have the same subject and ID, with different content
 	`
 DROP INDEX changes_job;
 CREATE INDEX changes_job ON changes (job, id, app);
 `,
 	// 7
 	`ALTER TABLE sched ADD COLUMN compared INTEGER NOT NULL DEFAULT 0;`,
-	// 8: of a run that has children, which it makes after its end
+	// 8: for a run with children, which are created after its end
 	`
 ALTER TABLE runs ADD COLUMN place INTEGER;
 CREATE INDEX runs_place ON runs (key) WHERE place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1);
 `,
-	// 9: broadcasts, whose shards are kept until they are closed
+	// 9: broadcasts, whose shards stay until they are closed
 	`
 CREATE INDEX runs_broadcast ON runs (key) WHERE given IS NOT NULL AND instr(given, '"first":') > 0
   AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL);
 `,
-	// 10: reports; and the runs whose claim, or whose end without one, came in a later minute
-	// than they were made in, which reports find by that: of what is due no run is such a one
+	// 10: reports; and indexes of the runs that were claimed, or ended without a claim, in a later minute than they were made,
+	// by which reports find them. A run that starts when due is in neither.
 	`
 CREATE TABLE reports (list TEXT NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE UNIQUE INDEX reports_key ON reports (list, at, first);
 CREATE INDEX runs_claimed_later ON runs (jkey) WHERE jkey >= (made / 60000 + 1) * 16;
 CREATE INDEX runs_ended_later ON runs (ended) WHERE jkey IS NULL AND state > 3 AND ended >= (made / 60000 + 1) * 60000;
 `,
-	// 11: what is owed to the aside lane, and the logs that are kept
+	// 11: pending work of the post-run queue, and the kept logs
 	`
 ALTER TABLE runs ADD COLUMN aside TEXT;
 ALTER TABLE runs ADD COLUMN keep_log TEXT;
@@ -143,38 +142,36 @@ CREATE TABLE scripts (job INTEGER PRIMARY KEY, v INTEGER NOT NULL, body BLOB NOT
 CREATE TABLE sources (job INTEGER NOT NULL, hash TEXT NOT NULL, at INTEGER NOT NULL, source TEXT NOT NULL);
 CREATE UNIQUE INDEX sources_key ON sources (job, hash);
 `,
-	// 13: channels of notices
+	// 13: notification channels
 	`CREATE TABLE channels (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);`,
-	// 14: up to which instant runs of a job were cleaned up
+	// 14: the scheduled time up to which runs of a job were cleaned up
 	`CREATE TABLE cleaned (job INTEGER PRIMARY KEY, at INTEGER NOT NULL);`,
-	// 15: what is known of notices, and when that is to be looked at
+	// 15: states of notifications, and when each must be checked
 	`
 CREATE TABLE notices (name TEXT NOT NULL UNIQUE, v INTEGER NOT NULL, until INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE INDEX notices_until ON notices (until) WHERE until > 0;
 CREATE TABLE looks (at INTEGER NOT NULL, job INTEGER NOT NULL);
 CREATE UNIQUE INDEX looks_key ON looks (at, job);
 `,
-	// 16: lists of runs: of an app, and of those that ended otherwise than well, each in the
-	// order in which they were made. What succeeds is in neither but the first.
+	// 16: lists of runs in the order in which they were made: runs of an app, and runs that did not succeed
 	`
 CREATE INDEX runs_app ON runs (app);
 CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
 `,
-	// 17: people
+	// 17: users
 	`CREATE TABLE people (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);`,
-	// 18: what a change was part of
+	// 18: the bulk operation that a change was part of
 	`ALTER TABLE changes ADD COLUMN act TEXT;`,
-	// 19: where a change came from, and by what
+	// 19: the source of a change, and the client
 	`
 ALTER TABLE changes ADD COLUMN source TEXT;
 ALTER TABLE changes ADD COLUMN via TEXT;
 `,
 	// 20: how far the clock of an executor is ahead, in seconds
 	`ALTER TABLE executors ADD COLUMN ahead INTEGER;`,
-	// 21: the few runs that were made long before or after their slot: the others of a slot lie
-	// together among the rows
+	// 21: the few runs that were made long before or after their due time; the other runs of a due time are close together
 	`CREATE INDEX runs_apart ON runs (slot) WHERE ` + madeApart + `;`,
-	// 22: the last rows that were made before the clock was set back: up to each one, and behind it, made grows
+	// 22: the last row before each time the clock was set back: between those rows, made grows
 	`CREATE TABLE steps (n INTEGER PRIMARY KEY);`,
 }
 
@@ -184,7 +181,7 @@ func migrate(c *sqlite.Conn) (err error) {
 	if err != nil {
 		return err
 	}
-	// A file that was restored may be anybody's: what it would do by itself is none of ours.
+	// A restored file may come from anyone: triggers and views in it would run foreign code.
 	foreign, err := number(c, "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')")
 	switch {
 	case err != nil:
@@ -211,12 +208,12 @@ func migrate(c *sqlite.Conn) (err error) {
 	return exec(c, fmt.Sprintf("PRAGMA user_version = %d", newest))
 }
 
-// pragma is the number that a pragma answers.
+// pragma returns the number that a pragma has.
 func pragma(c *sqlite.Conn, name string) (value int64, err error) {
 	return number(c, "PRAGMA "+name)
 }
 
-// number is the one that a query answers.
+// number returns the single number that a query returns.
 func number(c *sqlite.Conn, sql string) (value int64, err error) {
 	err = sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
 		value = st.ColumnInt64(0)
@@ -225,5 +222,5 @@ func number(c *sqlite.Conn, sql string) (value int64, err error) {
 	return value, err
 }
 
-// exec runs a statement that is not kept.
+// exec runs a statement that is not cached.
 func exec(c *sqlite.Conn, query string) error { return sqlitex.ExecuteTransient(c, query, nil) }

@@ -42,7 +42,7 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 	return changed, next, err
 }
 
-// reseal reads the next rows of a table and writes those whose secrets are encrypted with an older key; at its end then is the next place.
+// reseal reads the next rows of a table and re-encrypts secrets that use an older key; at the table's end it returns then.
 func reseal[T secretbox.Record[T]](s *Store, tx *tx, table string, row int64, then string) (changed int, next string, err error) {
 	found := map[int64][]byte{}
 	last := row
@@ -56,7 +56,7 @@ func reseal[T secretbox.Record[T]](s *Store, tx *tx, table string, row int64, th
 	}
 	for row, body := range found {
 		var r T
-		if json.Unmarshal(body, &r) != nil { // damaged: it is shown elsewhere
+		if json.Unmarshal(body, &r) != nil { // damaged: other commands report it
 			continue
 		}
 		r, differs, err := secretbox.Reseal(s.secrets, r)

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/enginetest"
 )
 
-// TestCopiedDataHidesSecrets reads the bytes of every file of the data folder.
+// TestCopiedDataHidesSecrets searches the bytes of every file of the data directory.
 func TestCopiedDataHidesSecrets(t *testing.T) {
 	dir := t.TempDir()
 	var e *engine.Engine

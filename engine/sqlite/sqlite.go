@@ -1,11 +1,10 @@
-// Package sqlite is the engine of one machine: everything in one file,
-// tickring.db, in a folder that one process at a time has locked. What was
-// answered with nil is on the disk (with the default synchronous=FULL also
-// after a power loss) and is seen by every later read. What is in flight on the
-// queues is not durable: after a restart it is visible again.
+// Package sqlite is the engine of one machine. It keeps everything in one file, tickring.db, in a directory that one
+// process at a time locks. A write that returned nil is on the disk (with the default synchronous=FULL also after a power
+// loss), and every later read sees it. In-flight state of the queues is not durable: after a restart those messages are
+// visible again.
 //
-// All writes go through one goroutine, which puts what is waiting into one
-// transaction; each is judged alone. Reads have connections of their own.
+// All writes go through one goroutine, which joins waiting writes into one transaction; each succeeds or fails alone.
+// Reads have their own connections.
 package sqlite
 
 import (
@@ -30,33 +29,31 @@ import (
 
 // Options of Open. Only Lock is needed.
 type Options struct {
-	// Lock is the held lock of the folder. Close of the engine releases it.
+	// Lock is the held lock of the directory. Close of the engine releases it.
 	Lock *FileLock
 	// Visibility is how long a received message is invisible to others; 60 s if 0.
 	Visibility time.Duration
 	// Synchronous is SQLite's: FULL (if empty) survives a power loss, NORMAL
 	// only the end of the process.
 	Synchronous string
-	// Gather is how long small writes wait for company when commits come faster
-	// than every 4 ms; 2 ms if 0, none if negative.
+	// Gather is how long small writes wait for others if commits come more often than every 4 ms; 2 ms if 0, none if negative.
 	Gather time.Duration
-	// CachedJobs is how many jobs are kept in memory, about 1 KB each; 64,000 if 0.
+	// CachedJobs is how many jobs are cached in memory, about 1 KB each; 64,000 if 0.
 	CachedJobs int
-	// CachedMessages is how many messages of each queue are kept in memory; the
-	// later ones are read again in time. 20,000 if 0.
+	// CachedMessages is how many messages of each queue are cached in memory; later ones are read from the file in time.
+	// 20,000 if 0.
 	CachedMessages int
 	// Secrets encrypts the secrets of apps, jobs and channels; nil stores them as they are.
 	Secrets *secretbox.Box
-	// Now is the clock of the queue and of what the store dates itself; time.Now if nil.
+	// Now is the clock of the queue and of the store's own timestamps; time.Now if nil.
 	Now func() time.Time
 }
 
 const readers = 4
 
-// Open opens the file in the locked folder, makes or migrates it if needed, and
-// starts the writer. A file of a newer version, a folder that cannot be written
-// and a file that is none of ours are refused with a core.Error; the lock then
-// stays with the caller.
+// Open opens the file in the locked directory, creates or migrates it if necessary, and starts the writer. It returns a
+// core.Error for a file of a newer version, a directory that cannot be written, or a foreign file; the caller then keeps
+// the lock.
 func Open(ctx context.Context, o Options) (*engine.Engine, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
@@ -103,11 +100,11 @@ type Store struct {
 	lastRow   int64
 	sweepFrom int64
 	sweepID   int64
-	// sweepPermit is the last name that a sweep of permits looked at.
+	// sweepPermit is the last name that a sweep of permits has read.
 	sweepPermit string
 
 	sweeping     sync.Mutex   // held by Sweep
-	sweepJournal atomic.Int64 // row after which the next look at journals goes on
+	sweepJournal atomic.Int64 // row after which the next sweep of journals continues
 }
 
 var errClosed = core.Errorf(core.CodeUnavailable, "the storage engine is closed")
@@ -188,7 +185,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 // openFile opens the writer's connection. The order of the pragmas counts: the
 // first two only work on an empty file.
 func openFile(path, synchronous string) (*sqlite.Conn, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite gives its -wal and -shm the same rights
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite uses the same permissions for -wal and -shm
 	if err != nil {
 		return nil, err
 	}
@@ -214,10 +211,9 @@ func openFile(path, synchronous string) (*sqlite.Conn, error) {
 	return c, nil
 }
 
-// pinMemory binds a value of each size to a statement that is never run. The
-// allocator under SQLite gives a page back to the kernel when the last thing in
-// it is freed: without this, work space that is used for a moment costs three
-// system calls each time, a tenth of all that inserting costs.
+// pinMemory binds a value of each size to a statement that never runs. SQLite's allocator returns a page to the kernel
+// when its last value is freed. Without this, each short use of work space costs three system calls, a tenth of the cost
+// of inserts.
 func pinMemory(c *sqlite.Conn) error {
 	st, err := c.Prepare("SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? /* pinned */")
 	if err != nil {
@@ -229,7 +225,7 @@ func pinMemory(c *sqlite.Conn) error {
 	return nil
 }
 
-// refusal says for people why a file could not be opened.
+// refusal explains to users why a file could not be opened.
 func refusal(dir string, err error) error {
 	var e *core.Error
 	if errors.As(err, &e) {
@@ -308,8 +304,7 @@ func (s *Store) load(c *sqlite.Conn) error {
 	return nil
 }
 
-// Close ends the writer after what it was given, closes the file and releases
-// the lock. What comes later is answered with an error and not done.
+// Close stops the writer after the writes that it has accepted, closes the file and releases the lock. Later calls fail.
 func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {
@@ -374,7 +369,7 @@ func (s *Store) exec(ctx context.Context, q string, bind func(*sqlite.Stmt)) err
 	return s.write(ctx, false, 1, func(tx *tx) error { return query(tx.Conn, q, bind, nil) })
 }
 
-// step runs a kept statement without rows.
+// step runs a cached statement without rows.
 func step(c *sqlite.Conn, q string) error {
 	st, err := c.Prepare(q)
 	if err != nil {
@@ -393,7 +388,7 @@ func rollback(c *sqlite.Conn) {
 	}
 }
 
-// query runs a kept statement and hands out its rows.
+// query runs a cached statement and passes its rows to row.
 func query(c *sqlite.Conn, q string, bind func(*sqlite.Stmt), row func(*sqlite.Stmt) error) error {
 	st, err := c.Prepare(q)
 	if err != nil {
@@ -405,8 +400,7 @@ func query(c *sqlite.Conn, q string, bind func(*sqlite.Stmt), row func(*sqlite.S
 	return rows(st, row)
 }
 
-// values binds values, in their order, from the first parameter on. What is done for
-// each fire binds by itself.
+// values binds values, in their order, from the first parameter on. Statements of every run bind their own, for speed.
 func values(list ...any) func(*sqlite.Stmt) {
 	return func(st *sqlite.Stmt) {
 		for i, one := range list {

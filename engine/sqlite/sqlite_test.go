@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/enginetest"
 )
 
-// openDir opens a folder for a test.
+// openDir opens a directory for a test.
 func openDir(t testing.TB, dir string, o sqlite.Options) *engine.Engine {
 	t.Helper()
 	lock, err := sqlite.TryLock(dir)
@@ -81,7 +81,7 @@ func BenchmarkEngine(b *testing.B) {
 	enginetest.Benchmarks(b, func(b *testing.B) *engine.Engine { return openDir(b, b.TempDir(), sqlite.Options{}) })
 }
 
-// BenchmarkMillion makes a million sleeping jobs first, which takes a while.
+// BenchmarkMillion creates a million sleeping jobs first, which takes a while.
 func BenchmarkMillion(b *testing.B) {
 	for _, n := range []int{1000, 1000000} {
 		b.Run(fmt.Sprintf("Due1000Of%d", n), func(b *testing.B) {

@@ -10,9 +10,8 @@ import (
 	"github.com/tickring/tickring/engine/sqlite"
 )
 
-// TestClockThatWasAheadOnceChangesNoReportAndNoSweep: the clock is a day ahead while one run is made, and is
-// then set back. The runs after that run are reported in their own hour and removed at their own age, also
-// after a restart.
+// TestClockThatWasAheadOnceChangesNoReportAndNoSweep: the clock is a day ahead while one run is made, and is then set
+// back. Later runs are reported in their own hour and removed at their own age, also after a restart.
 func TestClockThatWasAheadOnceChangesNoReportAndNoSweep(t *testing.T) {
 	var off atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(off.Load())) }

@@ -16,16 +16,16 @@ import (
 
 const (
 	maxRows        = 1000                   // of a transaction
-	fairRows       = 300                    // of them kept for what is not urgent
-	fullEnough     = 250                    // rows that do not wait for company
-	busyGap        = 4 * time.Millisecond   // commits that come faster gather
+	fairRows       = 300                    // of them reserved for writes that are not urgent
+	fullEnough     = 250                    // rows that start a transaction at once
+	busyGap        = 4 * time.Millisecond   // more frequent commits gather writes
 	idleAfter      = 500 * time.Millisecond // then the write-ahead log is emptied
-	walFrames      = 8000                   // beyond this the log is forced to begin anew
+	walFrames      = 8000                   // above this the log is forced to restart
 	busyTimeout    = 10 * time.Second       // of a connection, for others
 	checkpointWait = 20 * time.Millisecond  // for readers
-	checkEvery     = 256                    // commits between two looks at the log
-	// A clock that is set back by more than clockSlack begins a new span of rows. Beyond mostSteps of
-	// them, and for less, rows keep the time of the row before until the clock has come to it.
+	checkEvery     = 256                    // commits between two checks of the log
+	// A clock that is set back by more than clockSlack begins a new span of rows. For less, or beyond mostSteps spans, rows
+	// keep the time of the row before until the clock has reached it.
 	clockSlack = time.Minute
 	mostSteps  = 100
 )
@@ -35,7 +35,7 @@ type writer struct {
 	mu             sync.Mutex
 	urgent, normal []*op
 	rows           int
-	starved        bool // of normal none was taken, for want of room
+	starved        bool // no normal op was taken, because there was no room
 	closed         bool
 	closeErr       error // of the connection; read after the end
 	wake           chan struct{}
@@ -56,25 +56,24 @@ const (
 	dropped
 )
 
-// tx is what an op sees of the transaction that it is part of. Its do may be
-// run again after a rollback, so what it does to memory goes through after.
+// tx is the transaction as an op sees it. Its do may run again after a rollback, so changes to memory belong into after.
 type tx struct {
 	*sqlite.Conn
 	s     *Store
-	made  int64    // millisecond of what is made in it
+	made  int64    // millisecond of the records that it makes
 	edits []edit   // jobs that change
 	apps  bool     // an app changes
-	after []func() // once it is committed, before anybody is answered
+	after []func() // called after the commit, before any op gets its answer
 	names []string // apps numbered in it
 
-	pulled map[pull.Queue]int // runs that it puts into queues, less those that it removes
+	pulled map[pull.Queue]int // runs that it adds to queues, minus removed ones
 
 	rows   []madeRow    // runs that it makes
 	closed []core.RunID // runs that it ends
 }
 
-// write queues do and waits for its commit. If ctx ends before do was begun it
-// is not done. An error of do itself is an unexpected one: it undoes do alone.
+// write queues do and waits for its commit. If ctx ends before do starts, do does not run. An error of do itself is
+// unexpected: it undoes do alone.
 func (s *Store) write(ctx context.Context, urgent bool, rows int, do func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -149,8 +148,7 @@ func (w *writer) waitingRows() int {
 	return w.rows
 }
 
-// take takes ops of at most maxRows rows (or one of more), urgent ones first,
-// but leaves some room to the others.
+// take takes ops with at most maxRows rows (or one larger op), urgent ones first, but reserves some room for the others.
 func (w *writer) take(into []*op) (ops []*op, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,7 +171,7 @@ func (w *writer) take(into []*op) (ops []*op, closed bool) {
 		return list[:n]
 	}
 	if n := len(w.normal); n > 0 {
-		if !w.starved { // the last time something of these was taken
+		if !w.starved { // the last call took normal ops
 			w.urgent = from(w.urgent, maxRows-fairRows)
 		}
 		w.normal = from(w.normal, maxRows)
@@ -212,7 +210,7 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			if closed {
 				break
 			}
-			if s.w.waitingRows() > 0 { // all that was taken had been dropped
+			if s.w.waitingRows() > 0 { // every op taken had been dropped
 				continue
 			}
 			if !dirty {
@@ -241,9 +239,8 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 	s.w.closeErr = c.Close()
 }
 
-// checkpoint moves the log into the file as far as readers let it, and tells
-// how many frames the log has. A failure only leaves the log longer: it waits for no
-// reader, who may be a page that somebody looks at, while fires wait for the writer.
+// checkpoint moves the log into the file as far as readers allow, and returns how many frames the log has. A failure only
+// leaves the log longer. It does not wait for readers such as a page, because runs wait for the writer.
 func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
 	c.SetBusyTimeout(checkpointWait)
 	defer c.SetBusyTimeout(busyTimeout)
@@ -254,8 +251,7 @@ func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
 	return frames
 }
 
-// commit runs ops in one transaction, or if one of them fails unexpectedly each
-// in its own, and answers them.
+// commit runs ops in one transaction and answers them. If one fails unexpectedly, each runs in its own transaction.
 func (s *Store) commit(c *sqlite.Conn, ops []*op) {
 	if err := s.transact(c, ops); err != nil {
 		if len(ops) == 1 {
@@ -269,7 +265,7 @@ func (s *Store) commit(c *sqlite.Conn, ops []*op) {
 	for _, o := range ops {
 		close(o.done)
 	}
-	if s.recent.due() { // a failure only leaves the mark where it is
+	if s.recent.due() { // after a failure the mark stays
 		_ = s.transact(c, []*op{{do: s.recent.file}})
 	}
 }
@@ -329,7 +325,7 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 	return nil
 }
 
-// answer says what an unexpected error means for a write that was rolled back.
+// answer returns the result of a write that an unexpected error rolled back.
 func answer(err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:

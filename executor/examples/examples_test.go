@@ -1,5 +1,4 @@
-// Package examples_test builds the example programs and has those that listen
-// take a run.
+// Package examples_test builds the example programs and sends a run to each one that listens.
 package examples_test
 
 import (

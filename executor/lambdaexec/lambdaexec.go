@@ -1,5 +1,5 @@
-// Package lambdaexec makes an AWS Lambda function an executor: it is invoked
-// with a run, works on it, and brings the result to a server before it returns.
+// Package lambdaexec makes an AWS Lambda function an executor: the function is invoked with a run, executes it, and
+// reports the result to a server before it returns.
 //
 //	func main() {
 //		mux := executor.NewMux()
@@ -7,27 +7,20 @@
 //		lambda.Start(lambdaexec.Handler(mux))
 //	}
 //
-// The event is the body that a scheduler sends to /run. A tickring deployment
-// says in it where the result is to go, so that nothing needs to be configured
-// but TICKRING_APP; xxl-job's admin, and who wants runs to be reported in
-// batches, needs [Options].Servers.
+// The event is the body that a scheduler sends to /run. A tickring deployment includes the address for the result, so only
+// TICKRING_APP must be configured. For xxl-job's admin, or to report runs in batches, set [Options].Servers.
 //
 // # What it promises
 //
-// The handler's context ends [Options].Margin before the function's deadline,
-// so that there is time to report: the run is then timed-out. The function
-// returns the result once a server has it, and an error if none took it until
-// the deadline; the platform's own retries should be off, because the scheduler
-// has its own. An event that the platform delivers twice to one instance runs
-// once; two instances cannot know of each other.
+// The handler's context ends [Options].Margin before the function's deadline, to leave time to report; the run is then
+// timed-out. The function returns the result once a server has it, and an error if no server took it until the deadline.
+// Turn the platform's own retries off, because the scheduler has its own. An event that the platform delivers twice to one
+// instance runs once; two instances do not know of each other.
 //
-// Nothing is kept on disk: when the instance dies under a run, the scheduler
-// finds out by the function's own timeout.
+// Nothing is kept on disk: if the instance dies during a run, the scheduler detects it by the function's timeout.
 //
-// Logs go to standard output, each line with the run's ID in front, and
-// the first with the platform's request ID. Init runs once in each instance and
-// job; Destroy does not run, because the platform ends an instance without a
-// word.
+// Logs go to standard output. Each line starts with the run's ID, and the first also has the platform's request ID. Init
+// runs once in each instance for each job. Destroy does not run, because the platform ends an instance without notice.
 package lambdaexec
 
 import (
@@ -49,28 +42,27 @@ import (
 	"github.com/tickring/tickring/executor"
 )
 
-// Options of a function. What is empty comes from the environment.
+// Options of a function. Empty fields are set from the environment.
 type Options struct {
 	// App, as in executor.Options. Empty: TICKRING_APP.
 	App string
-	// Servers. Empty: TICKRING_SERVERS, separated by commas. Without any the
-	// result goes to the URL in the event that tickring makes for it, and it is
-	// what the function returns: enough for its destination.
+	// Servers. Empty: TICKRING_SERVERS, separated by commas. Without any, the function returns the result and also posts it to
+	// the URL that tickring puts into the event.
 	Servers []string
 	// Token. Empty: TICKRING_ACCESS_TOKEN.
 	Token string
-	// Margin before the function's deadline at which the handler's context
-	// ends. 0: 2 s, and at most a fifth of what is left at the beginning.
+	// Margin before the function's deadline at which the handler's context ends. 0: 2 s, but at most a fifth of the time left
+	// at the beginning.
 	Margin time.Duration
-	// Log takes the logs. nil: standard output.
+	// Log receives the logs. nil: standard output.
 	Log io.Writer
 
-	// Change, if set, may change what the executor is made with.
+	// Change, if set, may change the options of the executor.
 	Change func(*executor.Options)
 }
 
-// Handler gives a function for lambda.Start, with its options from the
-// environment. What is wrong with mux or options each invocation returns.
+// Handler returns a function for lambda.Start, with its options from the environment. If mux or options are invalid, each
+// invocation returns the error.
 func Handler(mux *executor.Mux) func(context.Context, json.RawMessage) (executor.Result, error) {
 	return HandlerWith(mux, Options{})
 }
@@ -171,8 +163,7 @@ func (f *function) invoke(ctx context.Context, event json.RawMessage) (executor.
 	}
 }
 
-// reportURL is where the event says that the result is to go; empty if it does
-// not say.
+// reportURL returns the URL in the event for the result; empty if it has none.
 func reportURL(event json.RawMessage) string {
 	var e struct {
 		Tickring struct {
@@ -188,8 +179,7 @@ func reportURL(event json.RawMessage) string {
 	return e.Tickring.ReportURL
 }
 
-// report brings a result to a URL, again and again until ctx ends: what nobody
-// takes is still what the function returns.
+// report posts a result to a URL until it is taken or ctx ends. The function returns the result in any case.
 func (f *function) report(ctx context.Context, to string, r executor.Result) {
 	if to == "" {
 		return
@@ -228,7 +218,7 @@ func (f *function) report(ctx context.Context, to string, r executor.Result) {
 	}
 }
 
-// post answers whether it may help to try again.
+// post returns whether a retry may help.
 func (f *function) post(ctx context.Context, to string, body []byte) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

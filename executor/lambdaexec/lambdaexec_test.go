@@ -24,7 +24,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// TestMain is the function itself when the platform's variable says so.
+// TestMain runs the function itself if the platform's variable is set.
 func TestMain(m *testing.M) {
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
 		lambda.Start(Handler(handlers()))
@@ -50,7 +50,7 @@ func handlers() *executor.Mux {
 	return mux
 }
 
-// A fake is the server: it takes callbacks while it is up.
+// A fake is the server: it accepts callbacks while it is up.
 type fake struct {
 	mu    sync.Mutex
 	down  bool
@@ -77,7 +77,7 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"code":200,"msg":null}`))}, nil
 }
 
-// instance gives a function that ends with the test.
+// instance returns a function that ends with the test.
 func instance(t *testing.T, f *fake, out io.Writer, o Options) func(context.Context, json.RawMessage) (executor.Result, error) {
 	t.Helper()
 	o.App, o.Token, o.Log = "demo", "secret", out
@@ -133,7 +133,7 @@ func TestInvoke(t *testing.T) {
 		if !strings.Contains(log, "working on p\n") || !strings.Contains(log, "request req-7\n") {
 			t.Errorf("log:\n%s", log)
 		}
-		// The platform delivers twice: it is not run again.
+		// The platform delivers twice: the run does not start again.
 		if res, err := invoke(ctx, event(7, "says", "p")); err != nil || len(f.items) != 1 {
 			t.Errorf("again: %+v %v, %d results", res, err, len(f.items))
 		}
@@ -173,7 +173,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// Results wait for a server for as long as the function may.
+// TestServerAway: results wait for a server until the function's deadline.
 func TestServerAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{down: true}
@@ -269,7 +269,7 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-// reports is where the event says that results are to go.
+// reports receives results at the URL of the event.
 type reports struct {
 	mu     sync.Mutex
 	status []int // of the first ones; then 200
@@ -295,8 +295,8 @@ func (f *reports) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
 }
 
-// Without servers the result goes where the event says, until it is taken or
-// time is over; it is what the function returns all the same.
+// TestReportURL: without servers the result goes to the URL of the event, until it is taken or time is over. The function
+// returns it in any case.
 func TestReportURL(t *testing.T) {
 	const to = "https://jobs.example/v1/report/7?key=k"
 	told := func(handler, url string) json.RawMessage {
@@ -340,7 +340,7 @@ func TestReportURL(t *testing.T) {
 			})
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // nobody takes it until the end
+	synctest.Test(t, func(t *testing.T) { // no request succeeds until the end
 		f := &reports{status: make([]int, 1000)}
 		invoke := instance(t, nil, io.Discard, Options{Change: func(e *executor.Options) { e.Client = &http.Client{Transport: f} }})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -1,6 +1,5 @@
-// Package queueexec makes a program an executor without a port: it pulls runs
-// from a queue. On one machine that is a queue of the tickring server, by long
-// poll:
+// Package queueexec makes a program an executor without a port: it pulls runs from a queue. On one machine that is a queue
+// of the tickring server, by long poll:
 //
 //	mux := executor.NewMux()
 //	mux.Register("nightly", nightly)
@@ -16,27 +15,24 @@
 //		App:    "reports", Servers: servers, Token: token,
 //	})
 //
-// A message is the body that a scheduler sends to /run. Several processes may
-// pull from one queue; each should know all handlers.
+// A message is the body that a scheduler sends to /run. Several processes may pull from one queue; each should have all
+// handlers.
 //
-// Polling is the heartbeat: the servers are told every 30 s at least that
-// somebody pulls from the queue. Before a run begins, and whenever it is
-// extended, they are asked whether it was killed; a run whose server cannot be
-// asked begins, or goes on.
+// Polling is the heartbeat: at least every 30 s it shows the servers that the queue has a consumer. Before a run starts,
+// and whenever its message is extended, the servers are asked whether it was killed. If no server answers, the run starts
+// or goes on.
 //
 // # What it promises
 //
-// A message is hidden from the others for as long as its run waits or is at
-// work here, and deleted once a server has the result. A process that dies, or
-// that cannot reach the queue any more, loses its messages to another process
-// after [Options].Visibility: the run then begins again with Run.Again set.
-// Who lost it ends its handler's context before that, and does not report.
+// A message is hidden from other processes while its run waits or is running here, and deleted once a server has the
+// result. A process that dies or cannot reach the queue loses its messages to another process after [Options].Visibility:
+// the run then starts again with Run.Again set. A process that lost a message ends its handler's context before that, and
+// does not report.
 //
-// So a run may be begun twice, and a handler must bear that. SQS hides a
-// message for 12 hours at most; a run that takes longer begins again elsewhere.
+// So a run may start twice, and handlers must tolerate that. SQS hides a message for at most 12 hours; a longer run starts
+// again elsewhere.
 //
-// A message that is no run, or a run of another app, is left alone, for the
-// queue's dead letters.
+// A message that is no run, or a run of another app, is left alone until it moves to the dead-letter queue.
 package queueexec
 
 import (
@@ -55,7 +51,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Client is what is needed of *sqs.Client.
+// A Client has the methods of *sqs.Client that are needed.
 type Client interface {
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
@@ -82,36 +78,32 @@ type Options struct {
 	// Concurrency is how many runs are held at a time. 0: 10. Runs of one job
 	// go one after another.
 	Concurrency int
-	// Visibility is for how long a message is hidden at a time, in whole
-	// seconds, and so how long a crash delays its run. It is renewed at each
-	// third of it. 0: 60 s.
+	// Visibility is how long a message is hidden at a time, in whole seconds, and so how long a crash delays its run. It is
+	// renewed after each third. 0: 60 s.
 	Visibility time.Duration
-	// StopGrace is how long runs at work may go on once ctx has ended; those
-	// that do not end are given back to the queue. 0: 30 s. Negative: not at
-	// all.
+	// StopGrace is how long running runs may go on once ctx has ended; unfinished runs are then released to the queue. 0: 30
+	// s. Negative: not at all.
 	StopGrace time.Duration
-	// LogTail is how many bytes at the end of a run's log go into its message,
-	// where tickring logs finds them: nobody can ask a consumer for a log. 0:
-	// 4096, and of one that did not succeed as much as a message holds, 15,000
-	// characters; negative: none.
+	// LogTail is how many bytes at the end of a run's log go into its message, for tickring logs: servers cannot request a
+	// consumer's log. 0: 4096, and for a run that did not succeed as much as a message holds, 15,000 characters. Negative:
+	// none.
 	LogTail int
-	// Log takes what it has to say. nil: slog.Default().
+	// Log receives log messages. nil: slog.Default().
 	Log *slog.Logger
 
-	// Change, if set, may change what the executor is made with.
+	// Change, if set, may change the options of the executor.
 	Change func(*executor.Options)
 }
 
 var (
 	errLost = errors.New("the queue gives the run to another executor")
 	errStop = errors.New("the executor stops and gives the run back")
-	// errEnded: it was cancelled, timed out or lost for the server meanwhile.
+	// errEnded: for the server it was cancelled, timed out or was lost.
 	errEnded = errors.New("the run has ended at the server")
 )
 
-// Run pulls and works until ctx ends; then it stops in order. An error is what
-// is wrong with mux or options, or that handlers did not return; a queue that
-// cannot be reached is no error, it goes on trying.
+// Run pulls and executes runs until ctx ends; then it stops in order. It returns an error if mux or options are invalid,
+// or handlers did not return. It keeps trying while the queue cannot be reached.
 func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	switch {
 	case o.Queue == "":
@@ -129,7 +121,7 @@ func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	}
 	failedTail := 0
 	if o.LogTail == 0 {
-		// On AWS what a run holds is paid for by the KB, of those that succeeded too.
+		// On AWS the size of a run is paid for by the KB, also if it succeeded.
 		o.LogTail, failedTail = 4096, wire.MaxMessage
 	}
 	if o.StopGrace == 0 {
@@ -181,8 +173,8 @@ type consumer struct {
 	e       *executor.Executor
 	reports bool
 	wg      sync.WaitGroup
-	over    chan struct{} // closed once runs at work are to be given back
-	last    chan struct{} // closed once results that no server takes are left
+	over    chan struct{} // closed once running runs must be released
+	last    chan struct{} // closed once results that no server takes are given up
 }
 
 // poll receives until ctx ends.
@@ -199,7 +191,7 @@ func (c *consumer) poll(ctx context.Context) {
 		}
 		most := 1
 	more:
-		for most < 10 { // SQS gives no more at a time
+		for most < 10 { // SQS returns at most 10 at a time
 			select {
 			case <-free:
 				most++
@@ -240,7 +232,7 @@ func (c *consumer) poll(ctx context.Context) {
 	}
 }
 
-// work holds one message until its run is reported, lost or given back.
+// work holds one message until its run is reported, lost or released.
 func (c *consumer) work(m delivery) {
 	var opts []executor.SubmitOption
 	if m.receives > 1 {
@@ -260,9 +252,9 @@ func (c *consumer) work(m delivery) {
 		c.remove(m)
 		return
 	case errors.Is(err, executor.ErrOpen):
-		return // delivered twice; who holds the other one deletes this one's run, and then this
+		return // delivered twice; the holder of the other delivery deletes the run's message, then this one
 	case errors.Is(err, executor.ErrBusy):
-		_, _ = c.hide(m, 5*time.Second) // else it comes later
+		_, _ = c.hide(m, 5*time.Second) // on failure it becomes visible later
 		return
 	case err != nil:
 		c.o.Log.Error("A message is no run; it is left to the queue's dead letters.", "queue", c.o.Queue, "message", m.id, "error", err)
@@ -306,7 +298,7 @@ func (c *consumer) work(m delivery) {
 				t.Reset(c.o.Visibility / 12)
 				continue
 			}
-			// Whatever is done from now on another executor may do too.
+			// From here on, another executor may be running it too.
 			if run.Drop(errLost) {
 				c.o.Log.Warn("A run is lost to another executor: its message could not be kept hidden.", "run", run.RunID(), "error", err)
 				return
@@ -317,7 +309,7 @@ func (c *consumer) work(m delivery) {
 			over = nil
 			if run.Drop(errStop) {
 				<-run.Ended()
-				_, _ = c.hide(m, 0) // else it comes later
+				_, _ = c.hide(m, 0) // on failure it becomes visible later
 				return
 			}
 
@@ -335,8 +327,8 @@ func (c *consumer) hide(m delivery, d time.Duration) (state, error) {
 	return c.src.hide(ctx, m, d)
 }
 
-// remove deletes a message. One that stays is found to be reported when it
-// comes again, here; elsewhere its run begins again.
+// remove deletes a message. If that fails and the message is redelivered here, the run counts as reported; elsewhere it
+// starts again.
 func (c *consumer) remove(m delivery) {
 	var err error
 	for range 3 {
@@ -350,7 +342,7 @@ func (c *consumer) remove(m delivery) {
 	c.o.Log.Warn("The message of a run that is reported cannot be deleted.", "queue", c.o.Queue, "message", m.id, "error", err)
 }
 
-// stop waits for what is at work, gives back the rest, and ends the executor.
+// stop waits for running runs, releases the rest, and stops the executor.
 func (c *consumer) stop() error {
 	ended := make(chan struct{})
 	go func() {

@@ -30,8 +30,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// TestMain is a consumer instead when a test says so: one of a process of its
-// own can be killed.
+// TestMain runs a consumer instead of tests if a test sets the variable: a separate process can be killed.
 func TestMain(m *testing.M) {
 	if url := os.Getenv("QUEUEEXEC_TEST_URL"); url != "" {
 		mux := executor.NewMux()
@@ -57,7 +56,7 @@ func client(url string, h *http.Client) *sqs.Client {
 		})})
 }
 
-// A queue is SQS in its own protocol, and the scheduler that takes callbacks.
+// A queue fakes SQS in its own protocol, and the scheduler that accepts callbacks.
 type queue struct {
 	mu       sync.Mutex
 	changed  chan struct{}
@@ -215,7 +214,7 @@ func (q *queue) answer(ctx context.Context, path, target string, body []byte) (i
 	return 400, `{"__type":"com.amazonaws.sqs#ReceiptHandleIsInvalid"}`
 }
 
-// line is a consumer's connection, which may be cut.
+// line is a consumer's connection, which can be cut.
 type line struct {
 	q    *queue
 	name string
@@ -240,7 +239,7 @@ func (l line) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(reply)), Request: r}, nil
 }
 
-// consume runs a consumer; the function that it gives stops it.
+// consume starts a consumer and returns a function that stops it.
 func consume(t *testing.T, q *queue, name string, mux *executor.Mux, change func(*Options)) (stop func()) {
 	t.Helper()
 	h := &http.Client{Transport: line{q, name}}
@@ -282,8 +281,7 @@ func TestQueue(t *testing.T) {
 		if got := strings.ReplaceAll(strings.Join(q.story, ", "), "polled, ", ""); got != "sent, began 7, reported 7: 200, deleted m1" {
 			t.Error(got)
 		}
-		// A handler that is not there is a failure that is told; a message that
-		// is no run stays, and holds up nothing.
+		// A missing handler is a failure that is reported; a message that is no run stays, and blocks no other.
 		q.put([]byte("nonsense"))
 		q.put(order(1, 8, "nobody"))
 		for id := range int64(100) {
@@ -293,7 +291,7 @@ func TestQueue(t *testing.T) {
 		if q.messages[0].body != "nonsense" {
 			t.Errorf("left: %s", q.messages[0].body)
 		}
-		// SQS delivers one again that was reported: it is deleted, not run.
+		// SQS redelivers a reported run: it is deleted, not run.
 		q.put(order(1, 7, "h"))
 		q.until(t, func() bool { return len(q.messages) == 1 })
 		if len(q.items) != 102 {
@@ -302,8 +300,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// A message stays hidden while its run is at work, and while no server takes
-// its result.
+// TestVisibilityIsExtended: a message stays hidden while its run is running, and while no server takes its result.
 func TestVisibilityIsExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
@@ -327,8 +324,8 @@ func TestVisibilityIsExtended(t *testing.T) {
 	})
 }
 
-// A consumer that is cut off loses its run to another, ends its handler before
-// that one begins, and does not report.
+// TestCutOff: a disconnected consumer loses its run to another one. It ends its handler before the other one starts, and
+// does not report.
 func TestCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
@@ -377,8 +374,8 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// What does not end in time at a stop is given back, and begins elsewhere at
-// once; what ends is reported.
+// TestStop: at a stop, a run that does not end in time is released and starts elsewhere at once; a run that ends is
+// reported.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
@@ -415,9 +412,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// The queue comes and goes.
-// TestLogComesAlong: the end of a log comes with the result, and of a run that failed as much
-// as its message holds, for nobody can be asked for the rest.
+// TestLogComesAlong: the end of a log comes with the result. For a failed run it fills the message, because no server can
+// request the rest.
 func TestLogComesAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
@@ -503,7 +499,7 @@ func TestKilled(t *testing.T) {
 	}
 	one.Process.Kill()
 	one.Wait()
-	q.until(t, func() bool { return q.polls == 0 }) // its connection is seen to be cut
+	q.until(t, func() bool { return q.polls == 0 }) // the server has noticed the cut connection
 	q.mu.Lock()
 	if len(q.items) != 0 || q.messages[0].received != 1 {
 		t.Errorf("before its visibility has passed: results %v, received %d times", q.items, q.messages[0].received)

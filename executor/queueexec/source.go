@@ -21,40 +21,39 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// delivery is a run as it came from the queue.
+// delivery is a run as received from the queue.
 type delivery struct {
 	id       string
 	handle   string
 	body     []byte
 	receives int
 	state    state
-	got      time.Time // it is hidden from then on
+	got      time.Time // when it became hidden
 }
 
-// state is what a server says of a run.
+// state is a server's answer about a run.
 type state string
 
 const (
-	stateHeld    state = "held"    // go on
-	stateLost    state = "lost"    // another has it
-	stateKilled  state = "killed"  // somebody killed it
+	stateHeld    state = "held"    // continue
+	stateLost    state = "lost"    // another process has it
+	stateKilled  state = "killed"  // a user killed it
 	stateEnded   state = "ended"   // it has ended
-	stateUnknown state = "unknown" // it is another app's
+	stateUnknown state = "unknown" // it belongs to another app
 )
 
 // source is a queue.
 type source interface {
-	// receive waits up to 20 s for messages, at most so many.
+	// receive waits up to 20 s for messages and returns at most most of them.
 	receive(ctx context.Context, most int) ([]delivery, error)
-	// hide hides a message from now on for d, 0 shows it, and says whether its
-	// run is to go on. An error proves nothing.
+	// hide hides a message for d from now on (0 shows it) and returns whether its run must continue. An error proves nothing.
 	hide(ctx context.Context, m delivery, d time.Duration) (state, error)
 	remove(ctx context.Context, m delivery) error
 }
 
 func seconds(d time.Duration) int32 { return int32(d / time.Second) }
 
-// queued is a queue of SQS. What the servers know of its runs they are asked.
+// queued is an SQS queue. It asks the servers about the state of its runs.
 type queued struct {
 	o    *Options
 	door *door
@@ -159,12 +158,12 @@ func (p *polled) hide(ctx context.Context, m delivery, d time.Duration) (state, 
 	return out.States[0], nil
 }
 
-// remove takes away what is still ours; what is not is another's by now.
+// remove removes a message if it still belongs to this process; otherwise another process has it by now.
 func (p *polled) remove(ctx context.Context, m delivery) error {
 	return p.door.post(ctx, "/v1/queue/ack", request{Receipts: []string{m.handle}}, nil)
 }
 
-// request is the body of every request to the door.
+// request is the body of every request to the queue API.
 type request struct {
 	App        string   `json:"app"`
 	Queue      string   `json:"queue"`
@@ -176,7 +175,7 @@ type request struct {
 	Runs       []string `json:"runs,omitempty"`
 }
 
-// door is where the servers are asked about queues.
+// door is a client of the servers' queue API.
 type door struct {
 	servers           []string
 	app, token, queue string
@@ -189,8 +188,7 @@ type door struct {
 // errNoDoor is of servers that are none of tickring.
 var errNoDoor = errors.New("the server has no queues")
 
-// ask says what the servers know of runs that are about to begin, and of such
-// as are at work.
+// ask returns the states that the servers have for runs that are about to start and for running ones.
 func (d *door) ask(ctx context.Context, begin, runs []string) (map[string]state, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -210,10 +208,10 @@ func (d *door) ask(ctx context.Context, begin, runs []string) (map[string]state,
 	return out.States, err
 }
 
-// beatEvery is how often the servers are told that somebody pulls.
+// beatEvery is how often the executor reports to the servers that it pulls.
 const beatEvery = 30 * time.Second
 
-// beat tells the servers until ctx ends.
+// beat reports to the servers until ctx ends.
 func (d *door) beat(ctx context.Context, log *slog.Logger) {
 	t := time.NewTicker(beatEvery)
 	defer t.Stop()
@@ -234,10 +232,10 @@ func (d *door) beat(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// maxAnswer bounds what a server may answer, in bytes: ten runs of 1 MB.
+// maxAnswer is the maximum size of a server's answer in bytes: ten runs of 1 MB.
 const maxAnswer = 11 << 20
 
-// post asks one server after the other, the one that answered last first.
+// post tries one server after the other, starting with the one that answered last.
 func (d *door) post(ctx context.Context, path string, r request, into any) error {
 	r.App, r.Queue = d.app, d.queue
 	body, err := json.Marshal(r)

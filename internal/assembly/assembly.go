@@ -1,11 +1,9 @@
-// Package assembly makes the use cases of one deployment on its engine. What they
-// must agree on is said once, in Options: each part that is asked for gets it,
-// whatever its own options say. Server, functions, simulation and tests ask for
-// the parts that they drive.
+// Package assembly creates the use cases of one deployment on its engine. Settings that the parts share are set once, in
+// Options, and override the options of each part. Server, functions, simulation and tests create only the parts that they
+// run.
 //
-// It refuses to know what one part alone is told, configuration and transports:
-// those are the caller's. It starts no goroutine, reads nothing, and makes no part
-// that nobody asked for.
+// Configuration and transports of a single part belong to the caller. The package starts no goroutine, reads nothing, and
+// creates no part without a request.
 package assembly
 
 import (
@@ -35,33 +33,31 @@ import (
 	"github.com/tickring/tickring/internal/password"
 )
 
-// Options are what the parts of a deployment must agree on. The zero value of a
-// field means the default of the parts.
+// Options holds the settings that all parts of a deployment share. A zero field means the default of the parts.
 type Options struct {
 	Now func() time.Time
-	// Plan is what is planned, and on what ring: how long a message waits on it,
-	// and whether it has a slow lane. Where it has one, dispatchers share what is slow.
+	// Plan sets the planning and the delay queue: how long a message may wait on it, and whether there is a slow queue. If
+	// there is one, dispatchers share which jobs and addresses are slow.
 	Plan plan.Options
 	Log  *slog.Logger
-	// Deployment is whose data it is: all parts but a restore are fenced by it.
-	// Empty is right where nobody else can have the data, as with a file.
+	// Deployment is the owner of the data: all parts except a restore are fenced by it. Leave it empty if no other deployment
+	// can have the data, as with a file.
 	Deployment string
 	// Expiry is how long an executor counts as live after its last heartbeat.
 	Expiry time.Duration
-	// Behind is how long the watchdog stays behind the minutes of claims, TimeoutGrace
-	// how long after a job's timeout its run is looked at.
+	// Behind is how long the watchdog stays behind the minutes of claims, TimeoutGrace how long after a job's timeout its run
+	// is checked.
 	Behind, TimeoutGrace time.Duration
-	// AllowNoToken says whether who asks may register and call back for an app
-	// without a token; nil: nobody may.
+	// AllowNoToken reports whether the caller may register and call back for an app without a token; nil: no caller may.
 	AllowNoToken func(ctx context.Context) bool
 	// Closed is called with each run that this process closed; it must not block.
 	Closed func(r *core.Run)
 }
 
 type Assembly struct {
-	// Engine is what the parts work on: the engine, fenced.
+	// Engine is the engine that the parts use, fenced.
 	Engine *engine.Engine
-	// Finish is that of all parts.
+	// Finish is shared by all parts.
 	Finish *finish.Finish
 	data   *engine.Engine
 	o      Options
@@ -96,20 +92,20 @@ func (a *Assembly) Dead() *dispatch.Dead {
 	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.Finish, a.o.Now, a.o.Log)
 }
 
-// Watchdog makes a watchdog that asks executors by of.
+// Watchdog creates a watchdog that queries executors with of.
 func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Watchdog {
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
 	return finish.NewWatchdog(a.Finish, a.Engine.Watch, of, o)
 }
 
-// People makes what people ask for; killer may be nil for who kills nothing.
+// People creates the operations of users; killer may be nil if the caller kills nothing.
 func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
 	o.Plan, o.Ask.Now, o.Ask.Expiry, o.Reports = a.o.Plan, a.o.Now, a.o.Expiry, a.Reports(report.Options{})
 	o.Ask.ByJournal, o.Ask.Failed = a.Engine.ByJournal, a.Engine.Failed
 	return people.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
 }
 
-// Access makes what knows people and says what they may; token is the admin token.
+// Access creates the access control of users; token is the admin token.
 func (a *Assembly) Access(token string, o access.Options) *access.Access {
 	o.Now, o.Passwords = a.o.Now, cmp.Or(o.Passwords, access.Passwords(password.Argon2id{}))
 	want := sha256.Sum256([]byte(token))
@@ -130,45 +126,45 @@ func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
 	return registry.NewTokens(a.Engine.Manage, o)
 }
 
-// Callback makes what takes the reports of executors.
+// Callback creates the receiver of executor reports.
 func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
 	return callback.New(a.Engine.Manage, a.Finish, o)
 }
 
-// Lane makes what makes what is owed to the aside lane; it reads logs by of.
+// Lane creates the processing of the post-run queue; it reads logs with of.
 func (a *Assembly) Lane(of aside.Logs, o aside.Options) *aside.Lane {
 	o.Now, o.Log = a.o.Now, a.o.Log
 	return aside.New(a.Engine.Aside, a.Engine.Ring, of, o)
 }
 
-// Notices makes what tells people by what sends to channels.
+// Notices creates the sending of notifications with to.
 func (a *Assembly) Notices(to notice.Sender, o notice.Options) *notice.Notices {
 	o.Now, o.Log, o.Deployment = a.o.Now, a.o.Log, cmp.Or(o.Deployment, a.o.Deployment)
 	o.Logs = keptLines{a.Engine.Aside}
 	return notice.New(a.Engine.Notices, a.Engine.Ring, to, o)
 }
 
-// keptLines are the last lines of logs that are kept.
+// keptLines reads the last lines of kept logs.
 type keptLines struct{ of aside.Keeper }
 
 func (k keptLines) Tail(ctx context.Context, run *core.Run, lines int) ([]string, error) {
 	return aside.KeptLines(ctx, k.of, run.ID, lines)
 }
 
-// Puller makes the queues that executors pull from.
+// Puller creates the queues that executors pull from.
 func (a *Assembly) Puller(o pull.Options) *pull.Puller {
 	o.Now, o.Log, o.Expiry = a.o.Now, a.o.Log, a.o.Expiry
 	return pull.New(a.Engine.Pull, a.Engine.Finish, a.Finish, o)
 }
 
-// Reports makes what sums runs up by hour and day, and answers by that; in days of Zone.
+// Reports creates the statistics of runs by hour and day, in days of Zone.
 func (a *Assembly) Reports(o report.Options) *report.Reports {
 	o.Now, o.Log = a.o.Now, a.o.Log
 	return report.New(a.Engine.Report, o)
 }
 
-// Restorer makes what opens the data to the deployment: it works on what no fence guards.
+// Restorer creates the restore, which opens the data to the deployment; it uses the engine without a fence.
 func (a *Assembly) Restorer(o restore.Options) *restore.Restorer {
 	o.Now, o.Deployment = a.o.Now, a.o.Deployment
 	e := a.data

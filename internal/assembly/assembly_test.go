@@ -23,8 +23,8 @@ import (
 	"github.com/tickring/tickring/internal/assembly"
 )
 
-// TestPartsAreMadeOfNothing: making them reads nothing, for there is no store here,
-// and leaves no goroutine behind, for which the bubble would wait.
+// TestPartsAreMadeOfNothing: creating the parts reads nothing, because there is no store here, and leaves no goroutine,
+// for which the bubble would wait.
 func TestPartsAreMadeOfNothing(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {
 		a := assembly.New(&engine.Engine{}, assembly.Options{Plan: plan.AWS(), Deployment: "eu-west-1/state"})
@@ -41,8 +41,8 @@ func TestPartsAreMadeOfNothing(t *testing.T) {
 	})
 }
 
-// TestEachPartIsTold: what Options say, each part that has an option of that name is
-// told, and nothing else under that name. Else two parts may not agree, which no test of one of them sees.
+// TestEachPartIsTold: each part with an option of the same name gets the value in Options, and nothing else under that
+// name. Otherwise two parts may disagree, which no test of one part detects.
 func TestEachPartIsTold(t *testing.T) {
 	parts := map[string]reflect.Type{
 		"tick.Options": reflect.TypeFor[tick.Options](), "dispatch.Options": reflect.TypeFor[dispatch.Options](),
@@ -61,7 +61,7 @@ func TestEachPartIsTold(t *testing.T) {
 		}
 		return ""
 	}
-	same := func(x ast.Expr, from, field string) bool { // nothing else is told under the name
+	same := func(x ast.Expr, from, field string) bool { // no other value is set under the name
 		text := types.ExprString(x)
 		return text == from+"."+field || text == from+".Plan."+field
 	}
@@ -69,7 +69,7 @@ func TestEachPartIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]map[string]bool{"ask.Options": {}} // names of fields, by that of the options
+	told := map[string]map[string]bool{"ask.Options": {}} // names of fields, by the name of the options type
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
 		if !ok {

@@ -28,8 +28,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/noticed"
 )
 
-// told is a deployment of all parts that tell people, driven as a server drives them, with one
-// job, one executor and one channel.
+// told is a deployment with all parts that send notifications, run as by a server, with one job, one executor and one
+// channel.
 type told struct {
 	t    *testing.T
 	e    *engine.Engine
@@ -38,22 +38,22 @@ type told struct {
 	tick *tick.Ticker
 
 	mu      sync.Mutex
-	fail    error // of each message for the aside lane
-	idle    bool  // nobody plans or sends
+	fail    error // of each message to the post-run queue
+	idle    bool  // no process plans or sends
 	answer  dispatch.Answer
-	answers func(*core.Run) dispatch.Answer // in place of answer; nil: that one
-	silent  bool                            // the executor answers no question
-	hangs   bool                            // the executor answers no question for a log, until the asker gives up
-	slow    time.Duration                   // what a channel takes for an answer
+	answers func(*core.Run) dispatch.Answer // replaces answer; nil: answer
+	silent  bool                            // the executor answers no request
+	hangs   bool                            // the executor answers no log request until the client gives up
+	slow    time.Duration                   // how long a channel takes to answer
 	sent    []core.RunID
-	lane    []core.RunID // for what these owe the aside lane was asked
+	lane    []core.RunID // runs whose post-run work was enqueued
 	got     []core.Message
 	when    []time.Time // of each of these
 }
 
 var teller = core.Actor{Name: "ann"}
 
-// asideRing refuses what the test says.
+// asideRing fails as the test sets.
 type asideRing struct {
 	engine.Ring
 	r *told
@@ -79,7 +79,7 @@ func (a asideRing) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return errs
 }
 
-// tells runs a test with a job as spec says, that tells channel a.
+// tells runs a test with a job from spec that notifies channel a.
 func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)))
@@ -225,7 +225,7 @@ func (r *told) Takes(context.Context, core.Channel) error { return nil }
 
 func (r *told) Test(context.Context, core.Channel) error { return nil }
 
-// ear hears what people are told.
+// ear receives the notifications.
 type ear struct{ r *told }
 
 // Send implements notice.Sender.
@@ -244,7 +244,7 @@ func (e ear) Send(ctx context.Context, _ core.Channel, m core.Message) error {
 	return nil
 }
 
-// heard is what people were told within so long, in short: no more, and no less.
+// heard checks that exactly these notifications arrive within a time, in short form.
 func (r *told) heard(within time.Duration, want ...string) []core.Message {
 	r.t.Helper()
 	time.Sleep(within)
@@ -275,7 +275,7 @@ func (r *told) run(id core.RunID) core.Run {
 	return found[id]
 }
 
-// job is a job that tells of some events.
+// job returns a job that notifies about some events.
 func job(on ...core.Event) (s manage.JobSpec) {
 	s.Def.Notify.On = on
 	return s
@@ -283,7 +283,7 @@ func job(on ...core.Event) (s manage.JobSpec) {
 
 var minutely = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}
 
-// TestTellsLost: what became of a run nobody knows: people hear of it once the watchdog says so.
+// TestTellsLost: users are notified of a run without a known result once the watchdog closes it as lost.
 func TestTellsLost(t *testing.T) {
 	tells(t, job(core.EventLost), func(r *told) {
 		r.set(func() { r.answer = dispatch.Answer{Kind: dispatch.AnswerAccepted} })
@@ -297,7 +297,7 @@ func TestTellsLost(t *testing.T) {
 	})
 }
 
-// TestTellsSkippedByClose: a run that is skipped because another of its job is at work.
+// TestTellsSkippedByClose: a run is skipped because another run of its job is running.
 func TestTellsSkippedByClose(t *testing.T) {
 	spec := job(core.EventSkipped)
 	spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
@@ -313,8 +313,8 @@ func TestTellsSkippedByClose(t *testing.T) {
 	})
 }
 
-// TestTellsSkippedRange: what came while nobody planned is skipped by the ticker, which makes no
-// run of it: people hear of it by one notice, which says once of how many instants.
+// TestTellsSkippedRange: runs due while no process planned are skipped by the planner, which creates no runs for them. One
+// notification gives their number.
 func TestTellsSkippedRange(t *testing.T) {
 	spec := job(core.EventSkipped)
 	spec.Schedule, spec.Misfire, spec.Grace = minutely, core.MisfireSkip, 10*time.Second
@@ -334,7 +334,7 @@ func TestTellsSkippedRange(t *testing.T) {
 	})
 }
 
-// TestTellsLate: a fire that is sent later than late says.
+// TestTellsLate: a run is sent later than its late setting.
 func TestTellsLate(t *testing.T) {
 	spec := job(core.EventLate)
 	spec.Schedule, spec.Misfire, spec.Def.Notify.Late = minutely, core.MisfireAll, 20*time.Second
@@ -351,7 +351,7 @@ func TestTellsLate(t *testing.T) {
 	})
 }
 
-// TestTellsSlow: a run that is at work for longer than slow says, once.
+// TestTellsSlow: a run that is running for longer than its slow setting notifies once.
 func TestTellsSlow(t *testing.T) {
 	spec := job(core.EventSlow)
 	spec.Def.Notify.Slow = 5 * time.Minute
@@ -384,7 +384,7 @@ func TestTellsSlowShard(t *testing.T) {
 	})
 }
 
-// TestTellsRecovered: the first success is told with how many failures came before.
+// TestTellsRecovered: the first success notifies with the number of failures before it.
 func TestTellsRecovered(t *testing.T) {
 	tells(t, job(core.EventRecovered), func(r *told) {
 		for n := 3; n > 0; n-- {
@@ -473,15 +473,14 @@ func TestTellsDeadLetter(t *testing.T) {
 	})
 }
 
-// TestTellsOverdue: a job that nobody begins is overdue from when it was saved: nothing of it
-// happens that could be noted.
+// TestTellsOverdue: a job that never starts is overdue from the time it was saved, although it causes no event.
 func TestTellsOverdue(t *testing.T) {
 	for name, c := range map[string]struct {
 		overdue core.Overdue
 		after   time.Duration
 	}{
 		"within": {core.Overdue{Within: 26 * time.Hour}, 26 * time.Hour},
-		"by":     {core.Overdue{By: "06:00"}, 20 * time.Hour}, // it is ten o'clock
+		"by":     {core.Overdue{By: "06:00"}, 20 * time.Hour}, // the test starts at ten o'clock
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := job(core.EventOverdue)
@@ -494,8 +493,8 @@ func TestTellsOverdue(t *testing.T) {
 	}
 }
 
-// TestTellsWhenItIsOwed: who closes a run and dies has stored that its notice is owed. Nobody
-// was told; a report that comes again, or else the watchdog, has people told, once.
+// TestTellsWhenItIsOwed: a process that closes a run and dies has stored that a notification is pending. A repeated
+// report, or else the watchdog, sends it, once.
 func TestTellsWhenItIsOwed(t *testing.T) {
 	for _, again := range []bool{true, false} {
 		t.Run(fmt.Sprint("reported again: ", again), func(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 
 var failing = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom"}
 
-// lone is a job of which nothing but notices can be owed to the aside lane.
+// lone is a job whose only possible post-run work is notifications.
 func lone(name string, n core.Notify) (s manage.JobSpec) {
 	s.Def.App, s.Def.Name, s.Def.Handler, s.Def.Notify = "shop", name, "h", n
 	s.Def.Keep.Log = core.KeepLogNever
 	return s
 }
 
-// save saves a job, and answers its ID.
+// save saves a job and returns its ID.
 func (r *told) save(s manage.JobSpec) core.JobID {
 	r.t.Helper()
 	res := r.m.Save(r.t.Context(), teller, []manage.JobSpec{s})[0]
@@ -36,9 +36,8 @@ func (r *told) triggers(q operate.TriggerRequest) core.RunID {
 	return res.Run.ID
 }
 
-// TestOwesNoticesWhereSomebodyIsTold: what fails of a job that tells nobody owes no notice and
-// puts nothing on the aside lane, whatever the run came of; where its job or its app tells
-// somebody, each of them is heard of.
+// TestOwesNoticesWhereSomebodyIsTold: if a job notifies no channel, a failure stores no pending notification and enqueues
+// no post-run work, whatever caused the run. If the job or its app notifies a channel, each failure is reported.
 func TestOwesNoticesWhereSomebodyIsTold(t *testing.T) {
 	after := func(s *manage.JobSpec, parents ...string) {
 		for _, p := range parents {
@@ -103,8 +102,8 @@ func TestOwesNoticesWhereSomebodyIsTold(t *testing.T) {
 	}
 }
 
-// endedWell checks the runs of a job that failed for good: there are so many, people were told of
-// each or the aside lane was asked for none, and none owes anything.
+// endedWell checks the runs of a job that failed for good: there are want of them. Each one was notified or none enqueued
+// post-run work, and none has a pending follow-up.
 func (r *told) endedWell(id core.JobID, want int, told bool) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -146,8 +145,7 @@ func (r *told) runs(id core.JobID) []core.Run {
 	return all
 }
 
-// TestWhoIsToldIsReadWhenItIsDue: a run that waits for its time goes by who is told at that time,
-// not by who was told when it was asked for.
+// TestWhoIsToldIsReadWhenItIsDue: a waiting run uses the notification settings at its due time, not at its request.
 func TestWhoIsToldIsReadWhenItIsDue(t *testing.T) {
 	a := core.Notify{To: []string{"a"}}
 	for name, c := range map[string]struct {
@@ -179,8 +177,8 @@ func TestWhoIsToldIsReadWhenItIsDue(t *testing.T) {
 	}
 }
 
-// TestSkipOwesNoticeWhereSomebodyIsTold: a triggered run that falls, which was stored before that,
-// owes a notice only where people are told of what is skipped.
+// TestSkipOwesNoticeWhereSomebodyIsTold: a triggered run that is skipped, and was stored before, has a pending
+// notification only if users are notified of skips.
 func TestSkipOwesNoticeWhereSomebodyIsTold(t *testing.T) {
 	for name, n := range map[string]core.Notify{
 		"nobody":      {},
@@ -208,8 +206,7 @@ func TestSkipOwesNoticeWhereSomebodyIsTold(t *testing.T) {
 	}
 }
 
-// TestRetryThatFalls: a chain whose retry is skipped has failed, of which nobody was told when
-// the attempt before it did.
+// TestRetryThatFalls: a retry chain whose retry is skipped has failed. The failed attempt before it sent no notification.
 func TestRetryThatFalls(t *testing.T) {
 	tells(t, job(core.EventFailed), func(r *told) {
 		r.set(func() {

@@ -15,11 +15,10 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// TestStorm: thousands of runs of one job fail within a minute, as do some of others, at an
-// executor whose logs hang, and whose channel takes ten seconds for an answer. No beat of the
-// same app at the same executor is late, and no report of an end waits. Of the one job people
-// hear at once and, with the count of the others, when its quiet period is over. The reason why
-// there is no log is kept of each run, within two hours, and nothing is owed then.
+// TestStorm: within a minute thousands of runs of one job fail, and a few of others. Logs of their executor hang, and the
+// channel takes ten seconds to answer. No heartbeat of that executor is late, and no report of an end waits. For the one
+// job, users are notified at once and, with the count of the others, after its quiet period. The reason for the missing
+// log is stored for each run within two hours, and no follow-up is pending then.
 func TestStorm(t *testing.T) {
 	const n, others, quiet = 5_000, 3, 10 * time.Minute
 	spec := job(core.EventFailed)

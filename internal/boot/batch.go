@@ -8,16 +8,15 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// maxRecords is what a mapping may be set to.
+// maxRecords is the maximum batch size of an event source mapping.
 const maxRecords = 10_000
 
-// AnswerIn is how long before the end of an invocation all work ends: time to
-// store what was begun and to say which messages are done, and when the others are
-// to come again, for which there is half of it.
+// AnswerIn is how long before the end of an invocation all work ends. That leaves time to store started work and to report
+// which messages are done and when the others must be delivered again, which has half of it.
 const AnswerIn = 2 * time.Second
 
-// CheckBatch looks at the whole event of a queue before anything of it is done: an event that
-// cannot be answered for comes again as a whole.
+// CheckBatch checks the whole event of a queue before any work: an event that cannot be answered is redelivered as a
+// whole.
 func CheckBatch(e *events.SQSEvent) error {
 	switch n := len(e.Records); {
 	case n == 0:

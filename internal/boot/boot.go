@@ -1,6 +1,6 @@
-// Package boot is what the functions share: configuration read from the
-// environment and checked at once, clients made once, the use cases wired on
-// them. It refuses to start with anything missing or out of bounds, naming it.
+// Package boot contains the common setup of all functions: it reads and checks the configuration in the environment,
+// creates each client once, and builds the use cases on them. If a setting is missing or out of bounds, it fails and names
+// the setting.
 package boot
 
 import (
@@ -44,53 +44,53 @@ import (
 	"github.com/tickring/tickring/send/awssend"
 )
 
-// Config is what a function is told by its environment.
+// Config is the configuration of a function from its environment.
 type Config struct {
 	Names awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …ASIDE, …DEAD
-	// TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key. Token has it from wherever it is
+	// TICKRING_ADMIN_TOKEN: of the API; its hash signs reports if there is no report key. Token returns it from either source
 	AdminToken string
-	ReadToken  string // TICKRING_READ_TOKEN: one that may only read; empty: there is none
+	ReadToken  string // TICKRING_READ_TOKEN: a token that may only read; empty: none
 	// TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM, TICKRING_SECRET_KEY_PARAM
 	Params     Params
 	ReportURL  string         // TICKRING_REPORT_URL: where calls report, and clients reach the deployment; empty: calls cannot
-	ReportZone *time.Location // TICKRING_REPORT_ZONE: by whose days runs are summed up; UTC
-	RunURL     string         // TICKRING_RUN_URL: where people find a run, for notices (notice.CheckLink); empty: nowhere
-	// TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
+	ReportZone *time.Location // TICKRING_REPORT_ZONE: time zone of the days in statistics; UTC
+	RunURL     string         // TICKRING_RUN_URL: page of a run for users, in notifications (notice.CheckLink); empty: none
+	// TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with local emulators
 	Policy     safedial.Policy
-	NoToken    bool          // TICKRING_ALLOW_NO_TOKEN=1: apps without a token take executors without one
-	Visibility time.Duration // TICKRING_VISIBILITY: of the queues of fires and checks; 25s
-	Partitions int           // TICKRING_MAX_PARTITIONS: how far the due index is parted under load; 16
+	NoToken    bool          // TICKRING_ALLOW_NO_TOKEN=1: apps without a token accept executors without one
+	Visibility time.Duration // TICKRING_VISIBILITY: of the queues of runs and checks; 25s
+	Partitions int           // TICKRING_MAX_PARTITIONS: maximum number of partitions of the due index under load; 16
 	Level      slog.Level    // TICKRING_LOG_LEVEL
 	Function   string        // AWS_LAMBDA_FUNCTION_NAME: to invoke another of itself
-	Deployment string        // whose data the tables are: Region and state table, so that a copy and a replica are another's
-	// Provider lets people into the console: TICKRING_OIDC_ISSUER and the others of oidc.Environment; its secret is in
-	// TICKRING_OIDC_CLIENT_SECRET_PARAM. The zero value: there is none.
+	Deployment string        // owner of the tables: Region and state table, so a copy or a replica has another owner
+	// Provider logs users in to the console: TICKRING_OIDC_ISSUER and the others of oidc.Environment; its secret is in
+	// TICKRING_OIDC_CLIENT_SECRET_PARAM. The zero value: none.
 	Provider oidc.Settings
 	Canary   string // TICKRING_CANARY: address of the executor of the job by which the deployment watches itself; empty: there is none
-	Results  string // TICKRING_QUEUE_RESULTS: where Lambda puts how functions ended; empty: they report by themselves
+	Results  string // TICKRING_QUEUE_RESULTS: where Lambda puts the results of functions; empty: they report by themselves
 
 	// Metrics of TICKRING_METRICS, the name of the deployment; without it there are none.
 	Metrics *Metrics
 
-	// Traces, where the environment names a collector (OTEL_EXPORTER_OTLP_ENDPOINT); else nil.
+	// Traces is set if the environment names a collector (OTEL_EXPORTER_OTLP_ENDPOINT); else nil.
 	Traces *traces.Traces
 
-	// Functions and SQS send to lambda: and queue: executors; Open makes them.
+	// Functions and SQS send to lambda: and queue: executors; Open creates them.
 	Functions send.Functions
 	SQS       send.Queues
 	Plan      plan.Options
 	Secrets   SecretOptions
-	// Box encrypts stored secrets; nil: they are stored as they are. Open makes it.
+	// Box encrypts stored secrets; nil: they are stored unencrypted. Open creates it.
 	Box *secretbox.Box
 
 	admin, read, report, provider *secret // of Params; nil: none is named
 }
 
-// Params names parameters of SSM that secrets are read from, when they are first
-// needed: no environment shows them, and who needs none does not wait for any.
+// Params names the SSM parameters of secrets, which are read when first needed. So no environment contains a secret, and a
+// function waits only for secrets that it needs.
 type Params struct {
-	AdminToken string // in place of TICKRING_ADMIN_TOKEN
-	ReadToken  string // in place of TICKRING_READ_TOKEN
+	AdminToken string // instead of TICKRING_ADMIN_TOKEN
+	ReadToken  string // instead of TICKRING_READ_TOKEN
 	ReportKey  string // signs the URLs at which calls report
 	Provider   string // the secret that the provider of log-ins gave
 	SecretKey  string // encrypts the secrets of apps, jobs and channels; empty: they are stored as they are
@@ -100,7 +100,7 @@ type Params struct {
 	Create string
 }
 
-// Needs names what a function cannot do without.
+// Needs lists the settings that a function requires.
 type Needs struct {
 	AdminToken bool
 }
@@ -178,7 +178,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	}
 	flag("TICKRING_ALLOW_NO_TOKEN", &c.NoToken)
 	if flag("TICKRING_ALLOW_LOOPBACK", &c.Policy.AllowLoopback); c.Policy.AllowLoopback && !standIn(getenv) {
-		// On Lambda the runtime API of the function is there.
+		// On Lambda the function's runtime API is on loopback.
 		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK: only with a DynamoDB on loopback (AWS_ENDPOINT_URL)"))
 	}
 	var err error
@@ -219,7 +219,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// standIn reports whether DynamoDB is a stand-in on this machine.
+// standIn reports whether DynamoDB is an emulator on this machine.
 func standIn(getenv func(string) string) bool {
 	u, err := url.Parse(cmp.Or(getenv("AWS_ENDPOINT_URL_DYNAMODB"), getenv("AWS_ENDPOINT_URL")))
 	if err != nil {
@@ -234,7 +234,7 @@ func isURL(text string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
-// Assemble makes what makes the parts of a function on an engine.
+// Assemble returns the factory for the parts of a function on an engine.
 func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *assembly.Assembly {
 	return assembly.New(e, assembly.Options{Plan: c.Plan, Log: boundlog.Of(log), Deployment: c.Deployment,
 		AllowNoToken: func(context.Context) bool { return c.NoToken },
@@ -246,7 +246,7 @@ func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *assembly.Assembly
 		}})
 }
 
-// Send is what a function that sends to executors, or asks them, does it with.
+// Send returns the options with which a function sends to executors and queries them.
 func (c *Config) Send() send.Options {
 	o := send.Options{Policy: c.Policy, ReportURL: c.Report(), Functions: c.Functions, SQS: c.SQS}
 	if c.Signs() {
@@ -255,7 +255,7 @@ func (c *Config) Send() send.Options {
 	return o
 }
 
-// Token is that of the API. An error is that it cannot be read now.
+// Token returns the admin token of the API, or an error if it cannot be read at the moment.
 func (c *Config) Token(ctx context.Context) (string, error) {
 	if c.admin == nil {
 		return c.AdminToken, nil
@@ -263,13 +263,13 @@ func (c *Config) Token(ctx context.Context) (string, error) {
 	return c.admin.get(ctx)
 }
 
-// Tokens are those of the API.
+// Tokens holds the tokens of the API.
 type Tokens struct {
 	Admin string
 	Read  string // empty: there is none
 }
 
-// Tokens are those of the API. An error is that one cannot be read now.
+// Tokens returns the tokens of the API, or an error if one cannot be read at the moment.
 func (c *Config) Tokens(ctx context.Context) (t Tokens, err error) {
 	if t.Admin, err = c.Token(ctx); err != nil || c.read == nil {
 		t.Read = c.ReadToken
@@ -279,8 +279,8 @@ func (c *Config) Tokens(ctx context.Context) (t Tokens, err error) {
 	return t, err
 }
 
-// ProviderSecret is what the provider of log-ins gave; empty: nothing. An error is that it cannot
-// be read now: then nobody logs in by the provider, and others do.
+// ProviderSecret returns the client secret from the login provider; empty: none. If it cannot be read at the moment, only
+// logins by the provider fail.
 func (c *Config) ProviderSecret(ctx context.Context) (string, error) {
 	if c.provider == nil {
 		return "", nil
@@ -288,9 +288,8 @@ func (c *Config) ProviderSecret(ctx context.Context) (string, error) {
 	return c.provider.get(ctx)
 }
 
-// ReportKey signs the URLs at which calls report, and what functions are invoked
-// with; without a key of its own it follows the admin token. An error is that it
-// cannot be read now.
+// ReportKey returns the key that signs report URLs and the events of invoked functions. Without its own setting it is
+// derived from the admin token. It returns an error if the key cannot be read at the moment.
 func (c *Config) ReportKey(ctx context.Context) ([]byte, error) {
 	of := c.Token
 	if c.report != nil {
@@ -316,7 +315,7 @@ func (c *Config) Report() string {
 	return c.ReportURL
 }
 
-// secrets says where those that the configuration names are read; blank reports whether the tables have no records.
+// secrets sets where the configured secrets are read; blank reports whether the tables have no records.
 func (c *Config) secrets(params parameters, blank func(context.Context) (bool, error)) {
 	create := creator(params, &c.Params, blank)
 	if c.Params.AdminToken != "" {
@@ -327,7 +326,7 @@ func (c *Config) secrets(params parameters, blank func(context.Context) (bool, e
 	}
 	if c.Params.Provider != "" {
 		c.provider = newSecret(params, c.Params.Provider, nil, c.Secrets)
-		c.provider.check = func(name, value string) error { // how long it is is the provider's
+		c.provider.check = func(name, value string) error { // the provider decides its length
 			if value == "" || len(value) > 2000 {
 				return fmt.Errorf("%s has no secret of 1 to 2000 bytes", name)
 			}
@@ -339,7 +338,7 @@ func (c *Config) secrets(params parameters, blank func(context.Context) (bool, e
 	}
 	if name := c.Params.SecretKey; name != "" {
 		c.Box = secretbox.New(core.Say("the parameter %s", name), func(ctx context.Context) (string, error) {
-			s := newSecret(params, name, create, c.Secrets) // not kept: a rotation changes it
+			s := newSecret(params, name, create, c.Secrets) // not cached: a rotation changes it
 			s.check = func(string, string) error { return nil }
 			text, err := s.get(ctx)
 			if errors.Is(err, errMissing) {
@@ -360,8 +359,8 @@ func (c *Config) secrets(params parameters, blank func(context.Context) (bool, e
 	}
 }
 
-// Open reads the environment and makes the clients; the SDK's own variables
-// (region, credentials, AWS_ENDPOINT_URL) count as everywhere.
+// Open reads the environment and creates the clients; the SDK's own variables (region, credentials, AWS_ENDPOINT_URL)
+// apply.
 func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Store, *slog.Logger, error) {
 	c, err := Read(os.Getenv, needs)
 	log := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: c.Level}))
@@ -388,7 +387,7 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	if c.Box != nil {
 		soon, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
-		if err := c.Box.Load(soon); err != nil { // whoever needs a key asks again
+		if err := c.Box.Load(soon); err != nil { // callers that need a key read it again
 			log.Error("secret key not read", "err", err)
 		}
 	}
@@ -402,13 +401,13 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	return c, sdk, s, log, nil
 }
 
-// Start hands a handler to Lambda. Where traces are made they are brought to the
-// collector at the end of each invocation, within a bound: a function is frozen then.
+// Start passes a handler to Lambda. If traces are enabled, they are sent to the collector at the end of each invocation,
+// within a time limit, because Lambda freezes the function then.
 func (c *Config) Start(handler any) {
 	awslambda.Start(flushing(newFailing(awslambda.NewHandler(handler), c.Metrics, os.TempDir()), c.Traces))
 }
 
-// flushed is a handler whose traces are brought away when it has answered.
+// flushed is a handler that sends its traces after it has answered.
 type flushed struct {
 	awslambda.Handler
 	traces *traces.Traces
@@ -426,8 +425,7 @@ func (f flushed) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return f.Handler.Invoke(ctx, payload)
 }
 
-// Must ends the process with the error in its log: a function that cannot start
-// says why in one line.
+// Must logs an error in one line and ends the process: the function cannot start.
 func Must(log *slog.Logger, err error) {
 	if err != nil {
 		log.Error("cannot start", "err", err.Error())

@@ -42,8 +42,8 @@ func TestReadDefaults(t *testing.T) {
 	}
 }
 
-// TestPrivateNetworks: private ones only where TICKRING_ALLOW or an app's allow names
-// them, and loopback, where the function's runtime is, never.
+// TestPrivateNetworks: private addresses are allowed only if TICKRING_ALLOW or an app's allow names them. Loopback, which
+// has the function's runtime, never is.
 func TestPrivateNetworks(t *testing.T) {
 	c, err := Read(with(), Needs{})
 	if err != nil {
@@ -82,7 +82,7 @@ func TestReadAll(t *testing.T) {
 	}
 }
 
-// A token comes from one place.
+// TestReadTokenOnce: a token has exactly one source.
 func TestReadTokenOnce(t *testing.T) {
 	if c, err := Read(with("TICKRING_ADMIN_TOKEN_PARAM", "/tickring/admin-token"), Needs{AdminToken: true}); err != nil ||
 		c.Params.AdminToken != "/tickring/admin-token" {
@@ -94,8 +94,8 @@ func TestReadTokenOnce(t *testing.T) {
 	}
 }
 
-// Without an admin token nothing can sign the URL of a report, so none is given out.
-// The read token is checked as the admin token is, and is none where it is not named.
+// TestReadTokenIsChecked: without an admin token nothing can sign a report URL, so there are none. The read token is
+// checked like the admin token, and is unset without a setting.
 func TestReadTokenIsChecked(t *testing.T) {
 	for name, c := range map[string]struct {
 		env        []string
@@ -132,7 +132,7 @@ func TestReportNeedsToken(t *testing.T) {
 	}
 }
 
-// Whoever deploys is told everything at once.
+// TestReadNamesAllThatIsMissing: one error names every missing setting.
 func TestReadNamesAllThatIsMissing(t *testing.T) {
 	_, err := Read(func(string) string { return "" }, Needs{AdminToken: true})
 	for name := range whole() {
@@ -191,8 +191,7 @@ func TestReadBounds(t *testing.T) {
 	}
 }
 
-// Loopback, where Lambda's runtime API is, opens only beside a DynamoDB that is
-// on loopback too.
+// TestReadLoopback: loopback, which has Lambda's runtime API, is only allowed if DynamoDB is on loopback too.
 func TestReadLoopback(t *testing.T) {
 	for _, c := range []struct {
 		endpoint []string
@@ -222,8 +221,8 @@ func TestReportKey(t *testing.T) {
 	}
 }
 
-// Open fails before it makes clients where the configuration is wrong, and
-// names the region, which the SDK would tell of at the first call only.
+// TestOpen: Open fails on a wrong configuration before it creates clients, and names a missing region, which the SDK
+// reports only at the first call.
 func TestOpen(t *testing.T) {
 	for name, v := range whole() {
 		t.Setenv(name, v)

@@ -19,23 +19,22 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// Clients are how the functions talk to AWS. The zero value of a field is its default.
+// Clients configures how the functions call AWS. A zero field means its default.
 type Clients struct {
-	// Kept is how many connections to one host stay open while they are idle: more
-	// than a store has requests under way, or each burst pays for new ones.
+	// Kept is how many connections to one host stay open while idle: more than a store uses at once, so that a burst opens no
+	// new ones.
 	Kept int // 128
-	// KeptFor bounds how long they do. It counts while a function is frozen, too.
+	// KeptFor limits how long idle connections stay open, including the time while a function is frozen.
 	KeptFor time.Duration // 60 s
-	// Connect bounds how long a connection is waited for.
+	// Connect is the maximum time to wait for a connection.
 	Connect time.Duration // 3 s
-	// Attempt is how long a store waits for the answer to an attempt of a request; each
-	// further one has twice as long, up to AttemptMax. An answer takes some ten
-	// milliseconds: one that has not come is waited for in vain, and another asked for.
-	// In all it ends inside of an invocation.
+	// Attempt is how long a store waits for the answer to an attempt of a request; each further attempt has twice as long, up
+	// to AttemptMax. Answers take about ten milliseconds: a late one will not come, and the request is repeated. All attempts
+	// together end within an invocation.
 	Attempt, AttemptMax time.Duration // 1 s, 4 s
 	Attempts            int           // 4
-	// BackoffMax bounds the wait before an attempt, which grows from under a second.
-	// After one that had no answer there is none: it was a wait.
+	// BackoffMax limits the wait before an attempt, which grows from under a second. After an attempt without an answer there
+	// is no wait.
 	BackoffMax time.Duration // 2 s
 }
 
@@ -46,9 +45,8 @@ func (c *Clients) defaults() {
 	c.Attempts, c.BackoffMax = cmp.Or(c.Attempts, 4), cmp.Or(c.BackoffMax, 2*time.Second)
 }
 
-// Of makes two configurations of one: for the store, whose requests are tried again
-// until one has its answer; and for all others, which share its connections and are
-// bounded by who makes them: an invocation that is slow is not made twice.
+// Of returns two configurations. The store retries requests until one has its answer. All others share its connections,
+// but their callers limit the time: a slow invocation is not repeated.
 func (c Clients) Of(sdk aws.Config) (store, others aws.Config) {
 	c.defaults()
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
@@ -64,10 +62,9 @@ func (c Clients) Of(sdk aws.Config) (store, others aws.Config) {
 	return store, others
 }
 
-// unchained takes out what tells AWS which invocation a request comes of. Lambda
-// follows it from message to message, and stops a function of which it finds 16
-// invocations in one chain: in a job whose next run begins at the end of the last, and
-// in its retries, that would be the executor's function, which we may not allow it.
+// unchained removes the header that links a request to its invocation. Lambda follows it from message to message and stops
+// a function with 16 invocations in one chain. In a job whose next run starts at the end of the last, and in its retries,
+// that would stop the executor's function.
 func unchained(stack *middleware.Stack) error {
 	chain := (*awsmiddleware.RecursionDetection)(nil).ID()
 	if _, there := stack.Build.Get(chain); !there {
@@ -90,7 +87,7 @@ func (c *Clients) retryer() aws.Retryer {
 	})
 }
 
-// timed gives each attempt of a request its time.
+// timed limits the time of each attempt of a request.
 type timed struct {
 	c      Clients
 	client *http.Client
@@ -102,15 +99,14 @@ func (t *timed) Do(r *http.Request) (*http.Response, error) {
 	one.Timeout = min(t.c.Attempt<<min(n-1, 16), t.c.AttemptMax)
 	res, err := one.Do(r) //nolint:gosec // requests of the AWS SDK
 	if n == 1 && noAnswer(err) && r.Context().Err() == nil {
-		// A function that was frozen finds its connections dead, all of them, and no
-		// sign of it: the next attempt is to have a new one.
+		// A function that was frozen finds all its connections dead without any sign: the next attempt must use a new one.
 		t.client.CloseIdleConnections()
 	}
 	return res, err
 }
 
-// attempt is the number of an attempt, from 1, as the SDK tells it to AWS. Without
-// one a request has the longest time.
+// attempt returns the number of an attempt, from 1, from the SDK's header. Without the header a request has the longest
+// time.
 func attempt(r *http.Request) int {
 	n := 0
 	if _, err := fmt.Sscanf(r.Header.Get("Amz-Sdk-Request"), "attempt=%d", &n); err != nil || n < 1 {
@@ -119,7 +115,7 @@ func attempt(r *http.Request) int {
 	return n
 }
 
-// noAnswer reports that the time of an attempt was over.
+// noAnswer reports whether an attempt timed out.
 func noAnswer(err error) bool {
 	var netErr net.Error
 	return errors.As(err, &netErr) && netErr.Timeout()

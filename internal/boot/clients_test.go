@@ -20,17 +20,17 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// cloud is AWS as a server here: what is asked is answered with an empty object,
-// unless stalls says of a request that it is to have no answer, or answers has another.
+// cloud is a fake AWS server. It answers each request with an empty object, unless stalls selects it to get no answer, or
+// answers has another answer.
 type cloud struct {
 	*httptest.Server
-	conns   atomic.Int32 // that were made
+	conns   atomic.Int32 // number of connections made
 	asked   atomic.Int32
 	stalls  func(r *http.Request) bool
 	answers func() (status int, body string)
 }
 
-// of is the connection by which a request came.
+// of is the context key of a request's connection.
 type of struct{}
 
 func newCloud(t *testing.T) *cloud {
@@ -52,7 +52,7 @@ func newCloud(t *testing.T) *cloud {
 	}
 	c.Start()
 	t.Cleanup(c.Close)
-	t.Cleanup(func() { close(done) }) // before: Close waits for who is asked
+	t.Cleanup(func() { close(done) }) // before Close, which waits for open requests
 	return c
 }
 
@@ -71,8 +71,8 @@ func get(ctx context.Context, db *dynamodb.Client) error {
 	return err
 }
 
-// One answer in fifty that does not come costs its request one short attempt more,
-// and no other request anything.
+// TestAnAnswerThatDoesNotComeIsAskedForAgain: if one answer in fifty is missing, its request takes one short attempt more,
+// and no other request is affected.
 func TestAnAnswerThatDoesNotComeIsAskedForAgain(t *testing.T) {
 	c := newCloud(t)
 	var n, stalled atomic.Int32
@@ -103,8 +103,7 @@ func TestAnAnswerThatDoesNotComeIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// A request that never has an answer ends by itself; what is bounded by who makes it
-// is made once, and waited for.
+// TestAttemptsEnd: a request without an answer ends by itself. A request whose caller limits the time is sent once.
 func TestAttemptsEnd(t *testing.T) {
 	c := newCloud(t)
 	c.stalls = func(*http.Request) bool { return true }
@@ -121,7 +120,7 @@ func TestAttemptsEnd(t *testing.T) {
 	}
 }
 
-// Requests that are under way together keep their connections, each for the next one.
+// TestConnectionsAreKept: concurrent requests keep their connections for later ones.
 func TestConnectionsAreKept(t *testing.T) {
 	c := newCloud(t)
 	const together = 48
@@ -146,14 +145,14 @@ func TestConnectionsAreKept(t *testing.T) {
 		}
 		all.Wait()
 	}
-	// A connection is free a moment after its answer has come, so a few more may be made.
+	// A connection is free a moment after its answer has arrived, so a few more may be made.
 	if n := c.conns.Load(); n > together*3/2 {
 		t.Errorf("%d connections for %d requests at a time", n, together)
 	}
 }
 
-// A function that was frozen finds all its connections dead: a request learns that
-// once, by one short attempt, and the next is made by a new connection.
+// TestDeadConnectionsCostOneAttempt: a frozen function finds all its connections dead. A request notices that with one
+// short attempt, and the next attempt uses a new connection.
 func TestDeadConnectionsCostOneAttempt(t *testing.T) {
 	c := newCloud(t)
 	var dead atomic.Int32 // up to this one connections are dead
@@ -189,8 +188,8 @@ func TestDeadConnectionsCostOneAttempt(t *testing.T) {
 	}
 }
 
-// What is invoked, or put on a queue, belongs to no chain of invocations that Lambda
-// would take for a loop at the sixteenth.
+// TestRequestsBeginTheirOwnChain: invocations and messages belong to no chain that Lambda would stop as a loop at the
+// sixteenth invocation.
 func TestRequestsBeginTheirOwnChain(t *testing.T) {
 	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "dispatch")
 	t.Setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:15")
@@ -209,8 +208,8 @@ func TestRequestsBeginTheirOwnChain(t *testing.T) {
 	}
 }
 
-// A request that was throttled says that nothing happened; not where an attempt of it
-// before had no answer, for that one may have been done.
+// TestThrottledAfterNoAnswer: a throttled request did nothing, unless an earlier attempt had no answer, because that one
+// may have been done.
 func TestThrottledAfterNoAnswer(t *testing.T) {
 	const whole = `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"more than there is"}`
 	const part = `{"Responses":[{"Error":{"Code":"ProvisionedThroughputExceeded","Message":"more than there is"}}]}`
@@ -219,7 +218,7 @@ func TestThrottledAfterNoAnswer(t *testing.T) {
 		status  int
 		body    string
 		silent  int32 // attempts without an answer, first
-		nothing bool  // it says that nothing happened
+		nothing bool  // the error reports that nothing happened
 	}{
 		{"throttled", http.StatusBadRequest, whole, 0, true},
 		{"no answer, then throttled", http.StatusBadRequest, whole, 1, false},

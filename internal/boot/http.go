@@ -22,13 +22,12 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// maxEventBody bounds the body of a request; Lambda itself takes 6 MB.
+// maxEventBody limits the body of a request; Lambda itself accepts 6 MB.
 const maxEventBody = 6 << 20
 
-// HTTP serves requests that reach a function through an HTTP API or a function
-// URL, which share one form (payload 2.0). An event of another form is an error
-// that says so; what a caller got wrong is answered to the caller, so that no
-// alarm on errors can be set off from outside.
+// HTTP serves requests that reach a function through an HTTP API or a function URL, which share one format (payload 2.0).
+// An event in another format is an error. Mistakes of a caller only get an error answer, so that clients cannot cause
+// alarms.
 func HTTP(h http.Handler, log *slog.Logger) func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 	return func(ctx context.Context, e events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 		r, status, err := request(ctx, &e)
@@ -50,8 +49,8 @@ func HTTP(h http.Handler, log *slog.Logger) func(context.Context, events.APIGate
 	}
 }
 
-// serve answers 500 where a handler panics: Lambda would throw the process away,
-// and with it the requests that would have come to it.
+// serve answers 500 if a handler panics. Otherwise Lambda would end the process, and with it the requests that it would
+// get.
 func serve(h http.Handler, w *response, r *http.Request, log *slog.Logger) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -66,8 +65,8 @@ func serve(h http.Handler, w *response, r *http.Request, log *slog.Logger) {
 	}
 }
 
-// request makes the request of an event. An error with a status is the
-// caller's; one without is of the event.
+// request builds the request of an event. An error with a status is the caller's fault; one without means that the event
+// is invalid.
 func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest) (r *http.Request, status int, err error) {
 	if e.Version != "2.0" || e.RequestContext.HTTP.Method == "" || !strings.HasPrefix(e.RawPath, "/") {
 		return nil, 0, errors.New("the event is no HTTP request of payload format 2.0")
@@ -103,7 +102,7 @@ func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest) (r *http.Re
 	if len(e.Cookies) > 0 {
 		r.Header.Set("Cookie", strings.Join(e.Cookies, "; "))
 	}
-	// As in a request that came by a connection: the host is not among the headers.
+	// As in a request over a connection, the host is not among the headers.
 	r.Host = cmp.Or(r.Header.Get("Host"), r.Host)
 	r.Header.Del("Host")
 	r.RemoteAddr = net.JoinHostPort(e.RequestContext.HTTP.SourceIP, "0")
@@ -111,7 +110,7 @@ func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest) (r *http.Re
 	return r, 0, nil
 }
 
-// maxAnswer bounds the body of an answer as JSON has it; Lambda takes 6 MB with all that is about it.
+// maxAnswer limits the body of an answer encoded as JSON; Lambda accepts 6 MB including the rest of the answer.
 const maxAnswer = 5_900_000
 
 var errLarge = core.Errorf(core.CodeTooLarge, "the answer exceeds the 6 MB limit of functions: request less")
@@ -129,7 +128,7 @@ func tooLarge(r *http.Request) *response {
 	return w
 }
 
-// response collects what a handler answers, as far as it can be answered.
+// response collects the answer of a handler, up to the size limit.
 type response struct {
 	header http.Header
 	status int
@@ -153,7 +152,7 @@ func (w *response) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// asText reports whether the body can go as it is, and not in base64.
+// asText reports whether the body can be sent unchanged, not in base64.
 func (w *response) asText() bool {
 	return utf8.Valid(w.body.Bytes()) && inJSON(w.body.Bytes()) <= maxAnswer
 }
@@ -162,7 +161,7 @@ func (w *response) fits() bool {
 	return !w.large && (base64.StdEncoding.EncodedLen(w.body.Len()) <= maxAnswer || w.asText())
 }
 
-// inJSON is how long a text is with what JSON escapes.
+// inJSON returns the length of a text with JSON escapes.
 func inJSON(b []byte) int {
 	n := len(b) + 3*(bytes.Count(b, []byte("\u2028"))+bytes.Count(b, []byte("\u2029")))
 	for _, c := range b {

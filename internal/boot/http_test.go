@@ -46,7 +46,7 @@ func set(value any, path ...string) func(map[string]any) {
 	}
 }
 
-// ask sends a document through what Lambda itself would decode it with.
+// ask decodes a document as Lambda does and calls the handler.
 func ask(t *testing.T, doc []byte, h http.HandlerFunc) (events.APIGatewayV2HTTPResponse, error) {
 	t.Helper()
 	var res events.APIGatewayV2HTTPResponse
@@ -59,7 +59,7 @@ func ask(t *testing.T, doc []byte, h http.HandlerFunc) (events.APIGatewayV2HTTPR
 	return res, err
 }
 
-// seen asks with a document and answers the request as the handler saw it.
+// seen calls the handler with a document and returns the request that the handler saw.
 func seen(t *testing.T, doc []byte) (r *http.Request, body string) {
 	t.Helper()
 	res, err := ask(t, doc, func(_ http.ResponseWriter, got *http.Request) {
@@ -112,7 +112,7 @@ func TestStage(t *testing.T) {
 		{"prod", "/prod", "/"},
 		{"prod", "/prod/", "/"},
 		{"prod", "/v1/jobs", "/v1/jobs"},           // a domain of its own: no stage in the path
-		{"prod", "/production/x", "/production/x"}, // another name that begins like it
+		{"prod", "/production/x", "/production/x"}, // another name with the same beginning
 		{"v1", "/v1/v1/jobs", "/v1/jobs"},
 		{"$default", "/v1/jobs", "/v1/jobs"},
 		{"", "/v1/jobs", "/v1/jobs"},
@@ -141,8 +141,8 @@ func TestAddressOfIPv6(t *testing.T) {
 	}
 }
 
-// Events that are no request of this form are errors; what a caller can do
-// wrong is answered to the caller, and the handler is not asked.
+// TestBadEvents: events in another format are errors. Mistakes of a caller are answered to the caller, without a call of
+// the handler.
 func TestBadEvents(t *testing.T) {
 	for name, c := range map[string]struct {
 		doc    []byte
@@ -191,9 +191,9 @@ func TestResponses(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Add("Vary", "Accept")
 			w.Header().Add("Vary", "Cookie")
-			w.WriteHeader(103) // what comes before the status is not it
+			w.WriteHeader(103) // informational, not the status
 			w.WriteHeader(404)
-			w.WriteHeader(200) // nor is what comes after it
+			w.WriteHeader(200) // the first status counts
 			io.WriteString(w, `{}`)
 		}, want: events.APIGatewayV2HTTPResponse{StatusCode: 404, Headers: map[string]string{"Content-Type": "application/json",
 			"Vary": "Accept, Cookie"}, Body: "{}"}},
@@ -234,7 +234,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// A panic is told in the log with where it was.
+// TestPanicIsLogged: a panic is logged with its location.
 func TestPanicIsLogged(t *testing.T) {
 	var b bytes.Buffer
 	h := awslambda.NewHandler(HTTP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }),
@@ -247,8 +247,8 @@ func TestPanicIsLogged(t *testing.T) {
 	}
 }
 
-// TestAnswersFit: what is more than Lambda takes of a function is answered in words, not failed at; what fits
-// in one of the two forms goes in that.
+// TestAnswersFit: an answer above Lambda's limit becomes an error message, not a failure. An answer that fits in one of
+// the two formats uses that format.
 func TestAnswersFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, piece string

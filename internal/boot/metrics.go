@@ -16,9 +16,8 @@ import (
 	"github.com/tickring/tickring/internal/refusal"
 )
 
-// Metrics are the few numbers that functions tell CloudWatch beside those that
-// AWS counts: lines of its embedded metric format in the log. Nothing is written
-// for what is zero, so that they cost nothing while all is well.
+// Metrics writes the few metrics for CloudWatch that AWS does not count itself, as lines of the embedded metric format in
+// the log. Zero values are not written, so a healthy deployment pays nothing for them.
 type Metrics struct {
 	of  string
 	out io.Writer
@@ -26,24 +25,24 @@ type Metrics struct {
 
 // The metrics. Alarms and dashboards of infra name them.
 const (
-	// seconds: how long after its time the oldest due job was planned, or for how long nobody came to a partition, from two minutes; or for
-	// how long what was due waits to be compared with its runs, from thirty
+	// seconds: how late the oldest due job was planned; or for how long no process visited a partition (from two minutes); or
+	// for how long due runs wait for their comparison (from thirty)
 	DueLag    = "DueLag"
-	Recovered = "Recovered" // fires that were lost and sent again
-	Lateness  = "Lateness"  // seconds: the latest send of an invocation after its slot, from one
-	LateFires = "LateFires" // how many were later than that
-	Refused   = "Refused"   // requests that were refused at a door: a wrong token, too much, a page in a browser
-	SpansLost = "SpansLost" // spans of traces that the collector did not take
-	Failed    = "Failed"    // chains of attempts that failed for good; the log names each
-	LogsLost  = "LogsLost"  // logs that were to be kept and could not be read; the log names each
-	// notices that were given up; the log names each, doctor the channels
+	Recovered = "Recovered" // runs that were lost and sent again
+	Lateness  = "Lateness"  // seconds: the latest send of an invocation after its due time, from one
+	LateFires = "LateFires" // number of runs later than that
+	Refused   = "Refused"   // rejected requests: a wrong token, too large, a page in a browser
+	SpansLost = "SpansLost" // spans that the collector did not accept
+	Failed    = "Failed"    // retry chains that failed for good; the log names each
+	LogsLost  = "LogsLost"  // logs that could not be read for keeping; the log names each
+	// notifications that were given up; the log names each, doctor the channels
 	NoticesLost = "NoticesLost"
 	// invocations that failed, panicked, ended with their time or with their process, and functions that could not start
 	FunctionErrors = "FunctionErrors"
 	TableThrottles = "TableThrottles" // requests that DynamoDB throttled, each attempt
 )
 
-// MetricNamespace is where they are, MetricDimension what tells deployments apart.
+// MetricNamespace is the namespace of the metrics, MetricDimension the dimension that names the deployment.
 const (
 	MetricNamespace = "Tickring"
 	MetricDimension = "Scheduler"
@@ -53,17 +52,17 @@ var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "
 	Failed: "Count", SpansLost: "Count", LogsLost: "Count", NoticesLost: "Count",
 	FunctionErrors: "Count", TableThrottles: "Count"}
 
-// toldEvery is how often a process writes a metric of what may come in any number.
+// toldEvery is how often a process writes a metric of events that clients cause.
 const toldEvery = 10 * time.Second
 
-// Trace is where who is refused by a function leaves a trace: lines in its log, and
-// Refused. Nobody waits there, for each moment of a function costs.
+// Trace records rejected requests of a function: lines in its log, and Refused. It does not delay the answer, because each
+// moment of a function costs money.
 func (m *Metrics) Trace(log *slog.Logger) *refusal.Trace {
 	count := m.counter(Refused)
 	return refusal.New(refusal.Options{Log: log, Count: func(string, string) { count() }})
 }
 
-// counter counts a metric and writes the first at once, and those that follow together.
+// counter returns a function that counts a metric. The first count is written at once, later ones together.
 func (m *Metrics) counter(name string) (count func()) {
 	var mu sync.Mutex
 	var n float64
@@ -79,8 +78,8 @@ func (m *Metrics) counter(name string) (count func()) {
 	}
 }
 
-// failing is a handler whose failed invocations are counted. The file under way exists during an
-// invocation: a process without memory cannot count itself, so the next one in its place does.
+// failing counts the failed invocations of a handler. The file underWay exists during an invocation: a process without
+// memory cannot count itself, so its successor does.
 type failing struct {
 	awslambda.Handler
 	m        *Metrics
@@ -119,13 +118,13 @@ func (f failing) Invoke(ctx context.Context, payload []byte) (out []byte, err er
 	return out, err
 }
 
-// spans tells of those that were lost.
+// spans reports the lost spans.
 func (m *Metrics) spans(_, lost int) { m.Put(time.Now(), map[string]float64{SpansLost: float64(lost)}) }
 
-// NewMetrics makes Metrics of a deployment; without a name nothing is written.
+// NewMetrics returns the Metrics of a deployment; without a name it writes nothing.
 func NewMetrics(of string, out io.Writer) *Metrics { return &Metrics{of: of, out: out} }
 
-// Put writes what is not zero.
+// Put writes the values that are not zero.
 func (m *Metrics) Put(now time.Time, values map[string]float64) {
 	if m == nil || m.of == "" {
 		return
@@ -147,6 +146,6 @@ func (m *Metrics) Put(now time.Time, values map[string]float64) {
 		"Namespace": MetricNamespace, "Dimensions": [][]string{{MetricDimension}}, "Metrics": list}}}
 	b, err := json.Marshal(line)
 	if err == nil { // numbers and texts always can be
-		_, _ = m.out.Write(append(b, '\n')) // a log that cannot be written has nobody to be told
+		_, _ = m.out.Write(append(b, '\n')) // a failure cannot be reported anywhere
 	}
 }

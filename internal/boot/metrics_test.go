@@ -19,7 +19,7 @@ import (
 	"github.com/tickring/tickring/internal/refusal"
 )
 
-// A line is what CloudWatch takes for metrics, and there is none while all is well.
+// TestMetrics: a line has CloudWatch's format for metrics. A healthy function writes none.
 func TestMetrics(t *testing.T) {
 	var out bytes.Buffer
 	now := time.UnixMilli(1_795_000_000_123)
@@ -53,14 +53,14 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Each metric costs: there are few, and each has its unit.
+// TestFewMetrics: each metric costs money, so there are few, and each has its unit.
 func TestFewMetrics(t *testing.T) {
 	if len(units) > 11 {
 		t.Errorf("%d metrics; at most 11 are allowed", len(units))
 	}
 }
 
-// Strangers write no line of metrics for each request.
+// TestRefusalsAreToldTogether: unknown clients do not cause a line of metrics for each request.
 func TestRefusalsAreToldTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -105,7 +105,7 @@ func TestFailedInvocationsAreCounted(t *testing.T) {
 	}
 }
 
-// TestADeadProcessIsCounted: a process that had no memory left, by the next one in its place.
+// TestADeadProcessIsCounted: its successor counts a process that ran out of memory.
 func TestADeadProcessIsCounted(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
@@ -116,7 +116,7 @@ func TestADeadProcessIsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	inside := func(context.Context) error { // another process begins, as if this one were dead
+	inside := func(context.Context) error { // another process starts, as if this one were dead
 		newFailing(nil, NewMetrics("prod", &out), dir)
 		return nil
 	}
@@ -128,7 +128,7 @@ func TestADeadProcessIsCounted(t *testing.T) {
 	}
 }
 
-// TestThrottledRequestsAreCounted: those of a table that are refused whole, and those of which a part is.
+// TestThrottledRequestsAreCounted: requests to a table that are throttled completely or in part.
 func TestThrottledRequestsAreCounted(t *testing.T) {
 	c := newCloud(t)
 	n := 0

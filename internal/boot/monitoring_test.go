@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The dashboard shows the metrics that functions tell, all of them and no others.
+// TestDashboardShowsTheMetrics: the dashboard shows exactly the metrics that functions write.
 func TestDashboardShowsTheMetrics(t *testing.T) {
 	b, err := os.ReadFile("../../docs/monitoring/grafana.json")
 	if err != nil {

@@ -16,39 +16,38 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// OutageAfter is how long nobody may note that the scheduler lives before that
-// was an outage: two wake-ups of the tick can be 119 s apart.
+// OutageAfter is the time without a sign of life after which there was an outage: two wake-ups of the planner can be 119 s
+// apart.
 const OutageAfter = 4 * time.Minute
 
-// TokenFor is how long a function lets callbacks in by a token that it read before.
+// TokenFor is how long a function accepts callbacks with a token that it read before.
 const TokenFor = 10 * time.Second
 
-// lookEvery is how often a process looks.
+// lookEvery is how often a process checks for an outage.
 const lookEvery = 20 * time.Second
 
-// A store that answers no look for longer than refusedFor takes no heartbeats
-// either; as that may have begun unseen, up to unseen before the first such look.
+// If every check fails for longer than refusedFor, the store takes no heartbeats either. That may have begun unnoticed, up
+// to unseen before the first failed check.
 const (
 	refusedFor = 5 * time.Second
 	unseen     = time.Minute
 )
 
-// Pulse is the sign of life of a deployment. While nobody gave one, or the store
-// refused all, executors could not beat: whoever comes first afterwards notes the
-// outage, before it judges by heartbeats.
+// Pulse is the sign of life of a deployment. While there was none, or the store rejected everything, executors could not
+// send heartbeats. The first process afterwards records the outage before it checks heartbeats.
 type Pulse struct {
 	e   *engine.Engine
 	log *slog.Logger
 
 	mu      sync.Mutex
-	looked  time.Time // when a look was answered last
-	refused time.Time // the first one since that was not; zero: none
+	looked  time.Time // when a check succeeded last
+	refused time.Time // the first failed check since then; zero: none
 }
 
 func NewPulse(e *engine.Engine, log *slog.Logger) *Pulse { return &Pulse{e: e, log: log} }
 
-// Look notes an outage that has just ended, if there was one. It asks at most
-// every 20 s; an error means that nothing may be judged yet.
+// Look records an outage that has just ended, if there was one. It checks at most every 20 s; an error means that nothing
+// may be decided from heartbeats.
 func (p *Pulse) Look(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +58,7 @@ func (p *Pulse) Look(ctx context.Context) error {
 	return p.look(ctx, now)
 }
 
-// look is to be called with the lock held.
+// look requires that the caller holds the lock.
 func (p *Pulse) look(ctx context.Context, now time.Time) error {
 	err := p.silence(ctx, now)
 	if err == nil && !p.refused.IsZero() && now.Sub(p.refused) > refusedFor {
@@ -78,9 +77,8 @@ func (p *Pulse) look(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// refusal notes that heartbeats could not be stored. All processes saw that, and come
-// here at once: who finds it noted goes on, or each would keep its messages waiting
-// until it was the fastest.
+// refusal records that heartbeats could not be stored. All processes noticed that and come here at once. A process that
+// finds it recorded continues; otherwise each would hold its messages until it won the write.
 func (p *Pulse) refusal(ctx context.Context, from, now time.Time) error {
 	var err error
 	for range 2 {
@@ -99,9 +97,9 @@ func (p *Pulse) refusal(ctx context.Context, from, now time.Time) error {
 	return err
 }
 
-// silence notes that nobody was there to plan.
+// silence records a time in which no process planned.
 func (p *Pulse) silence(ctx context.Context, now time.Time) error {
-	if _, err := p.e.Dispatch.Global(ctx); err != nil { // that of a fence too
+	if _, err := p.e.Dispatch.Global(ctx); err != nil { // a fence also fails here
 		return fmt.Errorf("read global item: %w", err)
 	}
 	last, err := p.e.Upkeep.LastAlive(ctx)
@@ -116,13 +114,13 @@ func (p *Pulse) silence(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("read global item: %w", err)
 	}
 	if g.UpSince.After(last) && now.Sub(g.UpSince) <= OutageAfter {
-		return nil // another has noted it, and the tick is yet to come
+		return nil // another process has recorded it, and the planner has not run since
 	}
 	p.log.Warn("nobody was there to plan", "from", last, "to", now)
 	return registry.NoteOutage(ctx, p.e.Tick, last, now, core.BeatExpiry)
 }
 
-// Beat gives the sign of life, once a minute.
+// Beat records the sign of life, once a minute.
 func (p *Pulse) Beat(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,10 +132,9 @@ func (p *Pulse) Beat(ctx context.Context) error {
 	return err
 }
 
-// Minutely is what a tick does beside its passes: the watchdog, which judges by
-// heartbeats, so that an outage is noted first; and what the queues lost is sent
-// again. healed is called with how many fires those were. reports sums up the hour that is
-// over; nil: nobody does.
+// Minutely returns the tasks of a planner beside its passes. The watchdog checks heartbeats, so an outage is recorded
+// first. Messages that the queues lost are sent again; healed is called with the number of their runs. reports sums up the
+// last hour; nil: no summaries.
 func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, reports *report.Reports,
 	healed func(fires int64)) []tick.Task {
 	tasks := []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {

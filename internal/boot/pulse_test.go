@@ -15,8 +15,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// TestPulse: after a time in which nobody planned, whoever comes first notes it
-// once, from the last sign of life on; minutes between two signs are no outage.
+// TestPulse: after a time without planning, the first process records it once, from the last sign of life on. Minutes
+// between two signs are no outage.
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(memory.Options{})
@@ -35,7 +35,7 @@ func TestPulse(t *testing.T) {
 				t.Fatalf("noted %s to %s, want %s to %s", g.DownAt, g.UpSince, down, up)
 			}
 		}
-		do(sends.Look(t.Context())) // nobody ever planned
+		do(sends.Look(t.Context())) // no planner ever ran
 		do(tick.Beat(t.Context()))
 		for range 5 {
 			time.Sleep(119 * time.Second) // of the bubble
@@ -60,7 +60,7 @@ func TestPulse(t *testing.T) {
 	})
 }
 
-// refusing is a store that answers nothing for a while.
+// refusing is a store that fails for a while.
 type refusing struct {
 	dispatch.Store
 	until *time.Time
@@ -73,9 +73,8 @@ func (r refusing) Global(ctx context.Context) (core.Global, error) {
 	return r.Store.Global(ctx)
 }
 
-// TestPulseOfARefusingStore: a heartbeat that is stored is up to a minute old, so a
-// minute in which the store refuses all would expire executors that did beat. Whoever
-// saw that notes it before it judges; an error that is gone at once is none.
+// TestPulseOfARefusingStore: a stored heartbeat is up to a minute old. So a minute in which the store rejects everything
+// would expire live executors. A process that noticed it records it before it checks; a short error does not count.
 func TestPulseOfARefusingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(memory.Options{})
@@ -124,7 +123,7 @@ func TestPulseOfARefusingStore(t *testing.T) {
 	})
 }
 
-// far is a store that takes its time.
+// far is a slow store.
 type far struct{ tick.Store }
 
 func (f far) Global(ctx context.Context) (core.Global, error) {
@@ -137,8 +136,8 @@ func (f far) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	return f.Store.PutGlobal(ctx, seen, g)
 }
 
-// TestPulsesOfManyAfterRefusals: all processes come at once when the store answers
-// again. One of them notes what was, and none keeps its messages waiting for that.
+// TestPulsesOfManyAfterRefusals: all processes come at once when the store answers again. One of them records the outage,
+// and none holds its messages for that.
 func TestPulsesOfManyAfterRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(memory.Options{})

@@ -18,19 +18,18 @@ import (
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
-// parameters is what is called of SSM.
+// parameters holds the SSM methods in use.
 type parameters interface {
 	GetParameter(context.Context, *ssm.GetParameterInput, ...func(*ssm.Options)) (*ssm.GetParameterOutput, error)
 	PutParameter(context.Context, *ssm.PutParameterInput, ...func(*ssm.Options)) (*ssm.PutParameterOutput, error)
 }
 
-// SecretOptions bound how a secret is waited for. The zero value of a field means
-// its default. An account answers 40 reads a second, and a burst of cold starts
-// asks all at once: hundreds of them are through within these.
+// SecretOptions limits the wait for a secret. A zero field means its default. An account answers 40 reads a second, and a
+// burst of cold starts reads at once: with the defaults, hundreds succeed in time.
 type SecretOptions struct {
 	Attempt    time.Duration // of one question: 3 s
 	Within     time.Duration // of all that one caller waits for: 20 s
-	BackoffMin time.Duration // doubles up to BackoffMax, and half of it is chance: 500 ms
+	BackoffMin time.Duration // doubles up to BackoffMax, half of it random: 500 ms
 	BackoffMax time.Duration // 4 s
 }
 
@@ -40,19 +39,19 @@ func (o SecretOptions) defaults() SecretOptions {
 	return o
 }
 
-// secret is a parameter that is read when it is first needed, and then kept. What
-// a caller learns of a failure is the caller's: the next asks again.
+// secret is a parameter that is read when first needed, and then cached. An error is returned only to its caller: the next
+// one reads again.
 type secret struct {
 	params parameters
 	name   string
 	check  func(name, value string) error
 	create func(context.Context) error // creates the parameter if it is missing; nil: another function does
 	o      SecretOptions
-	turn   chan struct{} // whoever has put something in has the rest
+	turn   chan struct{} // holds one value: the sender owns the fields below
 	value  string
-	err    error // of the last question
+	err    error // of the last read
 	tries  int
-	next   time.Time // nobody asks before
+	next   time.Time // no read before this time
 }
 
 func newSecret(params parameters, name string, create func(context.Context) error, o SecretOptions) *secret {
@@ -89,7 +88,7 @@ func creator(params parameters, p *Params, blank func(context.Context) (bool, er
 	}
 }
 
-// get waits for the secret as long as it may be refused for a passing reason.
+// get returns the secret. It waits while reads fail for a temporary reason.
 func (s *secret) get(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Within)
 	defer cancel()
@@ -112,7 +111,7 @@ func (s *secret) get(ctx context.Context) (string, error) {
 				value, err = s.ask(ctx)
 			}
 		}
-		if err != nil && ctx.Err() != nil { // the end of this caller, which says nothing of the secret
+		if err != nil && ctx.Err() != nil { // this caller ended, which is no failure of the secret
 			return "", errors.Join(s.err, err)
 		}
 		if s.value, s.err = value, err; err != nil {
@@ -125,7 +124,7 @@ func (s *secret) get(ctx context.Context) (string, error) {
 
 var errMissing = errors.New("does not exist: the functions api and tick create it when they start")
 
-// ask asks once: a refusal is spread by get, over all callers.
+// ask reads once: get spreads retries over all callers.
 func (s *secret) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Attempt)
 	defer cancel()
@@ -147,7 +146,7 @@ func (s *secret) ask(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// passing is an error after which the same question may be answered.
+// passing reports whether the same read may succeed after this error.
 func passing(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, core.ErrThrottled) ||
 		retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary

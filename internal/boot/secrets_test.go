@@ -28,7 +28,7 @@ type fakeParams struct {
 	// second: 40 in an account by default (AWS quotas, "GetParameter throughput").
 	perSecond int
 
-	refuses string // may not be put
+	refuses string // name that cannot be stored
 
 	mu     sync.Mutex
 	asked  []string
@@ -74,8 +74,8 @@ func (f *fakeParams) PutParameter(_ context.Context, in *ssm.PutParameterInput, 
 	return &ssm.PutParameterOutput{}, nil
 }
 
-// The parameter as the functions create it is a key text. A process that was started before a rotation reads the new key when it
-// meets a secret of it; a parameter that cannot be read is passing, not a locked secret.
+// TestSecretKeyComesFromParameter: the parameter that functions create is a valid key. An older process reads a rotated
+// key when it meets a secret of that key; an unreadable parameter is a temporary error, not a locked secret.
 func TestSecretKeyComesFromParameter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		params := &fakeParams{values: map[string]string{"/t/secret-key": "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ"}}
@@ -115,8 +115,8 @@ func TestSecretKeyComesFromParameter(t *testing.T) {
 
 func isBlank(context.Context) (bool, error) { return true, nil }
 
-// TestDeletedSecretKeyIsNotReplaced: while there are records, no function creates a secret key, also not beside another parameter that
-// is missing; the error names the parameter. A process that read the key before keeps it. A parameter that is restored is used.
+// TestDeletedSecretKeyIsNotReplaced: while there are records, no function creates a secret key, even if another parameter
+// is missing. The error names the parameter. Older processes keep the key; a restored parameter is used.
 func TestDeletedSecretKeyIsNotReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		params := &fakeParams{values: map[string]string{}}
@@ -165,8 +165,8 @@ func TestDeletedSecretKeyIsNotReplaced(t *testing.T) {
 	})
 }
 
-// A function that may create parameters creates the missing ones, the secret key last: a start that breaks off is completed by
-// the next. Existing values stay. Any other function fails until then.
+// TestMissingParametersAreCreated: a function with that permission creates the missing parameters, the secret key last.
+// The next start completes an interrupted one. Existing values stay. Other functions fail until then.
 func TestMissingParametersAreCreated(t *testing.T) {
 	params := &fakeParams{values: map[string]string{}, refuses: "/t/admin-token"}
 	started := func(vars ...string) *Config {
@@ -207,8 +207,7 @@ func keyOf(t *testing.T, c *Config) string {
 	return string(key)
 }
 
-// A function asks for the secrets that it is told of and for no others, each when
-// it first needs it, and once.
+// TestSecrets: a function reads only its configured secrets, each once, when it first needs it.
 func TestSecrets(t *testing.T) {
 	params := &fakeParams{values: map[string]string{"/t/admin-token": "the-admin-token-of-here", "/t/report-key": "the-report-key-of-here"}}
 	started := func(vars ...string) *Config {
@@ -235,7 +234,7 @@ func TestSecrets(t *testing.T) {
 	if token, err := all.Token(t.Context()); err != nil || token != "the-admin-token-of-here" {
 		t.Errorf("token %q, %v", token, err)
 	}
-	// Whoever takes a report has to know the key of whoever asked for it.
+	// A report is verified with the key of the function that requested it.
 	if keyOf(t, all) != key {
 		t.Error("two functions with one report key sign differently")
 	}
@@ -252,9 +251,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestColdStarts: an account answers 40 questions a second. Three hundred functions
-// that start in one moment all have their secret before an invocation ends, and
-// none gives up.
+// TestColdStarts: an account answers 40 reads a second. Three hundred functions that start at once all get their secret
+// before an invocation ends.
 func TestColdStarts(t *testing.T) {
 	const functions, invocation = 300, 28 * time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -286,8 +284,8 @@ func TestColdStarts(t *testing.T) {
 	})
 }
 
-// Many who need it in one process are one who asks, and who has given up waiting
-// is told so; the next asks again.
+// TestSecretIsAskedForByOne: if many callers in one process need a secret, one reads it. A caller that gives up gets an
+// error; the next one reads again.
 func TestSecretIsAskedForByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		params := &fakeParams{values: map[string]string{"/t/report-key": "the-report-key-of-here"},
@@ -330,7 +328,7 @@ func TestSecretsMissing(t *testing.T) {
 				cfg := Config{Params: Params{AdminToken: "/t/admin-token"}}
 				cfg.secrets(c.params, isBlank)
 				began := time.Now()
-				for range 3 { // is not asked each time, and nobody waits
+				for range 3 { // reads only once, without a wait
 					if _, err := cfg.Token(t.Context()); !strings.Contains(fmt.Sprint(err), c.want) {
 						t.Errorf("%v; want %s", err, c.want)
 					}
@@ -339,7 +337,7 @@ func TestSecretsMissing(t *testing.T) {
 					t.Errorf("asked %d times in %s", len(c.params.asked), time.Since(began))
 				}
 				c.params.err, c.params.values = nil, map[string]string{"/t/admin-token": "the-admin-token-of-here"}
-				time.Sleep(time.Second) // of the bubble: what cannot pass is not asked again at once
+				time.Sleep(time.Second) // in the bubble: a permanent error is not retried at once
 				if token, err := cfg.Token(t.Context()); token != "the-admin-token-of-here" || err != nil {
 					t.Errorf("once it is there: %q, %v", token, err)
 				}
@@ -348,7 +346,7 @@ func TestSecretsMissing(t *testing.T) {
 	}
 }
 
-// hangsOnce answers nobody's first question.
+// hangsOnce does not answer the first read.
 type hangsOnce struct {
 	fakeParams
 	began bool
@@ -363,7 +361,7 @@ func (f *hangsOnce) GetParameter(ctx context.Context, in *ssm.GetParameterInput,
 	return f.fakeParams.GetParameter(ctx, in, o...)
 }
 
-// TestSecretOfACallerThatLeaves: a client that hangs up fails nobody else.
+// TestSecretOfACallerThatLeaves: a client that disconnects causes no failure for others.
 func TestSecretOfACallerThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSecret(&hangsOnce{fakeParams: fakeParams{values: map[string]string{"/x": "token-of-an-administrator"}}}, "/x", nil,

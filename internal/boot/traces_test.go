@@ -17,8 +17,8 @@ import (
 	"github.com/tickring/tickring/internal/traces"
 )
 
-// What an invocation ends is with the collector when it has answered; a collector that
-// hangs holds the function up for a bound, and what it loses is a metric.
+// TestTracesLeaveWithTheInvocation: the spans of an invocation are sent before it ends. A hanging collector delays the
+// function only up to a limit, and lost spans are a metric.
 func TestTracesLeaveWithTheInvocation(t *testing.T) {
 	asked := make(chan struct{}, 10)
 	release := make(chan struct{})

@@ -14,7 +14,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestXRaySignsItsRequestsOnly: a collector of somebody else gets no signature.
+// TestXRaySignsItsRequestsOnly: a collector outside AWS gets no signature.
 func TestXRaySignsItsRequestsOnly(t *testing.T) {
 	sdk := aws.Config{Region: "eu-central-1", Credentials: credentials.NewStaticCredentialsProvider("AKID", "SECRET", "SESSION")}
 	for url, signed := range map[string]bool{

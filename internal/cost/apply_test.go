@@ -19,8 +19,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// applied is a store whose transactions take the time they take in an account,
-// and so meet where they share an item.
+// applied is a store whose transactions take as long as in AWS, so they conflict at shared items.
 type applied struct {
 	m            *people.People
 	transactions atomic.Int64
@@ -60,7 +59,7 @@ func orders(n int, of string) []manage.JobSpec {
 	return specs
 }
 
-// save fails where anything is refused, and counts what it made.
+// save fails the test if a save is rejected, and returns how many jobs it created.
 func (a *applied) save(t *testing.T, specs []manage.JobSpec) (created int) {
 	t.Helper()
 	refused := 0
@@ -79,8 +78,7 @@ func (a *applied) save(t *testing.T, specs []manage.JobSpec) (created int) {
 	return created
 }
 
-// TestApply: any number of new jobs of one app are made by one apply, in as many
-// transactions as they need, however many are under way at once.
+// TestApply: one apply creates any number of new jobs of one app, in as many concurrent transactions as necessary.
 func TestApply(t *testing.T) {
 	const perTransaction, perCall = 12, 1000
 	for _, n := range []int{12, 13, 200, 10_000} {
@@ -109,8 +107,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestApplyBesideOthers: whatever people do in one app at the same time, none of
-// it is refused for want of room.
+// TestApplyBesideOthers: while several users work in one app at the same time, no operation is throttled.
 func TestApplyBesideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := apply(t)

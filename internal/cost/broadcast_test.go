@@ -20,8 +20,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// TestBroadcast holds docs/internals/aws-units.md to what a broadcast uses beside what its shards write,
-// which is what any run does. Its addresses make it long.
+// TestBroadcast compares docs/internals/aws-units.md with the use of a broadcast without its shards, which use as much as
+// any run. Its addresses make it long.
 func TestBroadcast(t *testing.T) {
 	spreads := func(route core.Route, executors int) measured {
 		specs := orders(1, "spreads-")
@@ -43,7 +43,7 @@ func TestBroadcast(t *testing.T) {
 	}
 }
 
-// TestChildren holds docs/internals/aws-units.md to what children use. Those of one end share a journal.
+// TestChildren compares docs/internals/aws-units.md with the use of child jobs. Children of one end share a journal.
 func TestChildren(t *testing.T) {
 	family := func(n int, join bool) measured {
 		specs := orders(1+n, "family-")
@@ -71,7 +71,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// fireOf is what one fire of the first of some jobs uses, to the end of all that follows.
+// fireOf measures one run of the first of some jobs, including everything that follows it.
 func fireOf(t *testing.T, executors int, specs []manage.JobSpec, of ...func(*manage.AppSpec)) (m measured) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))

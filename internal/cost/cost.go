@@ -1,10 +1,8 @@
-// Package cost computes what a deployment on AWS costs a month: it plays the passes
-// of the tick over the jobs, counts what they send and write, and prices that.
-// What one fire reads and how long functions wait was measured in a deployment
-// on fakes that count (measure_test.go), and a test holds the numbers here to
-// it. Processor time was measured on a full core; a function has a share of one by its
-// memory. There is no free tier, no discount and no tax. The tests write the tables of
-// docs/reference/aws-cost.md: go test ./internal/cost -run TestPage -update.
+// Package cost computes the monthly cost of a deployment on AWS. It simulates the planner passes over the jobs, counts
+// their messages and writes, and applies the prices. The reads of a run and the waiting time of functions were measured in
+// a deployment on counting fakes (measure_test.go); a test compares the numbers here with it. Processor time was measured
+// on a full core; a function has a share of a core by its memory. There is no free tier, no discount and no tax. The tests
+// write the tables of docs/reference/aws-cost.md: go test ./internal/cost -run TestPage -update.
 package cost
 
 import (
@@ -15,15 +13,15 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// Month is the month of all figures.
+// Month is the length of a month in all figures.
 const Month = 30 * 24 * time.Hour
 
 // Prices are in US dollars.
 type Prices struct {
 	WriteUnits    float64 // a million, on demand
 	ReadUnits     float64 // a million, on demand
-	WriteHour     float64 // a unit a second, provisioned, for an hour
-	ReadHour      float64 // a unit a second, provisioned, for an hour
+	WriteHour     float64 // one unit a second, provisioned, in one hour
+	ReadHour      float64 // one unit a second, provisioned, in one hour
 	StoredGB      float64 // a month
 	QueueRequests float64 // a million
 	Invocations   float64 // a million
@@ -33,7 +31,7 @@ type Prices struct {
 	Alarm         float64 // a month
 }
 
-// Virginia are the prices of us-east-1 in November 2026, functions on arm64.
+// Virginia holds the prices of us-east-1 in November 2026, functions on arm64.
 var Virginia = Prices{
 	WriteUnits: 0.625, ReadUnits: 0.125, WriteHour: 0.00065, ReadHour: 0.00013, StoredGB: 0.25,
 	QueueRequests: 0.40,
@@ -43,53 +41,52 @@ var Virginia = Prices{
 	Alarm:        0.10,
 }
 
-// What the parts of a fire use, in units and seconds. A run is claimed and
-// ended with one write unit each; an advance is an item and a move in the
-// index; a journal is one item for each batch.
+// The use of the parts of a run, in units and seconds. A run is claimed and ended with one write unit each; an advance
+// writes an item and moves an entry of the index; a journal is one item for each batch.
 const (
 	writesOfRun     = 2
 	writesOfAdvance = 1
 	movesOfAdvance  = 2    // in the index
 	writesOfWake    = 2.03 // the sign of life, the watchdog's cursor
-	writesOfDue     = 2    // of a wake-up that finds jobs due: the lease, and back
-	writesOfBeats   = 1    // a minute of one executor: it beats twice, and every second one is written
+	writesOfDue     = 2    // of a wake-up that finds jobs due: the lease, taken and released
+	writesOfBeats   = 1    // a minute of one executor: it sends two heartbeats, of which one is written
 
 	bytesOfJournal = 215 // and of each of its runs
 	bytesOfEntry   = 9
-	bytesUncharged = 100 // of each item: they are stored, and are none of its units
+	bytesUncharged = 100 // of each item: stored, but not counted in its units
 	keepsJournals  = 20 * 24 * time.Hour
 
 	readsOfFire     = 1    // its job's schedule
-	readsOfRun      = 0.07 // a look of the tick whether it is there
+	readsOfRun      = 0.07 // the planner checks whether the run exists
 	readsOfAnew     = 1    // a definition
 	readsOfToken    = 0.9
-	readsOfDispatch = 2.9 // the app, its executors, what holds for all; the journal later
-	readsOfHealths  = 0.5 // what others found slow, where that is not too many for a unit
+	readsOfDispatch = 2.9 // the app, its executors, the global item; the journal later
+	readsOfHealths  = 0.5 // slow jobs and addresses that others found, if they fit into one unit
 	readsOfAdvance  = 1
 	looksOfAdvance  = 0.4  // for runs
 	readsOfDue      = 11   // of a wake-up that finds jobs due
-	readsOfWake     = 8.45 // what holds for all, the sign of life, whether anything was lost, looks at notices
+	readsOfWake     = 8.45 // the global item, the sign of life, lost messages, checks of notifications
 	looksOfWake     = 0.67 // for jobs that are due, and are next
 	readsOfBeats    = 5    // a minute of one executor
 
-	// A minute with jobs: in every third one some are compared with their runs, and
-	// how old the ring is is noted for that.
+	// A minute with jobs: every third minute some jobs are compared with their runs, and the age of the delay queue is
+	// recorded.
 	readsOfSample  = 0.7
 	looksOfSample  = 0.5 // for runs
 	agesOfSample   = 1
 	writesOfSample = 0.34
 
-	// Waiting, for stores, executors and the beat.
+	// Waiting, for stores, executors and the next second.
 	secondsOfWake     = 0.05
-	secondsOfDue      = 0.9 // of a wake-up that finds jobs due: most of it waits for the beat
+	secondsOfDue      = 0.9 // of a wake-up that finds jobs due: mostly waiting for the next second
 	secondsOfBeat     = 0.013
 	secondsOfCallback = 0.006
 	secondsOfResult   = 0.00015 // of a callback, beyond its first
-	secondsOfDispatch = 0.08    // without its fires, and what it holds
-	secondsOfFire     = 0.0022  // of a batch, beyond those that are sent all at once
+	secondsOfDispatch = 0.08    // without its runs and its waiting
+	secondsOfFire     = 0.0022  // of a batch, beyond the ones that are sent together first
 
-	// Processor time on a full core. That of a beat is taken for that of a callback, and that
-	// of a result beyond the first for a tenth of one.
+	// Processor time on a full core. A heartbeat is assumed to take as much as a callback, and a result beyond the first a
+	// tenth of one.
 	coreOfWake     = 0.18
 	coreOfCallback = 0.0023
 	coreOfResult   = coreOfCallback / 10
@@ -99,22 +96,22 @@ const (
 	firesAtOnce = 20
 )
 
-// Deployment is what the bill depends on besides the jobs.
+// Deployment holds everything that the bill depends on except the jobs.
 type Deployment struct {
-	HTTPAPI   bool          // in front of callbacks and beats, which costs a dollar a million requests
+	HTTPAPI   bool          // in front of callbacks and heartbeats, which costs a dollar a million requests
 	Keep      time.Duration // how long runs stay
 	RunBytes  int           // of a run that succeeded, as DynamoDB counts them, with an app's name of 6 and an address of 21
 	Results   float64       // of a callback, on average; 0: one
-	Executors int           // that beat; those at fixed addresses do not
-	Alarms    int           // metrics that alarms look at
+	Executors int           // that send heartbeats; executors at fixed addresses send none
+	Alarms    int           // metrics that alarms evaluate
 	Pollers   int           // that ask queues for messages, each for 20 s at a time
-	// Provisioned are tables whose capacity follows their use, of fires that come
-	// evenly; the least that each table keeps is not in it.
+	// Provisioned reports whether the capacity of tables follows their use, with runs at even intervals. It ignores the
+	// minimum capacity of each table.
 	Provisioned bool
-	MemoryMB    struct{ Tick, Dispatch, API int } // the API takes callbacks and beats
+	MemoryMB    struct{ Tick, Dispatch, API int } // the API receives callbacks and heartbeats
 }
 
-// Standard is a stack as it is deployed without any choices.
+// Standard returns a stack with default settings.
 func Standard() Deployment {
 	d := Deployment{Keep: 30 * 24 * time.Hour, RunBytes: 375, Pollers: 8}
 	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.API = 256, 256, 256
@@ -123,9 +120,9 @@ func Standard() Deployment {
 
 type Usage struct {
 	Fires, WriteUnits, ReadUnits, StoredGB, QueueRequests float64
-	WriteHours, ReadHours                                 float64 // of provisioned tables, instead of their units
+	WriteHours, ReadHours                                 float64 // of provisioned tables, instead of units
 	Invocations, HTTPRequests, Wakes, Alarms              float64
-	// GBSeconds are those of waiting; CoreSeconds are processor time on a full core.
+	// GBSeconds is the memory time of waiting; CoreSeconds is processor time on a full core.
 	GBSeconds, CoreSeconds float64
 }
 
@@ -138,12 +135,12 @@ func (u Usage) Plus(v Usage) Usage {
 	}
 }
 
-// Idle is what a deployment without jobs uses.
+// Idle returns the monthly usage of a deployment without jobs.
 func Idle(d Deployment) Usage {
 	const minutes = float64(Month / time.Minute)
 	beats := 2 * minutes * float64(d.Executors)
 	u := Usage{
-		QueueRequests: minutes * (3*float64(d.Pollers) + 1), // each wake-up takes dead letters
+		QueueRequests: minutes * (3*float64(d.Pollers) + 1), // each wake-up reads the dead-letter queue
 		Invocations:   minutes + beats,
 		GBSeconds:     minutes*secondsOfWake*gb(d.MemoryMB.Tick) + beats*secondsOfBeat*gb(d.MemoryMB.API),
 		CoreSeconds:   minutes*coreOfWake + beats*coreOfCallback,
@@ -156,7 +153,7 @@ func Idle(d Deployment) Usage {
 	return u.with(unitsOfIdle(d), d)
 }
 
-// Jobs is what the fires of jobs use on top, counted over a span.
+// Jobs returns the additional monthly usage of the jobs, from counts over a span.
 func Jobs(c Counts, d Deployment) Usage {
 	times := float64(Month) / float64(c.Span)
 	fires, batches := float64(c.Fires), float64(c.Takes)
@@ -178,15 +175,15 @@ func Jobs(c Counts, d Deployment) Usage {
 	return u.with(unitsOfJobs(c, d), d).Times(times)
 }
 
-// Planning is what wake-ups use on top that find jobs due, however many those are.
+// Planning returns the additional usage of wake-ups that find jobs due, regardless of their number.
 func Planning(wakes float64, d Deployment) Usage {
 	u := Usage{GBSeconds: wakes * secondsOfDue * gb(d.MemoryMB.Tick)}
 	return u.with(tablesOf(Capacity{}, Capacity{}, Capacity{}, Capacity{Write: writesOfDue * wakes, Read: readsOfDue * wakes}), d)
 }
 
-// Canary is what a job that fires each minute to a function of the stack uses.
+// Canary returns the usage of a job that calls a function of the stack every minute.
 func Canary(d Deployment) (Usage, error) {
-	d.Keep, d.HTTPAPI = leastKept, false // its end is a call inside the stack
+	d.Keep, d.HTTPAPI = leastKept, false // it reports inside the stack
 	job := []Job{{Name: "canary", Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}}}}
 	c, err := Replay(job, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 100*time.Minute, plan.AWS())
 	if err != nil {
@@ -199,7 +196,7 @@ func Canary(d Deployment) (Usage, error) {
 	return u, nil
 }
 
-// Times is so many times the same, or a part of it.
+// Times returns the usage multiplied by n.
 func (u Usage) Times(n float64) Usage {
 	return Usage{
 		u.Fires * n, u.WriteUnits * n, u.ReadUnits * n, u.StoredGB * n, u.QueueRequests * n,
@@ -209,7 +206,7 @@ func (u Usage) Times(n float64) Usage {
 	}
 }
 
-// FunctionTime is the GB-seconds of all functions, waiting and processor time together.
+// FunctionTime returns the GB-seconds of all functions, for waiting and processor time together.
 func (u Usage) FunctionTime() float64 { return u.GBSeconds + u.CoreSeconds*gb(coreMB) }
 
 func gb(mb int) float64 { return float64(mb) / 1024 }
@@ -253,7 +250,7 @@ func Sum(bill []Line) (dollars float64) {
 	return dollars
 }
 
-// Dollars is an amount as people read it: more digits where it is small.
+// Dollars formats an amount for users, with more digits if it is small.
 func Dollars(d float64) string {
 	if d != 0 && d < 0.995 {
 		return fmt.Sprintf("$%.3f", d)

@@ -31,9 +31,9 @@ type fleet struct {
 	jobs            int
 	span            time.Duration
 	when            func(i int) core.When
-	units, requests float64 // of writes and queues, a fire, at most
-	dollars         float64 // a million fires, at most
-	before          float64 // what these were as deployed by default in November 2026
+	units, requests float64 // of writes and queues, for one run, at most
+	dollars         float64 // for a million runs, at most
+	before          float64 // its value with the default deployment of November 2026
 }
 
 var fleets = []fleet{
@@ -89,7 +89,7 @@ func page(t *testing.T, name, text string) {
 	}
 }
 
-// counted is what a fleet's passes do, which are of whole rhythms.
+// counted returns the counts of a fleet over whole periods of its schedule.
 func (f *fleet) counted(t *testing.T) Counts {
 	t.Helper()
 	c, err := Replay(jobsOf(f.jobs, f.when), begin, f.span, plan.AWS())
@@ -102,7 +102,7 @@ func (f *fleet) counted(t *testing.T) Counts {
 	return c
 }
 
-// TestFleets counts what six fleets write and ask of queues, and holds docs/internals/aws-units.md to it.
+// TestFleets counts the writes and queue requests of six fleets, and compares docs/internals/aws-units.md with them.
 func TestFleets(t *testing.T) {
 	for _, f := range fleets {
 		c := f.counted(t)
@@ -119,7 +119,7 @@ func TestFleets(t *testing.T) {
 
 const columns = "| Jobs | Writes | Reads | History | Queues | Functions | Total | With an HTTP API |\n|---|---|---|---|---|---|---|---|\n"
 
-// million is a row of what a million fires cost.
+// million returns a table row with the cost of a million runs.
 func million(name string, c Counts, d Deployment, tables func(dollars float64) float64) (row string, sum float64) {
 	u := Jobs(c, d)
 	u = u.Times(1e6 / u.Fires)
@@ -140,7 +140,7 @@ func million(name string, c Counts, d Deployment, tables func(dollars float64) f
 		bill["queue requests"], functions, sum, api), sum
 }
 
-// TestPage holds the table of docs/reference/aws-cost.md to what the fleets cost, and that to its bounds.
+// TestPage compares the table of docs/reference/aws-cost.md with the cost of the fleets, and checks the table's limits.
 func TestPage(t *testing.T) {
 	text := columns
 	for _, f := range fleets {
@@ -158,11 +158,11 @@ func TestPage(t *testing.T) {
 // that waits by one request: TestMeasured counts more.
 const gathered = 8
 
-// reserved is what is paid of provisioned capacity that is reserved for three years, all of it used.
+// reserved is the price share of provisioned capacity that is reserved for three years and fully used.
 const reserved = 0.23
 
-// TestCheaper holds docs/reference/aws-cost.md to what the same fires cost where the account, or who runs the jobs,
-// lets it be less.
+// TestCheaper compares docs/reference/aws-cost.md with the cost of the same runs under cheaper settings of the account or
+// the executors.
 func TestCheaper(t *testing.T) {
 	batched := Standard()
 	batched.Results = gathered
@@ -194,7 +194,7 @@ func TestCheaper(t *testing.T) {
 	page(t, "cheaper", text)
 }
 
-// TestFire holds docs/reference/aws-cost.md to what one fire of 1,000 minutely jobs uses.
+// TestFire compares docs/reference/aws-cost.md with the usage of one run of 1,000 minutely jobs.
 func TestFire(t *testing.T) {
 	c, d := fleets[1].counted(t), Standard()
 	u := Jobs(c, d)
@@ -216,10 +216,10 @@ func TestFire(t *testing.T) {
 		core/n, u.GBSeconds/n, (core+u.GBSeconds)/n, b["function time"]))
 }
 
-// alarmed are the metrics that the alarms of the stack look at: TestAlarms of infra counts them.
+// alarmed is the number of metrics that the stack's alarms evaluate: TestAlarms of infra counts them.
 const alarmed = 16
 
-// TestIdle holds docs/reference/aws-cost.md to what an idle deployment costs, and that to its bounds.
+// TestIdle compares docs/reference/aws-cost.md with the cost of an idle deployment, and checks its limits.
 func TestIdle(t *testing.T) {
 	d := Standard()
 	d.Executors = 1
@@ -251,14 +251,13 @@ func TestIdle(t *testing.T) {
 	holds(t, "tutorial/deploy-to-aws.md", fmt.Sprintf("| 1,000 jobs, one run a minute each | %.0f more |", Sum(Virginia.Bill(u))))
 }
 
-// busier is how much more than what comes evenly tables may grow to: for the busy
-// hour, and for what is made up for after an outage.
+// busier is the factor by which tables may grow above an even load: for the busy hour, and for catching up after an
+// outage.
 const busier = 4
 
-// Provision is what a deployment with jobs that fire evenly takes, in units a second:
-// what each table keeps on average, and what to say to the stack (least and most reads,
-// least and most writes, the same for all). The least holds the burst in which a window
-// is planned: no table grows by itself for as little as that takes.
+// Provision returns the units a second of a deployment whose jobs fire evenly: the average of each table, and the stack's
+// setting (least and most reads, least and most writes, for all tables). The least capacity covers the burst in which a
+// window is planned: that burst is too short for a table to grow.
 func Provision(c Counts, d Deployment) (takes []Capacity, provisioned string) {
 	idle, jobs := unitsOfIdle(d), unitsOfJobs(c, d)
 	sum := idle
@@ -279,8 +278,7 @@ func Provision(c Counts, d Deployment) (takes []Capacity, provisioned string) {
 	return all[:], fmt.Sprintf("%.0f,%.0f,%.0f,%.0f", leastRead, tens(mostRead), leastWrite, tens(mostWrite))
 }
 
-// TestProvision: what docs/reference/aws-settings.md has as an example holds the burst of a window of 1,000
-// minutely jobs.
+// TestProvision: the example in docs/reference/aws-settings.md covers the burst of a window of 1,000 minutely jobs.
 func TestProvision(t *testing.T) {
 	d := Standard()
 	d.Executors, d.Provisioned = 1, true
@@ -290,7 +288,7 @@ func TestProvision(t *testing.T) {
 	for _, of := range takes {
 		t.Logf("%s: %.1f written, %.1f read a second", of.Of, of.Write, of.Read)
 	}
-	// Of a window, 1,000 jobs move in the index at once: what was kept of five minutes.
+	// In one window, 1,000 jobs move in the index at once, paid from the unused capacity of five minutes.
 	const window = 1000 * movesOfAdvance
 	if kept := takes[1].Write * 300; kept < window {
 		t.Errorf("the index keeps %.0f units for a burst of %d", kept, window)

@@ -12,55 +12,52 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Counts is what passes of the tick do for jobs over a span, and what dispatch
-// takes of it.
+// Counts holds the work of the planner passes for the jobs over a span, and the dispatch work that follows.
 type Counts struct {
 	Span     time.Duration
 	Fires    int
-	Messages int           // on the ring, of up to 50 fires of one second
-	Advances int           // of jobs
-	Anew     int           // fires whose job's definition no function knows any more
+	Messages int           // on the delay queue, of up to 50 runs of one second
+	Advances int           // on the delay queue, of up to 50 runs of one second
+	Anew     int           // runs whose job's definition no function has cached
 	Looks    int           // tenths of a unit that the watchdog reads: ten runs of a job in eight minutes share one
-	Tokens   int           // reads of an app's token by callbacks: remembered for a while by those that do not come at once
+	Tokens   int           // reads of an app's token by callbacks; callbacks that come later use the cached token
 	Sends    int           // requests, ten messages each
 	Takes    int           // batches: at most five messages of one second
 	Journals int           // write units of their journals
-	Healths  int           // reads of what others found slow: each process once in a while at most
-	Wakes    int           // of the tick that find jobs due
-	Held     time.Duration // by dispatch until the second has come, all batches together
+	Healths  int           // reads of the slow jobs and addresses that others found: each process at most once in a while
+	Wakes    int           // of the planner that find jobs due
+	Held     time.Duration // by dispatch until the due second, all batches together
 }
 
 const (
-	tickPage  = 1000 // due items that a tick plans and packs together
+	tickPage  = 1000 // due items that the planner plans and packs together
 	sendBatch = 10
 	takeBatch = 5
-	wokenAt   = 17 * time.Second // of a minute: anywhere in it
+	wokenAt   = 17 * time.Second // of a minute: any second in it
 	awakeMost = 50 * time.Second
-	// How long after the beginning of a pass its first message is on the queue, and
-	// how much later the last one for each job.
+	// The delay from the start of a pass until its first message is on the queue, and the additional delay of the last message
+	// for each job.
 	way    = 40 * time.Millisecond
 	wayJob = 100 * time.Microsecond
-	taken  = 30 * time.Millisecond // until a visible message is in hand
+	taken  = 30 * time.Millisecond // until a visible message is received
 	window = 480                   // seconds of a job's runs that the watchdog reads together
 	tokens = 10                    // seconds that a token is remembered
-	atOnce = 25                    // callbacks, at most, of the fires of one second
-	knows  = 3600                  // seconds that a function lives on, and knows definitions
-	asks   = 5                     // seconds for which a process of dispatch has asked what is slow
+	atOnce = 25                    // callbacks, at most, of the runs of one second
+	knows  = 3600                  // seconds that a function lives and caches definitions
+	asks   = 5                     // seconds for which a dispatch process keeps the list of slow jobs and addresses
 )
 
-// A Job is what counts of one.
+// A Job has the counted properties of a job.
 type Job struct {
 	Name     string
 	Schedule core.Schedule
 }
 
-// leastKept is how long a table keeps a run whatever its job says: longer than a
-// queue keeps the message that may bring it once more.
+// leastKept is the minimum time for which a table keeps a run: longer than a queue keeps the run's message.
 const leastKept = 15 * 24 * time.Hour
 
-// Replay plays the tick's passes from begin on: woken each minute, beating each
-// second until nothing is due. It counts the second of two spans; in the first
-// the passes find their rhythm. Fixed delays are not played.
+// Replay simulates the planner's passes from begin on: woken each minute, with a pass each second until nothing is due. It
+// counts the second of two spans; in the first the passes reach their rhythm. Fixed delays are not simulated.
 func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Counts, error) {
 	c := Counts{Span: span}
 	list := make([]core.Sched, 0, len(jobs))
@@ -79,10 +76,10 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 	}
 	q := newQueue(list)
 	slots := map[core.Instant]int{}
-	ends := map[core.Instant]int{} // fires of each second
+	ends := map[core.Instant]int{} // number of runs of each second
 	holds := map[core.Instant]time.Duration{}
-	last := make([]core.Instant, len(jobs)) // fire of each
-	seen := make([]int, len(jobs))          // runs in the window of that
+	last := make([]core.Instant, len(jobs)) // run of each
+	seen := make([]int, len(jobs))          // runs in the current window
 	for m := time.Duration(0); m < 2*span; m += time.Minute {
 		counts := m >= span
 		for beat := time.Duration(0); beat < awakeMost; beat += time.Second {
@@ -134,7 +131,7 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 			}
 		}
 	}
-	callers := map[core.Instant]int{} // at a time, in each span for which a token is remembered
+	callers := map[core.Instant]int{} // in each span for which a token is cached
 	for slot, n := range ends {
 		callers[slot/tokens] = max(callers[slot/tokens], min(n, atOnce))
 	}
@@ -144,7 +141,7 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 	asked := core.Instant(-asks)
 	for _, slot := range slices.Sorted(maps.Keys(slots)) {
 		takes := (slots[slot] + takeBatch - 1) / takeBatch
-		if slot-asked >= asks { // batches at once are each in a process of its own
+		if slot-asked >= asks { // concurrent batches are each in their own process
 			c.Healths += takes
 			asked = slot
 		}
@@ -166,7 +163,7 @@ func (c *Counts) look(n int) {
 	}
 }
 
-// A queue holds which jobs are to be planned when.
+// A queue holds when jobs must be planned.
 type queue struct{ at map[core.Instant][]int }
 
 func newQueue(list []core.Sched) *queue {
@@ -183,8 +180,7 @@ func (q *queue) put(at core.Instant, job int) {
 	}
 }
 
-// due takes the jobs that are due to be planned, in the order in which a tick
-// plans them.
+// due takes the jobs that are due to be planned, in the planner's order.
 func (q *queue) due(now core.Instant) (jobs []int) {
 	var ats []core.Instant
 	for at := range q.at {

@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// TestLimit holds docs/internals/aws-units.md to what a run uses that limits count, where none waits.
+// TestLimit compares docs/internals/aws-units.md with the usage of a run under concurrency limits if no run waits.
 func TestLimit(t *testing.T) {
 	with := func(of core.Overlap, limits core.Limits) measured {
 		specs := orders(1, "limit-")

@@ -36,8 +36,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// A deployment is the functions on fakes that count, in virtual time, with the
-// answers of AWS as slow as they usually are.
+// A deployment runs the functions on counting fakes, in virtual time, with the usual response times of AWS.
 type deployment struct {
 	t     testing.TB
 	e     *engine.Engine
@@ -48,11 +47,10 @@ type deployment struct {
 	ends  *callback.Callback
 	busy  sync.WaitGroup // callbacks on their way
 	fires *dispatch.Dispatcher
-	// minutely are of a tick function that lives on.
+	// minutely are the tasks of a planner function that stays alive.
 	minutely []tick.Task
 
-	// gathers: who runs jobs reports as the SDK's executor does, all that waits by
-	// one request, one request at a time.
+	// gathers makes the executor report like the executor of the SDK: one request at a time, with all waiting results.
 	gathers bool
 
 	mu        sync.Mutex
@@ -72,7 +70,7 @@ const (
 	queueTakes    = 10 * time.Millisecond
 	executorTakes = 15 * time.Millisecond // to accept
 	runTakes      = 200 * time.Millisecond
-	wayTakes      = 5 * time.Millisecond // of a callback, to the function and back, at the least
+	wayTakes      = 5 * time.Millisecond // of a callback, to the function and back, at least
 	pollers       = 2
 	tokenFor      = 10 * time.Second // as the functions do
 )
@@ -89,7 +87,7 @@ func (d *deployment) invoke(name string, do func()) {
 	d.of[name].took += time.Since(began)
 }
 
-// Send takes a run as an executor does, which reports its end a little later.
+// Send accepts a run like an executor, which reports its end a little later.
 func (d *deployment) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
 	time.Sleep(executorTakes)
 	d.mu.Lock()
@@ -116,7 +114,7 @@ func (d *deployment) callback(results []finish.Result) {
 	})
 }
 
-// gather reports a result, and all that came while one is being reported.
+// gather reports a result, together with all that arrived during the previous report.
 func (d *deployment) gather(result finish.Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,7 +211,7 @@ func every(ctx context.Context, period, after time.Duration, do func()) {
 	}
 }
 
-// wake is one wake-up of the tick, as functions/tick does it.
+// wake is one wake-up of the planner, as in functions/tick.
 func (d *deployment) wake(ctx context.Context) {
 	if _, err := d.e.Tick.Global(ctx); err != nil && ctx.Err() == nil {
 		d.t.Error(err)
@@ -264,7 +262,7 @@ func (d *deployment) poll(ctx context.Context) {
 	}
 }
 
-// measured is what a deployment used over a span.
+// measured is the usage of a deployment over a span.
 type measured struct {
 	span        time.Duration
 	fires       int
@@ -306,7 +304,7 @@ func (m measured) String() string {
 	return b.String()
 }
 
-// TestMeasured holds what Idle and Jobs say to what a deployment uses.
+// TestMeasured compares the results of Idle and Jobs with the measured usage of a deployment.
 func TestMeasured(t *testing.T) {
 	for _, c := range []struct {
 		fleet
@@ -381,7 +379,7 @@ func TestMeasured(t *testing.T) {
 			}
 			takes := m.of["dispatch"].times
 			near("invocations", say.Invocations, float64(m.of["tick"].times+takes+m.of["callback"].times+m.of["registry"].times), 0.05)
-			// Never much less than it is; more where a pass of the tick ended in time.
+			// Never much less than the measurement; more if a pass of the planner ended in time.
 			is := gb(dep.MemoryMB.Tick)*m.of["tick"].took.Seconds() + gb(dep.MemoryMB.Dispatch)*m.of["dispatch"].took.Seconds() +
 				gb(dep.MemoryMB.API)*(m.of["callback"].took+m.of["registry"].took).Seconds()
 			t.Logf("function time: says %.1f, is %.1f GB-seconds", say.GBSeconds, is)
@@ -392,7 +390,7 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// measure is what a deployment with these jobs uses once it has its rhythm.
+// measure returns the usage of a deployment with these jobs once its rhythm is stable.
 func measure(t *testing.T, jobs int, span time.Duration, gathers bool, when func(i int) core.When) measured {
 	time.Sleep(time.Until(begin))
 	ctx, stop := context.WithCancel(t.Context())

@@ -28,7 +28,7 @@ import (
 
 const channelTakes = 200 * time.Millisecond
 
-// hearing is a channel that takes what it is sent, and whose job fails as long as it is to.
+// hearing is a channel that accepts messages, and an executor whose job fails while fails is set.
 type hearing struct {
 	*deployment
 	fails atomic.Bool
@@ -47,7 +47,7 @@ func (h *hearing) Takes(context.Context, core.Channel) error { return nil }
 
 func (h *hearing) Test(context.Context, core.Channel) error { return nil }
 
-// channel is where notices go.
+// channel receives notifications.
 type channel struct{ *hearing }
 
 func (c channel) Send(context.Context, core.Channel, core.Message) error {
@@ -56,13 +56,13 @@ func (c channel) Send(context.Context, core.Channel, core.Message) error {
 	return nil
 }
 
-// Log: what fails keeps none.
+// Log returns nothing: a failing run has no log.
 func (h *hearing) Log(context.Context, *core.App, *core.Run, int) (string, int, bool, error) {
 	return "", 1, true, nil
 }
 
-// noticed is what two runs use of which the first fails and the one an hour later succeeds, with
-// the notices that who gets, and what follows of them until a day later.
+// noticed measures two runs: the first fails, and the one an hour later succeeds. It includes their notifications to who,
+// and everything that follows until a day later.
 func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
@@ -124,7 +124,7 @@ func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
 	return m, n
 }
 
-// pollAside is what the function aside does.
+// pollAside does the work of the function aside.
 func (h *hearing) pollAside(ctx context.Context, lane *aside.Lane) {
 	for ctx.Err() == nil {
 		out, err := h.q.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &fakeaws.Names.Aside, MaxNumberOfMessages: 10,
@@ -156,7 +156,7 @@ func (h *hearing) pollAside(ctx context.Context, lane *aside.Lane) {
 	}
 }
 
-// TestNotice holds docs/reference/aws-cost.md to what a notice uses, and the looks that follow it.
+// TestNotice compares docs/reference/aws-cost.md with the usage of a notification and of the checks that follow it.
 func TestNotice(t *testing.T) {
 	plain, none := noticed(t, core.Notify{})
 	of := func(want int64, on ...core.Event) (u Usage) {

@@ -2,22 +2,20 @@ package cost
 
 import "time"
 
-// UsedEvenly is how much of what is provisioned is used: the target of the stack's tables.
+// UsedEvenly is the used share of provisioned capacity: the target of the stack's tables.
 const UsedEvenly = 0.7
 
-// usedAtOnce is that of jobs and their index, which are written all at once when a
-// window is planned: as much as a table keeps of what it did not use, five minutes of
-// the window's ten.
+// usedAtOnce is the used share of jobs and their index, which are written in a burst when a window is planned. A table
+// keeps its unused capacity for five minutes, half of the window's ten.
 const usedAtOnce = 0.5
 
-// Capacity is what is read of a table, or of the index, and written to it: in units,
-// or, where that is provisioned, in units a second.
+// Capacity is the reads and writes of a table or of the index, in units, or in units a second if provisioned.
 type Capacity struct {
 	Of          string
 	Write, Read float64
 }
 
-// tables are the stack's and, as jobs/due, the index, whose capacity is its own.
+// tables are the stack's tables and, as jobs/due, the index, which has its own capacity.
 type tables [4]Capacity
 
 func tablesOf(jobs, due, runs, state Capacity) tables {
@@ -25,7 +23,7 @@ func tablesOf(jobs, due, runs, state Capacity) tables {
 	return tables{jobs, due, runs, state}
 }
 
-// unitsOfIdle are those of a month.
+// unitsOfIdle returns the units of a month without jobs.
 func unitsOfIdle(d Deployment) tables {
 	const minutes = float64(Month / time.Minute)
 	n := float64(d.Executors)
@@ -33,7 +31,7 @@ func unitsOfIdle(d Deployment) tables {
 		Capacity{Write: minutes * (writesOfWake + writesOfBeats*n), Read: minutes * (readsOfWake + readsOfBeats*n)})
 }
 
-// unitsOfJobs are those of what was counted.
+// unitsOfJobs returns the units for the counted work.
 func unitsOfJobs(c Counts, d Deployment) tables {
 	fires, advances, minutes := float64(c.Fires), float64(c.Advances), c.Span.Minutes()
 	return tablesOf(
@@ -47,7 +45,7 @@ func unitsOfJobs(c Counts, d Deployment) tables {
 				readsOfToken*float64(c.Tokens)/max(d.Results, 1)})
 }
 
-// taking is what has to be provisioned for so much.
+// taking returns the capacity to provision for this use.
 func (t tables) taking() tables {
 	for i := range t {
 		used := UsedEvenly
@@ -59,7 +57,7 @@ func (t tables) taking() tables {
 	return t
 }
 
-// with adds what tables are used.
+// with adds the usage of tables.
 func (u Usage) with(t tables, d Deployment) Usage {
 	write, read := &u.WriteUnits, &u.ReadUnits
 	if d.Provisioned {

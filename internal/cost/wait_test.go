@@ -20,7 +20,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// TestWaiting holds docs/internals/aws-units.md to what runs use that wait ten minutes for an executor.
+// TestWaiting compares docs/internals/aws-units.md with the usage of runs that wait ten minutes for an executor.
 func TestWaiting(t *testing.T) {
 	const long = 10 * time.Minute
 	near := func(what string, is, says, within float64) {
@@ -38,7 +38,7 @@ func TestWaiting(t *testing.T) {
 		near("looks", looks, 50, 4)
 		near("reads of a look", (m.read-not.read)/looks, 5.5+2*(n-1), 0.2)
 		near("writes of a run", (m.on["runs"].Write-not.on["runs"].Write)/n, 1, 0)
-		notes := 2 * n // written when a run begins to wait, and removed
+		notes := 2 * n // written when a run starts to wait, and removed
 		near("writes of a look", (m.on["state"].Write-not.on["state"].Write-notes)/looks, 1, 0.2)
 		near("messages of a look", float64(m.queue["SendMessageBatch"])/looks, 1, 0)
 		near("acks of a look", float64(m.queue["DeleteMessageBatch"]-1)/looks, 1, 0)
@@ -50,8 +50,7 @@ func TestWaiting(t *testing.T) {
 	holds(t, "internals/aws-units.md", fmt.Sprintf("| Ten minutes, about 50 checks | $%.5f |", 50*of))
 }
 
-// waiting is what fires of one second use for which nobody is there, from their first
-// look to their end.
+// waiting measures the runs of one second that have no available executor, from their first check to their end.
 func waiting(t *testing.T, fires int, long time.Duration) (m measured) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))

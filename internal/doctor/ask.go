@@ -17,21 +17,21 @@ import (
 	"github.com/tickring/tickring/internal/stack"
 )
 
-// Cloud is what AWS says of a stack.
+// Cloud holds the facts that AWS reports about a stack.
 type Cloud struct {
-	Clock     time.Time // of AWS, to the second; zero not known
+	Clock     time.Time // of AWS, to the second; zero: unknown
 	Tables    map[string]*Table
 	Queues    map[string]*Queue
 	Functions map[string]*Function
 	Schedule  *Schedule
 	Account   *Account
-	Unread    []Unread // what could not be asked
+	Unread    []Unread // facts that could not be read
 	Emulated  bool     // the stack is in an emulator, which does not show some settings
 	// Features that the emulator lacks.
 	NoHTTPAPIs, NoPermissions bool
 }
 
-// Unread is what could not be asked, and why.
+// Unread is a fact that could not be read, and why.
 type Unread struct{ What, Why core.Text }
 
 // Table is a table of DynamoDB; Missing, that there is none of the name.
@@ -69,7 +69,7 @@ type Function struct {
 	Throttles     float64
 }
 
-// Schedule is the EventBridge rule that wakes the tick.
+// Schedule is the EventBridge rule that wakes the planner.
 type Schedule struct {
 	Name    string
 	Missing bool
@@ -91,8 +91,8 @@ type Asker interface {
 	Lacks(ctx context.Context) (httpAPIs, permissions bool, err error)
 }
 
-// refusal is the error by which AWS refuses; *awsask.Error is one. Who only gathers
-// what a server says of itself needs nothing of AWS.
+// refusal is an error with which AWS rejects a request, such as *awsask.Error. Code that only gathers a server's own facts
+// needs nothing of AWS.
 type refusal interface {
 	error
 	NotFound() bool
@@ -100,7 +100,7 @@ type refusal interface {
 	Reason() string
 }
 
-// gone notes that a thing does not exist, which is an answer.
+// gone records that a thing does not exist, which is no error.
 func gone(missing *bool, err error) error {
 	r, ok := errors.AsType[refusal](err)
 	if *missing = ok && r.NotFound(); *missing {
@@ -112,8 +112,7 @@ func gone(missing *bool, err error) error {
 // atOnce is how many questions are under way at a time.
 const atOnce = 8
 
-// asking gathers. What a question fills in is of that question alone until all have
-// ended, but for the maps, which its lock guards.
+// asking gathers facts. Each query fills its own fields until all have ended, except the maps, which the lock guards.
 type asking struct {
 	a     Asker
 	now   time.Time
@@ -123,7 +122,7 @@ type asking struct {
 	slots chan struct{}
 }
 
-// Ask asks AWS about a stack. What cannot be asked is named in Unread.
+// Ask reads the facts of AWS about a stack. Facts that cannot be read are in Unread.
 func Ask(ctx context.Context, a Asker, o stack.Outputs, now time.Time) *Cloud {
 	c := &Cloud{Tables: map[string]*Table{}, Queues: map[string]*Queue{}, Functions: map[string]*Function{}, Account: &Account{},
 		Emulated: o.Emulated()}
@@ -186,12 +185,12 @@ func (k *asking) ask(what core.Text, f func() error) {
 	})
 }
 
-// of says of what of a thing an error is.
+// of returns an error that names the thing that err concerns.
 func of(what core.Text, err error) error {
 	return &core.Error{Code: core.CodeOf(err), Reason: what, Err: err}
 }
 
-// put keeps what is known; what is not there is not judged.
+// put stores a fact; missing facts are not checked.
 func put[T any](k *asking, m map[string]T, what string, x T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -288,7 +287,7 @@ func (q *Queue) read(attributes map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// tableNames are what is read of a function's environment: the rest may be secret.
+// tableNames are the only variables read from a function's environment: the others may be secret.
 var tableNames = []string{"TICKRING_TABLE_JOBS", "TICKRING_TABLE_RUNS", "TICKRING_TABLE_STATE"}
 
 func (k *asking) function(ctx context.Context, what string, fn *Function) {

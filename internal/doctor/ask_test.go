@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/internal/stack"
 )
 
-// silent is an AWS that answers nothing.
+// silent is an AWS that never answers.
 type silent struct{}
 
 var errSilent = errors.New("no answer")
@@ -26,7 +26,7 @@ func (silent) Lacks(context.Context) (httpAPIs, permissions bool, err error) {
 }
 func (silent) Clock(context.Context) (time.Time, error) { return time.Time{}, errSilent }
 
-// What could not be asked is named, and nothing else is said of it.
+// TestAskOfAnAWSThatIsSilent: facts that could not be read are named, and nothing else is reported about them.
 func TestAskOfAnAWSThatIsSilent(t *testing.T) {
 	o := stack.Outputs{}
 	for _, key := range []string{stack.JobsTable, stack.RunsTable, stack.StateTable, stack.FiresQueue, stack.ChecksQueue, stack.DeadQueue,
@@ -42,7 +42,7 @@ func TestAskOfAnAWSThatIsSilent(t *testing.T) {
 		}
 	}
 	list := Judge(&Facts{Now: now, Cloud: c})
-	for _, x := range list[1:] { // the first: that the deployment itself does not answer
+	for _, x := range list[1:] { // the first: the deployment itself does not answer
 		if x.Level != Unknown {
 			t.Errorf("%+v", x)
 		}

@@ -44,19 +44,19 @@ var checks = []check{
 	{core.Say("server"), own, unread},
 }
 
-// Limits beyond which something is wrong. On AWS the tick is woken once a
-// minute, two wake-ups can be 119 s apart, and it plans 210 s ahead.
+// Limits above which something is wrong. On AWS the planner is woken once a minute, two wake-ups can be 119 s apart, and
+// it plans 210 s ahead.
 const (
 	clockWarn, clockWrong = 2 * time.Second, 30 * time.Second
 	tickAWS, tickLocal    = 3 * time.Minute, 10 * time.Second
 	lateAWS, lateLocal    = 210 * time.Second, 10 * time.Second
-	canaryWithin          = 5 * time.Minute // it fires each minute; the first is planned by the first tick
+	canaryWithin          = 5 * time.Minute // it fires each minute; the first planner pass plans its first run
 	dueAWS, dueLocal      = 5 * time.Minute, 30 * time.Second
 	dueFew                = 20               // messages
-	asideMany             = 10_000           // messages that nobody takes
+	asideMany             = 10_000           // messages that no process takes
 	onItsWay              = 15 * time.Minute // as an audit has patience
-	inARow                = 3                // chains of a job that failed for good: it does not work
-	uncompared            = 10 * time.Minute // that what was due is not compared with its runs
+	inARow                = 3                // retry chains of a job that failed for good: it does not work
+	uncompared            = 10 * time.Minute // since due runs were compared
 	diskWrong, diskWarn   = 100 << 20, 1 << 30
 	certificateEnds       = 7 * 24 * time.Hour
 	unsummed              = 3 * time.Hour // an hour is summed up some minutes after its end
@@ -73,7 +73,7 @@ func local[T any](f *Facts, here, aws T) T {
 	return aws
 }
 
-// tail is the command that shows the log of a function.
+// tail returns the command that shows the log of a function.
 func tail(f *Facts, name, since string) string {
 	log := "LOG-GROUP"
 	if f.Cloud != nil && f.Cloud.Functions[name] != nil {
@@ -110,7 +110,7 @@ func answers(f *Facts, s *sheet) core.Text {
 
 func fence(f *Facts, s *sheet) core.Text {
 	switch {
-	case f.Own.Fenced != "" && f.Own.Data != nil: // one machine: it says itself what to do
+	case f.Own.Fenced != "" && f.Own.Data != nil: // on one machine the text includes what to do
 		return s.wrong("%s", f.Own.Fenced).do("a test of a backup needs no action; to start this copy, see docs/how-to/back-up-and-restore.md")
 	case f.Own.Fenced != "":
 		return s.wrong("%s", f.Own.Fenced).
@@ -173,8 +173,7 @@ func lastTick(f *Facts, s *sheet) core.Text {
 	return core.Text{}
 }
 
-// young reports whether a deployment is so new that what happens within a time may
-// be still to come.
+// young reports whether a deployment is too new for an event that takes up to a given time.
 func young(f *Facts, within time.Duration) bool {
 	if f.Cloud == nil || f.Cloud.Queues["fires"] == nil { // tables may be older
 		return false
@@ -182,8 +181,8 @@ func young(f *Facts, within time.Duration) bool {
 	return f.Now.Sub(f.Cloud.Queues["fires"].Made) <= within
 }
 
-// canary says whether a fire lately went the whole way: all else may be well and
-// nothing arrive.
+// canary checks that a run was recently executed from start to end: everything else may be healthy and still no run
+// arrive.
 func canary(f *Facts, s *sheet) core.Text {
 	c := f.Canary
 	if c == nil || f.Own.Paused {
@@ -210,7 +209,7 @@ func canary(f *Facts, s *sheet) core.Text {
 
 func planning(f *Facts, s *sheet) core.Text {
 	if f.Own.LastTick.IsZero() && f.Own.DueSince.IsZero() {
-		return core.Text{} // while nobody ever looked, that no job waits says nothing
+		return core.Text{} // before the first planner pass, an empty queue of jobs proves nothing
 	}
 	among := func(text core.Text) core.Text {
 		if n := f.Own.Partitions; n > 1 {
@@ -231,7 +230,7 @@ func planning(f *Facts, s *sheet) core.Text {
 	return among(core.Say("the earliest job has waited for %s", span(age)))
 }
 
-// losses tells of what a deployment does about messages that its queues lost.
+// losses reports how a deployment handles messages that its queues lost.
 func losses(f *Facts, s *sheet) core.Text {
 	if at := f.Own.LossFound; !at.IsZero() {
 		return s.warn("queues lost messages, detected %s ago: their runs are being sent again", span(f.Own.Now.Sub(at))).
@@ -257,9 +256,8 @@ func messages(f *Facts, s *sheet) core.Text {
 	age := f.Own.Now.Sub(old)
 	switch {
 	case old.IsZero() || age <= local(f, dueLocal, dueAWS) || f.Own.Fenced != "":
-	// On AWS the age is only known to be no more than that: since the queue was last
-	// seen empty. Where something fires each second a few messages are always due, and
-	// where something always is in flight the age is known to ten minutes (decision 030).
+	// On AWS the age is only an upper bound: the time since the queue was last seen empty. If jobs fire every second, a few
+	// messages are always due; if messages are always in flight, the age is known to ten minutes (decision 030).
 	case f.Cloud != nil:
 		text = core.Say("%s; a message can be under way for up to %s, and queues do not report them: tickring audit lists overdue runs", text,
 			span(age))
@@ -270,8 +268,8 @@ func messages(f *Facts, s *sheet) core.Text {
 	case d.Due > 0:
 		s.wrong("%s; some are overdue by up to %s: runs are late", text, span(age)).
 			do("executors are slow, busy or gone, or this machine does not keep up: %s", tellsOverdue)
-	// In hand is also what only waits for the answer of a call, for as long as that may
-	// take; and what an executor is too busy for, or has none, is put back.
+	// A message is also in progress while a call waits for its answer, for as long as that may take. If executors are busy or
+	// missing, the message is requeued.
 	case age > onItsWay:
 		s.warn("%s; some have been in progress for up to %s: the calls are slow, or no executor accepts the runs", text, span(age)).
 			do("%s", tellsOverdue)
@@ -279,7 +277,7 @@ func messages(f *Facts, s *sheet) core.Text {
 	return text
 }
 
-// aside is what comes of logs that are to be kept, and how many of them and of notices wait.
+// aside checks the post-run queue: logs that must be kept, and how many of them and of notifications wait.
 func aside(f *Facts, s *sheet) core.Text {
 	d := f.Own.Aside
 	if d == nil {
@@ -298,7 +296,7 @@ func aside(f *Facts, s *sheet) core.Text {
 	return text
 }
 
-// notices is whether people hear of what they are to be told.
+// notices checks that notifications reach users.
 func notices(f *Facts, s *sheet) core.Text {
 	test := func(channel string) core.Text {
 		return core.Say("fix the channel in its manifest, then test it: %s", "tickring notify test "+channel)
@@ -412,13 +410,13 @@ func executors(f *Facts, s *sheet) core.Text {
 				do("start an executor; runs fail with no-executor, or wait until their deadline after an outage of the scheduler")
 		}
 	}
-	since := func(r client.RefusedExecutor) bool { // it was let in at last
+	since := func(r client.RefusedExecutor) bool { // it was accepted later
 		return slices.ContainsFunc(f.Own.Executors, func(x client.Executor) bool {
 			return x.App == r.App && x.Live && x.BeatAt.After(r.At) && x.Address == core.NormalAddress(r.Address)
 		})
 	}
 	refused := slices.DeleteFunc(slices.Clone(f.Own.Refused), since)
-	for _, r := range refused[max(0, len(refused)-10):] { // the newest; strangers can make any number
+	for _, r := range refused[max(0, len(refused)-10):] { // the newest; unknown clients can cause any number
 		if f.Apps != nil && !slices.Contains(f.Apps, r.App) {
 			s.warn("app %q does not exist: its executor at %q was rejected %d times, last %s ago from %s", r.App, r.Address, r.Times,
 				span(f.Own.Now.Sub(r.At)), r.From).
@@ -440,7 +438,7 @@ func executors(f *Facts, s *sheet) core.Text {
 	return core.Say("%d, none failing; not checked yet: %d", len(f.Own.Executors), unchecked)
 }
 
-// jobs tells of those that nobody takes, those that fail, and those that notify a channel that does not exist.
+// jobs reports jobs without executors, failing jobs, and jobs that notify a channel that does not exist.
 func jobs(f *Facts, s *sheet) core.Text {
 	j := f.Jobs
 	if j == nil {
@@ -453,7 +451,7 @@ func jobs(f *Facts, s *sheet) core.Text {
 	for _, d := range j.Deserted {
 		deserted[d.App] = true
 		if slices.ContainsFunc(f.Own.Executors, func(x client.Executor) bool { return x.App == d.App }) {
-			continue // those it had are told of
+			continue // the check of executors reports its executors
 		}
 		of := core.Say("%s", d.Job)
 		if d.Jobs > 1 {
@@ -605,7 +603,7 @@ func table(f *Facts, name string, t *Table, s *sheet) core.Text {
 	}
 	if status, ok := t.Indexes["due"]; name == "jobs" && !ok {
 		s.wrong("%s has no index due: no job can be planned", t.Name).do("%s", update)
-	} else if name == "jobs" && status != "ACTIVE" && status != "" { // stand-ins say nothing
+	} else if name == "jobs" && status != "ACTIVE" && status != "" { // emulators report no status
 		s.wrong("the index due of %s is %s", t.Name, status).
 			do("wait until it is ACTIVE: until then, due jobs are not found")
 	}
@@ -643,15 +641,13 @@ func queue(f *Facts, name string, q *Queue, s *sheet) core.Text {
 	return well
 }
 
-// takers are the functions that queues bring messages to, loops those that put
-// messages back or wake themselves.
+// takers are the functions that get messages from queues; loops also requeue messages or wake themselves.
 var (
 	takers = map[string]bool{"dispatch": true, "slow": true, "aside": true, "callback": true}
 	loops  = map[string]bool{"tick": true, "dispatch": true, "slow": true, "aside": true, "callback": true, "api": true}
 )
 
-// taken reports whether some function takes from a queue, or it is not known of
-// all that may.
+// taken reports whether a function takes messages from a queue, or whether that is unknown for a function that may.
 func taken(c *Cloud, q *Queue) bool {
 	for name, fn := range c.Functions {
 		if !takers[name] || fn.Missing {
@@ -677,7 +673,7 @@ func deadLetters(f *Facts, s *sheet) core.Text {
 		n, known = *f.Own.DeadLetters, true
 	}
 	if f.Cloud != nil {
-		if q := f.Cloud.Queues["dead"]; q != nil && !q.Missing { // not looked at yet
+		if q := f.Cloud.Queues["dead"]; q != nil && !q.Missing { // dead-letter messages that were not processed
 			n, known = n+q.Due+q.InFlight, true
 		}
 	}
@@ -749,7 +745,8 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 	return core.Say("%s", fn.Name)
 }
 
-// emulator names what the emulator lacks, and the settings that are not judged there: it accepts them and may not show them.
+// emulator names the features that the emulator lacks, and the settings that are not checked there: it accepts them but
+// may not show them.
 func emulator(f *Facts, s *sheet) core.Text {
 	if !f.Cloud.Emulated {
 		return core.Text{}
@@ -813,7 +810,7 @@ func quota(f *Facts, s *sheet) core.Text {
 	return core.Say("%d write units and %d read units per second and table", a.TableWrite, a.TableRead)
 }
 
-// unasked tells of each check of AWS that could not be made, under its name.
+// unasked reports each check of AWS that could not be made, under its name.
 func unasked(f *Facts, s *sheet) core.Text {
 	unread := slices.SortedFunc(slices.Values(f.Cloud.Unread), func(a, b Unread) int { return cmp.Compare(a.What.String(), b.What.String()) })
 	for _, x := range unread {

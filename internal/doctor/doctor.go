@@ -1,8 +1,6 @@
-// Package doctor says in plain words what is wrong with a deployment and what to
-// do. Gather is what the deployment says of itself, Ask what AWS says of its
-// stack; Judge makes of these facts alone what its table of checks finds, in
-// sentences that package words says in the language of whoever reads them. It
-// changes nothing, and what could not be asked it does not call well.
+// Package doctor explains the problems of a deployment and how to fix them. Gather collects the deployment's own facts,
+// Ask the facts of AWS about its stack. Judge turns these facts into findings, with its table of checks; package words
+// translates them. The package changes nothing, and does not report anything as healthy that it could not check.
 package doctor
 
 import (
@@ -20,7 +18,7 @@ type Level string
 const (
 	Well    Level = "ok"
 	Unknown Level = "unknown" // it could not be asked
-	Warning Level = "warning" // it works, and will not or may not for long
+	Warning Level = "warning" // it works, but will not or may not for long
 	Wrong   Level = "wrong"
 )
 
@@ -35,30 +33,28 @@ func Worst(list []Finding) Level {
 	return Levels[worst]
 }
 
-// Finding is what one check found of one thing. It is said by words.Say.
+// Finding is the result of one check for one object. words.Say translates it.
 type Finding struct {
-	Check core.Text // in English it is what programs know the check by
+	Check core.Text // its English text identifies the check for programs
 	Level Level
 	Says  core.Text
-	Do    core.Text // what to do about it; the zero Text: nothing, or it is not known
+	Do    core.Text // what to do about it; the zero Text: nothing, or unknown
 }
 
-// Facts are what is judged. What was not asked, or does not exist where the
-// server runs on one machine, is nil or empty.
+// Facts is the input of Judge. Facts that were not requested, or do not exist on one machine, are nil or empty.
 type Facts struct {
 	Now      time.Time // by the clock of this machine
 	Took     time.Duration
 	Endpoint string
-	// Own is what the deployment says of itself; OwnErr why it says nothing,
-	// Refused that it does not take the token.
+	// Own holds the deployment's own facts; OwnErr is why it returns none, Refused that it rejects the token.
 	Own     *client.Facts
-	Canary  *Canary // of a deployment that has one, where it could be asked
-	OwnErr  string  // in the language that was asked for, or of this machine's network
+	Canary  *Canary // of a deployment that has one, if it could be read
+	OwnErr  string  // in the requested language, or from this machine's network
 	Refused bool
-	Older   bool // it answers, and knows no such question
-	// Apps are the names of all, where one was refused that said he is of one; else nil.
+	Older   bool // it answers, but does not know this request
+	// Apps are the names of all apps if an executor was rejected, to see whether its app exists; else nil.
 	Apps []string
-	// Jobs are how its jobs fare; JobsErr is why that is not known.
+	// Jobs holds the state of its jobs; JobsErr is why that is unknown.
 	Jobs    *client.JobFacts
 	JobsErr string
 
@@ -69,16 +65,16 @@ type Facts struct {
 type Canary struct {
 	Ran     bool      // there is a run of it that ended
 	Came    bool      // it succeeded: it arrived, and its result came back
-	At      time.Time // its instant
+	At      time.Time // its scheduled time
 	Message string    // of a run that did not
 }
 
-// need is what has to be known for a check to be made.
+// need is the information that a check requires.
 type need uint8
 
 const (
 	own  need = 1 << iota // the deployment answered
-	ours                  // and may work: what is fenced is not called late besides
+	ours                  // and is not fenced: a fenced one is not reported as late as well
 	aws                   // AWS was asked
 )
 
@@ -86,15 +82,15 @@ func (n need) met(f *Facts) bool {
 	return (n&(own|ours) == 0 || f.Own != nil) && (n&ours == 0 || f.Own.Fenced == "") && (n&aws == 0 || f.Cloud != nil)
 }
 
-// check is one entry of the table: judge says on the sheet what is wrong, and
-// answers what is to be said where nothing is; the zero Text: that does not apply.
+// check is one entry of the table. judge adds problems to the sheet, and returns the text to report if there are none; the
+// zero Text: the check does not apply.
 type check struct {
 	name  core.Text
 	needs need
 	judge func(f *Facts, s *sheet) (well core.Text)
 }
 
-// Judge is all findings, in the order of the checks.
+// Judge returns all findings, in the order of the checks.
 func Judge(f *Facts) []Finding {
 	var list []Finding
 	for _, c := range checks {
@@ -107,9 +103,8 @@ func Judge(f *Facts) []Finding {
 	return list
 }
 
-// Verdict sums up all findings in one sentence. The console, tickring doctor and /healthz show it.
-// It counts the failing jobs that the deployment reports: the check "jobs", which looks at every
-// job, is not made by all who show the verdict.
+// Verdict sums up all findings in one sentence, for the console, tickring doctor and /healthz. It counts the failing jobs
+// that the deployment reports, because not every caller runs the check "jobs", which reads every job.
 func Verdict(own *client.Facts, list []Finding) core.Text {
 	var executors, scheduler []Finding
 	for _, x := range list {
@@ -141,11 +136,11 @@ func Verdict(own *client.Facts, list []Finding) core.Text {
 	return core.Say("%s, %s", status, jobs)
 }
 
-// health is what a verdict calls a level.
+// health is the name of a level in a verdict.
 var health = map[Level]core.Text{Well: core.Say("healthy"), Unknown: core.Say("partly unchecked"), Warning: core.Say("with warnings"),
 	Wrong: core.Say("unhealthy")}
 
-// sheet is what one check finds.
+// sheet collects the findings of one check.
 type sheet struct {
 	check core.Text
 	list  []Finding
@@ -166,8 +161,8 @@ func (s *sheet) unknown(code string, args ...any) *sheet {
 	return s.say(Unknown, core.Say(code, args...))
 }
 
-// do says what to do about what was said last. Nothing is well then, which a judge
-// may return. What is only a command is an argument: it is the same in each language.
+// do adds what to do about the last finding. It returns the zero Text for judge to return. Commands are arguments, because
+// they are the same in each language.
 func (s *sheet) do(code string, args ...any) (well core.Text) {
 	s.list[len(s.list)-1].Do = core.Say(code, args...)
 	return core.Text{}
@@ -179,7 +174,7 @@ func (s *sheet) close(well core.Text) {
 	}
 }
 
-// span is a duration as precisely as somebody needs it: 20ms, 1m5s, 3m, 1h30m, 3 days.
+// span returns a duration with useful precision: 20ms, 1m5s, 3m, 1h30m, 3 days.
 func span(d time.Duration) core.Text {
 	d = max(d, 0)
 	switch {

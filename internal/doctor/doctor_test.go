@@ -21,7 +21,7 @@ func well() *Facts {
 	on := true
 	queue := func(name string, dead bool) *Queue {
 		q := &Queue{URL: "https://sqs.eu-central-1.amazonaws.com/1/" + name, Visibility: time.Minute, Retention: 14 * 24 * time.Hour, Due: 1}
-		if name == "results" { // nothing takes from it: no executor is a function
+		if name == "results" { // no function reads it: no executor is a function
 			q.Due = 0
 		}
 		if !dead {
@@ -57,7 +57,7 @@ func well() *Facts {
 		}}
 }
 
-// here is the same of a server on one machine.
+// here returns the same facts for a server on one machine.
 func here() *Facts {
 	f := well()
 	f.Cloud, f.Canary, f.Endpoint = nil, nil, "http://127.0.0.1:7700"
@@ -79,10 +79,10 @@ func TestWell(t *testing.T) {
 	}
 }
 
-// told is what the fenced deployment of the tests says of itself, in its own words.
+// told is the message of the tests' fenced deployment, in its own language.
 const told = "these tables belong to another deployment"
 
-// english is five words of it one after the other, which no command has.
+// english matches five English words in a row, which no command has.
 var english = regexp.MustCompile(`(?:\b[a-z]{2,} ){4}[a-z]{2,}\b`)
 
 func failing(job string, times int, reason core.Reason) client.FailingJob {
@@ -91,8 +91,7 @@ func failing(job string, times int, reason core.Reason) client.FailingJob {
 		Message: "no such table\nline 7", EndedAt: now.Add(-time.Minute)}}
 }
 
-// TestManyJobs: of jobs that fail a few are named and the others counted, and it is said
-// where the look stopped.
+// TestManyJobs: a few of many failing jobs are named and the others counted, and the text reports where the check stopped.
 func TestManyJobs(t *testing.T) {
 	f := here()
 	f.Jobs = &client.JobFacts{Looked: 10_000, More: true}
@@ -131,8 +130,8 @@ func TestDoctorDoesNotBlameEmulator(t *testing.T) {
 	}
 }
 
-// TestVerdictTellsTheSchedulerFromItsJobs: jobs that fail make no scheduler unhealthy, and the verdict has the same
-// jobs whether each was looked at or not.
+// TestVerdictTellsTheSchedulerFromItsJobs: failing jobs do not make the scheduler unhealthy, and the verdict counts the
+// same jobs whether each one was checked or not.
 func TestVerdictTellsTheSchedulerFromItsJobs(t *testing.T) {
 	looked := &client.JobFacts{FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 3, core.ReasonHandler)},
 		Untold: []client.Untold{{Subject: "web/a", Channel: "gone"}}}
@@ -161,8 +160,8 @@ func TestVerdictTellsTheSchedulerFromItsJobs(t *testing.T) {
 	}
 }
 
-// TestDoctorCountsTheRestAtItsOwnLevel checks the line "and N more": six jobs that failed once are a warning, as
-// one is, and a rest that is wrong is wrong. What is wrong is named before what is a warning.
+// TestDoctorCountsTheRestAtItsOwnLevel checks the line "and N more": six jobs that failed once are a warning, as one is;
+// if the rest is wrong, the line is wrong. Wrong findings come before warnings.
 func TestDoctorCountsTheRestAtItsOwnLevel(t *testing.T) {
 	once, broken := failing("web/a", 1, core.ReasonHandler), failing("web/b", 3, core.ReasonHandler)
 	mute := client.ChannelTrouble{Channel: "oncall", Since: now, GivenUp: 1}
@@ -191,7 +190,7 @@ func TestDoctorCountsTheRestAtItsOwnLevel(t *testing.T) {
 	}
 }
 
-// Each thing that can be wrong is found, alone, with what to do about it.
+// TestFindings: each possible problem is found, alone, with what to do about it.
 func TestFindings(t *testing.T) {
 	no := new(bool)
 	for _, c := range []struct {
@@ -383,8 +382,8 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// A deployment of this minute is not wrong for what is still to come, and not well
-// for what nobody has seen; so is one on tables that an older one left behind.
+// TestFirstMinutes: a new deployment is not wrong for events still to come, and not healthy without evidence. The same
+// holds on tables that an older deployment left.
 func TestFirstMinutes(t *testing.T) {
 	levels := func(f *Facts) map[string]Level {
 		got := map[string]Level{}
@@ -421,7 +420,7 @@ func TestFirstMinutes(t *testing.T) {
 			t.Errorf("%s, when the first fire has come back: %s", name, w)
 		}
 	}
-	// When the deployment was made may not be known.
+	// The creation time of the deployment may be unknown.
 	f := well()
 	f.Cloud.Queues["fires"].Made, f.Own.LastTick = time.Time{}, time.Time{}
 	if got := levels(f); got["last tick"] != Wrong {
@@ -429,7 +428,7 @@ func TestFirstMinutes(t *testing.T) {
 	}
 }
 
-// A call is awaited for as long as its job may take, and its message is in hand meanwhile.
+// TestAwaitedIsNotLate: a call may take as long as its job allows, and its message is in progress during that time.
 func TestAwaitedIsNotLate(t *testing.T) {
 	f := here()
 	f.Own.Fires.Due, f.Own.Fires.InFlight, f.Own.OldestMessage = 0, 1, now.Add(-10*time.Minute) // one call takes that long
@@ -440,8 +439,8 @@ func TestAwaitedIsNotLate(t *testing.T) {
 	}
 }
 
-// On AWS the age is a bound: where each second has a fire, a few are always due, and
-// where something always is in flight nobody knows it to less than ten minutes.
+// TestABusyFleetIsNotLate: on AWS the age is an upper bound. If jobs fire every second, a few messages are always due; if
+// messages are always in flight, the age is known to ten minutes.
 func TestABusyFleetIsNotLate(t *testing.T) {
 	for _, c := range []struct{ due, age int }{{20, 6}, {20, 60}, {5000, 11}} {
 		f := well()
@@ -455,7 +454,7 @@ func TestABusyFleetIsNotLate(t *testing.T) {
 	}
 }
 
-// What is fenced is not called late besides.
+// TestFencedIsNotLate: a fenced deployment is not reported as late as well.
 func TestFencedIsNotLate(t *testing.T) {
 	f := well()
 	f.Own.Fenced, f.Own.LastTick, f.Own.DueSince, f.Own.OldestMessage = "fenced", now.Add(-time.Hour), now.Add(-time.Hour), now.Add(-time.Hour)

@@ -18,22 +18,23 @@ import (
 )
 
 const (
-	maxExecutors  = 1000 // that are told of
-	maxLetters    = 100  // dead ones that are counted
+	maxExecutors  = 1000 // that are reported
+	maxLetters    = 100  // dead-letter messages that are counted
 	maxUnreadable = 100  // due jobs of a partition that are skipped because they cannot be read
 )
 
-// gathering is what the deployment itself is asked; what it cannot read is named.
+// gathering collects the deployment's own facts; facts that it cannot read are named.
 type gathering struct {
 	e   *engine.Engine
 	now time.Time
 	l   words.Language
 	f   *client.Facts
-	// answer is what addresses of executors said last; nil: nothing is known.
+	// answer returns the last answers of executor addresses; nil: unknown.
 	answer api.Answer
 }
 
-// known names what could not be read: in English, as programs know it, and Judge as a phrase.
+// known reports whether a fact could be read. It records unread facts by their English name, for programs; Judge
+// translates it.
 func (k *gathering) known(what string, err error) bool {
 	if err != nil {
 		k.f.Unread = append(k.f.Unread, core.Phrase(what).String())
@@ -41,7 +42,7 @@ func (k *gathering) known(what string, err error) bool {
 	return err == nil
 }
 
-// said is an error for people in the language of whoever asks.
+// said returns an error for users in the language of the caller.
 func (k *gathering) said(err error) string {
 	if e, ok := errors.AsType[*core.Error](err); ok {
 		return words.Error(k.l, e)
@@ -49,8 +50,7 @@ func (k *gathering) said(err error) string {
 	return err.Error()
 }
 
-// Gather adds to f what the engine says, to somebody of language l; e is not fenced, so
-// that a deployment that stands by can be asked too.
+// Gather adds the facts of the engine to f, in language l. e is not fenced, so that it also works on a standby deployment.
 func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Language, f *client.Facts, answer api.Answer) {
 	k := &gathering{e, now, l, f, answer}
 	f.Now = now.UTC()
@@ -142,7 +142,7 @@ func (k *gathering) depth(ctx context.Context, what string, kind ring.Kind) *cli
 	return &client.Depth{Due: due, Waiting: waiting, InFlight: inFlight}
 }
 
-// apps tells of apps and of who registered as an executor.
+// apps adds apps and registered executors.
 func (k *gathering) apps(ctx context.Context, g core.Global) {
 	apps, err := k.e.Manage.ListApps(ctx)
 	bad, err := core.BesidesApps(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// behind is a store whose ring is behind.
+// behind is a store whose delay queue is late.
 type behind struct {
 	tick.Store
 	due time.Time
@@ -26,8 +26,8 @@ func (b behind) OldestMessage(context.Context) (ring.Oldest, error) {
 	return ring.Oldest{Due: b.due}, b.err
 }
 
-// What is not compared reaches back to the first job and no further: before it
-// nothing was due. What cannot be read is named.
+// TestUncomparedFrom: uncompared time reaches back at most to the first job, because nothing was due before. Unreadable
+// jobs are named.
 func TestUncomparedFrom(t *testing.T) {
 	none, early, late := time.Time{}, now.Add(-time.Hour), now.Add(-time.Minute)
 	for name, c := range map[string]struct {
@@ -66,8 +66,7 @@ func TestUncomparedFrom(t *testing.T) {
 	}
 }
 
-// TestApps: an app that cannot be read is named and hides no other, and so is one whose
-// token everybody knows, whoever gave it that.
+// TestApps: an unreadable app is named and hides no other app. An app with a well-known token is named too.
 func TestApps(t *testing.T) {
 	e := memory.Open(memory.Options{Now: func() time.Time { return now }})
 	for name, token := range map[string]string{"moved": "default_token", "own": "token-of-chance", "open": "", "broken": "x"} {

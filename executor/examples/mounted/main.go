@@ -28,7 +28,7 @@ func main() {
 		App:     os.Getenv("APP"),
 		Servers: []string{os.Getenv("SERVER")},
 		Token:   os.Getenv("TOKEN"),
-		Address: os.Getenv("ADDRESS"), // where the servers reach /jobs
+		Address: os.Getenv("ADDRESS"), // URL at which the servers reach /jobs
 		Dir:     os.Getenv("DIR"),
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func main() {
 		<-ctx.Done()
 		bound, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		// The executor first: while it drains, those who still come hear why.
+		// Stop the executor first: while it drains, the server still answers requests with the reason.
 		if err := e.Stop(bound); err != nil {
 			log.Print(err)
 		}

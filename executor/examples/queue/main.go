@@ -1,15 +1,15 @@
-// An executor without a port, which pulls from a queue. One of a tickring server,
-// by long poll; the app has executors: ["queue:hello"]:
+// This program is an executor without a port, which pulls from a queue. With a queue of a tickring server, by long poll;
+// the app has executors: ["queue:hello"]:
 //
 //	APP=reports SERVER=http://127.0.0.1:7700 TOKEN=… QUEUE=hello go run ./executor/examples/queue
 //
-// One of SQS:
+// With an SQS queue:
 //
 //	APP=reports SERVER=https://… TOKEN=… QUEUE=https://sqs.eu-central-1.amazonaws.com/123456789012/hello \
 //	AWS_REGION=eu-central-1 AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=… go run ./executor/examples/queue
 //
-// ENDPOINT is for an emulator. A program of your own takes its credentials with
-// the SDK's package config, which this one leaves out to stay light.
+// ENDPOINT is for an emulator. Your own program should load credentials with the SDK's package config, which this example
+// omits to stay small.
 package main
 
 import (
