@@ -1,5 +1,5 @@
-// Package arch_test keeps the shape of the code: who may import whom, what core
-// may not hold, and that the texts which lead a reader name what exists.
+// Package arch_test checks the structure of the code: allowed imports, forbidden parts of core,
+// and that texts which guide a reader name existing code.
 package arch_test
 
 import (
@@ -20,9 +20,9 @@ import (
 
 const module = "github.com/tickring/tickring"
 
-// layers is the order from the top: a package imports only from
-// lines below its own, and inside a line nothing but what exceptions names. A
-// name ends with /... where it stands for all below it.
+// layers is the order from the top: a package imports only from lines below its own, and inside
+// a line only the packages in exceptions. A name that ends with /... stands for all packages
+// below it.
 var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
 	{"internal/bench", "internal/boot", "internal/cost"},
@@ -45,23 +45,23 @@ var layers = [][]string{
 	{"core"},
 }
 
-// exceptions are the imports inside a line, and of what is in none.
+// exceptions lists the imports inside a line, and of packages without a line.
 var exceptions = map[string][]string{
 	"send":         {"wirehttp"},
 	"send/awssend": {"send"},
-	// A webhook is signed as a call is, so that who checks the one checks the other.
+	// A webhook is signed like a call, so that one check verifies both.
 	"notify":           {"send"},
 	"notify/awsnotify": {"notify"},
-	// A job is read and written there as a text, as apply and get do.
-	// What doctor finds, and how what comes in parts is summed up, commands and pages share.
+	// The console reads and writes a job as a text, as apply and get do. Commands and pages
+	// share doctor's findings, and how parts are summed up.
 	"console":      {"internal/doctor", "internal/parts"},
 	"manifest":     {"api", "api/client"},
 	"api":          {},
 	"cmd/tickring": {},
 }
 
-// free packages import nothing of ours but what is named, and may be imported
-// by every line from wirehttp's up.
+// free packages import only the named packages of ours, and may be imported by every line from
+// wirehttp's up.
 var free = map[string][]string{
 	"wire":              {},
 	"internal/safedial": {},
@@ -77,7 +77,7 @@ var free = map[string][]string{
 	"executor/...":      {"wire", "internal/conns", "executor/..."}, // executor itself: its own TestImports
 }
 
-// anything may import what it tests.
+// anything lists the packages that may import all packages.
 var anything = []string{"internal/testkit/...", "internal/arch"}
 
 type listed struct {
@@ -118,7 +118,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// refusal says why from may not import to; empty if it may.
+// refusal returns why from may not import to; empty if it may.
 func refusal(from, to string) string {
 	if in(anything, from) {
 		return ""
@@ -180,8 +180,8 @@ func lookup(m map[string][]string, p string) ([]string, bool) {
 	return nil, false
 }
 
-// TestCoreIsPlain parses package core: no interface, no context, no clock, no
-// goroutine, and not so many files that it becomes a drawer.
+// TestCoreIsPlain parses package core: no interface, no context, no clock, no goroutine, and a
+// limit on the number of files.
 func TestCoreIsPlain(t *testing.T) {
 	files := sources(t, "../../core")
 	if len(files) > 24 {
@@ -293,7 +293,7 @@ func TestListsAreComplete(t *testing.T) {
 	}
 }
 
-// TestDocNamesWhatExists: what core/doc.go leads a reader to is there.
+// TestDocNamesWhatExists: all names in core/doc.go exist.
 func TestDocNamesWhatExists(t *testing.T) {
 	dirs := map[string]string{"server": "server", "engine": "engine", "send": "send", "wire": "wire", "wirehttp": "wirehttp",
 		"assembly": "internal/assembly", "core": "core"}
@@ -409,7 +409,7 @@ func exists(path string) bool {
 // put between backticks, in commands too, or link to is
 // there.
 func TestTextsNameWhatExists(t *testing.T) {
-	// What has a slash and is no path of ours.
+	// Texts with a slash that are no path of ours.
 	others := []string{"testing/synctest"}
 	roots := map[string]bool{}
 	entries, err := os.ReadDir("../..")
@@ -585,9 +585,9 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-// TestFunctionsAreSmall: as they are built for AWS, nothing in the functions calls methods
-// whose names it finds out, for which the linker keeps every method of the AWS SDK. The
-// function api does, for the pages of the console: no fire goes by it.
+// TestFunctionsAreSmall: in the build for AWS, no function calls methods by computed names,
+// because the linker would then keep every method of the AWS SDK. The function api does, for
+// the pages of the console; no fire passes through it.
 func TestFunctionsAreSmall(t *testing.T) {
 	code, err := os.ReadFile("../../infra/build.go")
 	if err != nil {

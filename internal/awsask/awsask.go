@@ -1,9 +1,9 @@
-// Package awsask asks AWS the few questions of the command line: signed requests
-// of the three forms that its services take, read into the fields that the asker
-// names. It is small so that the command line is: the clients of the SDK for its
-// seven services made a program 8 MB larger, and its first build 42 s of one
-// processor longer. Credentials, profiles and signatures are the SDK's. It writes
-// nothing, and knows no service.
+// Package awsask sends the few AWS requests of the command line: signed requests in the three
+// forms that its services use, read into the fields that the caller names. It is small to keep
+// the command line small: the clients of the SDK for its seven services made a program 8 MB
+// larger, and its first build 42 s of one processor longer. Credentials, profiles and
+// signatures come from the SDK. The package writes nothing, and has no code for single
+// services.
 package awsask
 
 import (
@@ -28,18 +28,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 )
 
-// Options of New. What is empty is found as the SDK finds it: environment,
-// shared configuration, the role of the machine.
+// Options of New. Empty fields get the SDK's defaults: environment, shared configuration, the
+// role of the machine.
 type Options struct {
 	Region  string
 	Profile string
-	// Getenv tells of AWS_ENDPOINT_URL_<SERVICE>, for stand-ins of one service.
+	// Getenv returns AWS_ENDPOINT_URL_<SERVICE>, for local emulators of one service.
 	Getenv func(name string) string
 	// HTTP does the requests; if nil, a client that waits 10 s at most.
 	HTTP *http.Client
 }
 
-// Client asks one Region.
+// Client sends requests to one Region.
 type Client struct {
 	Region string
 	o      Options
@@ -47,8 +47,8 @@ type Client struct {
 	signer *v4.Signer
 }
 
-// New finds Region and credentials. It asks AWS nothing yet, but for what a
-// profile may need for its credentials.
+// New finds Region and credentials. It sends no request to AWS, except as a profile may need
+// for its credentials.
 func New(ctx context.Context, o Options) (*Client, error) {
 	var load []func(*config.LoadOptions) error
 	if o.Region != "" {
@@ -80,7 +80,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	return &Client{Region: cfg.Region, o: o, cfg: cfg, signer: v4.NewSigner()}, nil
 }
 
-// Error is what a service refused.
+// Error is a rejection by a service.
 type Error struct {
 	Service string
 	Status  int
@@ -92,7 +92,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s answered %s: %s", e.Service, cmp.Or(e.Code, fmt.Sprint(e.Status)), e.Message)
 }
 
-// What doctor asks of a refusal.
+// Methods that doctor reads an error by.
 func (e *Error) NotFound() bool { return NotFound(e) }
 func (e *Error) Denied() bool   { return Denied(e) }
 func (e *Error) Reason() string { return e.Message }
@@ -105,13 +105,13 @@ func NotFound(err error) bool {
 		e.Code == "ValidationError" && strings.Contains(e.Message, "does not exist"))
 }
 
-// Denied reports whether err is the answer that the asker may not ask that.
+// Denied reports whether err means that the caller lacks the permission.
 func Denied(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (strings.Contains(e.Code, "AccessDenied") || strings.Contains(e.Code, "NotAuthorized") || e.Code == "UnauthorizedOperation")
 }
 
-// JSON asks a service of the protocol awsJson; target is such as
+// JSON sends a request of the protocol awsJson; target is such as
 // DynamoDB_20120810.DescribeTable, version 1.0 or 1.1.
 func (c *Client) JSON(ctx context.Context, service, version, target string, in, out any) error {
 	body, err := json.Marshal(in)
@@ -122,12 +122,12 @@ func (c *Client) JSON(ctx context.Context, service, version, target string, in, 
 		"X-Amz-Target": {target}}, func(b []byte) error { return json.Unmarshal(b, out) })
 }
 
-// Get asks a service of the protocol restJson; path is escaped, and may have a query.
+// Get sends a request of the protocol restJson; path is escaped, and may have a query.
 func (c *Client) Get(ctx context.Context, service, path string, out any) error {
 	return c.ask(ctx, service, http.MethodGet, path, nil, http.Header{}, func(b []byte) error { return json.Unmarshal(b, out) })
 }
 
-// Query asks a service of the protocol awsQuery, which answers XML.
+// Query sends a request of the protocol awsQuery, whose answer is XML.
 func (c *Client) Query(ctx context.Context, service, version, action string, params url.Values, out any) error {
 	params.Set("Action", action)
 	params.Set("Version", version)
@@ -154,7 +154,7 @@ const (
 	maxAnswer = 4 << 20
 )
 
-// passing are the answers after which the same is asked again.
+// passing lists the errors after which a request is retried.
 var passing = []string{"ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded"}
 
 func (c *Client) ask(ctx context.Context, service, method, path string, body []byte, header http.Header, read func([]byte) error) error {
@@ -210,7 +210,7 @@ func (c *Client) once(ctx context.Context, service, method, path string, body []
 	return nil
 }
 
-// refusal reads an error of either form.
+// refusal reads an error in either form.
 func refusal(service string, resp *http.Response, data []byte) *Error {
 	e := &Error{Service: service, Status: resp.StatusCode}
 	var j struct {
@@ -238,8 +238,8 @@ func refusal(service string, resp *http.Response, data []byte) *Error {
 	return e
 }
 
-// Clock asks AWS what time it is, by the Date of an answer to nothing; the
-// error says that no answer came. The answer is exact to a second.
+// Clock returns the time of AWS, from the Date of the answer to an empty request; the error
+// means that no answer came. The time is exact to a second.
 func (c *Client) Clock(ctx context.Context) (theirs time.Time, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint("dynamodb")+"/", nil)
 	if err != nil {

@@ -88,10 +88,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What passes is asked again, what is refused is not, and a body is sent whole
-// each time.
+// A temporary failure is retried, a rejection is not, and a body is sent whole each time.
 
-// An emulator that lacks a feature is told from one that has all, and from one that does not answer.
+// An emulator that lacks a feature is distinguished from a complete one, and from one that does not answer.
 func TestLacks(t *testing.T) {
 	const refused = `{"__type":"InvalidClientTokenId","message":"no"}`
 	for name, c := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
-// Lacks asks an emulator of AWS whether it lacks HTTP APIs (API Gateway v2), and whether it lacks permissions: it accepts
+// Lacks reports whether an emulator of AWS lacks HTTP APIs (API Gateway v2), and whether it lacks permissions: it accepts
 // unknown credentials.
 func (c *Client) Lacks(ctx context.Context) (httpAPIs, permissions bool, err error) {
 	err = c.Get(ctx, "apigateway", "/v2/apis", &struct{}{})

@@ -1,7 +1,6 @@
-// Package bench measures `tickring serve` from outside: it starts the server
-// and an executor as processes of their own, gives it jobs, and reports what the
-// executor received, when, and what the server used. It talks to loopback only,
-// and every scenario ends by itself.
+// Package bench measures `tickring serve` from outside: it starts the server and an executor as
+// separate processes, creates jobs, and reports which runs the executor received, when, and the
+// resources that the server used. It uses loopback only, and every scenario ends by itself.
 package bench
 
 import (
@@ -34,9 +33,9 @@ type Options struct {
 	For       time.Duration // how long rates are measured; 60 s
 	SoakFor   time.Duration // 10 min
 	SoakKeep  time.Duration // how long runs are kept in the soak; 2 min
-	Dir       string        // where data folders are made; empty: a temporary one, removed at the end
+	Dir       string        // parent of the data directories; empty: a temporary one, removed at the end
 	Out       io.Writer     // progress and the table
-	// Apply makes jobs through the API of a server, and tells how long it took.
+	// Apply makes jobs through the API of a server.
 	Apply func(ctx context.Context, url, token string, jobs []manage.JobSpec) error
 }
 
@@ -191,9 +190,8 @@ func wait(ctx context.Context, until core.Instant) error {
 	}
 }
 
-// warmup is how long a rate runs before it is measured, drain how long its
-// last fires have to arrive, patience how long more of what is late is waited
-// for: what has not come then is lost.
+// warmup is how long a rate runs before it is measured, drain how long its last fires have to
+// arrive, patience how long late fires are awaited after that: later fires count as lost.
 const warmup, drain, patience = 8, 5, 120
 
 // arrived waits until all that was due has arrived, or patience ends.
@@ -209,7 +207,7 @@ func (r *rig) arrived(ctx context.Context, from, to core.Instant, parts int, dem
 	return rep, err
 }
 
-// measure runs a rig for a span and compares what arrived with what was due.
+// measure runs a rig for a span and compares the arrived fires with the due ones.
 func (b *bench) measure(ctx context.Context, r *rig, name string, perSecond int64, d time.Duration, parts int) (Row, Report, error) {
 	from := core.InstantOf(time.Now()) + warmup
 	to := from.Add(d)
@@ -297,10 +295,10 @@ func (b *bench) highest(ctx context.Context) ([]Row, error) {
 	return rows, nil
 }
 
-// hanging is 100 fires a second to an executor that answers, beside 50 to one that
-// does not and 25 of an app on failover whose two executors do not say whether they are
-// there either: from the first second on, and from the midst of what is measured, after
-// a history in which all was well. Of the two halves of it the worse counts.
+// hanging sends 100 fires a second to an executor that answers, 50 to one that does not, and 25
+// to a failover app whose two executors do not answer probes either. They hang from the first
+// second on, or from the middle of the measured span, after a healthy period. The worse half of
+// the span counts.
 func (b *bench) hanging(ctx context.Context) (rows []Row, err error) {
 	for _, c := range []struct {
 		name, note string
@@ -342,8 +340,8 @@ func (b *bench) hang(ctx context.Context, name string, after time.Duration) (Row
 	return row, err
 }
 
-// children is 1,000 jobs, each every second on the second and at work for 0 to 999 ms, and
-// one after each, counted from the end of its parent.
+// children runs 1,000 jobs every second on the second, which take 0 to 999 ms, and one child
+// job for each, counted from the end of its parent.
 func (b *bench) children(ctx context.Context) ([]Row, error) {
 	jobs := secondly(benchApp, parents)
 	for i := range parents {
@@ -363,8 +361,8 @@ func (b *bench) children(ctx context.Context) ([]Row, error) {
 	return []Row{row}, err
 }
 
-// overlap is 1,000 jobs, each every second on the second and at work for 250 ms, over 100
-// groups of limit 3: they could work on 1,200 a second.
+// overlap runs 1,000 jobs every second on the second, which take 250 ms, in 100 groups of limit
+// 3: the limits allow 1,200 a second.
 func (b *bench) overlap(ctx context.Context) ([]Row, error) {
 	const groups, limit = 100, 3
 	jobs := secondly(benchApp, 1000)
@@ -405,7 +403,7 @@ func (b *bench) apply(ctx context.Context) ([]Row, error) {
 	return []Row{{Scenario: "apply", Demanded: 0, Resident: u.Peak, Note: fmt.Sprintf("10,000 jobs in %.2f s", took.Seconds())}}, nil
 }
 
-// idle is a million jobs that do nothing beside a hundred that do.
+// idle measures a hundred running jobs beside a million that never run.
 func (b *bench) idle(ctx context.Context) ([]Row, error) {
 	dir, err := b.dir()
 	if err != nil {

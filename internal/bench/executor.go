@@ -21,7 +21,7 @@ type ExecutorOptions struct {
 	HangFrom          time.Time
 }
 
-// Report is what an executor received of the fires of a span of instants.
+// Report counts the fires of a span of instants that an executor received.
 type Report struct {
 	Received   int64         `json:"received"`
 	Distinct   int64         `json:"distinct"`
@@ -43,11 +43,11 @@ type Tail struct {
 	P99  time.Duration `json:"p99"`
 }
 
-// RunExecutor is the executor process: it tells its URL on out, and answers each
-// line "FROM TO PARTS OF" on in with a Report of the instants FROM <= i < TO, until in
-// ends: of the fires of these, counted from their slots; of children, what came after them,
-// each counted from the end of its parent; or of permits, which are those whose params
-// name a group, each at work for a while and counted from when a permit of its group was free.
+// RunExecutor is the executor process: it writes its URL to out, and answers each line "FROM TO
+// PARTS OF" on in with a Report of the instants FROM <= i < TO, until in ends. OF is fires,
+// counted from their slots; children, counted from the end of their parents; or permits: runs
+// whose params name a group, which take a while and are counted from when a permit of their
+// group was free.
 func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	var mu sync.Mutex
 	late := map[core.Instant][]int32{} // microseconds, capped at half an hour
@@ -123,15 +123,15 @@ func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// What a report may be of, but for fires.
+// Kinds of reports.
 const (
 	ofFires    = "fires"
 	ofChildren = "children"
 	ofPermits  = "permits"
 )
 
-// atWork is how long a run works whose params name a group; one whose params are isParent
-// works for as many milliseconds as the number of its job says, 0 to 999.
+// atWork is how long a run takes whose params name a group. A run whose params are isParent
+// takes as many milliseconds as the number of its job, 0 to 999.
 const (
 	atWork   = 250 * time.Millisecond
 	isParent = "parent"
@@ -146,7 +146,7 @@ func work(ctx context.Context, d time.Duration) {
 	}
 }
 
-// crowd is who is at work, by group. The zero value is nobody.
+// crowd holds the running runs by group. The zero value has none.
 type crowd struct {
 	groups map[string]*crowded
 	after  map[core.Instant][]int32 // from when a permit was free and the run due
@@ -185,11 +185,11 @@ func (c *crowd) ends(group string, at time.Time) {
 	g.free = append(g.free, at)
 }
 
-// parents is how many jobs of the scenario of children have one: the jobs 1 … parents, whose
-// children are the next so many, in the same order.
+// parents is the number of parent jobs in the scenario of children: the jobs 1 … parents. Their
+// children are the next parents jobs, in equal order.
 const parents = 1000
 
-// family is what came after runs that ended, in the order of these. The zero value is none.
+// family holds child runs by the order of their parents' ends. The zero value is empty.
 type family struct {
 	ended map[int32][]ended // by job
 	after map[core.Instant][]int32

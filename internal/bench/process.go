@@ -114,7 +114,7 @@ type rig struct {
 	exec   *process
 	others []*process
 	url    string
-	// of is what is asked for of instants; empty: their fires.
+	// of is the kind of instants in the report; empty: fires.
 	of string
 }
 
@@ -196,7 +196,7 @@ func waitReady(ctx context.Context, dir string, limit time.Duration) (string, er
 	}
 }
 
-// received asks the executor what it got of the instants from <= i < to.
+// received asks the executor for its report of the instants from <= i < to.
 func (r *rig) received(from, to core.Instant, parts int) (Report, error) {
 	var rep Report
 	if _, err := fmt.Fprintln(r.exec.in, int64(from), int64(to), parts, cmp.Or(r.of, ofFires)); err != nil {

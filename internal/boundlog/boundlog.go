@@ -1,5 +1,5 @@
-// Package boundlog is the log of a door, which those who come to it can have written to:
-// each message comes a bounded number of times a minute.
+// Package boundlog is a log for an endpoint whose clients can cause messages: each message is
+// written a bounded number of times a minute.
 package boundlog
 
 import (
@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Most is how often one message comes in a minute. What is below Warn, which somebody
-// asked to see, comes always.
+// Most is how often one message is written in a minute. Messages below Warn are always written,
+// because a user enabled them.
 const Most = 60
 
-// mostMessages bounds what is known of messages; those beyond it count as one.
+// mostMessages bounds the number of distinct messages that are counted; all others count as one.
 const mostMessages = 1000
 
-// Of is a log that writes what comes often no longer to another.
+// Of returns a log that passes messages to another, except too frequent ones.
 func Of(log *slog.Logger) *slog.Logger {
 	return slog.New(&handler{log.Handler(), &counts{of: map[string]*count{}}})
 }
@@ -59,7 +59,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// note says how often a message has come in its minute, and how many of the one before
+// note returns how often a message has come in its minute, and how many of the minute before
 // were not shown.
 func (c *counts) note(message string, now time.Time) (missed, n int) {
 	c.mu.Lock()

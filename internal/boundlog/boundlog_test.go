@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// However often something happens, its message comes a bounded number of times, what
-// was left out is counted, and no other message is held up.
+// However often an event happens, its message is written a bounded number of times. Suppressed
+// messages are counted, and no other message is delayed.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

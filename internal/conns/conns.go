@@ -1,5 +1,5 @@
-// Package conns bounds the connections of a server, so that strangers who hold many take
-// neither the process's descriptors nor its memory, and who asks is answered.
+// Package conns bounds the connections of a server, so that unknown clients with many
+// connections exhaust neither its descriptors nor its memory, and other clients get answers.
 package conns
 
 import (
@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// maxConns bounds what strangers may cost in memory: each connection is about 20 KB.
+// maxConns bounds the memory that unknown clients can use: each connection is about 20 KB.
 const maxConns = 8192
 
-// Most is how many connections this process takes: the other half of its descriptors is
-// for what it sends, its data and its logs.
+// Most returns the largest number of connections of this process: half of its descriptors. The
+// other half is for its sends, data and logs.
 func Most() int { return mostOf(descriptors()) }
 
-// mostOf is Most of so many descriptors; 0: nobody says how many.
+// mostOf is Most for a number of descriptors; 0: unknown.
 func mostOf(descriptors uint64) int {
 	if descriptors == 0 {
 		return maxConns
@@ -29,36 +29,36 @@ func mostOf(descriptors uint64) int {
 	return int(min(max(descriptors/2, 1), maxConns))
 }
 
-// Listen bounds the connections of ln to so many, for a server that is not serving yet
-// and that tells which of them nothing is done for.
+// Listen bounds the connections of ln to most, before the server serves; the server reports
+// which of them are idle.
 func Listen(ln net.Listener, most int, s *http.Server, log *slog.Logger) net.Listener {
 	l := newConns(ln, most, log)
 	l.watch(s)
 	return l
 }
 
-// conns is a listener with a bound on its connections. Where there is no room for the
-// next, one is closed: that takes nothing of its answer for a while, else the oldest of
-// those whose first request is not there yet, once it had its time, else of those between
-// two requests, though the next may have come: who is quick gets an answer, however many
-// come and however many each asks. Others that are being answered are waited for.
+// conns is a listener with a bound on its connections. If there is no room for the next, it
+// closes the first of these: one that has read nothing of its answer for a while; the oldest
+// without a complete first request, after its patience; one between two requests, though the
+// next may have come. So quick clients get answers, however many connections and requests there
+// are. It waits for other connections that are being answered.
 type conns struct {
 	net.Listener
 	most     int
 	patience time.Duration
-	stands   time.Duration // how long a write stands still until its connection may be closed
+	stands   time.Duration // how long a write may make no progress before its connection may be closed
 	log      *slog.Logger
 
 	mu     sync.Mutex
 	open   int
-	fresh  list.List // of *conn whose first request is not there yet, the oldest first
+	fresh  list.List // of *conn without a complete first request, the oldest first
 	idle   list.List // of *conn between two requests, the oldest first
-	writes list.List // of *conn that is written to, the one whose write is the oldest first
+	writes list.List // of *conn that is being written to, the oldest write first
 	room   sync.Cond // a connection was closed, or is no longer answered
-	waits  bool      // somebody does, for room
+	waits  bool      // Accept waits for room
 	closed bool
-	ended  int       // closed for want of room since told
-	told   time.Time // when it was said last that there is none
+	ended  int       // closed because of missing room since the last message
+	told   time.Time // time of the last message about missing room
 }
 
 func newConns(ln net.Listener, most int, log *slog.Logger) *conns {
@@ -111,10 +111,10 @@ func (l *conns) again() {
 	l.mu.Unlock()
 }
 
-// endOne closes the first connection that nothing is done for, or that takes no answer,
-// once it has had its time; else it answers how soon one will have. Callers hold the lock.
+// endOne closes the first idle, incomplete or stuck connection whose time is over; else it
+// returns how soon one will be. Callers hold the lock.
 func (l *conns) endOne(now time.Time) (ended bool, soon time.Duration) {
-	soon = l.stands // nobody tells that a write begins
+	soon = l.stands // no event announces that a write begins
 	for _, in := range []*list.List{&l.writes, &l.fresh, &l.idle} {
 		e := in.Front()
 		if e == nil {
@@ -138,7 +138,7 @@ func (l *conns) endOne(now time.Time) (ended bool, soon time.Duration) {
 	return false, soon
 }
 
-// tell says once a minute that there is no room. Callers hold the lock.
+// tell logs once a minute that there is no room. Callers hold the lock.
 func (l *conns) tell() {
 	if now := time.Now(); now.Sub(l.told) >= time.Minute {
 		l.log.Warn("as many connections as may be are open: those without a request, or that take no answer, are closed for new ones",
@@ -184,7 +184,7 @@ func (c *conn) put(in *list.List) {
 	}
 }
 
-// piece is how much is written at a time: who takes it slowly is seen to take it.
+// piece is the number of bytes per write, so that a slow reader shows progress.
 const piece = 16 << 10
 
 func (c *conn) Write(p []byte) (n int, err error) {
@@ -202,7 +202,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// writing says that a write begins, or that none is under way. Callers hold the lock.
+// writing records that a write begins, or that none runs. Callers hold the lock.
 func (c *conn) writing(begins bool) {
 	if c.write != nil {
 		c.of.writes.Remove(c.write)
@@ -213,7 +213,7 @@ func (c *conn) writing(begins bool) {
 	}
 }
 
-// connOf is the connection behind what net/http has.
+// connOf returns the connection behind a net.Conn of net/http.
 func connOf(nc net.Conn) *conn {
 	if t, ok := nc.(*tls.Conn); ok {
 		nc = t.NetConn()
@@ -224,10 +224,9 @@ func connOf(nc net.Conn) *conn {
 
 type connKey struct{}
 
-// watch has a server tell which of its connections nothing is done for. Until it is
-// there whole a request has not come: its first bytes may be all that ever do. It speaks
-// no HTTP/2, where one connection asks many things at once and takes no answer without
-// a write that stands still.
+// watch makes a server report which of its connections are idle. A request counts once it has
+// arrived completely: its first bytes may be all that ever arrive. The server uses no HTTP/2,
+// because there one connection has many requests, and an unread answer need not block a write.
 func (l *conns) watch(s *http.Server) {
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetHTTP1(true)
@@ -255,7 +254,7 @@ func (l *conns) watch(s *http.Server) {
 	})
 }
 
-// body is that of a request, whose end makes the request whole.
+// body is the body of a request; its end completes the request.
 type body struct {
 	io.ReadCloser
 	of *conn

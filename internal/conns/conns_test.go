@@ -16,9 +16,9 @@ import (
 	"github.com/tickring/tickring/internal/testkit/pipe"
 )
 
-// TestConnsAreBounded: however many connections strangers hold without a whole request,
-// the next request is answered, and what is being answered is not interrupted. Where all
-// are being answered the next one waits.
+// TestConnsAreBounded: however many connections clients hold without a complete request, the
+// next request is answered, and running answers are not interrupted. If all connections are
+// being answered, the next one waits.
 func TestConnsAreBounded(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestConnsAreBounded(t *testing.T) {
 	defer serving.Wait()
 	defer srv.Close()
 
-	// dial opens a connection and says something on it.
+	// dial opens a connection and writes to it.
 	dial := func(says string) net.Conn {
 		t.Helper()
 		c, err := net.Dial("tcp", inner.Addr().String())
@@ -111,8 +111,8 @@ func TestConnsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRestOfBodyIsNotAwaited: a request that is refused before its body was read is answered after a second at most,
-// and its connection is closed if the body has not come; else it stays open.
+// TestRestOfBodyIsNotAwaited: a request that is rejected before its body was read is answered after a second at
+// most, and its connection is closed if the body has not arrived; else it stays open.
 func TestRestOfBodyIsNotAwaited(t *testing.T) {
 	for body, after := range map[string]time.Duration{"": time.Second, "12345": 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -143,8 +143,8 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// bubble serves what answers with so many bytes, with room for four connections. ask
-// opens one and asks; take reads the answer, some of it each time.
+// bubble serves answers of a number of bytes, with room for four connections. ask opens one and
+// sends a request; take reads the answer, some of it each time.
 func bubble(t *testing.T, long int, do func(inner pipe.Listener, ask func() net.Conn, take func(net.Conn, time.Duration))) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := pipe.Listen()
@@ -181,8 +181,8 @@ func bubble(t *testing.T, long int, do func(inner pipe.Listener, ask func() net.
 	})
 }
 
-// TestWhoTakesNoAnswerMakesRoom: strangers that ask and read nothing hold no connection
-// for long where others want it; who takes a long answer slowly gets all of it.
+// TestWhoTakesNoAnswerMakesRoom: clients that ask and read nothing hold no connection for long
+// if others want it; a client that reads a long answer slowly gets all of it.
 func TestWhoTakesNoAnswerMakesRoom(t *testing.T) {
 	bubble(t, 200<<10, func(_ pipe.Listener, ask func() net.Conn, take func(net.Conn, time.Duration)) {
 		var taking sync.WaitGroup

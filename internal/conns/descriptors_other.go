@@ -2,5 +2,5 @@
 
 package conns
 
-// descriptors is how many this process may have: nobody says.
+// descriptors is 0: this system does not report a limit.
 func descriptors() uint64 { return 0 }

@@ -4,7 +4,7 @@ package conns
 
 import "syscall"
 
-// descriptors is how many this process may have; 0: nobody says.
+// descriptors returns how many this process may have; 0: unknown.
 func descriptors() uint64 {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -11,7 +11,7 @@ import (
 
 const pageRefused = "Pages in a browser are refused here (header Origin or Sec-Fetch-Site): only executors may ask."
 
-// noPage keeps pages in browsers from a door of executors.
+// noPage rejects requests of pages in browsers.
 func (d Door) noPage(next, refuse http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if wire.FromPage(r.Header) {
@@ -23,7 +23,7 @@ func (d Door) noPage(next, refuse http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// note has the trace of who asked, and returns when he may be answered.
+// note records a rejection, and returns when the client may be answered.
 func (d Door) note(w http.ResponseWriter, r *http.Request, of refusal.Refusal) {
 	of.Remote = r.RemoteAddr
 	if d.Refused.Note(r.Context(), of) {
@@ -43,7 +43,7 @@ func doorOf(path string) string {
 	return refusal.Registry
 }
 
-// refusePageWire refuses in the words of the wire, where all is HTTP 200.
+// refusePageWire rejects in the xxl-job protocol, which always uses HTTP 200.
 func refusePageWire(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", wire.ContentType)
 	w.Write(wire.AppendReply(nil, wire.CodeFailure, pageRefused))

@@ -20,8 +20,8 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// Queues are what executors that pull from queues ask. Each request has the token of
-// its app, as on the wire.
+// Queues serves executors that pull from queues. Each request has the token of its app, as in
+// the xxl-job protocol.
 type Queues struct {
 	Door
 	Registry *registry.Registry
@@ -36,7 +36,7 @@ const maxQueueBody = 64 << 10
 // maxChecked is how many runs one request may ask about.
 const maxChecked = 1000
 
-// queueRequest is the body of every request; each path reads what it needs.
+// queueRequest is the body of every request; each path reads only some of the fields.
 type queueRequest struct {
 	App               string   `json:"app"`
 	Queue             string   `json:"queue"`
@@ -48,8 +48,7 @@ type queueRequest struct {
 	Runs              []string `json:"runs"`
 }
 
-// Serve serves the paths: those of the server's own queues where there are any,
-// and the question about runs for all.
+// Serve serves the question about runs and, if the server has its own queues, their paths.
 func (d *Queues) Serve(mux *http.ServeMux) {
 	room := wirehttp.NewRoom(heldLong, 0)
 	handle := func(path string, f func(context.Context, *core.App, *queueRequest) (any, error)) {
@@ -115,7 +114,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	out, err := f(r.Context(), &app, &q)
 	switch {
 	case err != nil && r.Context().Err() != nil:
-		return // a poll that nobody waits for any more
+		return // the client of the poll is gone
 	case err != nil:
 		refuse(reasonOf(err), err)
 		return
@@ -126,7 +125,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	}
 }
 
-// unread says why a body was not read.
+// unread returns the error for a body that was not read.
 func unread(err error, what core.Text, most int) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return core.Errorf(core.CodeTooLarge, "%s can have at most %d bytes", what, most)
@@ -134,7 +133,7 @@ func unread(err error, what core.Text, most int) error {
 	return core.Errorf(core.CodeUnavailable, "%s did not arrive in time: send it again", what)
 }
 
-// beat notes that somebody polls a queue of the app.
+// beat records that an executor polls a queue of the app.
 func (d *Queues) beat(ctx context.Context, app *core.App, queue string) (pull.Queue, error) {
 	q := pull.Queue{App: app.Name, Name: queue}
 	return q, d.Registry.Polled(ctx, app, q.Address())
@@ -165,7 +164,7 @@ func (d *Queues) receive(ctx context.Context, app *core.App, r *queueRequest) (a
 	return out, nil
 }
 
-// seconds does not overflow, whatever is asked for.
+// seconds returns n seconds, limited so that the duration does not overflow.
 func seconds(n int) time.Duration { return time.Duration(min(max(n, -1), 1<<30)) * time.Second }
 
 type states struct {
@@ -213,12 +212,12 @@ func receipts(texts []string) ([]pull.Receipt, error) {
 	return list, nil
 }
 
-// stateUnknown is of a run of another app: who asks is not to touch it.
+// stateUnknown is the state of another app's run: the caller must not touch it.
 const stateUnknown pull.State = "unknown"
 
-// runs says of runs that are about to begin, or go on, whether they are to. One
-// that was killed before it begins is ended here. The request is a sign of life
-// of who pulls from the queue, where it names one.
+// runs returns for runs that are about to begin, or are running, whether they may. A run that
+// was killed before it begins is ended here. If the request names a queue, it is a sign of life
+// of that queue's executor.
 func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
 	if r.Queue != "" {
 		if _, err := d.beat(ctx, app, r.Queue); err != nil {

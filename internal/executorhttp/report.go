@@ -18,14 +18,14 @@ import (
 // MaxReport bounds the body of a report, in bytes.
 const MaxReport = 256 << 10
 
-// heldLong is how many bodies of more than 16 KiB are held at once, by a door whose bodies
-// have at most MaxReport: 16 MiB.
+// heldLong is the number of bodies above 16 KiB held at once by an endpoint with bodies of at
+// most MaxReport: 16 MiB.
 const heldLong = 64
 
 var errNoRoom = core.Errorf(core.CodeUnavailable, "the server is overloaded: send it again")
 
-// Report takes the result of a call: that answered 202, at /v1/report/{run}. The
-// key in its URL is the permission.
+// Report accepts the result of a call that answered 202, at /v1/report/{run}. The key in its
+// URL is the permission.
 func (d Door) Report(f *finish.Finish, key send.Key) http.HandlerFunc {
 	room := wirehttp.NewRoom(heldLong, 0)
 	return d.noPage(func(w http.ResponseWriter, r *http.Request) { d.report(f, key, room, w, r) }, refusePage)

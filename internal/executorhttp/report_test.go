@@ -20,8 +20,8 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Behind a key that cannot be read nobody is turned away for good, and what the
-// failure was stays inside.
+// If the key cannot be read, no client is rejected for good, and the cause of the failure stays
+// inside.
 func TestKeyThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	mux := http.NewServeMux()
@@ -70,8 +70,8 @@ func TestReportOfASnooze(t *testing.T) {
 	}
 }
 
-// TestBodiesInHandAreBounded: of long reports of one job, and of long requests to queues of
-// one app, no more are held than leave room for others, and who has none is told so.
+// TestBodiesInHandAreBounded: long reports of one job, and long requests to queues of one app,
+// leave room for others; a client without room gets an error that shows it.
 func TestBodiesInHandAreBounded(t *testing.T) {
 	app := core.App{Name: "a", Token: "token-of-a", Rev: 1}
 	e := memory.Open(memory.Options{})

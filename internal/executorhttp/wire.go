@@ -1,6 +1,6 @@
-// Package executorhttp is what executors ask over HTTP, of the server on one machine
-// and of the functions alike: the wire, reports of calls, and queues that they pull
-// from. It translates between HTTP and the use cases, and decides nothing.
+// Package executorhttp serves the HTTP requests of executors, in the server on one machine and
+// in the functions: the xxl-job protocol, reports of calls, and queues that they pull from. It
+// translates between HTTP and the use cases, and decides nothing.
 package executorhttp
 
 import (
@@ -25,8 +25,8 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// A Door is what all doors of executors have: who may speak at all, how long what he says
-// may take (0: 10 s), where who may not leaves a trace (nil: nowhere), and the log.
+// Door holds the settings that all endpoints for executors share: the tokens, the longest time
+// to read a body (0: 10 s), the trace of rejected requests (nil: none), and the log.
 type Door struct {
 	Tokens  *registry.Tokens
 	ReadFor time.Duration
@@ -36,8 +36,8 @@ type Door struct {
 	Here func(ctx context.Context) bool
 }
 
-// Wire serves the paths of the wire; one of reg and call may be nil where
-// another door takes what it is for.
+// Wire serves the paths of the xxl-job protocol; one of reg and call may be nil if another
+// endpoint serves its requests.
 func (d Door) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback) {
 	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call, d.Refused}}, wirehttp.Options{
 		Log: d.Log, ReadFor: d.ReadFor, Refused: d.Refused,
@@ -56,8 +56,8 @@ func (d Door) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Ca
 	}
 }
 
-// Allowed judges the address of a registration as far as it can be judged
-// before it is dialled: a host that is an IP, which must not be that of this server itself.
+// Allowed returns a check of registered addresses before they are dialled: an address whose
+// host is an IP must be allowed, and must not be this server itself.
 func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
 	return func(app *core.App, address string) error {
 		_, target, err := core.ParseAddress(address)
@@ -69,7 +69,7 @@ func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
 			return core.Invalid("registryValue", address, "not a URL")
 		}
 		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
-			return nil // a name: judged when it is dialled
+			return nil // a name: checked when it is dialled
 		}
 		port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 		if err := policy.For(app.Allow).ControlContext(context.Background(), "tcp", net.JoinHostPort(u.Hostname(), port), nil); err != nil {
@@ -81,7 +81,7 @@ func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
 
 var errElsewhere = errors.New("this door does not take that")
 
-// wireRegistry takes registrations from the wire.
+// wireRegistry passes on registrations of the xxl-job protocol.
 type wireRegistry struct{ reg *registry.Registry }
 
 func (w wireRegistry) Register(ctx context.Context, c wirehttp.Caller, r wirehttp.Registration) error {
@@ -102,8 +102,8 @@ func (w wireRegistry) Remove(ctx context.Context, c wirehttp.Caller, r wirehttp.
 	return wireError(w.reg.Remove(ctx, registry.Registration{App: r.App, Address: r.Address, Token: c.Token}))
 }
 
-// wireCallbacks takes callbacks from the wire. A run that is unknown is
-// answered as stored, for sending it again would not help.
+// wireCallbacks passes on callbacks of the xxl-job protocol. An unknown run is acknowledged as
+// stored, because a retry would not help.
 type wireCallbacks struct {
 	call    *callback.Callback
 	refused *refusal.Trace
@@ -143,7 +143,7 @@ func (w wireCallbacks) part(ctx context.Context, c wirehttp.Caller, batch []wire
 	return errs
 }
 
-// wireError lets an executor read what is meant for it.
+// wireError makes errors for executors readable to them.
 func wireError(err error) error {
 	var e *core.Error
 	switch {

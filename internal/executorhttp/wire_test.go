@@ -36,7 +36,7 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// What a handler hands on comes from the wire to the run.
+// A handler's data comes from the callback to the run.
 func TestDataOfACallback(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	id := core.NumberedRun(7, 1)
@@ -60,8 +60,8 @@ func TestDataOfACallback(t *testing.T) {
 	}
 }
 
-// Who has the token of an app, and knows the ID of a run that waits, does not end it;
-// he is answered as for a run that is unknown.
+// A client with the token of an app and the ID of a waiting run cannot end it; it gets the
+// answer for an unknown run.
 func TestReportOfWhatNobodyHas(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	id := core.NumberedRun(7, 1)
@@ -93,7 +93,7 @@ func TestReportOfWhatNobodyHas(t *testing.T) {
 	}
 }
 
-// reads counts what is read of runs and apps.
+// reads counts the reads of runs and apps.
 type reads struct {
 	people.Store
 	runs, lists int
@@ -109,7 +109,7 @@ func (s *reads) ListApps(ctx context.Context) ([]core.App, error) {
 	return s.Store.ListApps(ctx)
 }
 
-// untouched is a body that nobody may read.
+// untouched is a body that fails the test when it is read.
 type untouched struct{ t *testing.T }
 
 func (u untouched) Read([]byte) (int, error) {
@@ -117,7 +117,7 @@ func (u untouched) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// What strangers send to any door is not read, and has no run read.
+// Bodies of unknown clients are not read at any endpoint, and cause no read of a run.
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(memory.Options{})
@@ -164,9 +164,9 @@ func (r *repeated) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// TestCallbacksHoldLittleMemory: 64 callbacks of 5 MB at once hold less than 60 MB, 120 MB with garbage, whoever sends
-// them. A token that is nobody's is rejected unread, also if an app has no token, and without a
-// token only a program on this machine sends more than 256 KB.
+// TestCallbacksHoldLittleMemory: 64 callbacks of 5 MB at once hold less than 60 MB, 120 MB with garbage, for any
+// client. An unknown token is rejected unread, also if an app has no token, and without a token only a program on this
+// machine sends more than 256 KB.
 func TestCallbacksHoldLittleMemory(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	for i, app := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
@@ -236,8 +236,8 @@ func TestAllowedRejectsOwnAddress(t *testing.T) {
 	}
 }
 
-// An executor whose app has no token is told what to write, not that its own
-// token is wrong.
+// If the app has no token, the executor's error explains how to set one, not that the
+// executor's token is wrong.
 func TestNoTokenIsSaid(t *testing.T) {
 	err := wireError(&core.Error{Code: core.CodeUnauthorized, Reason: core.Say("write token: …"), Err: registry.ErrNoToken})
 	if !errors.Is(err, wirehttp.ErrUnauthorized) || !strings.Contains(err.Error(), "write token: …") {
@@ -248,8 +248,8 @@ func TestNoTokenIsSaid(t *testing.T) {
 	}
 }
 
-// A body that does not come is waited for a while at each door, and a shorter one where
-// it would only tell who was refused.
+// Each endpoint waits a while for a slow body, and a shorter time if the body only identifies a
+// rejected client.
 func TestBodiesComeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(memory.Options{})

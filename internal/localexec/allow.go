@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Allowed is who commands may be run as, and where they may begin.
+// Allowed holds the users and directories that commands may use.
 type Allowed struct {
 	users []account
 	dirs  []string
@@ -26,9 +26,9 @@ type account struct {
 	other      bool // not the user of this process
 }
 
-// Allow says that commands may run as these users, and begin in these folders and those
-// below them. It refuses users that are not there, or as whom this process can start
-// nothing, and what is no folder.
+// Allow permits commands for these users, with a working directory in these directories or
+// below. It rejects unknown users, users as whom this process cannot start a command, and paths
+// that are no directory.
 func Allow(users, dirs []string) (*Allowed, error) {
 	if len(users) == 0 || len(dirs) == 0 {
 		return nil, core.Invalid("commands", "", "commands need an allowed user and an allowed directory: set both --commands-user and "+
@@ -59,8 +59,8 @@ func Allow(users, dirs []string) (*Allowed, error) {
 	return a, nil
 }
 
-// Check refuses a command of another user, or in another folder; where nothing is allowed,
-// which is nil, each.
+// Check rejects a command of another user, or in another directory; a nil Allowed rejects every
+// command.
 func (a *Allowed) Check(c *core.Command) error {
 	if a == nil {
 		return core.Invalid("command", "", "commands are not allowed on this server: start it with --commands-user USER and --commands-dir "+
@@ -98,13 +98,13 @@ func within(dir string, of []string) bool {
 	})
 }
 
-// as is whom and where a command begins.
+// as holds the user and the directory of a command.
 type as struct {
 	account
 	dir string
 }
 
-// begin is Check by what is on the disk now: a link leads out of no folder.
+// begin is Check against the current disk: a link cannot leave an allowed directory.
 func (a *Allowed) begin(c *core.Command) (as, error) {
 	if err := a.Check(c); err != nil {
 		return as{}, err
@@ -126,8 +126,8 @@ func (a *Allowed) begin(c *core.Command) (as, error) {
 	return as{a.users[a.user(c)], to}, nil
 }
 
-// environment is that of a command: as cron's, and nothing of the server's own but where
-// programs are and in which language they speak.
+// environment returns the environment of a command, as cron's. From the server's it takes only
+// PATH and LANG.
 func (a *as) environment(more map[string]string) []string {
 	env := map[string]string{"PATH": cmp.Or(os.Getenv("PATH"), "/usr/local/bin:/usr/bin:/bin"),
 		"HOME": a.home, "USER": a.name, "LOGNAME": a.name, "SHELL": "/bin/sh", "PWD": a.dir}

@@ -1,13 +1,13 @@
-// Package localexec runs commands of jobs on the machine of the server, in its own process,
-// as cron does. It is an executor as others are: package executor keeps its journal and the
-// logs, and ends what a run has started, with all its process group. In front of it stands a
-// queue of the server for each job (core/pull), so that commands which wait for their turn
-// outlive a restart. Those of one job go one after another, those of several in turn, and so
-// many at once as Options say: none costs another send anything.
+// Package localexec runs commands of jobs on the machine of the server, in its own process, as
+// cron does. It is an ordinary executor: package executor keeps its journal and the logs, and
+// ends processes that a run has started, with the whole process group. Each job has a queue of
+// the server (core/pull), so that waiting commands outlive a restart. Commands of one job run
+// one after another; jobs take turns, and Options limit the number that run at once. So
+// commands do not delay other sends.
 //
-// It refuses users and folders that the server was not started with (see Allow), and to begin
-// a command of which it cannot be certain that it has not begun: that run is lost, and its
-// message says why.
+// It rejects users and directories that the server was not started with (see Allow). It does
+// not begin a command that may have begun before: that run is lost, and its message gives the
+// reason.
 package localexec
 
 import (
@@ -30,14 +30,14 @@ import (
 	"github.com/tickring/tickring/send"
 )
 
-// Options of Commands. Those without a default are needed, but for Allowed.
+// Options configures Commands. Fields without a default are required, except Allowed.
 type Options struct {
-	Allowed *Allowed // nil: nothing begins, and what a process before this one has left is ended
+	Allowed *Allowed // nil: no command begins, and leftovers of an earlier process are ended
 	Dir     string   // of the journal and the logs
-	Most    int      // that are at work at once; 0: 10
-	// StopGrace is how long a stop waits for what is at work; then it is ended.
+	Most    int      // commands that run at once; 0: 10
+	// StopGrace is how long a stop waits for running commands; then it ends them.
 	StopGrace time.Duration // 10 s
-	// Again is how long it waits where the store or the disk takes nothing.
+	// Again is the pause before a retry after the store or the disk failed.
 	Again time.Duration // 1 s
 	Log   *slog.Logger
 
@@ -48,7 +48,7 @@ type Options struct {
 	Secrets *secretbox.Box // encrypts secret variables in the queue; nil: they are not encrypted
 }
 
-// Queued lists what is in queues.
+// Queued lists the runs in queues.
 type Queued interface {
 	ListPulled(ctx context.Context, after int64, limit int) ([]pull.Listed, error)
 }
@@ -57,32 +57,32 @@ type Queued interface {
 type Commands struct {
 	o       Options
 	e       *executor.Executor
-	slots   chan struct{} // who waits for one is served in turn
+	slots   chan struct{} // goroutines get one in turn
 	taking  context.Context
-	stop    context.CancelFunc // ends taking: nothing begins any more
-	stopped chan struct{}      // closed once nothing is reported any more
+	stop    context.CancelFunc // stops taking: no command begins any more
+	stopped chan struct{}      // closed once no report can come any more
 	jobs    sync.WaitGroup
 	at      sync.WaitGroup // handlers
 	ends    sync.Once
-	// begins is held by who takes a run from its queue until that is in the executor's
-	// journal: a stop in between would leave one of which nobody knows whether it began.
+	// begins is read-locked from taking a run from its queue until the run is in the executor's
+	// journal: a stop in between would leave it unknown whether the run began.
 	begins sync.RWMutex
 
 	mu    sync.Mutex
-	lines map[core.JobID]*line // of jobs that have something in their queue, as far as is known
+	lines map[core.JobID]*line // of jobs with a non-empty queue, as far as known
 	specs map[core.RunID]item  // of runs that are about to begin
 	had   map[core.RunID]bool  // runs that a process before this one took from their queue: they may have begun
 }
 
-// line is what works off the queue of a job.
+// line is the worker of a job's queue.
 type line struct {
-	more bool // something came since it looked
+	more bool // a run came since the last check
 	run  core.RunID
 	sub  *executor.Submitted // nil: run, if there is one, is about to begin
-	kill bool                // it was told to end before it began
+	kill bool                // it was killed before it began
 }
 
-// item is a run as its queue has it. The secret variables of its command are encrypted.
+// item is the queue's form of a run. The secret variables of its command are encrypted.
 type item struct {
 	Run     core.RunID   `json:"run"`
 	Order   []byte       `json:"order"`
@@ -114,7 +114,7 @@ func New(o Options) (*Commands, error) {
 	var err error
 	c.e, err = executor.New(mux, executor.Options{
 		App: "commands", Token: "of this process", Unregistered: true,
-		// What ended goes to this process too, and is in the journal until it is stored.
+		// Results go to this process too, and are in the journal until they are stored.
 		Servers: []string{"http://commands.invalid"}, Client: &http.Client{Transport: reports{c}}, CallbackRetry: 10 * time.Second,
 		RequestTimeout: 10 * time.Second,
 		Dir:            o.Dir, LogTail: tail, LogMax: core.MaxMaxOutput + 1<<20, StopGrace: o.StopGrace, CancelGrace: 5 * time.Second, Log: o.Log,
@@ -129,15 +129,15 @@ const (
 	handler = "command"
 	tail    = 4 << 10 // bytes of a log that stand in the message of its run
 	visible = pull.MinVisibility
-	// storeFor bounds what the store is asked for a run.
+	// storeFor is the timeout of a request to the store for a run.
 	storeFor = 10 * time.Second
 )
 
-// queue is that of a job. No app has the empty name, so no executor pulls from it.
+// queue returns the queue of a job. No app has the empty name, so no executor pulls from it.
 func queue(job core.JobID) pull.Queue { return pull.Queue{Name: "commands/" + job.String()} }
 
-// Start ends what a process before this one has left of its commands, has their runs
-// reported as lost, and goes on with those that wait. An error is of the folder, or the store.
+// Start ends commands that an earlier process left running, has their runs reported as lost,
+// and continues with the waiting runs. An error is from the directory or the store.
 func (c *Commands) Start(ctx context.Context) error {
 	if err := c.e.Start(); err != nil {
 		return err
@@ -165,10 +165,9 @@ func (c *Commands) Start(ctx context.Context) error {
 	}
 }
 
-// Stop ends it: nothing begins any more, and stays in its queue; what is at work may go on for
-// Options.StopGrace, or until ctx ends, and is ended then and reported as lost. It waits for
-// all that it has begun.
-// Once it was stopped, that is no error.
+// Stop stops c: no command begins, and waiting runs stay in their queues. Running commands have
+// until Options.StopGrace or the end of ctx; then they are ended and reported as lost. Stop
+// waits until all of them have ended. A second Stop returns nil.
 func (c *Commands) Stop(ctx context.Context) (err error) {
 	c.ends.Do(func() { err = c.end(ctx) })
 	return err
@@ -176,7 +175,7 @@ func (c *Commands) Stop(ctx context.Context) (err error) {
 
 func (c *Commands) end(ctx context.Context) error {
 	c.stop()
-	c.begins.Lock()   // who holds it waits for nothing but the store, and that not for long
+	c.begins.Lock()   // holders wait only for the store, and briefly
 	c.begins.Unlock() //nolint:staticcheck // it is only waited for
 	err := c.e.Stop(ctx)
 	ended := make(chan struct{})
@@ -184,7 +183,7 @@ func (c *Commands) end(ctx context.Context) error {
 		c.at.Wait()
 		close(ended)
 	}()
-	// What was killed ends, but where the kernel itself waits for a disk.
+	// Killed commands end, unless the kernel itself waits for a disk.
 	t := time.NewTimer(10 * time.Second)
 	defer t.Stop()
 	select {
@@ -288,7 +287,7 @@ func (c *Commands) rouse(job core.JobID) {
 	c.jobs.Go(func() { c.work(job, l) })
 }
 
-// work works off the queue of a job: each run in its turn among those of all jobs.
+// work executes the queue of a job: each run in its turn among the runs of all jobs.
 func (c *Commands) work(job core.JobID, l *line) {
 	for {
 		select {
@@ -320,7 +319,7 @@ func (c *Commands) work(job core.JobID, l *line) {
 	}
 }
 
-// over ends the line of a job whose queue was found empty; false: something came since.
+// over ends the line of a job whose queue was found empty; false: a run came since.
 func (c *Commands) over(job core.JobID, l *line) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -332,7 +331,7 @@ func (c *Commands) over(job core.JobID, l *line) bool {
 	return true
 }
 
-// wait waits before something is tried again; false: it is to be no more.
+// wait waits before a retry; false: there must be no retry.
 func (c *Commands) wait() bool {
 	t := time.NewTimer(c.o.Again)
 	defer t.Stop()
@@ -344,7 +343,7 @@ func (c *Commands) wait() bool {
 	}
 }
 
-// next takes the next run of a job through, to its end; false: there is none to be had now.
+// next executes the next run of a job to its end; false: no run is available now.
 func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 	c.begins.RLock()
 	begun := sync.OnceFunc(c.begins.RUnlock)
@@ -366,7 +365,7 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 		l.run = run
 	}
 	c.mu.Unlock()
-	if l.run == 0 { // how it ended may be known, and is to be stored first
+	if l.run == 0 { // its end may be known, and must be stored first
 		c.o.Queue.Return(queue(job), held)
 		return false, nil
 	}
@@ -379,7 +378,7 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 	}()
 	for !c.take(l, h, had, begun) {
 		if begun(); !c.wait() {
-			if !had { // the next process is to know that it has not begun
+			if !had { // the next process must know that it has not begun
 				c.o.Queue.Return(queue(job), held)
 			}
 			return false, nil
@@ -391,8 +390,8 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 	return true, err
 }
 
-// take has a run begin, calls begun then, and waits for its end; false: it did not begin, and
-// is to be tried again.
+// take starts a run, calls begun then, and waits for its end; false: it did not begin, and must
+// be retried.
 func (c *Commands) take(l *line, h pull.Held, had bool, begun func()) (over bool) {
 	id := h.Receipt.Run
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.taking), storeFor)
@@ -466,10 +465,10 @@ func (c *Commands) close(ctx context.Context, r finish.Result) bool {
 	return true
 }
 
-// AtWork is how many commands are at work, or about to begin.
+// AtWork returns the number of commands that run or are about to begin.
 func (c *Commands) AtWork() int { return len(c.slots) }
 
-// spec is what a run has to run; false where that was for another process.
+// spec returns the command of a run; false if another process took the run.
 func (c *Commands) spec(run int64) (core.Command, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

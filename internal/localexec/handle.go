@@ -59,8 +59,8 @@ func outcome(r *executor.Run, err error) error {
 	return err
 }
 
-// bounded hands on so many bytes, and keeps the last of the others. It takes everything: a
-// log must not end a command.
+// bounded passes on a number of bytes, and keeps the last of the others. It accepts all writes:
+// a log must not end a command.
 type bounded struct {
 	mu   sync.Mutex
 	w    io.Writer
@@ -88,7 +88,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tell has the log say what it does not have, and end with the last of that.
+// tell writes to the log how many bytes it lacks, and the last of them.
 func (b *bounded) tell(r *executor.Run, most int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// TestAllow: what cannot be allowed is refused when the server starts, and what is not when
-// a job is saved.
+// TestAllow: an impossible setting is rejected when the server starts, and a forbidden command
+// when a job is saved.
 func TestAllow(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
@@ -66,7 +66,7 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// TestEndOf: how a command ended is told by what the executor says, never by what it printed.
+// TestEndOf: the end of a command follows from the executor's text, never from the output.
 func TestEndOf(t *testing.T) {
 	const (
 		killed  = "scheduling center kill job. [job running, killed]"
@@ -120,7 +120,7 @@ func TestEndOf(t *testing.T) {
 	}
 }
 
-// TestBounded: so much is handed on, and of the rest the end.
+// TestBounded: the first bytes pass, and the last of the rest are kept.
 func TestBounded(t *testing.T) {
 	var out bytes.Buffer
 	b := &bounded{w: &out, left: 10}

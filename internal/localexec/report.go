@@ -16,17 +16,17 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// The exit code of a command is its result, and that of what a signal has ended which was not
-// ours as shells count it: the codes of the wire are above these, but for success, in whose
-// place stands exit200.
+// The exit code of a command is its result. A command that a foreign signal ended gets the code
+// that shells use. The codes of the protocol are above these, except success, which exit200
+// replaces.
 const (
 	mostExit                  = 255
 	bySignal                  = 128
 	exit200  executor.Outcome = 1200
 )
 
-// reports is the way of results from the executor to the store, which its HTTP client takes
-// for a server: so they stay in its journal until they are stored.
+// reports brings results from the executor to the store. The executor's HTTP client treats it
+// as a server, so results stay in its journal until they are stored.
 type reports struct{ c *Commands }
 
 func (t reports) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -47,7 +47,7 @@ func (t reports) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer := wire.AppendReply(nil, wire.CodeSuccess, "")
 	for i, err := range t.c.o.Finish.End(r.Context(), results) {
 		if err != nil && core.CodeOf(err) != core.CodeNotFound && !errors.Is(err, finish.ErrUnsent) {
-			// A refusal: the executor sends the results of a refused batch one by one.
+			// After a rejection, the executor sends the results of the batch one by one.
 			answer = wire.AppendReply(nil, wire.CodeFailure, fmt.Sprintf("store the end of run %d: %v", results[i].Run, err))
 		}
 	}
@@ -55,8 +55,8 @@ func (t reports) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(bytes.NewReader(answer)), ContentLength: int64(len(answer)), Request: r}, nil
 }
 
-// endOf is the end of a run as the executor tells it. What a command has printed stands
-// behind what the executor says, and is not taken for its word.
+// endOf converts an executor's report to the end of a run. A command's output follows the
+// executor's text, and is not parsed as that text.
 func endOf(it *wire.CallbackItem, now time.Time) finish.Result {
 	said, printed, _ := strings.Cut(it.Msg, logMark)
 	if printed != "" {
@@ -94,10 +94,10 @@ func endOf(it *wire.CallbackItem, now time.Time) finish.Result {
 	return r
 }
 
-// logMark is what executor.Options.LogTail puts before the last lines of a log.
+// logMark is the text that executor.Options.LogTail puts before the last lines of a log.
 const logMark = "\n---- log\n"
 
-// lost says what became of a command under which the server has ended.
+// lost returns the message for a command whose server ended while it ran.
 func lost(said string) string {
 	what := "the server's process ended under the command, and what was left of that was ended"
 	switch {

@@ -1,6 +1,6 @@
-// Package miniexec is a small executor on the wire, for the demo and the
-// bench: it registers, accepts runs, works on them in goroutines and calls back
-// in batches. It keeps nothing on disk and is no SDK.
+// Package miniexec is a small executor for the xxl-job protocol. The demo and the bench use it:
+// it registers, accepts runs, executes them in goroutines and calls back in batches. It keeps
+// nothing on disk and is no SDK.
 package miniexec
 
 import (
@@ -93,10 +93,10 @@ func (e *Executor) URL() string { return "http://" + e.ln.Addr().String() }
 // Registered is closed once the server has taken the registration.
 func (e *Executor) Registered() <-chan struct{} { return e.known }
 
-// closing is how long Close waits for the server to take what is reported, where that is anything.
+// closing is the longest time that Close waits for the server to accept pending reports.
 const closing = 10 * time.Second
 
-// Close ends it: what runs is cancelled and reported as far as the server takes it.
+// Close stops the executor: it cancels its runs and reports them as far as the server accepts.
 func (e *Executor) Close() {
 	e.ln.Close()
 	e.mu.Lock()
@@ -371,8 +371,8 @@ func (e *Executor) post(ctx context.Context, path string, body []byte) error {
 	return nil
 }
 
-// callback reports results in batches of up to 50, as they come or 5 ms apart,
-// and again until the server takes them.
+// callback reports results in batches of up to 50, as they come or 5 ms apart, and retries
+// until the server accepts them.
 func (e *Executor) callback() {
 	batch := make([]wire.CallbackItem, 0, 50)
 	for {

@@ -1,3 +1,3 @@
-// Package oidc lets people in whom a provider of OpenID Connect knows: it sends a browser there
-// and reads what it brings back. Who that is here, and what he may, core/access says.
+// Package oidc logs users in by a provider of OpenID Connect: it sends a browser there and
+// reads the provider's answer. core/access maps that answer to a user and permissions.
 package oidc

@@ -27,38 +27,38 @@ const (
 
 // Options of New. The zero value of a field means its default.
 type Options struct {
-	Log *slog.Logger // takes what people are not told; slog.Default()
-	// Secret reads that of the client where it is not in the settings, when it is first needed.
+	Log *slog.Logger // takes details that users do not see; slog.Default()
+	// Secret reads the client's secret on first use, if it is not in the settings.
 	Secret func(context.Context) (string, error)
-	// Ask bounds one question to the provider: 5 s. Rest is how long nobody asks one that did
-	// not answer, so that many who wait do not wait one after the other: 2 s.
+	// Ask is the timeout of one request to the provider: 5 s. Rest is the pause after a failed
+	// request, so that many callers do not wait one after the other: 2 s.
 	Ask, Rest time.Duration
 	Now       func() time.Time
 }
 
-// Provider is one. It is asked what it is at the first log-in, and again at the next where it
-// did not answer: a server starts without it.
+// Provider is a provider of OpenID Connect. Its configuration is read at the first login, and
+// again at the next if that fails: a server starts without the provider.
 type Provider struct {
 	s      Settings
 	o      Options
 	key    []byte
 	client *http.Client
-	turn   chan struct{} // whoever has put something in has the two below
+	turn   chan struct{} // full while a goroutine may use the two fields below
 	found  *found
 	again  time.Time
-	busy   chan struct{} // places of those who ask it about a code
+	busy   chan struct{} // slots of requests that redeem a code
 }
 
-// found is what a provider says of itself.
+// found is the provider's configuration.
 type found struct {
 	auth     oauth2.Config
 	verifier *coreos.IDTokenVerifier
 }
 
-// maxBusy bounds how much strangers can have us ask the provider at once.
+// maxBusy is the number of concurrent requests to the provider that unknown clients can cause.
 const maxBusy = 10
 
-// maxAnswer bounds what a provider answers.
+// maxAnswer is the largest answer of a provider, in bytes.
 const maxAnswer = 1 << 20
 
 // New makes one of settings. Tickets are sealed with a key from the admin token.
@@ -97,7 +97,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (p *Provider) now() time.Time { return p.o.Now() }
 
-// Name is what people call it.
+// Name is the provider's name for users.
 func (p *Provider) Name() string { return p.s.Name }
 
 // Link is where a log-in begins: at the console's own URL, to which the provider sends the browser
@@ -106,13 +106,13 @@ func (p *Provider) Link(to string) string {
 	return p.s.URL + StartPath + "?" + url.Values{"to": {to}}.Encode()
 }
 
-// Person is who came back, by what the provider says of him.
+// Person is the user who came back, as the provider describes them.
 type Person struct {
 	Issuer, Subject string
 	Claims          map[string]any
 }
 
-// Start is where a browser is sent to log in, and what it keeps meanwhile.
+// Start returns the URL that logs a browser in, and the ticket that the browser keeps until it returns.
 func (p *Provider) Start(ctx context.Context, to string) (where, kept string, err error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -125,8 +125,8 @@ func (p *Provider) Start(ctx context.Context, to string) (where, kept string, er
 	return f.auth.AuthCodeURL(t.State, coreos.Nonce(t.Nonce), oauth2.S256ChallengeOption(t.Verifier)), p.seal(t), nil
 }
 
-// Finish reads what a browser brings back from the provider, and says who it is and which page
-// was asked for. It asks the provider about a code only if try allows it.
+// Finish reads the parameters that a browser brings back from the provider, and returns the
+// user and the requested page. It redeems a code at the provider only if try allows it.
 func (p *Provider) Finish(ctx context.Context, kept string, q url.Values, try func() error) (who Person, to string, err error) {
 	t, ok := p.open(kept)
 	if !ok || !same(q.Get("state"), t.State) {
@@ -163,7 +163,7 @@ func (p *Provider) away() error {
 	return core.Errorf(core.CodeUnavailable, "%s returned an unexpected answer: try again, or log in with a password", p.s.Name)
 }
 
-// redeem has the provider say who a code is of.
+// redeem returns the user of a code, as the provider reports it.
 func (p *Provider) redeem(ctx context.Context, f *found, t ticket, code string) (Person, error) {
 	ctx, cancel := context.WithTimeout(coreos.ClientContext(ctx, p.client), 3*p.o.Ask) // for the tokens, and keys twice
 	defer cancel()
@@ -195,7 +195,7 @@ func (p *Provider) redeem(ctx context.Context, f *found, t ticket, code string) 
 	return who, nil
 }
 
-// discover asks the provider what it is, once it answers.
+// discover reads the provider's configuration, until a read succeeds.
 func (p *Provider) discover(ctx context.Context) (*found, error) {
 	ctx, cancel := context.WithTimeout(coreos.ClientContext(ctx, p.client), p.o.Ask)
 	defer cancel()

@@ -81,8 +81,8 @@ func code(t *testing.T, what string, err error, want core.Code) {
 	}
 }
 
-// TestTickets: what a browser brings back counts if it is what any process of this deployment gave
-// it, for ten minutes, and with the state that the provider was given.
+// TestTickets: a browser's ticket is valid for ten minutes at any process of the deployment that
+// made it, and only with the state that the provider got.
 func TestTickets(t *testing.T) {
 	idp, now := newIdp(t), time.Now()
 	clock := func() time.Time { return now }
@@ -177,7 +177,7 @@ func TestTokensAreVerified(t *testing.T) {
 	}
 }
 
-// TestProviderThatIsAway: it is asked again when it may have come back, and not by each who waits.
+// TestProviderThatIsAway: a failed provider is retried after a pause, and not by each waiting login.
 func TestProviderThatIsAway(t *testing.T) {
 	idp, now := newIdp(t), time.Now()
 	idp.away.Store(true)
@@ -201,7 +201,7 @@ func TestProviderThatIsAway(t *testing.T) {
 	code(t, "away at the code", err, core.CodeUnavailable)
 }
 
-// TestSettings: what cannot be is said at the start.
+// TestSettings: invalid settings are rejected at the start.
 func TestSettings(t *testing.T) {
 	good := func() oidc.Settings {
 		return oidc.Settings{Issuer: "https://id.example.com/pool", ClientID: "c", URL: "http://127.0.0.1:7700", RoleClaim: "groups",

@@ -10,24 +10,24 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// Settings are what a deployment says of its provider, as texts. The zero value is none.
+// Settings describes the provider of a deployment as texts. The zero value means no provider.
 type Settings struct {
 	Issuer   string // as the provider's tokens have it, to the letter
 	ClientID string
 	Secret   string // empty: the client is public, and PKCE alone vouches for it
-	// URL is where browsers reach this console, without a path: the provider sends them back to
-	// it. It is never what a request says.
+	// URL is the console's address for browsers, without a path: the provider sends them back
+	// to it. It never comes from a request.
 	URL    string
-	Name   string   // what people call the provider; empty: the host of its issuer
-	Scopes []string // asked for; empty: openid profile email
-	// NameClaim and RoleClaim are those of access.Claims, Roles the values of the latter by
-	// the form of access.ParseClaimRole.
+	Name   string   // the provider's name for users; empty: the host of its issuer
+	Scopes []string // requested ones; empty: openid profile email
+	// NameClaim and RoleClaim are the fields Name and Role of access.Claims. Roles are values
+	// of RoleClaim in the form of access.ParseClaimRole.
 	NameClaim, RoleClaim string
 	Roles                []string
 }
 
-// Environment reads settings from variables. Of lists the parts are separated by ; for names of
-// groups may have commas and blanks.
+// Environment reads settings from variables. The entries of lists are separated by ; because
+// names of groups may have commas and blanks.
 func Environment(getenv func(string) string) Settings {
 	list := func(name string) (parts []string) {
 		for part := range strings.SplitSeq(getenv(name), ";") {
@@ -53,7 +53,7 @@ const (
 	maxRoles = 200
 )
 
-// Check fills in what is left out, and says what cannot be.
+// Check sets the defaults of empty fields, and returns an error for invalid ones.
 func (s *Settings) Check() error {
 	for field, text := range map[string]string{"oidc-issuer": s.Issuer, "oidc-client-id": s.ClientID, "oidc-client-secret": s.Secret,
 		"oidc-url": s.URL, "oidc-name-claim": s.NameClaim, "oidc-role-claim": s.RoleClaim, "oidc-scopes": strings.Join(s.Scopes, " ")} {
@@ -92,7 +92,7 @@ func (s *Settings) Check() error {
 	return err
 }
 
-// Claims are what the provider's claims are good for.
+// Claims returns the mapping of the provider's claims to a name and roles.
 func (s *Settings) Claims() (access.Claims, error) {
 	c := access.Claims{Name: s.NameClaim, Role: s.RoleClaim}
 	if len(s.Roles) > maxRoles {
@@ -111,8 +111,8 @@ func (s *Settings) Claims() (access.Claims, error) {
 	return c, nil
 }
 
-// private reports whether what goes to a URL is read by nobody on its way: by TLS, or because it
-// does not leave this machine.
+// private reports whether requests to a URL cannot be read on their way: because of TLS, or
+// because they do not leave this machine.
 func private(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {

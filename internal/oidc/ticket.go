@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// TicketFor is how long a log-in may take at the provider.
+// TicketFor is how long a login may take at the provider.
 const TicketFor = 10 * time.Minute
 
-// ticket is what a browser keeps while it is at the provider, so that any process of a
-// deployment can go on with the log-in, and none but the browser that began it.
+// ticket is kept by a browser while it is at the provider. Any process of a deployment can
+// continue the login with it, but only for the browser that began it.
 type ticket struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
@@ -22,20 +22,20 @@ type ticket struct {
 	End      int64  `json:"e"` // Unix seconds
 }
 
-// Bounds of what goes into a cookie, of which browsers keep 4096 bytes.
+// Bounds for the size of a cookie, which browsers limit to 4096 bytes.
 const (
 	maxTo     = 1500
 	maxTicket = 4000
 )
 
-// newKey is what tickets are sealed with, which all processes of a deployment derive alike.
+// newKey returns the key that seals tickets; all processes of a deployment derive the same key.
 func newKey(adminToken string) []byte {
 	m := hmac.New(sha256.New, []byte(adminToken))
 	m.Write([]byte("oidc"))
 	return m.Sum(nil)
 }
 
-// seal writes a ticket as nobody else can.
+// seal returns a signed ticket, which clients cannot forge.
 func (p *Provider) seal(t ticket) string {
 	b, _ := json.Marshal(t)
 	text := base64.RawURLEncoding.EncodeToString(b)

@@ -13,8 +13,8 @@ import (
 	"github.com/tickring/tickring/manifest"
 )
 
-// Bounds of a part of a file: the API takes no more at once, and answers with more
-// than it is given.
+// Bounds of a part of a file: the API accepts no more in a request, and its answer is larger
+// than the request.
 const (
 	partJobs  = api.MaxApplyJobs
 	partApps  = api.MaxApplyApps
@@ -23,16 +23,16 @@ const (
 
 // Options of Apply.
 type Options struct {
-	Prune  bool // what the set made and the file does not name goes
+	Prune  bool // deletes jobs and apps that the set made and the file does not name
 	DryRun bool
-	// Sure is asked before anything is deleted; false ends it.
+	// Sure is called before a deletion; false stops the Apply.
 	Sure func(would *client.ApplyResult) (bool, error)
 	Say  func(done, of int, what string) // how many jobs are checked, stored, deleted
 }
 
-// Interrupted is an Apply that ended before its end: so many jobs of the file were stored for
-// certain, and then so many of those to be deleted. To apply the same again goes on,
-// for what is as wanted is left alone.
+// Interrupted is the error of an Apply that stopped early. It counts the jobs of the file that
+// were surely stored, and the deleted ones. A repeated Apply continues, because unchanged jobs
+// are left alone.
 type Interrupted struct {
 	Err                  error
 	Stored, Jobs         int
@@ -42,9 +42,8 @@ type Interrupted struct {
 func (c *Interrupted) Error() string { return c.Err.Error() }
 func (c *Interrupted) Unwrap() error { return c.Err }
 
-// Apply makes it so that jobs and apps are as a document says: all parts are checked
-// before the first is stored, so what is wrong anywhere in the file changes nothing.
-// Its error may be a *Interrupted.
+// Apply changes jobs and apps to match a document: all parts are checked before the first is
+// stored, so an error anywhere in the file changes nothing. Its error may be a *Interrupted.
 func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Options) (client.ApplyResult, error) {
 	a := &applying{ctx: ctx, cl: cl, o: o, set: doc.Set, at: map[string]int{}}
 	for _, c := range doc.Channels {
@@ -83,8 +82,8 @@ type applying struct {
 	at       map[string]int // of an app in apps
 	jobAt    map[string]int // of a job in jobs
 	res      client.ApplyResult
-	// unread are jobs and apps that cannot be read, so that nobody knows whether a prune is
-	// to delete them.
+	// unread lists jobs and apps that cannot be read, so that it is unknown whether a prune
+	// must delete them.
 	unread     []client.JobResult
 	unreadApps []client.AppResult
 }
@@ -107,13 +106,13 @@ func (a *applying) do() error {
 
 type span struct{ from, to int }
 
-// parts splits the jobs into spans that a request takes.
+// parts splits the jobs into spans that fit in a request.
 func (a *applying) parts() []span {
 	var list []span
 	s, size := span{}, 0
 	for i := range a.jobs {
 		raw, err := json.Marshal(&a.jobs[i])
-		if err != nil { // the request says so
+		if err != nil { // the request reports it
 			raw = nil
 		}
 		if s.to-s.from == partJobs || s.to > s.from && size+len(raw) > partBytes {
@@ -127,7 +126,7 @@ func (a *applying) parts() []span {
 	return list
 }
 
-// ask makes one request without channels and what is of no job.
+// ask makes one request without channels and deletions.
 func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
 	return a.askAll(first, false, apps, s, dry)
 }
@@ -172,7 +171,7 @@ func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) er
 	return nil
 }
 
-// beside are the jobs of other requests that those of a span come after.
+// beside returns the jobs of other requests that are parents of jobs in a span.
 func (a *applying) beside(s span) (list []client.Beside) {
 	if a.jobAt == nil {
 		a.jobAt = make(map[string]int, len(a.jobs))
@@ -192,8 +191,8 @@ func (a *applying) beside(s span) (list []client.Beside) {
 	return list
 }
 
-// tooMuch reports that a server was there, and what is before it gave no answer of
-// its own: it was too long, or came too late.
+// tooMuch reports whether a proxy answered instead of the server, because the request was too
+// long or took too long.
 func tooMuch(err error) bool {
 	_, refused := errors.AsType[*client.Error](err)
 	return !refused && !errors.Is(err, client.ErrNoAnswer)
@@ -219,7 +218,7 @@ func (a *applying) used(s span) []int {
 	return list
 }
 
-// check asks what would become of all, and changes nothing.
+// check makes a dry run of all parts, and changes nothing.
 func (a *applying) check(parts []span) error {
 	first := true
 	if len(a.channels) > 0 || a.notify != nil {
@@ -247,7 +246,7 @@ func (a *applying) check(parts []span) error {
 	return a.left()
 }
 
-// left lists what the set made and the file does not name, as what is to be deleted.
+// left marks jobs that the set made and the file does not name for deletion.
 func (a *applying) left() error {
 	named := make(map[string]bool, len(a.jobs))
 	for i := range a.jobs {
@@ -364,8 +363,8 @@ func (a *applying) remove(j *client.JobResult) error {
 	return err
 }
 
-// refusedOf is what was refused of one thing; what is not there any more was done by
-// somebody faster. Any other error ends the command.
+// refusedOf returns the rejection of one object. It returns nil if the object is already gone.
+// Any other error ends the command.
 func refusedOf(err error) (*client.Error, error) {
 	r, is := errors.AsType[*client.Error](err)
 	switch {

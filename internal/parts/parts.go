@@ -1,8 +1,7 @@
-// Package parts asks for what takes more than one request: page after page, summed
-// into one answer, and a file of any number of jobs, of which all is checked before
-// its first part is stored. Once a part is done, a server that fails for a moment is
-// asked again. It prints nothing, and refuses to guess: where it ends before the end
-// it says what was done.
+// Package parts makes requests that have several parts: page after page, summed into one
+// answer, and a file of any number of jobs, which is checked completely before its first part
+// is stored. After the first part, a temporary failure of the server is retried. The package
+// prints nothing, and never guesses: if it stops early, it reports which parts were done.
 package parts
 
 import (
@@ -15,12 +14,12 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// tries bounds how often a part is asked for that the server could not do just now,
-// once another was done.
+// tries is the number of requests for a part that fails temporarily, after another part was
+// done.
 const tries = 4
 
-// one asks for one part. Where others were done before it is asked for again if the
-// server, or the way to it, fails for a moment: to ask twice must do no harm.
+// one requests one part. If it is not the first, it is retried when the server, or the way to
+// it, fails for a moment: a repeated request must do no harm.
 func one[T any](ctx context.Context, first bool, ask func() (T, error)) (T, error) {
 	for try := 1; ; try++ {
 		v, err := ask()
@@ -35,8 +34,8 @@ func one[T any](ctx context.Context, first bool, ask func() (T, error)) (T, erro
 	}
 }
 
-// passes reports whether the same may work in a moment. What stands before a server
-// and answers in its place says that it asked too much, or waited too long.
+// passes reports whether a retry may succeed in a moment. An answer from a proxy in front of
+// the server means that the request was too large or took too long.
 func passes(err error) bool {
 	if r, ok := errors.AsType[*client.Error](err); ok {
 		return r.Code == string(core.CodeUnavailable) || r.Code == string(core.CodeInternal)
@@ -44,15 +43,15 @@ func passes(err error) bool {
 	return errors.Is(err, client.ErrNoAnswer)
 }
 
-// Pages keeps the pages of an answer apart from what is summed of them.
+// Pages separates requesting the pages of an answer from summing them.
 type Pages[T any] struct {
 	Ask      func(after string) (T, error)
 	Add      func(page *T) (next string)
-	Progress func() string // how far it has come
+	Progress func() string // text about the progress
 }
 
-// From asks for one page after another, from after on. Where that fails next is where
-// the pages before went on.
+// From requests one page after another, from after on. On an error next is where the pages
+// before went on.
 func (p Pages[T]) From(ctx context.Context, after string, say func(text string)) (next string, err error) {
 	for first := true; ; first = false {
 		page, err := one(ctx, first, func() (T, error) { return p.Ask(after) })
@@ -111,7 +110,7 @@ func AddReplan(sum, page *client.ReplanResult) (next string) {
 	return page.Next
 }
 
-// AddUpcoming puts the instants of further jobs among those of the jobs before them.
+// AddUpcoming merges the instants of more jobs into the sum, in the order of time.
 func AddUpcoming(sum, page *client.Upcoming, limit int) {
 	sum.Upcoming = append(sum.Upcoming, page.Upcoming...)
 	slices.SortStableFunc(sum.Upcoming, func(a, b client.Coming) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
@@ -119,7 +118,7 @@ func AddUpcoming(sum, page *client.Upcoming, limit int) {
 	sum.Upcoming = sum.Upcoming[:min(len(sum.Upcoming), limit)]
 }
 
-// AddStop adds a page of a kill: a run that one page marked and another told of is one.
+// AddStop adds a page of a kill: a run that is in two pages counts once.
 func AddStop(sum, page *client.StopResult) (next string) {
 	sum.Changed, sum.Partial = sum.Changed || page.Changed, sum.Partial || page.Partial
 	sum.Job = page.Job

@@ -13,17 +13,17 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// A server that fails for a moment is asked again once a part is done, four times in
-// all; before that, and where another try betters nothing, it is asked once.
+// After the first part, a temporary failure is retried, four tries in all; before that, and
+// after a lasting failure, there is one try.
 func TestAskedAgain(t *testing.T) {
 	busy, refused := &client.Error{Code: string(core.CodeUnavailable)}, &client.Error{Code: string(core.CodeRefused)}
 	away := fmt.Errorf("%w: reset", client.ErrNoAnswer)
 	for name, c := range map[string]struct {
 		fails []error // of the tries of the second page, in turn; then it is there
-		first bool    // it is those of the first
+		first bool    // the request is the first
 		tries int
 		took  time.Duration
-		at    string // where the pages before went on; empty: all were there
+		at    string // where the earlier pages continue; empty: all pages were read
 	}{
 		"all there":             {tries: 1},
 		"busy, then there":      {fails: []error{busy, away, busy}, tries: 4, took: 6 * time.Second},
@@ -63,7 +63,7 @@ func TestAskedAgain(t *testing.T) {
 	}
 }
 
-// Whoever waits for another try is let go when he ends.
+// A wait for another try ends with its context.
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -79,8 +79,8 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// TestSums: a run that two pages of a kill name is killed once, what comes is in the
-// order of its time and bounded, and so are the jobs that a sum names.
+// TestSums: a run that two pages of a kill name is killed once. Upcoming instants are sorted by
+// time and bounded, and so are the jobs that a sum names.
 func TestSums(t *testing.T) {
 	var stop client.StopResult
 	for _, page := range []client.StopResult{

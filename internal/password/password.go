@@ -1,5 +1,5 @@
-// Package password hashes passwords with argon2id, so slowly that trying many is dear. It
-// refuses nothing: what is no hash of its own is that of no password.
+// Package password hashes passwords with argon2id, slowly enough that guessing is expensive. A
+// text that is no such hash matches no password.
 package password
 
 import (
@@ -12,17 +12,17 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Argon2id is how one is hashed. Each hash says how it was made, so that another way to make
-// them leaves those that there are good.
+// Argon2id holds the cost of new hashes. Each hash contains its own parameters, so existing
+// hashes stay valid when these change.
 type Argon2id struct {
 	Passes uint32 // 2 if 0
-	KiB    uint32 // of memory; 19456 if 0: with two passes what OWASP has people take
+	KiB    uint32 // of memory; 19456 if 0: with two passes OWASP's recommendation
 }
 
 const (
 	saltBytes = 16
 	hashBytes = 32
-	// A hash that asks for more was not made here.
+	// A hash with higher costs was not made here.
 	mostPasses = 16
 	mostKiB    = 256 << 10
 )
@@ -44,7 +44,7 @@ func (a Argon2id) Hash(password string) (string, error) {
 		encoding.EncodeToString(sum)), nil
 }
 
-// Is reports whether a hash is that of a password, by what the hash says of how it was made.
+// Is reports whether hash is the hash of password, by the parameters in hash.
 func (Argon2id) Is(hash, password string) bool {
 	parts := strings.Split(hash, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHash: a hash is that of its password alone, says how it was made, and no two are alike.
+// TestHash: a hash matches only its password, contains its parameters, and no two are alike.
 func TestHash(t *testing.T) {
 	var a Argon2id
 	hash, err := a.Hash("correct horse")

@@ -1,6 +1,6 @@
-// Package places bounds what is held at once, so that none of those who come has all of it: one
-// has no more than are free, which is half of them at most, of what he leaves the next has half,
-// and so on. Who found none waits his turn for a while. What is held it does not know.
+// Package places limits concurrent use so that no owner takes all places. An owner gets another
+// place only while it holds fewer than are free: the first gets at most half, the next half of
+// the rest, and so on. An owner without a place waits in line for a limited time.
 package places
 
 import (
@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// Places are so many, and who has them.
+// Places is a fixed number of places and their owners.
 type Places struct {
 	mu    sync.Mutex
 	free  int
-	of    map[string]int // by who has them
-	queue list.List      // of *waiter, who came first is the first
+	of    map[string]int // number of places by owner
+	queue list.List      // of *waiter, the oldest first
 }
 
-// New makes so many, all of them free.
+// New makes n places, all of them free.
 func New(n int) *Places { return &Places{free: n, of: map[string]int{}} }
 
-// waiter is one for whom there was no place.
+// waiter is an owner in line for a place.
 type waiter struct {
 	who string
-	in  chan struct{} // closed when he has one
+	in  chan struct{} // closed when it has a place
 }
 
-// take gives a place, if there is one. Callers hold the lock.
+// take gives who a place if its share allows one, and reports whether it did. Callers hold the lock.
 func (p *Places) take(who string) bool {
 	if p.of[who] >= p.free {
 		return false
@@ -37,7 +37,7 @@ func (p *Places) take(who string) bool {
 	return true
 }
 
-// Enter reports whether there was a place within a while; Leave gives it back.
+// Enter reports whether who got a place within a time; Leave returns it.
 func (p *Places) Enter(ctx context.Context, who string, within time.Duration) bool {
 	p.mu.Lock()
 	if p.take(who) {
@@ -66,7 +66,7 @@ func (p *Places) Enter(ctx context.Context, who string, within time.Duration) bo
 	}
 }
 
-// Leave gives one back that he has.
+// Leave returns one place of who.
 func (p *Places) Leave(who string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *Places) Leave(who string) {
 	}
 }
 
-// Free is how many there are to be had.
+// Free is the number of free places.
 func (p *Places) Free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

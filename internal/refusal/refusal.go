@@ -1,7 +1,7 @@
-// Package refusal is the trace that is kept of who was refused at a door: a count, a
-// line in the log for each address, kind and minute, who said he is an executor of an app, and
-// a wait that grows for an address that keeps coming with wrong tokens. All of it is
-// bounded, whoever comes. It refuses nobody itself, and reads nothing of requests.
+// Package refusal records rejected requests of an endpoint: a count, a log line for each
+// address, kind and minute, and the clients that claimed to be executors of an app. An address
+// that repeats wrong tokens waits longer and longer. All of it is bounded. The package itself
+// rejects no request, and reads none.
 package refusal
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The doors.
+// The endpoints.
 const (
 	Registry = "registry"
 	Callback = "callback"
@@ -24,15 +24,15 @@ const (
 	API      = "api"
 )
 
-// Why somebody is refused.
+// The reasons for a rejection.
 const (
-	Token  = "token"  // it is nobody's, or the key of a report is wrong
-	App    = "app"    // it is not that of the app that he spoke of
-	Large  = "large"  // he says more than is listened to
+	Token  = "token"  // the token is unknown, or the key of a report is wrong
+	App    = "app"    // it is not the token of the app in the request
+	Large  = "large"  // the body is too large
 	Busy   = "busy"   // there was no room to listen
 	Quota  = "quota"  // code that declares more jobs, or changes, than it may
-	Unsent = "unsent" // the end of a run that nobody has
-	Page   = "page"   // he is a page in a browser
+	Unsent = "unsent" // the end of a run without an owner
+	Page   = "page"   // the client is a page in a browser
 
 	Invalid     = "invalid"     // the request cannot be understood, in part at least
 	Address     = "address"     // the address cannot be used
@@ -40,13 +40,13 @@ const (
 	Unavailable = "unavailable" // the server could not do it
 )
 
-// Refusal is one, or several that were alike. App and Address are the words of who was
-// refused.
+// Refusal is one rejection, or several that were alike. App and Address are as the client sent
+// them.
 type Refusal struct {
 	Door, Reason string
 	Remote       string // IP address and port of the connection
-	App, Address string // of an executor; empty where they are not known
-	Why          string // what the answer said
+	App, Address string // of an executor; empty if unknown
+	Why          string // the answer's text
 	At           time.Time
 	Count        int
 }
@@ -55,17 +55,17 @@ type Refusal struct {
 type Options struct {
 	Now func() time.Time
 	Log *slog.Logger
-	// Count is called for each; nil: nobody counts.
+	// Count is called for each; nil: no call.
 	Count func(door, reason string)
 	// Longest is how long an address that keeps coming with wrong tokens waits for its
 	// answer at most; it grows from its fourth on.
-	Longest time.Duration // 0: nobody waits
+	Longest time.Duration // 0: no wait
 	// Waiting is how many wait at a time: each takes a connection of those there are.
 	Waiting int // 64
-	// Listen is how long is listened to who is refused, to find out who he is.
+	// Listen is how long a rejected request is read, to identify the client.
 	Listen time.Duration // 1 s
-	// Every is how often an address has its line, Forget after how long without a
-	// refusal nothing is known any more.
+	// Every is the interval of an address's lines, Forget the time without a rejection after
+	// which an address is forgotten.
 	Every, Forget time.Duration // 1 min, 5 min
 }
 
@@ -84,19 +84,19 @@ type Trace struct {
 	mu        sync.Mutex
 	of        map[string]*address
 	lines     map[line]*told
-	executors []Refusal // the one that was refused last is the last
+	executors []Refusal // in the order of their last rejection
 	waiting   int
 	asked     int
 	second    time.Time
 }
 
-// address is what is known of one.
+// address is the state of one address.
 type address struct {
 	last  time.Time
 	wrong int // tokens
 }
 
-// line is a kind of refusal, of which an address has a line a minute.
+// line is a kind of rejection, for which an address has a line a minute.
 type line struct{ remote, door, reason string }
 
 type told struct {
@@ -114,8 +114,8 @@ func New(o Options) *Trace {
 	return &Trace{o: o, of: map[string]*address{}, lines: map[line]*told{}}
 }
 
-// Asks answers how long a short body may take to be read to find out who was refused: a
-// few times a second, else 0. So a few are read at a time, and need no other bound.
+// Asks returns how long reading a short body may take to identify a rejected client: Listen a
+// few times a second, else 0. So few bodies are read at a time, and need no other bound.
 func (t *Trace) Asks() time.Duration {
 	if t == nil {
 		return 0
@@ -132,8 +132,8 @@ func (t *Trace) Asks() time.Duration {
 	return t.o.Listen
 }
 
-// Note keeps a refusal, and returns when it may be answered. Where as many wait as may,
-// it does so at once, and answers that the connection is to be closed instead.
+// Note records a rejection, and returns when it may be answered. If the maximum number of
+// clients waits, it returns at once, and reports that the connection must be closed instead.
 func (t *Trace) Note(ctx context.Context, r Refusal) (closes bool) {
 	if t == nil {
 		return false
@@ -181,8 +181,8 @@ func (t *Trace) Note(ctx context.Context, r Refusal) (closes bool) {
 	return false
 }
 
-// tells counts a refusal of a kind, and answers how many there were since the line that
-// told of them; tells says that it is time for the next.
+// tells counts a rejection of a kind. It returns the number since the last log line, and
+// whether the next line is due.
 func (t *Trace) tells(l line, now time.Time) (times int, tells bool) {
 	if _, known := t.lines[l]; !known && len(t.lines) >= mostAddresses {
 		maps.DeleteFunc(t.lines, func(_ line, k *told) bool { return now.Sub(k.at).Abs() >= t.o.Every })
@@ -203,10 +203,10 @@ func (t *Trace) tells(l line, now time.Time) (times int, tells bool) {
 	return times, true
 }
 
-// many stands for the addresses beyond those that are told apart.
+// many stands for all addresses beyond the maximum.
 const many = "many more"
 
-// address finds one, or makes room for it; where there is none it is one of many.
+// address returns the state of an address, or makes room for it; if there is no room, it uses many.
 func (t *Trace) address(remote string, now time.Time) *address {
 	if a := t.of[remote]; a != nil {
 		if now.Sub(a.last).Abs() >= t.o.Forget {
@@ -230,7 +230,7 @@ func (t *Trace) address(remote string, now time.Time) *address {
 	return t.of[remote]
 }
 
-// keep remembers who said that he is an executor of an app.
+// keep records clients that claimed to be executors of an app.
 func (t *Trace) keep(r Refusal) {
 	if r.App == "" {
 		return
@@ -245,8 +245,8 @@ func (t *Trace) keep(r Refusal) {
 	t.executors = append(t.executors, r)
 }
 
-// Executors lists who said a while ago that he is an executor of an app, and was refused for
-// his token, his address or his app; of all apps if app is empty.
+// Executors lists recent clients that claimed to be executors of an app, and were rejected
+// because of their token, address or app; of all apps if app is empty.
 func (t *Trace) Executors(app string) []Refusal {
 	if t == nil {
 		return nil

@@ -18,7 +18,7 @@ func wrong(i int) Refusal {
 		Address: "http://10.0.0.1:9999"}
 }
 
-// An address has one line a minute, which says how often it came.
+// An address has one line a minute, which shows how often it came.
 func TestALineForEachAddressAndMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -42,8 +42,8 @@ func TestALineForEachAddressAndMinute(t *testing.T) {
 	})
 }
 
-// Who keeps coming with wrong tokens waits longer and longer; who is refused for
-// another reason does not, and of those that wait at once there are a few.
+// An address that repeats wrong tokens waits longer and longer. Other rejections do not wait,
+// and only a few may wait at once.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trace := New(Options{Longest: 2 * time.Second, Waiting: 5})

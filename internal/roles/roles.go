@@ -1,6 +1,6 @@
-// Package roles is what each function may ask of the tables and queues: infra/ makes
-// IAM roles of it, and the simulation refuses what a role does not have, as an account
-// would. It asks nobody.
+// Package roles lists the permissions of each function on the tables and queues: infra/ makes
+// IAM roles of them, and the simulation rejects other requests, as an account would. It sends
+// no requests.
 package roles
 
 import (
@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Role is what one may do: actions of DynamoDB on each table and on the index of what
-// is due, and what is done with which queues. Writes of many runs are PartiQL
-// statements, which have actions of their own; a transaction needs those of its items.
+// Role is a set of permissions: actions of DynamoDB on each table and on the index of due jobs,
+// and uses of queues. Writes of many runs are PartiQL statements, which have actions of their
+// own; a transaction needs the actions of its items.
 type Role struct {
 	Jobs, Due, Runs, State []string
-	Sends, Takes, Counts   []string // names of queues; counts: asks how much is on them
+	Sends, Takes, Counts   []string // names of queues; counts: reads how many messages are on them
 }
 
 // The queues.
 const Fires, Slow, Checks, Asides, Results, Dead = "fires", "slow", "checks", "aside", "results", "dead"
 
-// What parts of the code do.
+// Roles of parts of the code.
 var (
 	// finish closes runs and does what their ends owe.
 	finishing = Role{
@@ -47,15 +47,15 @@ var (
 		Runs:  []string{"BatchGetItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"}, // DeleteItem: a clean-up
 		State: []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
 	}
-	// ring is what whoever puts messages on the ring may do.
+	// ring is for code that puts messages on the ring.
 	ring = Role{Sends: []string{Fires, Slow, Checks, Asides}}
-	// counting is what whoever judges by the age of the ring may do: what is lost,
-	// and what an audit finds, is not while a message may be on its way.
+	// counting is for functions that use the age of the ring: they call nothing lost or missing
+	// while a message may be on its way.
 	counting = Role{Counts: []string{Fires, Slow, Checks}}
-	// keeping is what the aside lane may do; GetItem and UpdateItem: the sign of life, and an outage.
+	// keeping is for the post-run queue; GetItem and UpdateItem: the sign of life, and an outage.
 	keeping = Role{
 		Jobs:  []string{"BatchGetItem"},
-		Runs:  []string{"BatchGetItem", "PartiQLUpdate", "Query"}, // the last: how a job fared, for notices
+		Runs:  []string{"BatchGetItem", "PartiQLUpdate", "Query"}, // the last: the results of a job, for notifications
 		State: []string{"BatchGetItem", "BatchWriteItem", "GetItem", "PutItem"},
 	}
 	// canary creates the job by which a deployment watches itself.
@@ -74,7 +74,7 @@ var (
 	Api      = managing.and(finishing, calledBack, registering, ring, counting, Role{Counts: []string{Asides}}) // for doctor
 )
 
-// and is what both may do.
+// and returns a role with the permissions of all.
 func (r Role) and(more ...Role) Role {
 	for _, m := range more {
 		for _, of := range []struct {
@@ -88,15 +88,15 @@ func (r Role) and(more ...Role) Role {
 	return r
 }
 
-// What SQS calls what is done with queues.
+// The SQS actions for each use of a queue.
 var (
 	SendActions  = []string{"SendMessage"}
 	TakeActions  = []string{"ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"}
 	CountActions = []string{"GetQueueAttributes"}
 )
 
-// Allows says whether a role may do an action of DynamoDB or SQS, named without its
-// service, on a table (jobs, runs, state), on the index jobs/due, or on a queue.
+// Allows reports whether a role has an action of DynamoDB or SQS, named without its service, on
+// a table (jobs, runs, state), on the index jobs/due, or on a queue.
 func (r Role) Allows(action, on string) bool {
 	switch on {
 	case "jobs":
@@ -108,7 +108,7 @@ func (r Role) Allows(action, on string) bool {
 	case "state":
 		return slices.Contains(r.State, action)
 	}
-	action = strings.TrimSuffix(action, "Batch") // a batch needs what one message needs
+	action = strings.TrimSuffix(action, "Batch") // a batch needs the permission for one message
 	return slices.Contains(r.Sends, on) && slices.Contains(SendActions, action) ||
 		slices.Contains(r.Takes, on) && slices.Contains(TakeActions, action) ||
 		slices.Contains(r.Counts, on) && slices.Contains(CountActions, action)

@@ -15,29 +15,27 @@ const MaxBase = 512
 // A Base is the base URL of an executor: scheme, host, port and the path under
 // which its endpoints are.
 type Base struct {
-	// Raw is the text as it was given: registrations are matched by it, and
-	// nothing is normalised in it.
+	// Raw is the original text: registrations are matched by it, and it is not normalised.
 	Raw string
 	// HTTPS is false for http.
 	HTTPS bool
 	// Host is the host and port to dial, "10.0.0.1:9999" or "[fd00::1]:80";
 	// the port is the scheme's if Raw has none.
 	Host string
-	// Authority is the host as Raw has it: what the Host header says.
+	// Authority is the host as in Raw, and the value of the Host header.
 	Authority string
 	// Path is the escaped path without a slash at its end: append "/run".
 	Path string
 }
 
-// ParseBase reads the base URL of an executor: http or https, a host, a port
-// from 1 to 65535 if any, a path if any, at most MaxBase bytes. It refuses user
-// info, a query, a fragment, and hosts that are neither a name nor an IP
-// address; also IPv4 addresses written as one number, in octal or in
-// hexadecimal, which some resolvers read as an address. The error says what is
-// wrong and what is allowed.
+// ParseBase reads the base URL of an executor: http or https, a host, a port from 1 to 65535 if
+// any, a path if any, at most MaxBase bytes. It rejects user info, a query, a fragment, and
+// hosts that are neither a name nor an IP address; also IPv4 addresses written as one number,
+// in octal or in hexadecimal, which some resolvers read as an address. The error explains the
+// problem and the allowed form.
 //
-// It does not resolve the host: whether the address may be connected to is
-// judged when it is dialled, see [Policy].
+// It does not resolve the host: whether the address is allowed is checked when it is dialled,
+// see [Policy].
 func ParseBase(raw string) (Base, error) {
 	b, err := parseBase(raw)
 	if err != nil {
@@ -103,8 +101,8 @@ func parseBase(raw string) (Base, error) {
 	return b, nil
 }
 
-// checkHost takes names of DNS (with the underscores that containers use) and
-// IP addresses in their usual form.
+// checkHost accepts DNS names (with the underscores that containers use) and IP addresses in
+// their usual form.
 func checkHost(host string) error {
 	if strings.Contains(host, ":") {
 		ip, err := netip.ParseAddr(host)

@@ -1,12 +1,11 @@
 // Package safedial decides which IP addresses tickring may connect to.
 //
-// Addresses of executors and callback URLs come from outside: whoever may
-// register one could aim the scheduler at its own network, or at the metadata
-// service of the machine it runs on. A name proves nothing, because what it
-// resolves to can change between two lookups. So the address is checked after
-// DNS, at the moment of connecting, by a [net.Dialer.Control] hook, and once
-// more when a kept connection is used again. And it tells want of our own from a
-// failure of the address ([OwnWant]).
+// Addresses of executors and callback URLs come from outside: a client that may register one
+// could aim the scheduler at its own network, or at the metadata service of the machine it runs
+// on. A name proves nothing, because it can resolve to another address at the next lookup. So
+// the address is checked after DNS, at the moment of connecting, by a [net.Dialer.Control]
+// hook, and once more when a kept connection is used again. The package also distinguishes a
+// shortage of this machine from a failure of the address ([OwnWant]).
 //
 // The package imports nothing of ours.
 package safedial
@@ -22,20 +21,19 @@ import (
 	"time"
 )
 
-// A Policy says which IP addresses may be connected to. Public unicast
-// addresses always may, unless Allow is set; the zero Policy allows only them.
+// A Policy decides which IP addresses may be connected to. Public unicast addresses always may,
+// unless Allow is set; the zero Policy allows only them.
 type Policy struct {
 	AllowLoopback bool // 127.0.0.0/8, ::1
 	ListLoopback  bool // these only where a list has them
 	AllowPrivate  bool // 10/8, 172.16/12, 192.168/16, fc00::/7, and the shared space 100.64/10
 
-	// Allow, if not empty, lists all that is allowed besides what the two
-	// switches open: public addresses outside it are refused.
+	// Allow, if not empty, lists all allowed addresses except the ranges of the two switches:
+	// public addresses outside it are rejected.
 	//
-	// No list opens loopback without ListLoopback: on AWS it holds the runtime of
-	// the function. No list and no switch opens link-local addresses, the metadata
-	// services of clouds, the unspecified address, multicast, broadcast and reserved
-	// ranges.
+	// No list opens loopback without ListLoopback: on AWS it holds the runtime of the function.
+	// No list and no switch opens link-local addresses, the metadata services of clouds, the
+	// unspecified address, multicast, broadcast and reserved ranges.
 	Allow []netip.Prefix
 
 	// Own reports whether this process listens at an address, which no list opens: a
@@ -45,13 +43,12 @@ type Policy struct {
 	extra []netip.Prefix // of For
 }
 
-// NotAllowedError is the refusal of an address. errors.Is finds ErrNotAllowed
-// in it.
+// NotAllowedError is the rejection of an address. errors.Is finds ErrNotAllowed in it.
 type NotAllowedError struct {
-	IP      netip.Addr // as it was to be dialled; invalid if the address was no IP
-	Address string     // what was to be dialled, if IP is invalid
-	Reason  string     // what is wrong with it
-	Allowed string     // what is allowed instead
+	IP      netip.Addr // the dialled one; invalid if the address was no IP
+	Address string     // the dialled address, if IP is invalid
+	Reason  string     // why it is rejected
+	Allowed string     // the addresses that are allowed instead
 }
 
 func (e *NotAllowedError) Error() string {
@@ -65,11 +62,11 @@ func (e *NotAllowedError) Error() string {
 // Is makes errors.Is(err, ErrNotAllowed) true.
 func (e *NotAllowedError) Is(target error) bool { return target == ErrNotAllowed }
 
-// ErrNotAllowed is the kind of every refusal by a policy.
+// ErrNotAllowed is the kind of every rejection by a policy.
 var ErrNotAllowed = errors.New("address not allowed")
 
 var (
-	// never lists what is refused whatever the policy says.
+	// never lists prefixes that every policy rejects.
 	never = []struct {
 		prefix netip.Prefix
 		reason string
@@ -92,7 +89,7 @@ var (
 		{netip.MustParsePrefix("240.0.0.0/4"), "it is reserved or broadcast"},
 		{netip.MustParsePrefix("192.0.0.0/24"), "it is reserved"},
 		{netip.MustParsePrefix("100::/64"), "it is reserved for discarding"},
-		{netip.MustParsePrefix("2001::/32"), "it is a Teredo tunnel"}, // carries an IPv4 address that nobody checks
+		{netip.MustParsePrefix("2001::/32"), "it is a Teredo tunnel"}, // carries an unchecked IPv4 address
 		{netip.MustParsePrefix("5f00::/16"), "it is reserved for segment routing"},
 	}
 	shared = netip.MustParsePrefix("100.64.0.0/10")
@@ -104,8 +101,8 @@ var (
 	translated = netip.MustParsePrefix("::ffff:0:0:0/96") // SIIT
 )
 
-// unwrap gives the IPv4 address inside an IPv6 one that only carries it
-// (mapped, compatible, NAT64, 6to4, SIIT), else the address without its zone.
+// unwrap returns the IPv4 address inside an IPv6 one that only carries it (mapped, compatible,
+// NAT64, 6to4, SIIT), else the address without its zone.
 func unwrap(ip netip.Addr) netip.Addr {
 	ip = ip.WithZone("").Unmap()
 	if ip.Is4() || !ip.IsValid() {
@@ -124,8 +121,8 @@ func unwrap(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// Check gives nil if ip may be connected to, else a [NotAllowedError]. IPv4
-// addresses in IPv6 clothing are judged as the IPv4 address they lead to.
+// Check returns nil if ip may be connected to, else a [NotAllowedError]. An IPv6 address that
+// only carries an IPv4 address is checked as the IPv4 address.
 func (p Policy) Check(ip netip.Addr) error { return p.check(ip, nil) }
 
 func (p Policy) check(ip netip.Addr, list []netip.Prefix) error {
@@ -139,8 +136,8 @@ func (p Policy) check(ip netip.Addr, list []netip.Prefix) error {
 		}
 	}
 	if nat64Local.Contains(real) {
-		// Where such a prefix keeps the IPv4 address depends on its length,
-		// which is local knowledge, so it cannot be judged.
+		// The position of the IPv4 address in such a prefix depends on its length, which only
+		// the local network knows, so it cannot be checked.
 		return p.refuse(ip, list, "it is a local NAT64 address")
 	}
 	if real.IsLoopback() && !p.AllowLoopback && !p.ListLoopback {
@@ -181,7 +178,7 @@ func (p Policy) refuse(ip netip.Addr, list []netip.Prefix, reason string) error 
 	return &NotAllowedError{IP: ip, Reason: reason, Allowed: p.allowed(list)}
 }
 
-// allowed words what is let through.
+// allowed describes the allowed addresses.
 func (p Policy) allowed(list []netip.Prefix) string {
 	var parts []string
 	if len(p.Allow) == 0 {
@@ -215,22 +212,20 @@ func appendList(parts []string, list []netip.Prefix) []string {
 
 type allowKey struct{}
 
-// WithAllow gives a context under which the checks of this package also allow
-// the prefixes of list: an app that widens the policy. What is never allowed
-// stays so.
+// WithAllow returns a context under which the checks of this package also allow the prefixes of
+// list: an app that widens the policy. Prefixes in never stay rejected.
 func WithAllow(ctx context.Context, list []netip.Prefix) context.Context {
 	return context.WithValue(ctx, allowKey{}, list)
 }
 
-// CheckContext is Check with what [WithAllow] put into ctx.
+// CheckContext is Check with the prefixes that [WithAllow] put into ctx.
 func (p Policy) CheckContext(ctx context.Context, ip netip.Addr) error {
 	list, _ := ctx.Value(allowKey{}).([]netip.Prefix)
 	return p.check(ip, list)
 }
 
-// ControlContext is a hook for [net.Dialer]: it refuses the connection before it is
-// made unless the address, which is resolved by then, passes Check, with what the
-// context of the dial adds.
+// ControlContext is a hook for [net.Dialer]: it rejects the connection before it is made unless
+// the resolved address passes Check with the prefixes from the context of the dial.
 func (p Policy) ControlContext(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	switch network {
 	case "tcp", "tcp4", "tcp6":
@@ -247,14 +242,14 @@ func (p Policy) ControlContext(ctx context.Context, network, address string, _ s
 	return p.CheckContext(ctx, ap.Addr())
 }
 
-// Dialer gives a dialer that obeys the policy and what the context of each
-// dial adds to it. timeout bounds one dial, DNS included; 0 means none.
+// Dialer returns a dialer that applies the policy and the prefixes from the context of each
+// dial. timeout bounds one dial, DNS included; 0 means none.
 func (p Policy) Dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, KeepAlive: 15 * time.Second, ControlContext: p.ControlContext}
 }
 
-// For gives a policy that allows the prefixes of extra as well, as
-// [WithAllow] does for one call: for a dialer that serves one app only.
+// For returns a policy that also allows the prefixes of extra, as [WithAllow] does for one
+// call: for a dialer that serves one app only.
 func (p Policy) For(extra []netip.Prefix) Policy {
 	p.extra = append(p.extra[:len(p.extra):len(p.extra)], extra...)
 	return p

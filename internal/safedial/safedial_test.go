@@ -99,7 +99,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Whatever the lists say, what must never be reached is not.
+// No list opens an address that is never allowed.
 func TestNoListOpensWhatIsNeverAllowed(t *testing.T) {
 	all := prefixes("0.0.0.0/0", "::/0")
 	p := Policy{AllowLoopback: true, AllowPrivate: true, Allow: all}.For(all)
@@ -172,8 +172,8 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// A name that leads to loopback is refused at connect, and the error survives
-// the wrapping of package net.
+// A name that leads to loopback is rejected at connect, and the error survives the wrapping of
+// package net.
 func TestDialerChecksAfterDNS(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

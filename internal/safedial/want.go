@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// wants are what a connection takes of this process and its machine: descriptors
-// and memory. Ports are besides, see OwnWant.
+// wants lists the errors for missing descriptors and memory of this process or its machine.
+// OwnWant checks ports separately.
 var wants = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS}
 
-// OwnWant reports whether a connection failed for want of our own descriptors,
-// ports or memory. That says nothing of the address.
+// OwnWant reports whether a connection failed because this machine lacked descriptors, ports or
+// memory. Such a failure is no evidence against the address.
 func OwnWant(err error) bool {
 	if err == nil {
 		return false
@@ -29,8 +29,8 @@ func OwnWant(err error) bool {
 	if !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return false
 	}
-	// All ports are in use; or the address is one of IPv6 and this machine has none,
-	// which a socket that shares no port with it tells, and sends nothing.
+	// Either all ports are in use, or the address is IPv6 and this machine has none. A UDP
+	// socket, which shares no port and sends nothing, distinguishes them.
 	to, _ := errors.AsType[*net.OpError](err)
 	if to == nil {
 		return true

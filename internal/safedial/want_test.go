@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOwnWant: what this machine lacks is told from what is the address's, however a
-// dial wraps it.
+// TestOwnWant: a shortage of this machine is distinguished from a failure of the address,
+// however a dial wraps it.
 func TestOwnWant(t *testing.T) {
 	dial := func(ip string, err error) error {
 		return &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: 9}, Err: err}
@@ -35,7 +35,7 @@ func TestOwnWant(t *testing.T) {
 			t.Errorf("%v is taken for ours", err)
 		}
 	}
-	// Where there is no IPv6 an address of it gives the same error as want of ports.
+	// Without IPv6, an IPv6 address gives the error of missing ports.
 	six := dial("::1", sys("connect", syscall.EADDRNOTAVAIL))
 	c, err := net.DialUDP("udp", nil, &net.UDPAddr{IP: net.IPv6loopback, Port: 9})
 	if err == nil {

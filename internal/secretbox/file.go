@@ -117,7 +117,7 @@ func tempFile(path, text string) (name string, err error) {
 	return f.Name(), err
 }
 
-// syncDir makes the names in the directory of path durable, where the system can.
+// syncDir makes the names in the directory of path durable, if the system can.
 func syncDir(path string) {
 	if dir, err := os.Open(filepath.Dir(path)); err == nil {
 		_ = dir.Sync()

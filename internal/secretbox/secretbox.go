@@ -25,7 +25,7 @@ import (
 // Bounds of a key text: one key on a line, the newest first; older keys decrypt only. Lines that begin with # are comments.
 const (
 	MaxKeys  = 30
-	maxText  = 4096 // bytes, what a parameter of SSM holds
+	maxText  = 4096 // bytes, the limit of an SSM parameter
 	minKey   = 40   // characters of a key, as rand.Text writes it twice
 	sealMark = "enc:"
 	// pending follows the newest key while a rotation to it has not ended.
@@ -127,8 +127,8 @@ func (b *Box) load(ctx context.Context) error {
 	return err
 }
 
-// loaded returns the keys, for one of that ID or, without an ID, to seal. It reads them again as ReloadEvery says, once a
-// second if they could not be read for a reason that passes. Its error is a *core.Error if the keys have to be repaired.
+// loaded returns the keys, to open a text of key id or, if id is empty, to seal. It reads them again as ReloadEvery sets,
+// once a second after a temporary failure. Its error is a *core.Error if the keys have to be repaired.
 func (b *Box) loaded(id string) ([]key, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -199,7 +199,7 @@ func TestUnusableKeysLockSecrets(t *testing.T) {
 	}
 }
 
-// Of several processes that start with one path each has the same key.
+// All of several processes that start with one path have one and the same key.
 func TestOneOfManyCreatesKeyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	var all sync.WaitGroup

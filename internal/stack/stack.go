@@ -1,6 +1,6 @@
-// Package stack names what a deployment says of itself: the outputs of its
-// CloudFormation stack, by which the command line finds it. infra/ writes them,
-// tickring --stack reads them. It asks nobody.
+// Package stack names the outputs of a deployment's CloudFormation stack, by which the command
+// line finds the deployment. infra/ writes them, tickring --stack reads them. It sends no
+// requests.
 package stack
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The outputs of a stack. Those that are needed are always there; the rest
-// makes doctor see more.
+// The outputs of a stack. Outputs marked as needed are always there; the others let doctor
+// check more.
 const (
 	Url              = "Url"              // base URL of API, registry and callbacks; needed
 	TokenParameter   = "TokenParameter"   // SSM parameter (SecureString) with the token of the API; needed
@@ -43,7 +43,7 @@ const (
 // Outputs are the outputs of one stack.
 type Outputs map[string]string
 
-// Check refuses what is no stack of tickring.
+// Check rejects a stack that is not tickring's.
 func (o Outputs) Check(name string) error {
 	var missing []string
 	for _, key := range []string{Url, TokenParameter} {
@@ -60,17 +60,17 @@ func (o Outputs) Check(name string) error {
 // Emulated reports whether the stack is in an emulator of AWS, by its account.
 func (o Outputs) Emulated() bool { return strings.Contains(o[ResultsQueueArn], ":000000000000:") }
 
-// Tables are the names of its tables by what they hold.
+// Tables returns the names of its tables, by content.
 func (o Outputs) Tables() map[string]string {
 	return o.some("Table", JobsTable, RunsTable, StateTable)
 }
 
-// Queues are the URLs of its queues by what they are for.
+// Queues returns the URLs of its queues, by purpose.
 func (o Outputs) Queues() map[string]string {
 	return o.some("Queue", FiresQueue, SlowQueue, ChecksQueue, AsideQueue, ResultsQueue, DeadQueue)
 }
 
-// Functions are the names of its functions by what they do.
+// Functions returns the names of its functions, by purpose.
 func (o Outputs) Functions() map[string]string {
 	return o.some("Function", TickFunction, DispatchFunction, SlowFunction, AsideFunction, ApiFunction, CallbackFunction, RegistryFunction)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// environment is what is read here of the variables of OpenTelemetry: whether there are
-// traces, what the SDK would pass over in silence, and what it has no option for. The
-// rest the SDK reads.
+// environment holds the variables of OpenTelemetry that are read here: whether there are
+// traces, values that the SDK would silently ignore, and values without an SDK option. The SDK
+// reads the rest.
 type environment struct {
 	client  *http.Client
 	sampler sdktrace.Sampler
@@ -27,9 +27,9 @@ type environment struct {
 
 const prefix = "OTEL_EXPORTER_OTLP_"
 
-// read checks the environment; nil where it asks for no traces.
+// read checks the environment; nil if it asks for no traces.
 func read(getenv func(string) string) (*environment, error) {
-	// of is a variable of the exporter: that of traces, or else that of all signals.
+	// of returns a variable of the exporter: the one for traces, or else the one for all signals.
 	of := func(name string) (variable, value string) {
 		if v := getenv(prefix + "TRACES_" + name); v != "" {
 			return prefix + "TRACES_" + name, v
@@ -86,9 +86,9 @@ func read(getenv func(string) string) (*environment, error) {
 	return e, nil
 }
 
-// samplerOf is one of the samplers that look at the ID of a trace alone, so that the spans
-// of a run, which different processes make, are all kept or none. A run has no parent of
-// others, so "parentbased" says nothing more.
+// samplerOf returns a sampler that uses only the ID of a trace, so that the spans of a run,
+// which different processes make, are all kept or none. A run has no parent elsewhere, so
+// "parentbased" adds nothing.
 func samplerOf(name, arg string) (sdktrace.Sampler, error) {
 	switch strings.TrimPrefix(cmp.Or(name, "always_on"), "parentbased_") {
 	case "always_on":
@@ -105,7 +105,7 @@ func samplerOf(name, arg string) (sdktrace.Sampler, error) {
 	return nil, core.Invalid("OTEL_TRACES_SAMPLER", name, "always_on, always_off and traceidratio are allowed, each also as parentbased_…")
 }
 
-// tlsOf is what the environment says of certificates; nil: nothing.
+// tlsOf returns the TLS settings of the environment; nil: none.
 func tlsOf(of func(name string) (variable, value string)) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if name, file := of("CERTIFICATE"); file != "" {

@@ -12,15 +12,15 @@ import (
 // batch is how many spans go in one request.
 const batch = 512
 
-// queue holds spans until the collector has them. It is a span processor of the SDK:
-// the SDK's own does not tell what it drops, and ends only when the collector answers.
+// queue holds spans until the collector has them. It is a span processor of the SDK. The SDK's
+// own does not report dropped spans, and ends only when the collector answers.
 type queue struct {
 	o        *Options
 	exporter sdktrace.SpanExporter
 	spans    chan sdktrace.ReadOnlySpan
 	kick     chan struct{} // there are enough for a request
 
-	// Of run, flush and close, of which one is at work at a time.
+	// State of run, flush and close; only one of them runs at a time.
 	failing bool
 	missed  int       // since it fails
 	quiet   time.Time // no flush before
@@ -33,7 +33,7 @@ func newQueue(e sdktrace.SpanExporter, o *Options) *queue {
 // OnStart implements sdktrace.SpanProcessor, as the others here.
 func (q *queue) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
-// OnEnd takes a span, or loses it where the queue is full.
+// OnEnd queues a span, or loses it if the queue is full.
 func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
 	select {
 	case q.spans <- s:
@@ -97,7 +97,7 @@ func (q *queue) close(ctx context.Context) {
 		q.count(0, left)
 		q.o.Log.Warn("spans were lost: the collector did not take them before the end", "spans", left)
 	}
-	_ = q.exporter.Shutdown(ctx) // it ends what is under way, of which there is nothing
+	_ = q.exporter.Shutdown(ctx) // it ends open requests, and there are none
 }
 
 // export brings one batch to the collector; false where there was none.
@@ -135,7 +135,7 @@ func (q *queue) export(ctx context.Context) bool {
 	return true
 }
 
-// shortened is the text of an error that may hold what a stranger has answered.
+// shortened returns the text of an error, cut because it may hold an unknown server's answer.
 func shortened(err error) slog.Value {
 	text := []rune(strings.ToValidUTF8(err.Error(), "\uFFFD"))
 	return slog.StringValue(string(text[:min(len(text), 300)]))

@@ -1,17 +1,16 @@
-// Package traces makes OpenTelemetry spans of runs and brings them to a collector by
-// OTLP over HTTP, where the environment names one; where it does not there is a nil
-// *Traces, which does nothing, and no executor gets a header.
+// Package traces makes OpenTelemetry spans of runs and sends them to a collector by OTLP over
+// HTTP if the environment names one. Otherwise there is a nil *Traces, which does nothing, and
+// no executor gets a header.
 //
-// A run is a trace: its span "run", from when it was due to its end, with a span "send"
-// below it for each time that it was given to an executor, which gets that span as
-// traceparent. The ID of the trace and that of its span "run" follow from the run's ID
-// and a salt of the deployment, so that nothing is stored or carried for them: any
-// process that sends a run or closes it makes the same ones. A retry, a child, a shard
-// and a run again are traces of their own, linked to that of the run they come of.
+// A run is a trace: its span "run", from its due time to its end, has a child span "send" for
+// each send to an executor, which gets that span as traceparent. The IDs of the trace and of
+// its span "run" follow from the run's ID and a salt of the deployment, so nothing is stored or
+// carried for them: any process that sends or closes a run computes equal IDs. A retry, a
+// child, a shard and a rerun are traces of their own, linked to the trace of their origin.
 //
-// Spans wait in a bounded queue of this package, in memory alone. It refuses to wait for
-// a collector anywhere but in Run, Flush and Close, each bounded: what finds the queue
-// full, and what a collector does not take, is lost, counted and in the log.
+// Spans wait in a bounded queue of this package, in memory alone. Only Run, Flush and Close
+// wait for a collector, each for a bounded time. A span that finds the queue full, or that a
+// collector does not accept, is lost, counted and logged.
 package traces
 
 import (
@@ -42,24 +41,23 @@ import (
 
 // Options of Traces. The zero value of a field means its default.
 type Options struct {
-	// Salt tells the traces of deployments apart: the same run of two has two traces.
+	// Salt separates the traces of deployments: equal run IDs in two deployments have two traces.
 	Salt    []byte
-	Version string // of the program, for the collector
+	Version string // of the program, as shown to the collector
 	Log     *slog.Logger
 	// Wrap wraps the transport of requests to the collector; nil: they go out as they are.
 	Wrap func(http.RoundTripper) http.RoundTripper
-	// Count is told how many spans were brought to the collector and how many were
-	// lost; it must not block. May be nil.
+	// Count gets the numbers of exported and lost spans; it must not block. May be nil.
 	Count func(exported, lost int)
 
 	// Every is how long a span waits at most for others to go with it, where Run brings them.
 	Every time.Duration // 1 s
-	// Timeout of one request to the collector, its tries again included; that of the
-	// environment (OTEL_EXPORTER_OTLP_TIMEOUT) bounds each of them besides.
+	// Timeout of one request to the collector with its retries; each try is also bounded by
+	// OTEL_EXPORTER_OTLP_TIMEOUT.
 	Timeout time.Duration // 10 s
 	// FlushFor bounds a Flush. After one that failed none is tried for Pause.
 	FlushFor, Pause time.Duration // 1 s, 30 s
-	// CloseFor bounds what a Close waits for the collector.
+	// CloseFor is the longest time that a Close waits for the collector.
 	CloseFor time.Duration // 2 s
 	// Queue is how many spans wait at most.
 	Queue int // 8192
@@ -72,8 +70,8 @@ type Traces struct {
 	queue  *queue
 }
 
-// New is what the environment asks for: nil where it names no collector. The error names
-// a variable that is wrong, or that asks for what is not there.
+// New returns the traces that the environment asks for: nil if it names no collector. The error
+// names a variable that is wrong, or that asks for an unsupported feature.
 func New(o Options) (*Traces, error) {
 	env, err := read(os.Getenv)
 	if err != nil || env == nil {
@@ -114,16 +112,16 @@ func (t *Traces) Run(ctx context.Context) {
 	}
 }
 
-// Flush brings what there is to the collector, for a process that is frozen between two
-// pieces of work: within Options.FlushFor and ctx. Not beside Run.
+// Flush sends the queued spans to the collector within Options.FlushFor and ctx. A process that
+// is frozen between two pieces of work calls it; not while Run runs.
 func (t *Traces) Flush(ctx context.Context) {
 	if t != nil {
 		t.queue.flush(ctx)
 	}
 }
 
-// Close brings what is left to the collector, after Run: within Options.CloseFor and ctx.
-// What it does not take by then is lost.
+// Close sends the remaining spans to the collector after Run, within Options.CloseFor and ctx.
+// Spans that the collector does not accept by then are lost.
 func (t *Traces) Close(ctx context.Context) {
 	if t != nil {
 		t.queue.close(ctx)
@@ -133,7 +131,7 @@ func (t *Traces) Close(ctx context.Context) {
 // of is the trace of a run and its span "run".
 func (t *Traces) of(run core.RunID) trace.SpanContext {
 	m := hmac.New(sha256.New, t.salt)
-	_, _ = m.Write(binary.BigEndian.AppendUint64([]byte("trace\n"), uint64(run))) // a hash takes all
+	_, _ = m.Write(binary.BigEndian.AppendUint64([]byte("trace\n"), uint64(run))) // a hash accepts all writes
 	sum := m.Sum(nil)
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]), Remote: true})
 }
@@ -169,7 +167,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 	return a
 }
 
-// about says of which run a span is.
+// about returns the attributes that identify a run.
 func about(r *core.Run) []attribute.KeyValue {
 	return append(make([]attribute.KeyValue, 0, 12), attribute.String("tickring.app", r.App), attribute.Int("tickring.jobId", int(r.ID.Job())),
 		attribute.String("tickring.run", r.ID.String()), attribute.String("tickring.instant", r.At.String()),
@@ -215,7 +213,7 @@ func (t *Traces) Closed(r *core.Run) {
 	span.End(trace.WithTimestamp(end))
 }
 
-// links are those to the runs that a run comes of.
+// links returns links to the runs from which a run originates.
 func (t *Traces) links(r *core.Run) (links []trace.Link) {
 	for _, of := range []struct {
 		run core.RunID
@@ -232,7 +230,7 @@ func (t *Traces) links(r *core.Run) (links []trace.Link) {
 // ofRun is the key of a span's IDs in the context that it is started with.
 type ofRun struct{}
 
-// ids gives the span "run" those that follow from its run, and others any.
+// ids generates the IDs of the span "run" from its run, and random IDs for other spans.
 type ids struct{}
 
 func (i ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {

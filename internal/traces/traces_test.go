@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collector is one that answers at once, or as answer says.
+// collector answers at once, or with answer.
 type collector struct {
 	*httptest.Server
 	asked  chan struct{} // one for each request, up to 100
@@ -107,7 +107,7 @@ func texts(list []*commonpb.KeyValue) map[string]string {
 	return m
 }
 
-// counts are the spans that Count was told of.
+// counts holds the numbers of spans passed to Count.
 type counts struct {
 	mu             sync.Mutex
 	exported, lost int
@@ -125,7 +125,7 @@ func (c *counts) get() (exported, lost int) {
 	return c.exported, c.lost
 }
 
-// executor answers what it is sent.
+// executor returns a fixed answer.
 type executor struct {
 	dispatch.Sender
 	answer dispatch.Answer
@@ -174,7 +174,7 @@ func TestARunIsOneTrace(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=prod")
 	var n counts
-	// Two processes of a deployment, one that sends and one that closes, and a stranger.
+	// Two processes of a deployment, one sends and one closes; and a process of another deployment.
 	sends := open(t, Options{Salt: []byte("here"), Version: "v1", Count: n.add})
 	closes := open(t, Options{Salt: []byte("here"), Version: "v1", Count: n.add})
 	other := open(t, Options{Salt: []byte("there")})
@@ -272,7 +272,7 @@ func TestARunThatWasNotSent(t *testing.T) {
 	}
 }
 
-// What an executor answers shows in the span of its send.
+// An executor's answer shows in the span of its send.
 func TestAnswers(t *testing.T) {
 	c := newCollector(t, nil)
 	tr := open(t, Options{})
@@ -321,8 +321,7 @@ func TestNotConfigured(t *testing.T) {
 	}
 }
 
-// A collector that does not do its work costs no send and no end anything, and what it
-// loses is told.
+// A bad collector delays no send and no end, and the lost spans are counted.
 func TestBadCollectors(t *testing.T) {
 	elsewhere := newCollector(t, nil)
 	for _, c := range []struct {
@@ -382,7 +381,7 @@ func TestBadCollectors(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() { tr.Run(ctx) })
 			e := &executor{answer: dispatch.Answer{Kind: dispatch.AnswerAccepted}}
-			for range 1000 { // many times what the queue holds
+			for range 1000 { // many times the size of the queue
 				tr.Sender(e).Send(t.Context(), shipment(run(1)))
 			}
 			stop()
@@ -402,12 +401,12 @@ func TestBadCollectors(t *testing.T) {
 	}
 }
 
-// A span that finds no place is lost at once, whoever is waited for.
+// A span that finds the queue full is lost at once, even while a request runs.
 func TestFullQueueLosesAtOnce(t *testing.T) {
 	newCollector(t, nil)
 	var n counts
 	tr := open(t, Options{Queue: 16, Count: n.add})
-	for range 20 { // nobody takes any
+	for range 20 { // the queue has no reader
 		tr.Closed(run(1))
 	}
 	if exported, lost := n.get(); exported != 0 || lost != 4 {
@@ -441,7 +440,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 	}
 }
 
-// A function waits for its collector within a bound, and after a failure for a while not at all.
+// A function waits for its collector within a bound, and after a failure not at all for a while.
 func TestFlushIsBounded(t *testing.T) {
 	release := make(chan struct{})
 	c := newCollector(t, func(http.ResponseWriter, *http.Request) { <-release })
@@ -537,7 +536,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// BenchmarkRun is what traces cost a run that is sent once, on the way of a fire.
+// BenchmarkRun measures the cost of traces for a run that is sent once, on the way of a fire.
 func BenchmarkRun(b *testing.B) {
 	b.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
 	tr, err := New(Options{Log: slog.New(slog.DiscardHandler)})

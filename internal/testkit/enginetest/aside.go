@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// asides: what is owed to the aside lane is written with the close, read or not, and cleared
-// by who read it so.
+// asides: a close writes its follow-ups for the post-run queue, whether the run was read or
+// not; only a writer that read them clears them.
 func asides(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	id := ids(4)
@@ -47,7 +47,7 @@ func asides(t *testing.T, h Harness) {
 			t.Errorf("run %d owes %+v", r.ID, r.OwesAside())
 		}
 	}
-	other := failed // as somebody read it before
+	other := failed // as an earlier read returned it
 	other.Aside = core.Aside{}
 	refused(t, e.Finish.PutRuns(ctx, []core.RunPut{other.ClearAside(core.Aside{})})[0])
 	answers(t, e.Aside.PutRuns(ctx, []core.RunPut{failed.ClearAside(core.Aside{}), always.ClearAside(core.Aside{})}), "ok", "ok")
@@ -61,8 +61,8 @@ func asides(t *testing.T, h Harness) {
 	}
 }
 
-// keptLogs: the end of a log is kept as it is, a reason in its place never takes it away, and
-// it goes with its run.
+// keptLogs: the end of a log is kept unchanged, a reason in its place never removes it, and it
+// goes with its run.
 func keptLogs(t *testing.T, h Harness) {
 	p := &passing{Engine: h.Open(t), h: h, now: time.Now()}
 	e, ctx := p.Engine, t.Context()
@@ -72,7 +72,7 @@ func keptLogs(t *testing.T, h Harness) {
 	if _, is, err := e.Manage.KeptLog(ctx, r.ID); err != nil || is {
 		t.Fatalf("a log that nobody kept: %t, %v", is, err)
 	}
-	hard := make([]byte, core.KeptLogMax) // what gzip makes no smaller
+	hard := make([]byte, core.KeptLogMax) // incompressible
 	src := rand.NewChaCha8([32]byte{1})
 	_, _ = src.Read(hard)
 	at := p.now.UTC().Truncate(time.Millisecond)
@@ -118,7 +118,7 @@ func keptLogs(t *testing.T, h Harness) {
 	}
 }
 
-// asideLane: what is put on the aside lane comes from there alone, as it was, at its time.
+// asideLane: messages of the post-run queue come only from it, unchanged, at their time.
 func asideLane(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	now := time.Now()

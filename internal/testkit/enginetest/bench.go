@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// Benchmarks measures what the path of a fire asks of an engine.
+// Benchmarks measures an engine's calls on the path of a fire.
 func Benchmarks(b *testing.B, open func(b *testing.B) *engine.Engine) {
 	for _, n := range []int{500, 1000} {
 		b.Run(fmt.Sprintf("Create%d", n), func(b *testing.B) { benchCreate(b, open(b), n) })

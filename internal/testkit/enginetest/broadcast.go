@@ -8,8 +8,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// broadcasts: what a broadcast and its shards say of it is kept, a thousand addresses too;
-// of two that make one of the same run one does, and none cancels it by what was read before.
+// broadcasts: the fields of a broadcast and its shards are stored, even with a thousand
+// addresses. If two writers spread one run, one succeeds, and a cancel by an earlier read fails.
 func broadcasts(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	id := ids(4)

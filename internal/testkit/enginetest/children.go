@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// after is a job that comes after others, whose numbers are in their names.
+// after returns a job that comes after parents, whose numbers are in their names.
 func after(id core.JobID, when core.Upon, parents ...core.JobID) core.Job {
 	j := job(id)
 	for _, p := range parents {
@@ -24,16 +24,16 @@ func after(id core.JobID, when core.Upon, parents ...core.JobID) core.Job {
 
 func child(id core.JobID, when core.Upon) core.Child { return core.Child{Job: id, When: when} }
 
-// wantChildren checks the list of a job, and that nothing else of it is another.
+// wantChildren checks the list of a job, and that its other fields are unchanged.
 func wantChildren(t *testing.T, e *engine.Engine, want core.Job, list ...core.Child) {
 	t.Helper()
 	got := mustJob(t, e, want.Def.ID)
 	same(t, "job with children", got, want)
-	same(t, "its children", got.Def.Children, list) // Def.Equal does not look at them
+	same(t, "its children", got.Def.Children, list) // Def.Equal ignores them
 }
 
-// families: the list of those that come after a job is in line with what they say, whoever
-// changes them, and what they do is no change of it.
+// families: the list of a job's children follows the children's own settings after each change,
+// and changes of the list are no change of the job.
 func families(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	createJobs(t, e, job(1), job(2))
@@ -88,7 +88,7 @@ func families(t *testing.T, h Harness) {
 	ok(t, e.Manage.DeleteJob(ctx, 100, stone(2), change(job(2), 200)))
 }
 
-// edges: of two that give a parent to a job with children by what both read, one is refused.
+// edges: two updates add a parent to each other's job by an earlier read; one is rejected.
 func edges(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	createJobs(t, e, job(1), job(2))
@@ -117,12 +117,12 @@ func edges(t *testing.T, h Harness) {
 		t.Fatalf("%d edges, then %d, %v", was, is, err)
 	}
 	wantChildren(t, e, job(core.JobID(2-done)), child(core.JobID(4-done), core.UponClose)) // the other is as it was
-	// What gives none, or to a job without children, compares nothing.
+	// An update without parents, or of a job without children, compares nothing.
 	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{update(after(core.JobID(3+done), core.UponClose, 1, 2), 101, 0)}))
 	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{update(after(core.JobID(2-done), core.UponClose), 101, 0)}))
 }
 
-// mostChildren: a job lists so many and no more, also where all are made at once.
+// mostChildren: a job lists MaxChildren and no more, even if all are made at once.
 func mostChildren(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	createJobs(t, e, job(1))
@@ -140,7 +140,7 @@ func mostChildren(t *testing.T, h Harness) {
 	wantChildren(t, e, job(1), want...)
 }
 
-// places are the writes of what a close owes to children.
+// places tests the writes of the children that a close owes.
 func places(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	id := ids(3)
@@ -175,8 +175,8 @@ func places(t *testing.T, h Harness) {
 	sameRun(t, e, drawn)
 }
 
-// familiesAtOnce: an edit of a job and jobs that are made to come after it, all at once:
-// none undoes what another did.
+// familiesAtOnce: an edit of a job and the creation of its children run at once: none undoes
+// the other.
 func familiesAtOnce(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	for round := range core.JobID(30) {

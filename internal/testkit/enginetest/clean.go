@@ -14,8 +14,8 @@ import (
 	"github.com/tickring/tickring/core/report"
 )
 
-// clean: what has ended and owes nothing is removed, with what is long of it; nothing else
-// is. Up to where is noted, and never goes back.
+// clean: ended runs without follow-ups are removed with their long texts; nothing else is. The
+// position is stored, and never goes back.
 func clean(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	long := strings.Repeat("long ", 200)
@@ -42,7 +42,7 @@ func clean(t *testing.T, h Harness) {
 	for _, id := range []core.RunID{open, owing, parent, other} {
 		read(id)
 	}
-	// It has come to owe something since it was read, or is as it was before its end.
+	// One run got a follow-up since the read, the other is read before its end.
 	was := read(owing)
 	was.Owes = nil
 	still := read(open)
@@ -73,8 +73,8 @@ func clean(t *testing.T, h Harness) {
 	upTo(2, 0)
 }
 
-// cleanCounted: a clean-up leaves what reports have not counted yet, with its end, while they
-// stand still; what they have goes, and they keep it.
+// cleanCounted: while reports stand still, a clean-up leaves the runs that they have not
+// counted, with their ends; counted runs go, and the reports keep their counts.
 func cleanCounted(t *testing.T, h Harness) {
 	begin := time.Now().UTC().Truncate(time.Second) // stores note when a run is made
 	e, ctx, now := h.Open(t), t.Context(), begin
@@ -94,7 +94,7 @@ func cleanCounted(t *testing.T, h Harness) {
 		}
 	}
 	put(t, e, soon, ended)
-	now = begin.Add(50 * time.Hour) // no report was ever made: none waits for what is there
+	now = begin.Add(50 * time.Hour) // no report was made, so none waits for these runs
 	cleaned("1 went, 0 are held")
 
 	now = begin

@@ -1,6 +1,5 @@
-// Package enginetest is what every engine must do, said through the ports: each
-// condition met and not met, orders, pages, answers. It demands nothing that the
-// comments of the ports do not promise.
+// Package enginetest tests every engine through its ports: each condition met and not met,
+// orders, pages, answers. It requires only the promises in the comments of the ports.
 package enginetest
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// Visibility is what engines under this suite are to be opened with.
+// Visibility is the visibility for engines under this suite.
 const Visibility = 2 * time.Second
 
 // Harness opens engines for the cases.
@@ -28,22 +27,21 @@ type Harness struct {
 	Open func(t *testing.T) *engine.Engine
 	// Reopen closes an engine and opens it again on the same data; nil if it keeps nothing.
 	Reopen func(t *testing.T, e *engine.Engine) *engine.Engine
-	// Damage makes what is stored of a job no text that anybody understands; nil if
-	// nothing is stored as one.
+	// Damage makes the stored text of a job unreadable; nil if nothing is stored as text.
 	Damage func(t *testing.T, e *engine.Engine, job core.JobID)
 	// DamageApp does so with an app.
 	DamageApp func(t *testing.T, e *engine.Engine, name string)
 	// Patience is how long a read that may be behind is repeated; 0 is once.
 	Patience time.Duration
-	// Visibility is that of the engine's queue; 0 is Visibility.
+	// Visibility is the visibility of the engine's queue; 0 is Visibility.
 	Visibility time.Duration
 	// Coarse is how much before NotBefore a message may come; above 0 the queue
 	// has no order either, counts approximately, and knows the age of its oldest
 	// message only as a bound.
 	Coarse time.Duration
-	// Expires says that the store removes by itself what is past its keeping.
+	// Expires: the store removes expired items by itself.
 	Expires bool
-	// Wait lets time pass for a store that does; nil if nobody can.
+	// Wait lets time pass for such a store; nil if that is impossible.
 	Wait func(time.Duration)
 }
 
@@ -54,14 +52,14 @@ func (h Harness) visibility() time.Duration {
 	return Visibility
 }
 
-// Case is one part of the suite. It opens what it needs, and calls neither
-// t.Run nor time.Sleep, so that it can run in a testing/synctest bubble.
+// Case is one part of the suite. It opens its own engines, and calls neither t.Run nor
+// time.Sleep, so that it can run in a testing/synctest bubble.
 type Case struct {
 	Name string
 	Run  func(t *testing.T, h Harness)
 }
 
-// Run runs the suite with all that a harness offers, cases beside each other: some wait.
+// Run runs the cases of the suite with a harness, in parallel, because some wait.
 func Run(t *testing.T, h Harness) {
 	for _, c := range Cases {
 		t.Run(c.Name, func(t *testing.T) {
@@ -104,12 +102,12 @@ var base = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 func at(seconds int) core.Instant { return core.InstantOf(base) + core.Instant(seconds) }
 
-// aCall is one with all its fields, secrets among them: those are stored.
+// aCall is a call in which every field is set, with secrets, which are stored.
 var aCall = &core.Call{Headers: map[string]string{"X-Team": "a", "X-Key": "k"}, Hidden: []string{"X-Key"}, Expect: []int{200, 202},
 	MaxAnswer: 4096,
 	Auth:      core.Auth{OAuth: core.OAuth{TokenURL: "http://login/token", ClientID: "id", ClientSecret: "s", Scope: "a b"}}}
 
-// aCommand likewise.
+// aCommand is a command in which every field is set.
 var aCommand = &core.Command{Line: "pg_dump shop\n", Dir: "/var/backups", Env: map[string]string{"A": "a", "B": "b"}, Hidden: []string{"B"},
 	User: "postgres", MaxOutput: 4096}
 
@@ -196,7 +194,7 @@ func allNil(t *testing.T, errs []error) {
 	}
 }
 
-// answers compares answers: "ok" or "refused".
+// answers compares errors with "ok" or "refused".
 func answers(t *testing.T, errs []error, want ...string) {
 	t.Helper()
 	if len(errs) != len(want) {
@@ -300,7 +298,7 @@ func wantDue(t *testing.T, h Harness, e *engine.Engine, partition int, upTo core
 	})
 }
 
-// eventually repeats check until it has nothing to say, for the patience of h.
+// eventually repeats check until it returns "", at most as long as the patience of h.
 func eventually(t *testing.T, h Harness, check func() string) {
 	t.Helper()
 	deadline := time.Now().Add(h.Patience)

@@ -90,14 +90,14 @@ func jobConditions(t *testing.T, h Harness) {
 	taken := us[0].Job // nothing else of the definition changes
 	taken.Sched.Rev, taken.Def.Declared = 102, core.DeclaredTaken
 	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{{Seen: 101, Job: taken, Change: change(taken, 102)}}))
-	if d := mustJob(t, e, 1).Def.Declared; d != core.DeclaredTaken { // not by Def.Equal, which may be what forgets it
+	if d := mustJob(t, e, 1).Def.Declared; d != core.DeclaredTaken { // not by Def.Equal, which may ignore it
 		t.Fatalf("who made it last is %q", d)
 	}
 	renamed := update(1, 102, 103)
 	renamed.Job.Def.Name = "renamed"
 	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{renamed}))
-	// An advance between the read of an edit and its write keeps the revision: the
-	// tail that it set refuses the edit, and its number is not taken back.
+	// An advance between the read of an edit and its write keeps the revision: the tail that it
+	// set rejects the edit, and its number is not reused.
 	moved := mustJob(t, e, 4).Sched.Stay()
 	moved.NewTail, moved.NewSeq = core.PlannedRun(4, at(55)), moved.NewSeq+7
 	allNil(t, e.Tick.Advance(ctx, []core.Advance{moved}))
@@ -174,8 +174,8 @@ func jobLists(t *testing.T, h Harness) {
 	}
 }
 
-// unreadable: of jobs of which one is damaged the others are answered, and that one is
-// named; a list goes on behind it where a page has no other.
+// unreadable: if one of several jobs is damaged, the others are returned and that one is named;
+// a list continues after it even if a page has no other.
 func unreadable(t *testing.T, h Harness) {
 	if h.Damage == nil {
 		return
@@ -354,7 +354,7 @@ func advance(t *testing.T, h Harness) {
 	wantDue(t, h, e, 3, at(1000), 10, core.DueItem{PlanAt: at(115), Job: 1, Partition: 3})
 }
 
-// records is what was recorded of a job since it was made.
+// records returns the changes of a job after its creation.
 func records(t *testing.T, e *engine.Engine, job core.JobID) []core.Change {
 	t.Helper()
 	list, err := e.Manage.Changes(t.Context(), "", job, math.MaxInt64, 10)
@@ -467,7 +467,7 @@ func changes(t *testing.T, h Harness) {
 		})
 	}
 
-	// What is of no job is told apart by its name: two are deleted in one millisecond.
+	// Changes without a job differ by name: two channels are deleted in one millisecond.
 	mail := core.Change{ID: 95, At: base, By: "ann", Verb: core.VerbDeleted, Name: "mail", Old: "{}"}
 	oncall := mail
 	oncall.Name = "oncall"
@@ -479,7 +479,7 @@ func changes(t *testing.T, h Harness) {
 		return cmp.Diff([]core.Change{mail, oncall}, got, cmpopts.SortSlices(func(a, b core.Change) bool { return a.Name < b.Name }))
 	})
 
-	// Two people do something in one millisecond, and a third changes the job.
+	// Two users act in one millisecond, and a third changes the job.
 	first, second, edited := of("d", 4, 70), of("d", 4, 70), of("d", 4, 70)
 	first.Verb, first.New = core.VerbTriggered, `{"run":"1"}`
 	second.Verb, second.New = core.VerbTriggered, `{"run":"2"}`
@@ -516,7 +516,7 @@ func apps(t *testing.T, h Harness) {
 	same(t, "unchanged app", readApp(t, h, e, "orders"), &a)
 	ok(t, e.Manage.PutApp(ctx, 5, b, core.Change{ID: 6, At: base, Verb: "updated", App: "orders"}))
 	same(t, "changed app", readApp(t, h, e, "orders"), &b)
-	for i := range core.MaxPast + 2 { // the store keeps the pauses that were, whatever it is given as past
+	for i := range core.MaxPast + 2 { // the store keeps the stored pauses, whatever it gets as past
 		seen := b.Rev
 		b.Rev, b.Past = b.Rev+1, core.Past{}
 		want := b.Past
@@ -557,7 +557,7 @@ func apps(t *testing.T, h Harness) {
 	left, err := e.Dispatch.Executors(ctx, []string{"orders"})
 	ok(t, err)
 	same(t, "executors of a deleted app", left["orders"], nil)
-	answers(t, e.Manage.CreateJobs(ctx, []core.Job{job(2)}, nil), "refused") // what was read before its app was deleted
+	answers(t, e.Manage.CreateJobs(ctx, []core.Job{job(2)}, nil), "refused") // read before its app was deleted
 	ok(t, e.Manage.PutApp(ctx, 0, a, ch))
 	createJobs(t, e, job(2))
 }
@@ -634,7 +634,7 @@ func leases(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	a := core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}
 	b := core.Lease{Name: "partition/0", Owner: "b", Epoch: 2, Until: base.Add(time.Second)}
-	refused(t, e.Leases.PutLease(ctx, b, a)) // nobody holds it
+	refused(t, e.Leases.PutLease(ctx, b, a)) // the lease is free
 	ok(t, e.Leases.PutLease(ctx, core.Lease{}, a))
 	refused(t, e.Leases.PutLease(ctx, core.Lease{}, b))
 	read := func(want ...core.Lease) {
@@ -656,7 +656,7 @@ func leases(t *testing.T, h Harness) {
 	back := b
 	back.Owner, back.Until = "", base.Add(time.Minute) // it is kept
 	ok(t, e.Leases.PutLease(ctx, b, back))
-	refused(t, e.Leases.PutLease(ctx, b, renewed)) // a late renewal by whom it was
+	refused(t, e.Leases.PutLease(ctx, b, renewed)) // a late renewal by the earlier holder
 	read(back)
 	again := core.Lease{Name: b.Name, Owner: "b", Epoch: 3, Until: b.Until}
 	ok(t, e.Leases.PutLease(ctx, back, again))
@@ -724,8 +724,8 @@ func keys(t *testing.T, h Harness) {
 	put(2, "k", core.NumberedRun(2, 1), core.NumberedRun(2, 1))
 }
 
-// listTombstones: they come in the order of their numbers, however many digits
-// those have, and a page of fewer than were asked for is the last.
+// listTombstones: tombstones come in the order of their numbers, however many digits those
+// have, and a page with fewer than the limit is the last.
 func listTombstones(t *testing.T, e *engine.Engine, first core.Tombstone) {
 	t.Helper()
 	ctx := t.Context()

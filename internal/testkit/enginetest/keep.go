@@ -18,8 +18,8 @@ type passing struct {
 	now time.Time
 }
 
-// pass lets a while pass and removes what is past its keeping by then; journals
-// are kept 20 days, and runs as their jobs say.
+// pass lets a while pass and removes items that expired in it; journals are kept 20 days, and
+// runs as long as their jobs set.
 func (p *passing) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	p.now = p.now.Add(d)
@@ -39,8 +39,8 @@ func (p *passing) bound(t *testing.T, key string, run, want core.RunID) {
 	}
 }
 
-// keeping: what is open stays for as long as it is, with all that hangs on it,
-// and after its end for as long as its job says.
+// keeping: open runs stay with all that belongs to them, and closed runs stay for as long as
+// their job sets.
 func keeping(t *testing.T, h Harness) {
 	if h.Expires && h.Wait == nil {
 		t.Skip("this store forgets by itself, and not in time")
@@ -138,8 +138,8 @@ func keeping(t *testing.T, h Harness) {
 	}
 }
 
-// copies: a write that comes once more, and is refused, changes nothing of the
-// run that is there, also of what is long of it.
+// copies: a repeated write is rejected and changes nothing of the stored run, including its
+// long texts.
 func copies(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	createJobs(t, e, job(1))

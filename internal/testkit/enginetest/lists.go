@@ -92,7 +92,7 @@ func (w *world) fires(n int, app, name string, change func(d *core.Def)) {
 	}
 }
 
-// ring dispatches what comes on the ring until so many runs of a job were sent.
+// ring dispatches messages from the ring until a number of runs of a job were sent.
 func (w *world) ring(name string, sends int) {
 	w.t.Helper()
 	for len(w.sends[name]) < sends {
@@ -117,7 +117,7 @@ func (w *world) says(r *core.Run) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %d %s %s", w.names[r.ID.Job()], r.Attempt, r.State, r.Reason))
 }
 
-// runs is each run that a filter takes, page by page, and whether runs that wait may be missing.
+// runs returns each run that a filter accepts, page by page, and whether waiting runs may be missing.
 func (w *world) runs(f ask.RunFilter) (list []string, noWaiting bool) {
 	w.t.Helper()
 	for {
@@ -152,7 +152,7 @@ func (w *world) reruns(f ask.RunFilter) (list []string) {
 	}
 }
 
-// rows is what rows of reports say of each job: how many are open, how many ended how, and of how many it is known how late they were.
+// rows returns a text for each report row: the number of open runs, of each kind of end, and of runs with a known lateness.
 func (w *world) rows(rows []report.Row) (list []string) {
 	of := map[core.JobID]*report.Row{}
 	for i := range rows {
@@ -174,7 +174,7 @@ func (w *world) rows(rows []report.Row) (list []string) {
 	return list
 }
 
-// lists: what a dispatcher took is in each list and report, whether it stays open, ends at once, waits or is skipped.
+// lists: a run that a dispatcher took is in each list and report, whether it stays open, ends at once, waits or is skipped.
 func lists(t *testing.T, h Harness) {
 	w := newWorld(t, h.Open(t))
 	reports := w.a.Reports(report.Options{LiveFor: time.Minute})
@@ -242,7 +242,7 @@ func lists(t *testing.T, h Harness) {
 	ok(t, err)
 	same(t, "shape and lateness", w.rows(s.Rows), counted)
 
-	// What no dispatcher has taken yet is listed by its job, and a list that lacks it says so.
+	// Runs that no dispatcher has taken are listed by their job; a list without them reports that.
 	later := time.Now().Add(time.Hour)
 	_, err = w.ask.Operate.Trigger(t.Context(), core.Actor{Name: "ann"}, operate.TriggerRequest{Job: "calls/ok", At: &later})
 	ok(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// notices: an item is stored on the condition that nobody wrote it since, and comes back as it was.
+// notices: an item is stored if no other write came since the read, and is read back unchanged.
 func notices(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	first := &notice.Happening{Run: core.NumberedRun(7, 3), At: at(1), Reason: core.ReasonHandler, Why: "an error", Times: 3, When: base}
@@ -46,7 +46,7 @@ func notices(t *testing.T, h Harness) {
 	read(map[string]notice.State{s.Name: s, c.Name: c})
 }
 
-// noticeLooks: looks are read by time, and none that is not due.
+// noticeLooks: checks are read by time, and only due ones.
 func noticeLooks(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	list := []ring.Look{{At: at(1), Job: 9}, {At: at(1), Job: 10}, {At: at(2), Job: 7}, {At: at(60), Job: 7}}

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// takes are what a look into a queue handed out, as receipts and bodies.
+// takes reads a queue and returns the messages as receipts and bodies.
 func takes(t *testing.T, e *engine.Engine, q pull.Queue, now time.Time, hide time.Duration, limit int) (got []string, next time.Time) {
 	t.Helper()
 	held, next, err := e.Pull.TakePulled(t.Context(), q, now, now.Add(hide), limit)
@@ -25,7 +25,7 @@ func takes(t *testing.T, e *engine.Engine, q pull.Queue, now time.Time, hide tim
 	return got, next
 }
 
-// pulls is the queues that executors pull from, where the engine has them.
+// pulls tests the queues that executors pull from, if the engine has them.
 func pulls(t *testing.T, h Harness) {
 	e := h.Open(t)
 	if e.Pull == nil {
@@ -38,7 +38,7 @@ func pulls(t *testing.T, h Harness) {
 		return e.Pull.PutPulled(ctx, pull.Item{Queue: q, Run: id(n), Body: fmt.Appendf(nil, "b%d", n)}, most)
 	}
 	receipt := func(n, k int) pull.Receipt { return pull.Receipt{Run: id(n), N: k} }
-	now := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond) // after what was put, by the engine's clock
+	now := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond) // after the messages, by the engine's clock
 	if got, next := takes(t, e, q, now, time.Minute, 10); len(got) > 0 || !next.IsZero() {
 		t.Errorf("an empty queue: %v, next %s", got, next)
 	}
@@ -70,7 +70,7 @@ func pulls(t *testing.T, h Harness) {
 	want("the first two", got, now, now, name(0, 1), name(1, 1))
 	got, next = takes(t, e, q, now, 2*time.Minute, 5)
 	want("the rest", got, next, now.Add(time.Minute), name(2, 1), name(3, 1))
-	// What is extended stays hidden, what is not comes again, to one of two.
+	// Extended messages stay hidden, the others come again, to one of two.
 	if err := e.Pull.HidePulled(ctx, q, receipt(0, 1), now.Add(3*time.Minute), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func pulls(t *testing.T, h Harness) {
 	if err := put(q, 9, 4); err != nil {
 		t.Errorf("there is room again: %v", err)
 	}
-	// Given back it comes first: who waits longest by when it became visible.
+	// A returned message comes first: the order is by the time of becoming visible.
 	if err := e.Pull.HidePulled(ctx, q, receipt(3, 1), now.Add(-2*time.Hour), 1); err != nil {
 		t.Fatal(err)
 	}

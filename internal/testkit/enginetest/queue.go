@@ -103,7 +103,7 @@ func queueVisibility(t *testing.T, h Harness) {
 		t.Fatalf("received %+v", second)
 	}
 	same(t, "the other", second[0].Message, first[1].Message)
-	// Put off, at once and for a while.
+	// Release at once, and then for a while.
 	allNil(t, e.Queue.Release(ctx, second, time.Now()))
 	third := receive(t, e, 10)
 	if len(third) != 1 || third[0].Receives != 3 {
@@ -119,7 +119,7 @@ func queueVisibility(t *testing.T, h Harness) {
 	nothing(t, e, ring.KindFires, h.visibility()+50*time.Millisecond)
 }
 
-// queueWakes: a waiter gets what is enqueued later, not before its time.
+// queueWakes: a waiter gets later messages, not before their time.
 func queueWakes(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	slot := core.InstantOf(time.Now())
@@ -241,8 +241,8 @@ func oldestMessage(t *testing.T, h Harness) {
 	if h.Coarse == 0 {
 		want(time.Time{})
 	}
-	// What was put back waits. It does not make the ring look behind, for it may be
-	// put back for hours: its slot is named, once.
+	// A requeued message may wait for hours, so it does not make the ring look behind: its slot
+	// is named, once.
 	old, older := slot-100, slot-4*3600
 	back := func(slot core.Instant, wait time.Duration) ring.Out {
 		return ring.Out{NotBefore: now.Add(wait), Message: message(slot, core.NumberedRun(1, 4))}
@@ -252,7 +252,7 @@ func oldestMessage(t *testing.T, h Harness) {
 	if got, err := e.Watch.OldestMessage(ctx); err != nil || !got.Due.IsZero() && got.Due.Before(now.Add(-time.Hour)) {
 		t.Fatalf("a message that was put back makes the ring look behind since %s: %v", got.Due, err)
 	}
-	if h.Coarse > 0 { // it tells no ages, and names no message of its own accord
+	if h.Coarse > 0 { // it reports no ages, and names no message by itself
 		return
 	}
 	// So it is with one that is released until the claim of another ends, also while it
@@ -376,7 +376,7 @@ func sweep(t *testing.T, h Harness) {
 	mustRun(t, e, core.NumberedRun(1, 99)) // it is open
 }
 
-// sweepNeeded: what somebody may still ask for stays, however old it is.
+// sweepNeeded: items that may still be read stay, however old they are.
 func sweepNeeded(t *testing.T, h Harness) {
 	if h.Expires {
 		t.Skip("this store sweeps itself")
@@ -424,7 +424,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 	n := uint32(0)
 	number := func(job core.JobID) core.RunID { n++; return core.NumberedRun(job, n) }
 
-	// What owes, and what leads to it.
+	// A run with follow-ups, and the runs that lead to it.
 	owing := number(1)
 	first := old(number(1), follow(owing))
 	old(owing, func(r *core.Run) {
@@ -474,7 +474,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 	end(whole.ID)
 	gone("its broadcast is closed", append(shards, whole.ID)...)
 
-	// What a message may name that is not acked: runs of its slot, and no others, however long it waits.
+	// An unacked message may name runs of its slot, and no others, however long it waits.
 	same, younger := old(number(1), func(*core.Run) {}), old(number(1), func(r *core.Run) { r.Slot = slot + 1 })
 	older := old(number(1), func(r *core.Run) { r.Slot = slot - 1 })
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, same)}}))
@@ -553,8 +553,8 @@ func sweepNeeded(t *testing.T, h Harness) {
 	}
 }
 
-// sweepJournals: a journal goes when nobody can ask it anything, and not before.
-// sweepExecutors: who has not beaten for as long as journals are kept is forgotten.
+// sweepJournals: a journal goes once no reader can need it, and not before. sweepExecutors: an
+// executor without a beat for as long as journals are kept is forgotten.
 func sweepExecutors(t *testing.T, h Harness) {
 	if h.Expires && h.Wait == nil {
 		t.Skip("this store sweeps itself, and time cannot be let pass")
@@ -650,7 +650,7 @@ func sweepJournals(t *testing.T, h Harness) {
 		there(name, false, "all is closed, and nothing owed")
 	}
 
-	// A shard's journal while its broadcast is open; that of a shard of another broadcast goes.
+	// A shard's journal stays while its broadcast is open; the journal of another broadcast's shard goes.
 	whole := put(t, e, core.NumberedRun(1, 1000), func(r *core.Run) {
 		r.Spread(core.NumberedRun(1, 1001), []string{"http://a", "http://b"}, false)
 	})
@@ -677,8 +677,8 @@ func sweepJournals(t *testing.T, h Harness) {
 	end(b.Run)
 	there("again", false, "all is closed")
 
-	// What was left may be claimed by another that holds a copy: until the
-	// watchdog has looked.
+	// Until the watchdog has read it, an untouched run may be claimed by another that holds a
+	// copy.
 	left := entry(core.Left)
 	j := write("left", 1, left)
 	there("left", true, "the watchdog has not been there")
@@ -718,8 +718,8 @@ func alive(t *testing.T, h Harness) {
 	last(base.Add(time.Second))
 }
 
-// noAliasing: what was handed in or out can be changed without an effect; a job that
-// was read is read only.
+// noAliasing: callers may change arguments and results without an effect on the store; a read
+// job is read only.
 func noAliasing(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	j := job(1)
@@ -772,7 +772,7 @@ func noAliasing(t *testing.T, h Harness) {
 	}
 }
 
-// endedContext: a write whose context has ended before it was asked is not done.
+// endedContext: a write whose context ended before the call is not done.
 func endedContext(t *testing.T, h Harness) {
 	e := h.Open(t)
 	ended, cancel := context.WithCancel(t.Context())
@@ -821,7 +821,7 @@ func empty(t *testing.T, h Harness) {
 	ok(t, e.Watch.PutRevisits(ctx, 1, nil))
 }
 
-// reopen: what was answered is there after the engine was closed.
+// reopen: acknowledged writes are there after the engine was closed.
 func reopen(t *testing.T, h Harness) {
 	if h.Reopen == nil {
 		t.Skip("this engine keeps nothing")
@@ -882,8 +882,8 @@ func reopen(t *testing.T, h Harness) {
 	}
 }
 
-// lanes: what is put on the slow lane comes from there alone, as it was, until it
-// is acked, and counts for the oldest message.
+// lanes: messages of the slow queue come only from it, unchanged, until they are acked, and
+// count for the oldest message.
 func lanes(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	now := time.Now()
@@ -919,7 +919,7 @@ func lanes(t *testing.T, h Harness) {
 	}
 }
 
-// healths are overwritten by what was found later only.
+// healths: only later results overwrite earlier ones.
 func healths(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	at := time.Now().UTC().Truncate(time.Millisecond)
@@ -965,7 +965,7 @@ func uses(t *testing.T, h Harness) {
 	})
 }
 
-// permits are written by who saw them last.
+// permits: only the writer that saw the last version writes.
 func permits(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	until := time.Now().UTC().Truncate(time.Millisecond)
@@ -999,7 +999,7 @@ func permits(t *testing.T, h Harness) {
 	refused(t, e.Dispatch.PutPermits(ctx, []core.Permits{ahead})[0])
 	read(map[string]core.Permits{a.Name: a, b.Name: b})
 
-	// What counts a run is noted as it is taken, or waits, beside all that it was given.
+	// The limits that count a run are stored when it is taken, or waits, with its other fields.
 	for i, long := range []int{1, 2000} {
 		r := put(t, e, core.NumberedRun(9, uint32(i)), func(r *core.Run) {
 			params := strings.Repeat("p", long)
@@ -1019,7 +1019,7 @@ func permits(t *testing.T, h Harness) {
 	}
 }
 
-// letters: what is buried is there to be listed, newest first, until it is dropped.
+// letters: dead-letter messages are listed, newest first, until they are dropped.
 func letters(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	slot := core.InstantOf(time.Now())
@@ -1068,8 +1068,8 @@ func letters(t *testing.T, h Harness) {
 	ok(t, err)
 	same(t, "the letters that are left", page, []core.Letter{list[0], list[2]})
 
-	// No letter has the ID of one that is gone: who goes on behind that would go by
-	// it, and who removes that a second time would remove it.
+	// No dead-letter message reuses the ID of a removed one: the ID serves as the position in a
+	// list, and a second removal would remove the new message.
 	ok(t, e.Dead.DropLetter(ctx, list[0].ID))
 	ok(t, e.Ring.Bury(ctx, ring.Message{Kind: ring.KindCheck, Slot: at(1), Check: &ring.Check{Runs: ids(1)}}, "one more"))
 	eventually(t, h, func() string {

@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/core/report"
 )
 
-// began: a run is found in the minute of its claim, or of its end if it had none, also
-// where it was made long before; each once, and nothing that has not begun.
+// began: a run is found in the minute of its claim, or of its end if it had none, even if it
+// was made long before; each once, and no run that has not begun.
 func began(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	now := time.Now()
@@ -85,8 +85,8 @@ func began(t *testing.T, h Harness) {
 	}
 }
 
-// reports: records are stored whole, read in order, and removed one by one; how far they
-// have come is stored by one at a time.
+// reports: records are stored whole, read in order, and removed one by one; only one writer at
+// a time stores the position.
 func reports(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	rec := func(list string, at core.Instant, first core.JobID) report.Record {

@@ -102,7 +102,7 @@ func create(t *testing.T, h Harness) {
 	}
 }
 
-// claims: of three owners at once exactly one wins each run.
+// claims: if three owners claim at once, exactly one wins each run.
 func claims(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	const n = 40
@@ -130,7 +130,7 @@ func claims(t *testing.T, h Harness) {
 			}
 		}
 	}
-	// The same for take-overs.
+	// The same test with takeovers.
 	for owner := range wins {
 		wins[owner] = make([]error, n)
 	}
@@ -228,7 +228,7 @@ func takeOver(t *testing.T, h Harness) {
 	}
 	refused(t, e.Dispatch.PutRuns(ctx, []core.RunPut{take(foreign)})[0]) // a write that comes late
 
-	// Tries stay when none are given.
+	// Stored tries stay if a take has none.
 	tried.Apply(&fresh)
 	answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{fresh.Take(core.Claim{Owner: "nonce-10", Until: base.Add(time.Hour)}, "", base, nil)}),
 		"ok")
@@ -236,7 +236,7 @@ func takeOver(t *testing.T, h Harness) {
 		t.Fatalf("taken twice: %+v", r)
 	}
 
-	// What a claim goes by of its job stands there where it is another, also beside what counts it.
+	// A claim stores the revision, permit and notify flag of its job if they differ from the stored ones.
 	under := put(t, e, id[5], unowned)
 	for _, c := range []struct {
 		rev, want int64
@@ -293,7 +293,7 @@ func giveBack(t *testing.T, h Harness) {
 	refused(t, e.Dispatch.PutRuns(ctx, give[:1])[0])
 }
 
-// wait: what nobody has and nobody sent waits for an executor, and is taken as any.
+// wait: a run without an owner that was never sent waits for an executor, and is taken like any other.
 func wait(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	id := ids(6)
@@ -342,7 +342,7 @@ func skipUnsent(t *testing.T, h Harness) {
 	}
 }
 
-// Runs that were not read, and such as were: an engine may write the two in different ways.
+// Unread and read runs: an engine may write the two in different ways.
 func closeUnread(t *testing.T, h Harness) { closeRuns(t, h, false) }
 func closeRead(t *testing.T, h Harness)   { closeRuns(t, h, true) }
 
@@ -472,9 +472,9 @@ func clearOwedAndLate(t *testing.T, h Harness) {
 		r.State, r.Reason, r.EndedAt, r.Owes, r.Then = core.Lost, core.ReasonGone, base, owes, owes[0].Run
 	})
 	done := put(t, e, id[2], closed)
-	closing, none := open, done // as nobody ever reads them
+	closing, none := open, done // unread, as usual
 	closing.State, none.ID = core.Succeeded, id[3]
-	other := lost // as somebody read it who was to make something else
+	other := lost // as another writer read it earlier
 	other.Owes = []core.Owed{{Pause: true}}
 	refused(t, e.Finish.PutRuns(ctx, []core.RunPut{other.ClearOwed()})[0])
 	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{closing.ClearOwed(), lost.ClearOwed(), done.ClearOwed(), none.ClearOwed()}), "refused",
@@ -496,7 +496,7 @@ func clearOwedAndLate(t *testing.T, h Harness) {
 	}
 }
 
-// clearOwed notes that a run owes nothing any more.
+// clearOwed records that a run has no follow-ups left.
 func clearOwed(t *testing.T, e *engine.Engine, id core.RunID) {
 	t.Helper()
 	r := mustRun(t, e, id)
@@ -574,7 +574,7 @@ func changed(t *testing.T, h Harness) {
 	d = c.Entry
 	changes(7)
 
-	// What was read before a change neither claims nor skips; what was read after it does.
+	// A read from before a change neither claims nor skips; a later read does.
 	claim := core.Claim{Owner: "me", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}}
 	take := r.Take(claim, "http://10.0.0.1:9999", base, nil)
 	dispatched := func(p core.RunPut) error { return e.Dispatch.PutRuns(ctx, []core.RunPut{p})[0] }
@@ -585,14 +585,14 @@ func changed(t *testing.T, h Harness) {
 	refused(t, dispatched(stale.SkipUnsent(core.ReasonPaused, base)))
 	sameRun(t, e, r)
 	ok(t, dispatched(take))
-	// A run that is claimed is changed no more; one that was given back unsent is,
-	// and has not been sent.
+	// A claimed run cannot be changed. A run that was released unsent can, and counts as
+	// unsent.
 	c, _ = become(r, d, 30, &short)
 	refused(t, e.Manage.ChangeTriggered(ctx, c))
 	c.Put.Was.Until = take.To.Until
 	refused(t, e.Manage.ChangeTriggered(ctx, c))
 	ok(t, dispatched(take.To.GiveBack()))
-	// Its until stays, so that nobody takes what was read before for what is now.
+	// until stays, so that a dispatcher with an earlier read cannot take the changed run.
 	for _, seen := range []time.Time{{}, r.Until} {
 		c.Put.Was.Until = seen
 		refused(t, e.Manage.ChangeTriggered(ctx, c))
@@ -763,8 +763,8 @@ func recentRuns(t *testing.T, h Harness) {
 	})
 }
 
-// recentRunsOfStates: of each state, and of some, all that there are come, in the order in
-// which they were made, whatever became of them meanwhile; others may come besides.
+// recentRunsOfStates: all runs of each requested state come, in the order of their creation,
+// even if they changed since; other runs may come too.
 func recentRunsOfStates(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	of := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "nonce-1"}, V: 1}
@@ -827,8 +827,8 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 	}
 }
 
-// lastRuns: the newest of each job by their slots, planned and numbered alike, without what
-// waits for a later one.
+// lastRuns: the newest of each job by their slots, planned and numbered alike, without runs
+// that wait for a later slot.
 func lastRuns(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	put := func(id core.RunID, slot int) core.Run {
@@ -858,8 +858,8 @@ func lastRuns(t *testing.T, h Harness) {
 	same(t, "a run", got[1][0], planned)
 }
 
-// openRuns: the open runs of a span, also those that nobody has, the highest IDs first and
-// page by page. Runs that ended and other jobs' runs are not among them.
+// openRuns: the open runs of a span, even without an owner, the highest IDs first and page by
+// page. Runs that ended and other jobs' runs are not among them.
 func openRuns(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	a, b, c := core.PlannedRun(1, at(100)), core.NumberedRun(1, 1), core.PlannedRun(1, at(50))
@@ -900,8 +900,8 @@ func openRuns(t *testing.T, h Harness) {
 	read(high, low, 10, a)
 }
 
-// waiting: the queued runs of a job, and those that were given back, are listed from an ID
-// downwards, until a process takes them or they end.
+// waiting: the queued and the released runs of a job are listed from an ID downwards, until a
+// process takes them or they end.
 func waiting(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	queued := func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} }
@@ -1037,8 +1037,8 @@ func watch(t *testing.T, h Harness) {
 	revisits(120, "d")
 }
 
-// watchPages: journals, and those to be read again, come in pages, each once,
-// in an order that stays when more are written; none of a neighbour comes.
+// watchPages: journals, and journals to read again, come in pages, each once, in an order that
+// later writes keep; none of another minute comes.
 func watchPages(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	want := map[core.JournalKey]bool{}

@@ -73,7 +73,7 @@ func scripts(t *testing.T, h Harness) {
 	ok(t, e.Manage.PutScripts(ctx, a))
 	read(a)
 
-	// What a job says of its script, and no more, stands in the job.
+	// The job stores only the settings of its script.
 	j := job(9)
 	j.Def.Handler, j.Def.Script = "", &core.Script{Kind: core.ScriptGroovy, Note: "n", Hash: hash, Size: 1, Version: 3, Rev: 77, By: "ann"}
 	createJobs(t, e, j)

@@ -25,7 +25,7 @@ func NewBox() *secretbox.Box { text := secretbox.NewKey(); return Box(&text) }
 
 var secretTexts = []string{"token-of-orders", "hidden-header", "basic-password", "hidden-variable", "/services/hook-path", "signing-secret"}
 
-// Secrets holds what an engine promises of secrets. open opens the data again with a box, raw is all that is stored.
+// Secrets tests an engine's promises for secrets. open opens the data again with a box, raw returns all stored bytes.
 func Secrets(t *testing.T, open func(*secretbox.Box) *engine.Engine, raw func() []byte) {
 	ctx, text := t.Context(), secretbox.NewKey()
 	e := open(Box(&text))
@@ -88,7 +88,7 @@ func Secrets(t *testing.T, open func(*secretbox.Box) *engine.Engine, raw func() 
 
 func second[T any](_ T, err error) error { return err }
 
-// locked holds what a box with another key leaves of secrets.
+// locked tests the reads of secrets with a box that has another key.
 func locked(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	ctx := t.Context()

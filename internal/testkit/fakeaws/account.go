@@ -13,17 +13,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Account is what an account does though nobody did anything wrong, and what
-// emulators leave out. Each field is a switch and its zero is off. Those that are
-// chances are drawn for each request that they can befall.
+// Account describes faults that an account has by itself, and that emulators leave out. Each
+// field is a switch and its zero is off. Chances are drawn for each request that they apply to.
 type Account struct {
-	// Throttled requests are refused as a whole, and nothing of them happens.
-	// (DynamoDB developer guide, "Error handling with DynamoDB"; SQS API reference,
-	// error RequestThrottled.)
+	// Throttled requests are rejected as a whole, and not done.
 	Throttled float64
-	// Dropped is a connection that ends before a request arrives; Lost one that ends when
-	// it was done: whoever asked cannot tell them apart. (AWS SDKs and tools reference
-	// guide, "Retry behavior": transient errors.)
+	// Dropped is a connection that ends before a request arrives; Lost one that ends when it
+	// was done: the client cannot distinguish them. (AWS SDKs and tools reference guide, "Retry
+	// behavior": transient errors.)
 	Dropped, Lost float64
 	// Refused batches are answered 200 with entries that were refused: two of five, of
 	// which nothing happened. (API references: UnprocessedKeys of BatchGetItem,
@@ -54,10 +51,9 @@ type Account struct {
 	// half comes again. (SQS developer guide, "At-least-once delivery": a server that
 	// cannot be reached when a message is received or deleted keeps its copy.)
 	Twice float64
-	// Spent is a receipt before which a poller that is throttled took half of what is
-	// visible: nobody gets it, it counts as received and is hidden for its visibility.
-	// (Reports of users of Lambda's event source mappings whose function has no
-	// concurrency left.)
+	// Spent is a receipt before which a throttled poller took half of the visible messages: no
+	// client gets them, they count as received and are hidden for their visibility. (Reports of
+	// users of Lambda's event source mappings whose function has no concurrency left.)
 	Spent float64
 
 	// Lag is how far an index is behind a write, at most. (As Stale.)
@@ -66,15 +62,15 @@ type Account struct {
 	// read like any other. (DynamoDB developer guide, "Using time to live (TTL)":
 	// within a few days.)
 	TTL time.Duration
-	// Capacity is the share that there is of what an account serves a second of a young
-	// table on demand; 1 is an account. (See capacity.go.)
+	// Capacity is the share of the rate that an account serves for a young table on demand; 1
+	// is a full account. (See capacity.go.)
 	Capacity float64
 }
 
 // errReset is the answer to a request whose connection ended.
 var errReset = errors.New("connection reset by peer")
 
-// Fault draws what becomes of one request.
+// Fault draws the fault of one request.
 func (a *Account) Fault(c Call, r *rand.Rand) (f Fault) {
 	f.Capacity = a.Capacity
 	is := func(chance float64) bool { return chance > 0 && r.Float64() < chance }
@@ -164,7 +160,7 @@ func (a Account) Use(db *DynamoDB, q *SQS, seed uint64) {
 	r := rand.New(&shared{s: rand.NewPCG(seed, 1)})
 	faults := func(_ context.Context, c Call) Fault { return a.Fault(c, r) }
 	db.Faults, q.Faults = faults, faults
-	// Most come at once: what is late is the exception.
+	// Most messages come at once: a late one is the exception.
 	late := func(most time.Duration) func() time.Duration {
 		if most == 0 {
 			return nil
@@ -180,7 +176,7 @@ func (a Account) Use(db *DynamoDB, q *SQS, seed uint64) {
 	q.Shuffle = r.Shuffle
 }
 
-// shared is a source that many draw from at a time.
+// shared is a random source for concurrent use.
 type shared struct {
 	mu sync.Mutex
 	s  rand.Source

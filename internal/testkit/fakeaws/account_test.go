@@ -27,7 +27,7 @@ func text(v string) types.AttributeValue { return &types.AttributeValueMemberS{V
 
 func key(of string, k int) attrs { return attrs{"of": text(of), "key": text(fmt.Sprint(k))} }
 
-// account is the fakes, and what is asked of them.
+// account holds the fakes, and sends requests to them.
 type account struct {
 	t  *testing.T
 	db *fakeaws.DynamoDB
@@ -121,7 +121,7 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// Each batch is answered well, and says what was refused: of that nothing happened.
+// Each batch succeeds, and lists the rejected items, which were not done.
 func TestRefused(t *testing.T) {
 	with(t, fakeaws.Account{Refused: 1}, func(x *account) {
 		ctx := x.t.Context()
@@ -223,8 +223,7 @@ func TestTwice(t *testing.T) {
 	})
 }
 
-// Others write while a batch is read: what is read of it is of two moments, some of
-// which were before their write and some after.
+// Others write while a batch is read: the result mixes items from before and after their write.
 func TestTorn(t *testing.T) {
 	with(t, fakeaws.Account{Torn: 1}, func(x *account) {
 		const n = 10
@@ -301,8 +300,7 @@ func TestShort(t *testing.T) {
 	})
 }
 
-// A transaction is cancelled as by another, nothing of it happens, and no write alone
-// is befallen.
+// A transaction is cancelled as if by another, it is not done, and single writes do not fail.
 func TestConflict(t *testing.T) {
 	with(t, fakeaws.Account{Conflict: 1}, func(x *account) {
 		_, err := x.db.TransactWriteItems(x.t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
@@ -336,7 +334,7 @@ func TestShuffled(t *testing.T) {
 	})
 }
 
-// What a throttled poller took nobody has: it is hidden, and counted.
+// No client has the messages that a throttled poller took: they are hidden, and counted.
 func TestSpent(t *testing.T) {
 	with(t, fakeaws.Account{Spent: 1}, func(x *account) {
 		x.send(10)
@@ -396,7 +394,7 @@ func TestLagAndStale(t *testing.T) {
 	}
 }
 
-// What is past its time is read until it is removed, and removed in time.
+// Expired items are read until they are removed, and they are removed in time.
 func TestTTL(t *testing.T) {
 	with(t, fakeaws.Account{TTL: 48 * time.Hour}, func(x *account) {
 		at := time.Now().Add(time.Minute)
@@ -425,7 +423,7 @@ func TestTTL(t *testing.T) {
 	})
 }
 
-// A queue in which nothing was to be seen shows what comes to it, or is given back, at once.
+// An empty queue shows a message at once when it is sent or released.
 func TestSeenAtOnce(t *testing.T) {
 	with(t, fakeaws.Account{}, func(x *account) {
 		want := func(queue string, n int, why string) (got []sqstypes.Message) {
@@ -563,7 +561,7 @@ func TestThrottledInParts(t *testing.T) {
 	})
 }
 
-// A young table serves 4,000 writes a second, and later twice what it ever served.
+// A young table serves 4,000 writes a second, and later twice its former peak.
 func TestYoungTable(t *testing.T) {
 	with(t, fakeaws.Account{Capacity: 0.01}, func(x *account) {
 		n := 0
@@ -580,7 +578,7 @@ func TestYoungTable(t *testing.T) {
 	})
 }
 
-// Each is drawn about as often as it says, and none that is off.
+// Each fault is drawn about as often as its chance, and none that is off.
 func TestChances(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	a := fakeaws.Account{Throttled: 0.2}

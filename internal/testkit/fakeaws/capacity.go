@@ -4,30 +4,30 @@ import (
 	"time"
 )
 
-// What an account serves a second of a table on demand. A partition is taken to be
-// all items of one hash key, the most that can be asked of a design: which keys share
-// one, and that an idle one may burst, nobody promises. (DynamoDB developer guide,
-// "Burst and adaptive capacity", and "On-demand capacity mode": a young table serves
-// 4,000 write and 12,000 read units, and twice its last peak within 30 minutes.)
+// Capacity that an account serves a second of a table on demand. The fake takes all items of
+// one hash key as a partition, the strictest assumption for a design, because AWS does not
+// promise which keys share one, or that an idle one may burst. (DynamoDB developer guide,
+// "Burst and adaptive capacity", and "On-demand capacity mode": a young table serves 4,000
+// write and 12,000 read units, and twice its last peak within 30 minutes.)
 const (
 	partitionWrites, partitionReads = 1000, 3000
 	youngWrites, youngReads         = 4000, 12000
 	ramp                            = 30 * time.Minute
 )
 
-// load is what was served in one second, or in the busiest of several.
+// load is the capacity used in one second, or in the busiest of several.
 type load struct{ read, write float64 }
 
 func (l load) most(o load) load { return load{max(l.read, o.read), max(l.write, o.write)} }
 
-// room is what there is of a table, or of an index.
+// room is the capacity of a table, or of an index.
 type room struct {
 	second int64
 	all    load            // in that second
-	parts  map[value]*load // likewise, by partition
+	parts  map[value]*load // the same, by partition
 	since  time.Time       // when this ramp began
 	peak   load            // of its seconds
-	before load            // the peak before it: what the table is ready for
+	before load            // the peak before it, for which the table is ready
 }
 
 // at is the load of a partition in this second.
@@ -44,8 +44,8 @@ func (r *room) at(hash value, now time.Time) *load {
 	return r.parts[hash]
 }
 
-// served reports whether a write, or a read, of a partition is served now. One that
-// is may take more than is left of the second.
+// served reports whether a write, or a read, of a partition is served now. A served one may use
+// more than is left of the second.
 func (f *Fault) served(r *room, hash value, write bool) bool {
 	part := r.at(hash, time.Now())
 	var ok bool
@@ -63,7 +63,7 @@ func (f *Fault) served(r *room, hash value, write bool) bool {
 	return ok
 }
 
-// takes notes what was served.
+// takes records used capacity.
 func (r *room) takes(hash value, now time.Time, read, write float64) {
 	part := r.at(hash, now)
 	*part = load{part.read + read, part.write + write}

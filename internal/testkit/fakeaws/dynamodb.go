@@ -54,14 +54,14 @@ type DynamoDB struct {
 
 var _ awsengine.DynamoDB = (*DynamoDB)(nil)
 
-// Units is what was consumed since it was last asked.
+// Units returns the capacity used since the last call.
 func (d *DynamoDB) Units() Units { return d.meter.take() }
 
-// itemTax is what DynamoDB stores of an item besides what is in it (AWS: "Item
-// sizes and formats" in the developer guide of DynamoDB); no read or write pays it.
+// itemTax is the size that DynamoDB adds to each stored item (AWS: "Item sizes and formats" in
+// the developer guide of DynamoDB); no read or write pays it.
 const itemTax = 100
 
-// Stored is what lies in a table now, in bytes as they are paid for.
+// Stored is the current size of a table, in billed bytes.
 func (d *DynamoDB) Stored(name string) (bytes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,7 +98,7 @@ func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) er
 	return f.end(ctx, c)
 }
 
-// use notes what was consumed of a table.
+// use records capacity that a table used.
 func (d *DynamoDB) use(t *table, hash value, read, write float64) {
 	d.meter.table(t, read, write)
 	t.room.takes(hash, time.Now(), read, write)
@@ -159,7 +159,7 @@ func conflict() error {
 	return &types.TransactionConflictException{Message: aws.String("Transaction is ongoing for the item")}
 }
 
-// write is one write of one item, judged and then done.
+// write is one write of one item, checked and then done.
 type write struct {
 	table *table
 	at    place
@@ -173,7 +173,7 @@ type write struct {
 	key    item
 }
 
-// judge answers what is to be there afterwards, and the item before; it changes nothing.
+// judge returns the item before and after a write; it changes nothing.
 func (d *DynamoDB) judge(w *write) (was, is item, err error) {
 	if e := w.table.get(w.at); e != nil {
 		was = e.it
@@ -219,7 +219,7 @@ func (d *DynamoDB) judge(w *write) (was, is item, err error) {
 	return was, is, nil
 }
 
-// commit does what judge answered, and counts its units; times is 2 in a transaction.
+// commit does a write that judge accepted, and counts its units; times is 2 in a transaction.
 func (d *DynamoDB) commit(w *write, was, is item, times float64) {
 	if !w.check {
 		if index := w.table.put(w.at, is, time.Now(), d.lag()); index > 0 {
@@ -232,7 +232,7 @@ func (d *DynamoDB) commit(w *write, was, is item, times float64) {
 
 func (w *write) spot() spot { return spot{w.table, w.at} }
 
-// one does a write alone; a condition that failed costs what was looked at.
+// one does a write alone; a failed condition costs the size of the read item.
 func (d *DynamoDB) one(f *Fault, w *write) (was, is item, err error) {
 	if d.busy[w.spot()] {
 		return nil, nil, conflict()
@@ -322,7 +322,7 @@ func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...
 	return answered(out, err)
 }
 
-// share is what a read costs of one that is strong. Only those for a page may be weak.
+// share returns the cost of a read as a share of a strong one. Only reads for a page may be weak.
 func share(ctx context.Context, strong *bool) (float64, error) {
 	switch {
 	case aws.ToBool(strong):
@@ -333,7 +333,7 @@ func share(ctx context.Context, strong *bool) (float64, error) {
 	return 0, strange("a read that is not strong")
 }
 
-// consumed is what a request answers of its cost, if that was asked for.
+// consumed returns the cost of a request, if the request asks for it.
 func consumed(count types.ReturnConsumedCapacity, units float64) *types.ConsumedCapacity {
 	if count == "" {
 		return nil
@@ -341,7 +341,7 @@ func consumed(count types.ReturnConsumedCapacity, units float64) *types.Consumed
 	return &types.ConsumedCapacity{CapacityUnits: &units}
 }
 
-// answered is no output beside an error.
+// answered drops the output if there is an error.
 func answered[T any](out *T, err error) (*T, error) {
 	if err != nil {
 		return nil, err
@@ -438,8 +438,8 @@ func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
 	return answered(out, err)
 }
 
-// BatchGetItem implements awsengine.DynamoDB. It is no snapshot: what is
-// written meanwhile is in some of its items and not in others.
+// BatchGetItem implements awsengine.DynamoDB. It is no snapshot: concurrent writes are in some
+// of its items and not in others.
 func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 	_ ...func(*dynamodb.Options)) (out *dynamodb.BatchGetItemOutput, err error) {
 	var name string
@@ -653,7 +653,7 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 	return answered(out, err)
 }
 
-// actions reads what a transaction is to do.
+// actions parses the actions of a transaction.
 func (d *DynamoDB) actions(in *dynamodb.TransactWriteItemsInput) ([]*write, error) {
 	if err := understood(in, "TransactItems"); err != nil {
 		return nil, err
@@ -679,7 +679,7 @@ func (d *DynamoDB) actions(in *dynamodb.TransactWriteItemsInput) ([]*write, erro
 	return writes, nil
 }
 
-// hold takes the items of a transaction; which of them another has, if any.
+// hold locks the items of a transaction; clash marks items that another holds.
 func (d *DynamoDB) hold(writes []*write) (held []spot, clash []bool) {
 	if d.NoConflicts {
 		return nil, nil
@@ -1001,7 +1001,7 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamod
 		return nil, err
 	}
 	weak := !aws.ToBool(in.ConsistentRead)
-	if weak && in.IndexName == nil && part.s != "health" && !page { // what is slow may be known late, and what a page shows
+	if weak && in.IndexName == nil && part.s != "health" && !page { // slow items and pages may be read late
 		return nil, strange("a read of a table that is not strong")
 	}
 	room := &t.room
@@ -1086,8 +1086,8 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamod
 	return out, nil
 }
 
-// keyCondition is an equality of the hash key, and at most one condition of the
-// sort key: nothing else can be asked of a key.
+// keyCondition accepts an equality of the hash key, and at most one condition of the sort key:
+// a key condition can have no other form.
 func keyCondition(e *env, c *cond, hash, sort key) (part value, err error) {
 	if c == nil {
 		return part, invalid("Either the KeyConditions or KeyConditionExpression parameter must be specified")

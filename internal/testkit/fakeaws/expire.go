@@ -10,10 +10,10 @@ import (
 // expiring is the attribute by which the tables forget: seconds since 1970.
 const expiring = "expires"
 
-// expiry is one item that is to be removed, unless its time is changed until then.
+// expiry is one item to remove, unless its time is changed until then.
 type expiry struct {
 	due  time.Time
-	says int64 // what its attribute said
+	says int64 // as its attribute had it
 	t    *table
 	of   place
 }
@@ -31,7 +31,7 @@ func (x *expiries) Pop() any {
 	return last
 }
 
-// saysExpires is the time that an item says; false if it has none.
+// saysExpires returns the expiry time of an item; false if it has none.
 func saysExpires(it item) (int64, bool) {
 	if n, ok := it[expiring].(*types.AttributeValueMemberN); ok {
 		return intOf(n), true
@@ -39,7 +39,7 @@ func saysExpires(it item) (int64, bool) {
 	return 0, false
 }
 
-// watchExpiry notes when an item is to be removed, if that is new.
+// watchExpiry records when an item must be removed, if that is new.
 func (d *DynamoDB) watchExpiry(w *write, was, is item) {
 	if d.TTL == nil {
 		return
@@ -51,7 +51,7 @@ func (d *DynamoDB) watchExpiry(w *write, was, is item) {
 	heap.Push(&d.expiries, expiry{due: time.Unix(says, 0).Add(d.TTL()), says: says, t: w.table, of: w.at})
 }
 
-// expire removes what is due. An item that says another time by now, or none, stays.
+// expire removes due items. An item whose time has changed or is gone stays.
 func (d *DynamoDB) expire(now time.Time) {
 	for len(d.expiries) > 0 && !d.expiries[0].due.After(now) {
 		x := heap.Pop(&d.expiries).(expiry)
@@ -65,7 +65,7 @@ func (d *DynamoDB) expire(now time.Time) {
 	}
 }
 
-// lock takes the tables as they are now.
+// lock locks the tables and removes expired items.
 func (d *DynamoDB) lock() {
 	d.mu.Lock()
 	d.expire(time.Now())

@@ -8,10 +8,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The two languages that awsengine speaks: DynamoDB's expressions, whose names
-// begin with # and values with :, and PartiQL with names in double quotes and
-// values as ? or in single quotes. Both are parsed into the same trees; what is
-// not in their grammar here is refused.
+// The two languages that awsengine uses: DynamoDB's expressions, whose names begin with # and
+// values with :, and PartiQL with names in double quotes and values as ? or in single quotes.
+// Both are parsed into one kind of tree; anything outside this grammar is rejected.
 
 // operand is a name or a value, as written.
 type operand struct {
@@ -27,13 +26,13 @@ type cond struct {
 	subs []*cond
 }
 
-// set is one assignment; ifNot says that only what is not there is set.
+// set is one assignment; ifNot: only a missing attribute is set.
 type set struct {
 	name, value operand
 	ifNot       bool
 }
 
-// update is what a write does to an item.
+// update holds the changes that a write makes to an item.
 type update struct {
 	sets    []set
 	adds    []set
@@ -49,7 +48,7 @@ type statement struct {
 	params int
 }
 
-// unknown is what this package does not understand: no answer of DynamoDB.
+// unknown is an error of this package for unsupported input: no answer of DynamoDB.
 type unknown struct{ text string }
 
 func (e *unknown) Error() string { return e.text }
@@ -131,7 +130,7 @@ func (p *parser) next() string {
 	return t
 }
 
-// accept takes tokens if they come next; words in any case.
+// accept consumes tokens if they come next; words in any case.
 func (p *parser) accept(words ...string) bool {
 	if len(p.tokens) < len(words) {
 		return false
@@ -367,7 +366,7 @@ func parseStatement(text string) (*statement, error) {
 	return st, p.end()
 }
 
-// env is what names and values of a request stand for.
+// env holds the values of the names and placeholders in a request.
 type env struct {
 	names  map[string]string
 	values item
@@ -416,8 +415,8 @@ func (e *env) use(text string) {
 	e.used[text] = true
 }
 
-// check resolves all of the expressions of a request once, whatever they come
-// to, and refuses names and values that none uses.
+// check resolves all expressions of a request once, whatever their values are, and rejects
+// names and values that none uses.
 func (e *env) check(conds []*cond, u *update) error {
 	for _, c := range conds {
 		e.walk(c)
@@ -470,7 +469,7 @@ func (e *env) walk(c *cond) {
 	}
 }
 
-// holds judges an item; one that is not there has no attributes.
+// holds evaluates a condition on an item; a missing item has no attributes.
 func (e *env) holds(c *cond, it item) bool {
 	if c == nil {
 		return true
@@ -496,7 +495,7 @@ func (e *env) holds(c *cond, it item) bool {
 		return v != nil
 	}
 	if v == nil {
-		return false // a comparison with what is not there
+		return false // a comparison with a missing attribute
 	}
 	arg := e.value(c.args[1])
 	before, _ := less(v, arg)

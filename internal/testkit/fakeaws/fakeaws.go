@@ -1,8 +1,7 @@
-// Package fakeaws is DynamoDB and SQS in memory, as far as awsengine uses them:
-// conditional writes, an index that is behind, batches of which a part fails,
-// transactions, consumed units, and queues without order that deliver at least
-// once. What it does not understand it refuses and reports, so that a test
-// fails: it never guesses. It waits on standard timers only, and holds no lock
+// Package fakeaws is DynamoDB and SQS in memory, as far as awsengine uses them: conditional
+// writes, an index that is behind, partly failed batches, transactions, consumed units, and
+// queues without order that deliver at least once. It never guesses: it rejects and reports
+// unknown input, so that the test fails. It waits on standard timers only, and holds no lock
 // while it waits, so that it runs in a testing/synctest bubble.
 package fakeaws
 
@@ -20,7 +19,7 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// Call is what a fault is asked about: one request, before it happens.
+// Call describes one request to a fault function, before it happens.
 type Call struct {
 	Op    string // the method of the client
 	On    string // the table, the table/index, or the URL of the queue
@@ -28,7 +27,7 @@ type Call struct {
 	Write bool   // it changes something
 }
 
-// Fault is what becomes of a request; the zero value is nothing.
+// Fault is the fault of a request; the zero value is none.
 type Fault struct {
 	// Wait passes before anything happens.
 	Wait time.Duration
@@ -38,14 +37,14 @@ type Fault struct {
 	After error
 	// Late passes after it happened, until it is answered.
 	Late time.Duration
-	// Part says of which items of a batch nothing happens: keys and writes are
-	// answered as unprocessed, statements as throttled, entries as failed.
+	// Part reports whether an item of a batch is not done: keys and writes are returned as
+	// unprocessed, statements as throttled, entries as failed.
 	Part func(i int) bool
-	// Again says which messages of a receipt stay visible to others, and which that
-	// are removed come again.
+	// Again reports whether a message of a receipt stays visible to others, or whether a
+	// removed message comes again.
 	Again func(i int) bool
-	// Spent says which messages another receipt takes first whose answer nobody reads.
-	// It may not call back.
+	// Spent reports whether another receipt, whose answer is lost, takes a message first. It
+	// may not call back.
 	Spent func(m Message) bool
 	// Stale is how far behind an index is read, on top of its lag.
 	Stale time.Duration
@@ -54,10 +53,10 @@ type Fault struct {
 	// Between is called before each item of a BatchGetItem but the first: such
 	// a read is no snapshot.
 	Between func()
-	// Capacity is the share that there is of what an account serves a second; what is
-	// beyond it is throttled, item by item where it is a batch. 0 is no bound.
+	// Capacity is the share of an account's rate; requests beyond it are throttled, in a batch
+	// item by item. 0 is no bound.
 	Capacity float64
-	// Dry is called where that throttles; nil is nobody.
+	// Dry is called when capacity throttles; nil for no call.
 	Dry func()
 }
 
@@ -65,9 +64,9 @@ type Fault struct {
 // at a time.
 type Faults func(context.Context, Call) Fault
 
-// Allow says whether who asks, as its context tells, may do an action on a table, an
-// index ("jobs/due") or the URL of a queue; nil: everybody may do all. An action is
-// named as IAM does: that of a statement or of a transaction's item, not of the request.
+// Allow reports whether the caller, as its context names it, may do an action on a table, an
+// index ("jobs/due") or the URL of a queue; nil: every caller may do all. An action is named as
+// IAM does: by a statement or a transaction's item, not by the request.
 type Allow func(ctx context.Context, action, on string) bool
 
 // denied is the answer where it is not allowed.
@@ -79,12 +78,12 @@ func (a Allow) denied(ctx context.Context, action, on string) error {
 		Fault: smithy.FaultClient}
 }
 
-// Names are those of the tables and queues that Open makes.
+// Names holds the names of the tables and queues that New makes.
 var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow",
 	Checks: "https://sqs/checks", Aside: "https://sqs/aside", Dead: "https://sqs/dead"}
 
-// New makes empty tables and queues under Names; report is told what is not
-// understood, usually by t.Errorf.
+// New makes empty tables and queues under Names; report gets unknown input, and is usually
+// t.Errorf.
 func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 	db := &DynamoDB{report: report, PageBytes: pageBytes, tables: map[string]*table{
 		Names.Jobs: newTable(Names.Jobs, key{"id", 'S'}, key{"part", 'S'}, &index{name: "due", hash: key{"partition", 'N'},
@@ -98,7 +97,7 @@ func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 	return db, q
 }
 
-// begin waits as a request does, and answers what the fault says of it.
+// begin waits like a request, and returns the fault's error.
 func (f *Fault) begin(ctx context.Context, call Call) error {
 	if err := ctx.Err(); err != nil {
 		return operation(call.Op, err)
@@ -112,7 +111,7 @@ func (f *Fault) begin(ctx context.Context, call Call) error {
 	return nil
 }
 
-// end waits as an answer does, and tells what comes of it.
+// end waits like an answer, and returns the fault's error.
 func (f *Fault) end(ctx context.Context, call Call) error {
 	err := wait(ctx, f.Late)
 	if err == nil {
@@ -155,7 +154,7 @@ func Throttled() error {
 // IsThrottled reports that an error is Throttled.
 func IsThrottled(err error) bool { return err != nil && err.Error() == Throttled().Error() }
 
-// only says which field of an input is set that is not among those named.
+// only returns an error that names a set field of an input which is not in names.
 func only(in any, names ...string) error {
 	v := reflect.Indirect(reflect.ValueOf(in))
 	for i := range v.NumField() {
@@ -166,7 +165,7 @@ func only(in any, names ...string) error {
 	return nil
 }
 
-// Units is what requests consumed, by what consumed them.
+// Units are the units that requests consumed, by their kind.
 type Units struct {
 	Read, Write float64 // of tables
 	Index       float64 // written to indexes
@@ -174,7 +173,7 @@ type Units struct {
 	Requests    map[string]int
 }
 
-// Used is what was read of a table, or of an index by its own name, and written to it.
+// Used holds the units read from and written to a table, or an index by its own name.
 type Used struct{ Read, Write float64 }
 
 // meter counts units.
@@ -214,7 +213,7 @@ func (m *meter) index(x *index, read, write float64) {
 	m.add(x.name, read, write)
 }
 
-// take answers what was counted since it was last asked.
+// take returns the counts since the last call.
 func (m *meter) take() Units {
 	m.mu.Lock()
 	defer m.mu.Unlock()

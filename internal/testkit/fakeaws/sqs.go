@@ -38,8 +38,8 @@ type SQS struct {
 	Observe func(queue string, m Message, gone bool)
 	// Shuffle makes the order in which messages are received; rand.Shuffle if nil.
 	Shuffle func(n int, swap func(i, j int))
-	// MaxReceives is how often a message is received before it is a dead letter: what
-	// infra says of its queues. (SQS developer guide, "Using dead-letter queues".)
+	// MaxReceives is how often a message is received before it is a dead letter, as infra sets
+	// on its queues. (SQS developer guide, "Using dead-letter queues".)
 	MaxReceives int
 
 	report func(format string, args ...any)
@@ -71,10 +71,10 @@ type message struct {
 type queue struct {
 	list []*message
 	next time.Time     // nothing is visible before it
-	wake chan struct{} // closed when a waiter is to look again; nil without waiters
+	wake chan struct{} // closed when waiters must check again; nil without waiters
 }
 
-// shows notes when a message is visible next.
+// shows records when a message is visible next.
 func (q *queue) shows(at time.Time) {
 	if at.Before(q.next) {
 		q.next = at
@@ -88,10 +88,10 @@ func (q *queue) rouse() {
 	}
 }
 
-// Units is what was asked since it was last asked; queues have no units.
+// Units returns the requests since the last call; queues have no units.
 func (q *SQS) Units() Units { return q.meter.take() }
 
-// Messages is what is on a queue, in the order in which it came.
+// Messages returns the messages of a queue, in the order of arrival.
 func (q *SQS) Messages(url string) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -160,7 +160,7 @@ func sender(code, format string, args ...any) error {
 	return &smithy.GenericAPIError{Code: code, Message: fmt.Sprintf(format, args...), Fault: smithy.FaultClient}
 }
 
-// body refuses what SQS does not take as a message.
+// body rejects text that SQS does not accept as a message.
 func body(text string) error {
 	if text == "" {
 		return sender("MissingParameter", "The request must contain the parameter MessageBody.")
@@ -233,7 +233,7 @@ func (q *SQS) SendMessage(ctx context.Context, in *sqs.SendMessageInput, _ ...fu
 	return answered(out, err)
 }
 
-// entries refuses a batch that has none, too many, or two of one name.
+// entries rejects a batch that has none, too many, or two of one name.
 func entries(ids []*string) error {
 	if len(ids) == 0 {
 		return &types.EmptyBatchRequest{}
@@ -374,7 +374,7 @@ func (q *SQS) redrive(url string, m *message) {
 	}
 }
 
-// receive takes some of what is visible, in no order; or tells when to look again.
+// receive takes some of the visible messages, in no order; or returns when to check again.
 func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Message, next time.Duration, wake chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -27,7 +27,7 @@ type key struct {
 	kind byte // 'S' or 'N'
 }
 
-// value is what a key attribute holds, so that it compares.
+// value is the value of a key attribute in a comparable form.
 type value struct {
 	n int64
 	s string
@@ -72,7 +72,7 @@ func newTable(name string, hash, sort key, x *index) *table {
 	return &table{name: name, hash: hash, sort: sort, parts: map[value][]*entry{}, index: x}
 }
 
-// place is where an item stands.
+// place is the key of an item.
 type place struct{ hash, sort value }
 
 func (t *table) place(it item) (p place, err error) {
@@ -83,7 +83,7 @@ func (t *table) place(it item) (p place, err error) {
 	return p, err
 }
 
-// keyOnly refuses a key with more attributes, or fewer.
+// keyOnly rejects a key with more attributes, or fewer.
 func (t *table) keyOnly(k item) (place, error) {
 	if len(k) != 2 {
 		return place{}, invalid("the provided key element does not match the schema: %d attributes", len(k))
@@ -105,7 +105,7 @@ func (t *table) get(p place) *entry {
 	return e
 }
 
-// put stores an item, or removes it (nil), and answers the units of the index.
+// put stores an item, or removes it (nil), and returns the units of the index.
 func (t *table) put(p place, it item, now time.Time, lag time.Duration) (indexUnits float64) {
 	at, old := t.find(p)
 	var was item
@@ -138,9 +138,8 @@ type index struct {
 	room       room
 }
 
-// placed is an item of the index: its sort key, the place in the table, and
-// from when until when it is there: what was removed stays for a while, so that
-// the index can be read as it was.
+// placed is an item of the index: its sort key, its place in the table, and the period in which
+// it is there: removed items stay for a while, so that the index can show former states.
 type placed struct {
 	sort  value
 	of    place
@@ -161,10 +160,10 @@ type change struct {
 	gone bool
 }
 
-// kept is how long the index knows what it was like.
+// kept is how long the index keeps its former states.
 const kept = time.Minute
 
-// project is the item as the index has it; false if it is not in there.
+// project returns the item in the index's form; false if it is not in there.
 func (x *index) project(it item) (hash value, p placed, ok bool) {
 	if it == nil || it[x.hash.name] == nil || it[x.sort.name] == nil {
 		return value{}, placed{}, false
@@ -180,8 +179,8 @@ func (x *index) project(it item) (hash value, p placed, ok bool) {
 	return hash, placed{sort: s, it: it}, true
 }
 
-// follow takes a change of the table over, a lag later, and answers its units:
-// a change of the key is a removal and a put, any other of the item a put.
+// follow copies a change of the table, a lag later, and returns its units: a change of the key
+// is a removal and a put, any other of the item a put.
 func (x *index) follow(p place, was, is item, now time.Time, lag time.Duration) (units float64) {
 	oldHash, old, had := x.project(was)
 	newHash, next, has := x.project(is)
@@ -221,8 +220,8 @@ func (x *index) follow(p place, was, is item, now time.Time, lag time.Duration) 
 	return units
 }
 
-// serves reports whether there is room for what a write changes in the index; one
-// that is throttled pushes back on its table.
+// serves reports whether there is capacity for a write's changes in the index; a throttled
+// index pushes back on its table.
 func (x *index) serves(f *Fault, was, is item) bool {
 	if x == nil {
 		return true
@@ -235,7 +234,7 @@ func (x *index) serves(f *Fault, was, is item) bool {
 	return (!had || f.served(&x.room, oldHash, true)) && (!has || f.served(&x.room, newHash, true))
 }
 
-// catchUp applies what has arrived.
+// catchUp applies the changes that have arrived.
 func (x *index) catchUp(now time.Time) {
 	slices.SortStableFunc(x.pending, func(a, b change) int { return a.at.Compare(b.at) })
 	n := 0
@@ -263,8 +262,8 @@ func (x *index) catchUp(now time.Time) {
 	}
 }
 
-// at is a part of the index as it was at a moment. What nobody can read any
-// more is forgotten.
+// at returns a part of the index as it was at a moment. It drops items that no read can reach
+// any more.
 func (x *index) at(hash value, now, when time.Time) []placed {
 	x.catchUp(now)
 	list := slices.DeleteFunc(x.parts[hash], func(p placed) bool { return !p.until.IsZero() && now.Sub(p.until) > kept })
@@ -315,7 +314,7 @@ func sizeOfValue(v types.AttributeValue) int {
 func writeUnits(size int) float64 { return float64(max(1, (size+1023)/1024)) }
 func readUnits(size int) float64  { return float64(max(1, (size+4095)/4096)) }
 
-// whole refuses values that DynamoDB does not take.
+// whole rejects values that DynamoDB does not accept.
 func whole(it item) error {
 	for name, v := range it {
 		switch v := v.(type) {
@@ -372,7 +371,7 @@ func intOf(v *types.AttributeValueMemberN) int64 {
 	return n
 }
 
-// copied is an item of its own: nobody shares memory with the store.
+// copied returns a copy of an item that shares no memory with the store.
 func copied(it item) item {
 	if it == nil {
 		return nil

@@ -12,8 +12,8 @@ func (s *Store) Edges(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// link says in the lists of parents what a job comes after; the condition is that each is
-// stored and has room. Nothing is done where one refuses.
+// link records a job's links in the lists of its parents; the condition is that each parent is
+// stored and has room. If one is rejected, nothing is done.
 func (s *Store) link(links []core.Link) error {
 	lists := make([][]core.Child, len(links))
 	for i, l := range links {

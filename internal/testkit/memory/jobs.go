@@ -116,7 +116,7 @@ func (s *Store) unindex(d core.DueItem) {
 	}
 }
 
-// put stores a job in place of what was there (nil: nothing).
+// put stores a job in place of old (nil: no earlier job).
 func (s *Store) put(old *core.Job, j core.Job) {
 	s.drop(old)
 	c := copyJob(&j)
@@ -163,7 +163,7 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	})
 }
 
-// UpdateJobs implements manage.Store. A name that another job has is refused too.
+// UpdateJobs implements manage.Store. A name that another job has is rejected too.
 func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
 	return each(ctx, s, updates, func(u *manage.Update) error {
 		old := s.jobs[u.Job.Def.ID]
@@ -209,7 +209,7 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c c
 	})
 }
 
-// Advance implements the ports; what becomes of a job is Sched.Moved.
+// Advance implements the ports; Sched.Moved computes the new state.
 func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 	return each(ctx, s, moves, func(a *core.Advance) error {
 		j := s.jobs[a.Job]
@@ -394,7 +394,7 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	return found, nil, cmp.Or(err, bad.Err())
 }
 
-// DamageApp makes what is stored of an app nothing that can be understood.
+// DamageApp makes the stored text of an app unreadable.
 func (s *Store) DamageApp(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -492,7 +492,7 @@ func (s *Store) Global(ctx context.Context) (g core.Global, err error) {
 	return g, err
 }
 
-// PutGlobal implements the ports. A Rev that is not higher is refused.
+// PutGlobal implements the ports. A Rev that is not higher is rejected.
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	return s.one(ctx, func() error {
 		if s.global.Rev != seen || g.Rev <= seen {

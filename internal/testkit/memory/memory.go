@@ -20,8 +20,8 @@ import (
 type Options struct {
 	// Visibility is how long a received message is invisible to others; 60 s if 0.
 	Visibility time.Duration
-	// Now is the clock of the queue and of what the store dates itself;
-	// time.Now if nil. What waits does so on standard timers.
+	// Now is the clock of the queue and of the dates that the store sets; time.Now if nil.
+	// Waits use standard timers.
 	Now func() time.Time
 }
 
@@ -38,10 +38,9 @@ func (s *Store) Engine() *engine.Engine {
 	}
 }
 
-// Store implements all ports. Each call is atomic and copies what comes in and
-// what goes out. Times are kept in whole milliseconds, as every engine does,
-// but for the NotBefore of a message, which is exact. A call whose ctx has
-// ended does nothing and answers its error.
+// Store implements all ports. Each call is atomic and copies its arguments and results. Times
+// are kept in whole milliseconds, as every engine does, except for the NotBefore of a message,
+// which is exact. A call whose ctx has ended does nothing and returns its error.
 type Store struct {
 	now        func() time.Time
 	visibility time.Duration
@@ -160,7 +159,7 @@ func New(o Options) *Store {
 // Close releases nothing, for nothing is held; the store stays usable.
 func (s *Store) Close() error { return nil }
 
-// each runs one judgement per item under the mutex.
+// each calls do for each item under the mutex.
 func each[T any](ctx context.Context, s *Store, items []T, do func(*T) error) []error {
 	answers := make([]error, len(items))
 	if err := ctx.Err(); err != nil {
@@ -177,7 +176,7 @@ func each[T any](ctx context.Context, s *Store, items []T, do func(*T) error) []
 	return answers
 }
 
-// one runs one judgement under the mutex.
+// one calls do once under the mutex.
 func (s *Store) one(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -187,7 +186,7 @@ func (s *Store) one(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// pick copies what is found of what is asked.
+// pick returns copies of the requested items that exist.
 func pick[K comparable, V, R any](ctx context.Context, s *Store, asked []K, from map[K]V, copied func(V) R) (map[K]R, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The ordered set does what a sorted slice does.
+// The ordered set behaves like a sorted slice.
 func TestOrdered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := newOrdered(func(a, b int) bool { return a < b })

@@ -45,7 +45,7 @@ func (s *Store) ListAccounts(ctx context.Context) (list []access.Account, err er
 	return list, err
 }
 
-// personAt refuses a person that is at another revision than was seen. The caller holds mu.
+// personAt returns an error if the user is not at the seen revision. The caller holds mu.
 func (s *Store) personAt(name string, seen int64) error {
 	body, ok := s.people[name]
 	if !ok {

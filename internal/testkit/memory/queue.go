@@ -24,8 +24,8 @@ type message struct {
 	body     ring.Message
 }
 
-// seen is from when on a message is to be seen: its time, or a later one to which it
-// was released, and stays put back.
+// seen returns the time from which a message is visible: its due time, or a later one to which
+// it was released.
 func (m *message) seen() time.Time {
 	if m.released.After(m.due) {
 		return m.released
@@ -67,12 +67,12 @@ type queue struct {
 	messages map[int64]*message
 	ready    byTime
 	flight   byTime
-	wake     chan struct{} // closed when a waiter is to look again; nil without waiters
+	wake     chan struct{} // closed when waiters must check again; nil without waiters
 }
 
 func newQueue() *queue { return &queue{messages: map[int64]*message{}} }
 
-// rouse makes the waiters look again.
+// rouse makes the waiters check again.
 func (q *queue) rouse() {
 	if q.wake != nil {
 		close(q.wake)
@@ -80,7 +80,7 @@ func (q *queue) rouse() {
 	}
 }
 
-// comeBack puts what was in flight for too long among the ready again.
+// comeBack makes messages ready again that were in flight for too long.
 func (q *queue) comeBack(now time.Time) {
 	for len(q.flight) > 0 && !now.Before(q.flight[0].at) {
 		m := heap.Pop(&q.flight).(*message)
@@ -112,7 +112,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 	})
 }
 
-// Bury implements engine.Ring.
+// Bury implements engine.Ring by moving a message to the dead-letter list.
 func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	return s.one(ctx, func() error {
 		s.lastMsg++
@@ -138,7 +138,7 @@ func (s *Store) Lose(lost func(m *ring.Message) bool) (list []engine.Delivery) {
 	return list
 }
 
-// DeadLetter is a message that was buried.
+// DeadLetter is a message in the dead-letter list.
 type DeadLetter struct {
 	At      time.Time
 	Message ring.Message
@@ -172,7 +172,7 @@ func (s *Store) DropLetter(ctx context.Context, id string) error {
 	})
 }
 
-// DeadLetters is all that was buried, oldest first.
+// DeadLetters returns all dead-letter messages, oldest first.
 func (s *Store) DeadLetters() []DeadLetter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +192,8 @@ func (s *Store) queueOf(kind ring.Kind) *queue {
 	return q
 }
 
-// Receive implements engine.Queue. It looks before it waits: what is visible
-// is answered even if ctx has ended.
+// Receive implements engine.Queue. It checks before it waits: visible messages are returned
+// even if ctx has ended.
 func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
 	for {
 		got, next, wake := s.receive(kind, limit)
@@ -220,8 +220,8 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engin
 	}
 }
 
-// receive takes what is visible, or tells what to wait for; next is negative
-// if no time is known.
+// receive takes visible messages, or returns how long to wait and the channel to wait on; next
+// is negative if no time is known.
 func (s *Store) receive(kind ring.Kind, limit int) (got []engine.Delivery, next time.Duration, wake <-chan struct{}) {
 	now := s.now()
 	s.mu.Lock()
@@ -264,8 +264,8 @@ func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 	})
 }
 
-// Release implements engine.Queue. A delivery that has come again meanwhile
-// is its new receiver's, and stays as it is.
+// Release implements engine.Queue. A delivery that has come again since belongs to its new
+// receiver, and stays unchanged.
 func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
 	return each(ctx, s, back, func(d *engine.Delivery) error {
 		q := s.queueOf(d.Message.Queue())
@@ -302,8 +302,8 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	return due, waiting, inFlight, err
 }
 
-// OldestMessage implements finish.Watch. It looks at messages of fires, those
-// in flight, put off, put back or released included: none is acked.
+// OldestMessage implements finish.Watch. It reads all unacked messages of fires: those in
+// flight, delayed, requeued or released included.
 func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.now()
 	err = s.one(ctx, func() error {

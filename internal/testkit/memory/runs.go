@@ -226,7 +226,7 @@ func keysAfter(of map[core.JournalKey]struct{}, after core.JournalKey, limit int
 	return keys[:min(len(keys), limit)]
 }
 
-// AllJournals are the stored journals, for who looks on from outside.
+// AllJournals returns all stored journals, which no port does.
 func (s *Store) AllJournals() []core.Journal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -427,8 +427,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	return removed, err
 }
 
-// answered reports that nobody can ask a journal anything any more; watched: the
-// watchdog is still to read it.
+// answered reports whether no reader can need a journal any more; watched: the watchdog still
+// has to read it.
 func (s *Store) answered(k core.JournalKey, watched bool) bool {
 	j := s.journals[k]
 	if watched && j.HasLeft() {
@@ -477,13 +477,13 @@ func (s *Store) needed(r *core.Run, slots map[core.Instant]bool) bool {
 	return true
 }
 
-// broadcastOpen reports whether a run is a shard of what is open or owes.
+// broadcastOpen reports whether a run is a shard of a broadcast that is open or has follow-ups.
 func (s *Store) broadcastOpen(r *core.Run) bool {
 	of := s.runs[r.Shard.Of]
 	return of != nil && (of.run.State.Open() || of.run.Owing())
 }
 
-// asked reports whether a fire may still ask for the tombstone of a job.
+// asked reports whether a fire may still need the tombstone of a job.
 func (s *Store) asked(job core.JobID) bool {
 	if len(s.entries[job]) > 0 {
 		return true

@@ -71,7 +71,7 @@ func (s *Store) DropSource(ctx context.Context, job core.JobID, hash string, bef
 	})
 }
 
-// dropScripts removes what is left of the scripts of a job of which nothing else is.
+// dropScripts removes the scripts of a job whose other items are gone.
 func (s *Store) dropScripts(job core.JobID) {
 	delete(s.scripts, job)
 	maps.DeleteFunc(s.sources, func(k sourceKey, _ source) bool { return k.job == job })

@@ -1,24 +1,24 @@
 package model
 
-// Again is a run again (section 4 of the page, and operate.Rerun): two people, or one who
-// asks once more, have a run run again under one key, while it may still be at work or be
-// tried again. The new run is a trigger as any, whose claim is searched in World.
+// Again models a rerun (section 4 of the page, and operate.Rerun). Two users, or one user who
+// retries, rerun a run under one key while it may be running or awaiting a retry. The new run
+// is an ordinary trigger; World searches its claim.
 type Again struct {
 	Asks  int  // in all, at most 3
-	Shard bool // what is run again was a shard of a broadcast that has ended
+	Shard bool // the original run was a shard of a broadcast that has ended
 
 	Crashes, Writes, All int
 
 	AgainRules
 }
 
-// AgainRules are those that can be broken, as in Rules.
+// AgainRules lists the rules that a search can break, as in Rules.
 type AgainRules struct {
 	KeyUnbound   bool // before the run is stored
-	BoundIsMade  bool // who bound the key has stored the run
-	OwnAgain     bool // who finds the key bound stores his own
-	OpenAgain    bool // what is at work is run again
-	TriedAgain   bool // and what has a retry
+	BoundIsMade  bool // the user who bound the key assumes that the run is stored
+	OwnAgain     bool // a user who finds the key bound stores a new ID
+	OpenAgain    bool // a running run is run again
+	TriedAgain   bool // a run that has a retry is run again
 	EntryApart   bool // is written after the run
 	EntryRemoved bool // before the message is sent
 	StillShard   bool // the new run is one of the broadcast
@@ -26,8 +26,8 @@ type AgainRules struct {
 
 const maxAsks = 3
 
-// againState is a state of it: first and retry are how what is run again fares, bound is the ID
-// that the key has.
+// againState is a state of Again: first and retry are the states of the original run and of its
+// retry, bound is the ID that the key has.
 type againState struct {
 	first, retry, owes, bound, asks uint8
 	made                            [maxAsks]newRun
@@ -40,7 +40,7 @@ type newRun struct{ is, entry, messages uint8 }
 
 type asker struct{ at, id uint8 }
 
-// Stations of who asks, of the tick and of a dispatcher.
+// Stations of an asker, of the tick and of a dispatcher.
 const (
 	askIdle = iota
 	askBind
@@ -54,7 +54,7 @@ const (
 	askAck
 )
 
-// Search looks at every state, or at about most of them.
+// Search visits every state, or about most of them.
 func (w *Again) Search(most int) Report { return look[againState](w, most) }
 
 func (w *Again) start() againState {
@@ -125,7 +125,7 @@ func (g *asking) ends(s *againState) {
 	}
 }
 
-// read lets somebody ask, who reads the run first.
+// read lets a user ask for a rerun; the user reads the run first.
 func (g *asking) read(s *againState, k int) {
 	if s.asks == 0 {
 		return
@@ -150,16 +150,16 @@ func (g *asking) read(s *againState, k int) {
 	g.emit(&t, true, "P%d asks for the run again, and draws ID %d", k+1, t.people[k].id)
 }
 
-// used reports whether an ID is somebody's.
+// used reports whether an ID is in use.
 func (s *againState) used(id uint8) bool {
 	return s.bound == id || s.made[id-1] != newRun{} || s.people[0].id == id || s.people[1].id == id
 }
 
-// step is the next step of somebody; of finds him in a state.
+// step makes the next step of one asker; of finds that asker in a state.
 func (g *asking) step(s againState, who string, of func(*againState) *asker) {
 	x := *of(&s)
 	i := int(x.id) - 1
-	// to goes on; again after a lost answer, and never where it is throttled.
+	// to moves on to a station; after a lost answer it retries, and a throttled step stays.
 	to := func(at uint8) func(*againState, answer) {
 		return func(t *againState, a answer) {
 			switch a {
@@ -279,7 +279,7 @@ func (g *asking) step(s againState, who string, of func(*againState) *asker) {
 	}
 }
 
-// answer tells who asked of the new run.
+// answer checks the answer that the user gets about the new run.
 func (g *asking) answer(s *againState) {
 	if s.made == [maxAsks]newRun{} {
 		g.breaks("who asked is told of a run that is not there")

@@ -2,28 +2,28 @@ package model
 
 import "slices"
 
-// Broadcast is section 10 of the page: a run that stands for three shards, each with two
-// attempts. What the claim of one run needs is searched in World: here until passes when
-// an owner is dead, a shard has one address, and a run that is read is read with its journal.
-// The shards are read in one step: what has ended stays so, hence reads one after another
-// come to the same.
+// Broadcast models section 10 of the page: a run that stands for three shards, each with two
+// attempts. World searches the claim of one run. Here until passes when an owner is dead, a
+// shard has one address, and a run is read together with its journal. All shards are read in
+// one step: a shard that has ended does not change, so reading them one by one gives an equal
+// result.
 type Broadcast struct {
 	Shards      int  // 0: three
 	ByHand      bool // its record is there before its claim
-	Fails       int  // attempts that fail, or whose end nobody tells
-	Cancels     int  // by a person: of what waits, or of the broadcast
+	Fails       int  // attempts that fail, or whose end is never reported
+	Cancels     int  // by a user: of a waiting run, or of the broadcast
 	Dispatchers int  // at a time; 0: one
-	NoWalk      bool // and every end is told: what needs no watchdog is not to wait for him
+	NoWalk      bool // no watchdog, and every end is reported: such runs must not need the watchdog
 
 	Crashes, Writes, Seconds, All int
 
 	BroadcastRules
 }
 
-// BroadcastRules are those that can be broken, as in Rules.
+// BroadcastRules lists the rules that a search can break, as in Rules.
 type BroadcastRules struct {
 	SpreadFirst           bool // shards are sent before the broadcast is stored
-	SpreadOwn             bool // by who lost the claim, with his own draw
+	SpreadOwn             bool // by a dispatcher that lost the claim, with its own IDs
 	OpenIsDone            bool // a broadcast that is found open is not spread again
 	ReadFirst             bool // the others are read before a shard is closed
 	FirstsCount           bool // and not last attempts
@@ -31,7 +31,7 @@ type BroadcastRules struct {
 	WalkForgetsShards     bool // that are closed and owe nothing
 	ClosedBroadcastIsDone bool // whatever it owes
 	ClosedBlindly         bool // a broadcast, open or not
-	CancelIgnoresState    bool // of what waited, and is a broadcast by now
+	CancelIgnoresState    bool // the cancel of a waiting run ends a broadcast
 	CancelSparesUnclaimed bool // the kill of a broadcast lets shards without a record be
 	CancelIgnoresClaim    bool // and records them as skipped though they are claimed
 	ShardIgnoresKill      bool // of its broadcast
@@ -40,7 +40,7 @@ type BroadcastRules struct {
 
 const shardsOf = 3
 
-// cast is a state of it; message counts the copies on the ring of the broadcast's message.
+// cast is a state of Broadcast; message counts the copies of the broadcast's message on the ring.
 type cast struct {
 	whole                   whole
 	shards                  [shardsOf]shard
@@ -49,8 +49,8 @@ type cast struct {
 	left                    budget
 }
 
-// whole is the broadcast's run. kill is 1 once it is recorded, 2 once who recorded it has
-// cancelled what nobody had.
+// whole is the run of the broadcast. kill is 1 once the kill is recorded, 2 once the shards
+// without an owner are cancelled.
 type whole struct{ is, kill, owes, made uint8 }
 
 // shard has an attempt and its retry, which the first may owe.
@@ -59,21 +59,21 @@ type shard struct {
 	owes  uint8
 }
 
-// try is an attempt. owner is 1 + the dispatcher, or dead; known says that a journal names it.
+// try is an attempt. owner is 1 + the dispatcher, or dead; known: a journal names the attempt.
 type try struct{ is, owner, maybeSent, exec, known, message uint8 }
 
-// States besides those of a run of World, and an owner that died.
+// States that World's run does not have, and the owner that died.
 const (
 	planned   = 6
 	succeeded = 7
 	dead      = 9
 )
 
-// hand is somebody at work: fails says how what it closes ends, verdict how the broadcast
-// does (of a person who cancels shards: two bits of each that is to be), kill what it read of the broadcast's.
+// hand is an actor with its work. fails is the state in which it closes an attempt, kill the broadcast's kill as read.
+// verdict is the state in which it closes the broadcast; for a user who cancels shards, two bits for each shard.
 type hand struct{ at, holds, shard, try, fails, verdict, kill uint8 }
 
-// Whose hands there are; the first two are dispatchers'.
+// The hands; the first two are dispatchers.
 const (
 	handCallback = 2 + iota
 	handWatchdog
@@ -109,13 +109,13 @@ const (
 	castCancelShards
 )
 
-// What a dispatcher holds the message of.
+// Kinds of messages that a dispatcher holds.
 const (
 	holdsWhole = 1 + iota
 	holdsShard
 )
 
-// Search looks at every state, or at about most of them.
+// Search visits every state, or about most of them.
 func (w *Broadcast) Search(most int) Report { return look[cast](w, most) }
 
 func (w *Broadcast) start() cast {
@@ -124,7 +124,7 @@ func (w *Broadcast) start() cast {
 		s.whole.is = planned
 	}
 	for i := w.Shards; i < shardsOf && i > 0; i++ {
-		s.shards[i].tries[0].is = succeeded // and never ran: there is none
+		s.shards[i].tries[0].is = succeeded // stands for no shard: it never runs
 	}
 	s.left = budget{crash: uint8(w.Crashes), write: uint8(w.Writes), second: uint8(w.Seconds), all: uint8(w.All)}
 	return s
@@ -194,7 +194,7 @@ func (g *casting) receive(s *cast, k int) {
 	}
 }
 
-// report lets executors end what they run.
+// report lets executors end their attempts.
 func (g *casting) report(s *cast) {
 	for i := range s.shards {
 		for j := range s.shards[i].tries {
@@ -236,7 +236,7 @@ func (g *casting) readFirst(s *cast, i int) uint8 {
 	return 0
 }
 
-// walk is the watchdog's: of what a journal names and nobody has in hand.
+// walk lets the watchdog begin on each attempt that a journal names and no hand holds.
 func (g *casting) walk(s *cast) {
 	for i := range s.shards {
 		for j := range s.shards[i].tries {
@@ -264,7 +264,7 @@ func (g *casting) walk(s *cast) {
 	}
 }
 
-// person cancels what waits, or kills the broadcast.
+// person lets a user cancel the waiting run, or kill the broadcast.
 func (g *casting) person(s *cast) {
 	t := *s
 	t.cancels--
@@ -350,7 +350,7 @@ func (g *casting) lookAtWhole(s cast, k int) {
 	g.emit(&s, false, "%s looks at the broadcast: %s", castWho(k), castState(s.whole.is))
 }
 
-// claimWhole is B1 and B2: a draw that is not stored is forgotten.
+// claimWhole makes steps B1 and B2: allocated IDs that are not stored are forgotten.
 func (g *casting) claimWhole(s cast, k int) {
 	g.write(s, castWho(k)+" draws shards, and claims the broadcast", func(t *cast) bool {
 		if t.whole.is != absent && t.whole.is != planned {
@@ -396,7 +396,7 @@ func (g *casting) spread(s cast, k int) {
 	}, nil)
 }
 
-// readWhole is what a dispatcher reads before it judges the fire of a shard.
+// readWhole reads the broadcast before the dispatcher evaluates the fire of a shard.
 func (g *casting) readWhole(s cast, k int) {
 	h := &s.hands[k]
 	sh := &s.shards[h.shard]
@@ -451,7 +451,7 @@ func (g *casting) lookAtShard(s cast, k int) {
 	g.emit(&s, false, "%s looks at %s: %s", castWho(k), shardName(i, j), words)
 }
 
-// claimShard is the first write of a shard, or a take-over.
+// claimShard is the first write of a shard, or a takeover.
 func (g *casting) claimShard(s cast, k int) {
 	i, j := int(s.hands[k].shard), int(s.hands[k].try)
 	g.write(s, castWho(k)+" claims "+shardName(i, j), func(t *cast) bool {
@@ -480,7 +480,7 @@ func (g *casting) claimShard(s cast, k int) {
 	}, nil)
 }
 
-// skipShard records as skipped what nobody has.
+// skipShard records a shard that nothing has claimed as skipped.
 func (g *casting) skipShard(s cast, k, i, j int, then func(*cast, answer)) {
 	g.write(s, castWho(k)+" records "+shardName(i, j)+" as skipped", func(t *cast) bool {
 		x := &t.shards[i].tries[j]
@@ -498,7 +498,7 @@ func (g *casting) skipShard(s cast, k, i, j int, then func(*cast, answer)) {
 	}, then, nil)
 }
 
-// sendShard is all that can become of a send; one that is refused fails.
+// sendShard emits all outcomes of a send; a rejected send fails the attempt.
 func (g *casting) sendShard(s cast, k int) {
 	h := s.hands[k]
 	i, j := int(h.shard), int(h.try)
@@ -579,7 +579,7 @@ func (g *casting) endShard(s cast, k int) {
 	}, nil)
 }
 
-// readShard is what F1 reads when it was refused, or has no answer.
+// readShard is the read of F1 after a rejection or a lost answer.
 func (g *casting) readShard(s cast, k int) {
 	h := &s.hands[k]
 	i, j := int(h.shard), int(h.try)
@@ -590,7 +590,7 @@ func (g *casting) readShard(s cast, k int) {
 	g.emit(&s, false, "%s reads %s: %s", castWho(k), shardName(i, j), castState(x.is))
 }
 
-// afterShard is what follows of a shard that is found closed.
+// afterShard selects the next step for a shard that is found closed.
 func (g *casting) afterShard(s *cast, k int) {
 	h := &s.hands[k]
 	switch sh := &s.shards[h.shard]; {
@@ -641,7 +641,7 @@ func (g *casting) gather(s cast, k int) {
 	g.emit(&s, false, "%s reads the broadcast and its shards: %s", castWho(k), words)
 }
 
-// over reports whether all shards but one have ended, as who reads them would say.
+// over reports whether all shards but one have ended, as a reader sees them.
 func (g *casting) over(s *cast, but int) bool {
 	for i := range s.shards {
 		if i == but || s.shards[i].ended() || g.w.FirstsCount && closed(s.shards[i].tries[0].is) {
@@ -679,7 +679,7 @@ func (g *casting) closeWhole(s cast, k int) {
 	}, nil)
 }
 
-// closes asserts what must hold as a broadcast ends.
+// closes asserts the rules for the end of a broadcast.
 func (g *casting) closes(s *cast, is uint8) {
 	for i := range s.shards {
 		if !s.shards[i].ended() {
@@ -701,7 +701,7 @@ func (g *casting) closes(s *cast, is uint8) {
 	}
 }
 
-// child is F2 to F4 of what the broadcast owes.
+// child makes steps F2 to F4 for the child that the broadcast owes.
 func (g *casting) child(s cast, k int) {
 	at := s.hands[k].at
 	g.write(s, castWho(k)+[...]string{" makes", " notes"}[at-castChild]+" the child of the broadcast", func(t *cast) bool {
@@ -714,7 +714,7 @@ func (g *casting) child(s cast, k int) {
 	}, func(t *cast, a answer) { t.next(k, a, at == castNoted) }, nil)
 }
 
-// cancel is of what was read while it waited; nobody owns a broadcast either.
+// cancel cancels the run that was read while it waited; a broadcast has no owner either.
 func (g *casting) cancel(s cast, k int) {
 	g.write(s, castWho(k)+" cancels the run", func(t *cast) bool {
 		switch {
@@ -728,7 +728,7 @@ func (g *casting) cancel(s cast, k int) {
 	}, func(t *cast, _ answer) { t.leave(k) }, nil)
 }
 
-// killWhole records the kill, and then cancels what nobody has; what runs is killed as any.
+// killWhole records the kill, and then cancels the shards without an owner; running shards are killed like any run.
 func (g *casting) killWhole(s cast, k int) {
 	if s.hands[k].at == castMark {
 		g.write(s, castWho(k)+" records that the broadcast is killed", func(t *cast) bool {
@@ -775,7 +775,7 @@ func (g *casting) killWhole(s cast, k int) {
 	}
 }
 
-// leave ends the work of a hand: what it claimed is a dead owner's.
+// leave ends the work of a hand: its claims get a dead owner.
 func (s *cast) leave(k int) {
 	for i := range s.shards {
 		for j := range s.shards[i].tries {
@@ -796,7 +796,7 @@ func (s *cast) done(k int) {
 	s.leave(k)
 }
 
-// stop leaves what is owed to others.
+// stop leaves pending follow-ups to other actors.
 func (s *cast) stop(k int) {
 	switch {
 	case k >= handCallback || s.hands[k].holds == holdsWhole:
@@ -854,7 +854,7 @@ func (s *cast) verdict() uint8 {
 	return failed
 }
 
-// rest: all is done, and the child of what was not skipped is there.
+// rest reports how far the state is from its end: all shards are final, and the child exists unless the broadcast was skipped.
 func (w *Broadcast) rest(s *cast) (far int, why string) {
 	messages := s.message
 	for i := range s.shards {
@@ -881,8 +881,8 @@ func (w *Broadcast) rest(s *cast) (far int, why string) {
 	return 4, ""
 }
 
-// tidy makes states equal that differ in the order of shards or dispatchers alone, or in
-// what is read no more.
+// tidy makes states equal that differ only in the order of shards or dispatchers, or in fields
+// that no step reads.
 func (w *Broadcast) tidy(s *cast) (swapped swaps, _ string) {
 	for i := range s.shards {
 		for j := range s.shards[i].tries {
@@ -916,7 +916,7 @@ func (w *Broadcast) tidy(s *cast) (swapped swaps, _ string) {
 	return swapped, ""
 }
 
-// at reports whether a hand is at work on a shard.
+// at reports whether a hand works on a shard.
 func (s *cast) at(k, i int) bool {
 	h := s.hands[k]
 	return h.at != castIdle && k != handPerson && h.holds != holdsWhole && int(h.shard) == i

@@ -2,9 +2,9 @@ package model
 
 import "slices"
 
-// canonical makes states that differ in nothing equal: it zeroes what nobody
-// will read, and sorts and renumbers what has no order. It answers which pairs
-// changed places, for the words of a trace.
+// canonical makes equivalent states equal: it zeroes fields that no step will read, and sorts
+// and renumbers fields without an order. It returns which pairs changed places; a trace shows
+// them.
 func (w *World) canonical(s *state) (swapped swaps) {
 	l := &s.left
 	if l.all == 0 {
@@ -59,7 +59,7 @@ func (w *World) forgetClosed(s *state, f int) {
 	}
 }
 
-// forget drops what this invocation does not look at again.
+// forget clears fields that this invocation does not read again.
 func (d *invocation) forget(s *state) {
 	if d.at != working {
 		return
@@ -91,7 +91,7 @@ func (d *invocation) forget(s *state) {
 	}
 }
 
-// sortRing frees the messages that nobody holds or will receive, and sorts them.
+// sortRing frees the messages that no invocation holds or will receive, and sorts them.
 func (w *World) sortRing(s *state) {
 	for i := range s.ring {
 		if s.ring[i].at != acked {
@@ -204,7 +204,7 @@ func renumber(s *state) {
 	})
 }
 
-// fresh is a token that nobody holds.
+// fresh returns an unused token.
 func (s *state) fresh() uint8 {
 	var used uint64
 	s.tokens(func(t *uint8) { used |= 1 << *t })

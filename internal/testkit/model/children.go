@@ -2,12 +2,11 @@ package model
 
 import "fmt"
 
-// Children that a close owes are made place by place. place is 1 + the place of the
-// piece that is to be made, set by the close itself and 0 once there is none; owes is
-// the ID that is stored for it. Here a piece is one child, and each run that was not
-// skipped has them.
+// Children that a close owes are made place by place. place is 1 + the place of the next piece,
+// set by the close itself and 0 at the end; owes is the ID that is stored for it. Here a piece
+// is one child, and each run that was not skipped has children.
 
-// firstPlace is what a close sets.
+// firstPlace returns the place that a close sets.
 func (w *World) firstPlace(is uint8) uint8 {
 	if w.Children == 0 || is == skipped {
 		return 0
@@ -53,7 +52,7 @@ func (g *gen) sendChild(f int, place, _ uint8) func(*state) bool {
 	}
 }
 
-// noteChild is F4: the next piece is to be made; condition: place as read.
+// noteChild is F4: it moves to the next piece; condition: place as read.
 func (g *gen) noteChild(f int, place, _ uint8) func(*state) bool {
 	return func(s *state) bool {
 		r := &s.runs[f]
@@ -107,7 +106,7 @@ func (g *gen) makeChildren(s state, who string, of func(*state) *ender) {
 	}, late{})
 }
 
-// makeChildrenHere is the same by a dispatcher, for its own close or for what it finds owed.
+// makeChildrenHere is makeChildren for a dispatcher: after its own close, or for children that it finds owed.
 func (g *gen) makeChildrenHere(s state, k, f int) {
 	i := &s.disp[k].of[f]
 	if i.is == owing1 {

@@ -36,7 +36,7 @@ func (g *gen) dispatch(s *state, k int) {
 	g.ack(*s, k)
 }
 
-// each takes the next step of the first fire for which step knows one.
+// each makes the next step of the first fire for which step has one.
 func (g *gen) each(s *state, k int, step func(s state, k, f int) bool) bool {
 	for f := range g.w.Fires {
 		if step(*s, k, f) {
@@ -69,7 +69,7 @@ func (g *gen) receive(s *state, k int) {
 	}
 }
 
-// read is steps 2 and 3: the job is read, and each fire judged by it.
+// read makes steps 2 and 3: it reads the job, and evaluates each fire by it.
 func (g *gen) read(s state, k int) {
 	d := &s.disp[k]
 	d.at, d.read, d.away = working, s.job.rev, s.away
@@ -83,7 +83,7 @@ func (g *gen) read(s state, k int) {
 	g.emit(&s, false, "%s reads the job: revision %d", dispName(k), d.read)
 }
 
-// judge is step 3.
+// judge makes step 3.
 func (g *gen) judge(s *state, d *invocation, f int) (is, falls uint8) {
 	switch {
 	case g.w.Kind == Trigger && s.pause == 1:
@@ -125,7 +125,7 @@ func (g *gen) firstWrite(s state, k, f int) bool {
 	return true
 }
 
-// afterSkip is what is left to do for a record that was put.
+// afterSkip returns the next step after a skip was recorded.
 func (g *gen) afterSkip() uint8 {
 	if g.w.Kind == FixedDelay {
 		return chained
@@ -153,7 +153,7 @@ func (g *gen) claim(s state, k, f int) {
 	}, late{what: lateClaim, fire: uint8(f), nonce: nonce, address: a, rev: s.disp[k].rev})
 }
 
-// afterWait is what is left to do for what waits: it is put on the ring again.
+// afterWait returns the next step of a waiting fire: it is put on the ring again.
 func (g *gen) afterWait() uint8 {
 	if g.w.WaitIsDone {
 		return done
@@ -161,7 +161,7 @@ func (g *gen) afterWait() uint8 {
 	return givenBack
 }
 
-// wait has what nobody has and nobody sent wait for an executor.
+// wait lets a fire wait for an executor if the fire has no owner and was never sent.
 func (g *gen) wait(s state, k, f int) {
 	if s.runs[f].queued == 1 {
 		s.disp[k].of[f].is = g.afterWait()
@@ -181,8 +181,7 @@ func (g *gen) wait(s state, k, f int) {
 	}, late{})
 }
 
-// firstAddress routes afresh: what was tried before makes the other address the
-// worst choice.
+// firstAddress routes again: earlier attempts make the other address the worst choice.
 func firstAddress(s *state, k, f int) uint8 {
 	if s.disp[k].away&nobody != 0 {
 		return 0
@@ -210,7 +209,7 @@ func (g *gen) putClaim(f int, nonce, address, rev uint8) func(*state) bool {
 	}
 }
 
-// look is the table of looks (B): the run, then until, and only then the journal.
+// look implements the table of looks (B): the run, then until, and only then the journal.
 func (g *gen) look(s state, k, f int) bool {
 	switch i := &s.disp[k].of[f]; i.is {
 	case toLook:
@@ -267,7 +266,7 @@ func (g *gen) noItem(s state, k, f int) {
 	g.emit(&s, false, "%s looks at %s: no run, %s", dispName(k), fireName(f), then)
 }
 
-// noOwner is a run that was given back, or that nobody has claimed yet.
+// noOwner handles a run that was released, or that no dispatcher has claimed.
 func (g *gen) noOwner(s state, k, f int) {
 	i, r, who := &s.disp[k].of[f], s.runs[f], dispName(k)
 	i.owner, i.until, i.address, i.slot, i.params = 0, r.until, r.address, r.slot, r.params
@@ -283,8 +282,8 @@ func (g *gen) noOwner(s state, k, f int) {
 	}
 }
 
-// skipUnsent closes a run that nobody owns or sent. Its look and its write are
-// two steps, for a trigger may be changed in between.
+// skipUnsent closes a run that has no owner and was never sent. Its read and its write are two
+// steps, because a trigger may be changed in between.
 func (g *gen) skipUnsent(s state, k, f int) {
 	i := &s.disp[k].of[f]
 	if g.w.Kind == Trigger && i.is != toTake {
@@ -365,7 +364,7 @@ func (g *gen) settled(says uint8) bool {
 	return says == accepted || says == unconfirmed && !g.w.UnconfirmedIsNotDone
 }
 
-// says is what the journal of an owner says of a run.
+// says returns a run's entry in the journal of an owner.
 func (s *state) says(f int, owner uint8) uint8 {
 	if k, is := s.alive(owner); is {
 		return s.disp[k].of[f].stored
@@ -376,7 +375,7 @@ func (s *state) says(f int, owner uint8) uint8 {
 	return nothing
 }
 
-// takeOver is the table of take-overs (C). Two throttles are one here: it looks again as long as it may.
+// takeOver implements the takeover table (C). Two throttles are one here: the dispatcher retries while it may.
 func (g *gen) takeOver(s state, k, f int) {
 	d := &s.disp[k]
 	i := d.of[f]
@@ -437,7 +436,7 @@ func (g *gen) putTake(f int, owner, until, seen, nonce, to uint8) func(*state) b
 	}
 }
 
-// sendOrEnd is steps 6 and 8: send, failover, and the end of what failed.
+// sendOrEnd makes steps 6 and 8: send, failover, and the end of failed fires.
 func (g *gen) sendOrEnd(s state, k, f int) bool {
 	switch s.disp[k].of[f].is {
 	case mine:
@@ -570,7 +569,7 @@ func (g *gen) arrive(s *state, k, f int) {
 
 // Bits of seen.recorded.
 const (
-	recordedInTime = 1 // by a journal stored before until, or that of a consumed check
+	recordedInTime = 1 // by a journal stored before until, or by the journal of a consumed check
 	recordedLate   = 2
 )
 
@@ -655,7 +654,7 @@ func (g *gen) journal(s *state, k int, end bool) {
 
 func settles(says uint8) bool { return says == accepted || says == unconfirmed }
 
-// entry is what the journal says of an item.
+// entry returns the journal entry of an item.
 func entry(is uint8) uint8 {
 	switch is {
 	case isAccepted:
@@ -670,8 +669,8 @@ func entry(is uint8) uint8 {
 	return nothing
 }
 
-// putJournal stores a journal; condition: v is lower. An early write says begun
-// where a later one says more, so that v is in what it says.
+// putJournal stores a journal; condition: v is lower. An entry up to begun is rejected once a
+// later one is stored; this stands for v.
 func (g *gen) putJournal(nonce uint8, says [maxFires]uint8) func(*state) bool {
 	return func(s *state) bool {
 		k, alive := s.alive(nonce)
@@ -697,7 +696,7 @@ func (g *gen) putJournal(nonce uint8, says [maxFires]uint8) func(*state) bool {
 	}
 }
 
-// note keeps for the watchdog, and for what must hold, what was stored.
+// note keeps the stored entry for the watchdog and for the assertions.
 func (m *seen) note(says uint8, inTime bool) {
 	m.known |= [...]uint8{0, knownBegun, knownSettled, knownSettled, knownLeft}[says]
 	switch {
@@ -765,7 +764,7 @@ func (g *gen) putGiveBack(f int, nonce uint8) func(*state) bool {
 	}
 }
 
-// putBack is step 9: what was given back goes on the ring again.
+// putBack is step 9: released fires go on the ring again.
 func (g *gen) putBack(s state, k int) bool {
 	d := &s.disp[k]
 	var fires uint8
@@ -825,7 +824,7 @@ func (g *gen) ack(s state, k int) {
 	}
 }
 
-// end ends an invocation; what its journal says stays with the claims that name it.
+// end ends an invocation; its journal entries stay with the claims that name it.
 func (s *state) end(k int) {
 	d := &s.disp[k]
 	for f := range s.runs {

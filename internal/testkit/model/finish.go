@@ -41,7 +41,7 @@ func (g *gen) callbacks(s *state) {
 	}
 }
 
-// ends makes the next step of whoever closes a run; of finds it in a state.
+// ends makes the next step of an actor that closes a run; of finds that actor in a state.
 func (g *gen) ends(s *state, who string, of func(*state) *ender) {
 	e := of(s)
 	switch e.at {
@@ -70,7 +70,7 @@ func (g *gen) ends(s *state, who string, of func(*state) *ender) {
 	}
 }
 
-// readToClose is what is read before F1.
+// readToClose reads the run before F1.
 func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 	e := of(&s)
 	f := int(e.fire)
@@ -171,7 +171,7 @@ func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
 	}, late{})
 }
 
-// word is what the handler said of its retry, where that decides.
+// word returns the handler's result that decides about the retry, or 0 if it does not decide.
 func (e *ender) word(w *World) uint8 {
 	if e.what < endSnoozed || e.kill != 0 && !w.WordBeatsKill {
 		return 0
@@ -181,7 +181,7 @@ func (e *ender) word(w *World) uint8 {
 
 func fails(is uint8) bool { return is == failed || is == lost }
 
-// result is how an ender closes a run, and what that owes.
+// result returns the state in which an ender closes a run, and the follow-ups of the close.
 func (g *gen) result(e ender) (is, owes uint8) {
 	switch {
 	case e.what == endLeft:
@@ -235,7 +235,7 @@ func (g *gen) create(f int, id uint8) func(*state) bool {
 	return func(s *state) bool {
 		r := &s.runs[f]
 		if r.retries&(1<<id) != 0 {
-			return true // refused, for it exists: as well
+			return true // rejected because it exists: equally good
 		}
 		r.retries |= 1 << id
 		if r.is > open && !g.w.triedAgain(r) {
@@ -268,9 +268,9 @@ func (g *gen) noteOwed(f int, _ uint8) func(*state) bool {
 	}
 }
 
-// putChainEnded moves a fixed delay on; condition: rev, next and tail as read,
-// and the tail is the chain's first run. It reads again what is refused, so that
-// the read and the write are one step.
+// putChainEnded moves a fixed delay on; condition: rev, next and tail as read, and the tail is
+// the chain's first run. It repeats the read after a rejected write, so the read and the write
+// are one step.
 func (g *gen) putChainEnded(f int) func(*state) bool {
 	return func(s *state) bool {
 		if s.job.tail != uint8(f+1) && !g.w.ChainIgnoresTail {
@@ -292,7 +292,7 @@ func (g *gen) leaveTail(s *state) {
 // noRetries reports whether nothing is tried again by itself.
 func (w *World) noRetries() bool { return w.Kind == FixedDelay || w.Limit || w.Children > 0 || w.Spent }
 
-// triedAgain reports whether a run as it is closed is to have a retry.
+// triedAgain reports whether a closed run must have a retry.
 func (w *World) triedAgain(r *run) bool {
 	return fails(r.is) && (r.word == endSnoozed || r.word == 0 && !w.noRetries())
 }
@@ -336,7 +336,7 @@ func (g *gen) closeFailed(s state, k, f int) {
 	}, late{})
 }
 
-// owe is F2 to F4 by a dispatcher, for its own close or for what it finds owed.
+// owe makes steps F2 to F4 by a dispatcher, for its own close or for a pending follow-up that it finds.
 func (g *gen) owe(s state, k, f int) {
 	i, r := &s.disp[k].of[f], &s.runs[f]
 	if r.owes == 0 {
@@ -360,8 +360,8 @@ func (g *gen) owe(s state, k, f int) {
 	}, late{})
 }
 
-// chainGoesOn moves a fixed delay on after a record that this dispatcher made;
-// what fails here the tick repairs.
+// chainGoesOn moves a fixed delay on after this dispatcher recorded a skip; the tick repairs a
+// failure here.
 func (g *gen) chainGoesOn(s state, k, f int) {
 	g.write(s, dispName(k)+" moves the job on after "+fireName(f), g.putChainEnded(f),
 		func(t *state, _ answer) { t.disp[k].of[f].is = done }, late{})

@@ -74,7 +74,7 @@ func (w *World) rest(s *state) (far int, why string) {
 	return 4, ""
 }
 
-// lacks says what a fire lacks of a good end.
+// lacks returns why a fire has no good end, or "".
 func (w *World) lacks(s *state, f int) string {
 	r := &s.runs[f]
 	switch {
@@ -90,8 +90,8 @@ func (w *World) lacks(s *state, f int) string {
 	return ""
 }
 
-// demanded reports whether the revision of its time demanded a fire: the last
-// one by whose revAt it was not due yet.
+// demanded reports whether a fire is expected by the revision of its time: the last one at
+// whose revAt it was not due.
 func (w *World) demanded(s *state, f int) bool {
 	switch w.Kind {
 	case Trigger:

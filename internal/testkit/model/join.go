@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Join is "A join" of section 5 of the page: a child that comes after two parents. What a
-// close owes, and how it is drawn and noted, is searched in World with children; here it
-// is kept to what the join makes of it. The item is read and written in one step: its
-// write is refused where another came between.
+// Join models "A join" of section 5 of the page: a child that comes after two parents. World
+// searches with children how a close allocates and records its follow-ups; Join keeps only the
+// part that the join adds. The item is read and written in one step, because a write is
+// rejected if another came between.
 type Join struct {
 	Ends        [2]int // of each parent, at most 2
 	Windows     bool   // may end at any moment; else none does
@@ -20,23 +20,23 @@ type Join struct {
 	JoinRules
 }
 
-// JoinRules are those that can be broken, as in Rules.
+// JoinRules lists the rules that a search can break, as in Rules.
 type JoinRules struct {
 	MarksGo         bool // with the round that they counted in
 	MarksAreOne     bool // an ID that was drawn before the one that was noted is another end
-	OverUnwritten   bool // a round is skipped before its item says so
-	EndIgnored      bool // a note counts after the window
+	OverUnwritten   bool // an ID that was allocated before the recorded one counts as another end
+	EndIgnored      bool // an end counts after the window
 	ClearedFirst    bool // a round, before its run is made
 	ClearedBlindly  bool // whatever round is there
 	AwaitedByNobody bool // the run of a round is not stored before that is full
 	NotedFirst      bool // the parent owes nothing before the run of the round is stored
-	DueSkips        bool // the run at the end of its window, whatever its item says
-	SkipsSent       bool // a run that does not wait any more
+	DueSkips        bool // a round is skipped before its item records it
+	SkipsSent       bool // a run that has stopped waiting
 }
 
 const maxEnds = 4
 
-// joint is a state of it. since are bits of the parents that were noted since the last round.
+// joint is a state of Join. since are bits of the parents that were recorded since the last round.
 type joint struct {
 	item   round
 	since  uint8
@@ -48,7 +48,7 @@ type joint struct {
 	left   budget
 }
 
-// round is the item. IDs are numbers that grow as they are drawn.
+// round is the item. IDs are numbers that grow as they are allocated.
 type round struct {
 	id, full, over uint8
 	marks          [2]mark
@@ -56,7 +56,7 @@ type round struct {
 
 type mark struct{ end, id, counts uint8 }
 
-// end is the run of a parent: id is what it owes, counted how often it filled a round.
+// end is the run of a parent: id is the ID that it owes, counted is the number of rounds that it filled.
 type end struct{ is, id, counted uint8 }
 
 // States of an end.
@@ -66,10 +66,10 @@ const (
 	endNoted
 )
 
-// joined is a run of the join; past says that its window is over, messages are bits.
+// joined is a run of the join; past: its window is over; messages holds bits.
 type joined struct{ id, is, past, messages, full uint8 }
 
-// States of it.
+// States of a joined run.
 const (
 	joinAbsent = iota
 	joinWaits
@@ -84,8 +84,8 @@ const (
 	now      = 2
 )
 
-// joiner is somebody at work: two who make what a parent's end owes, and two dispatchers.
-// round and over are of the item as it was read, noted says whether the end is in it.
+// joiner is an actor with its work: two make the child that a parent's end owes, and two
+// dispatch. round and over come from the item as read; noted: the end is in the item.
 type joiner struct{ at, end, id, round, over, noted, message uint8 }
 
 const handDispatcher = 2
@@ -109,7 +109,7 @@ const (
 	joinAck
 )
 
-// Search looks at every state, or at about most of them.
+// Search visits every state, or about most of them.
 func (w *Join) Search(most int) Report { return look[joint](w, most) }
 
 func (w *Join) start() joint {
@@ -173,7 +173,7 @@ func (g *joining) from(s *joint) []move[joint] {
 	return g.out
 }
 
-// begin lets somebody come to what an end owes, any number of times, or to a message.
+// begin lets an actor start on a pending follow-up of an end, any number of times, or on a message.
 func (g *joining) begin(s *joint, k int) {
 	if k < handDispatcher {
 		for i := range s.ends {
@@ -326,7 +326,7 @@ func then(k int, at uint8) func(*joint, answer) {
 	}
 }
 
-// put writes the item: of who is not answered it is read and judged again.
+// put writes the item: an actor without an answer reads and evaluates it again.
 func (g *joining) put(s joint, k int, what string, after round, next func(*joint)) {
 	before := s.item
 	var later func(*joint)
@@ -346,7 +346,7 @@ func (g *joining) put(s joint, k int, what string, after round, next func(*joint
 	}, later)
 }
 
-// written is what a write of the item does, and must not.
+// written stores an item and asserts the rules for its change.
 func (g *joining) written(s *joint, is round) {
 	was := s.item
 	s.item = is
@@ -379,7 +379,7 @@ func (g *joining) written(s *joint, is round) {
 	}
 }
 
-// note is F2 of a child that is a join, by its item.
+// note makes step F2 of a child that is a join, by its item.
 func (g *joining) note(s joint, k int) {
 	h, item := &s.hands[k], s.item
 	m := &item.marks[h.end/2]
@@ -463,7 +463,7 @@ func (g *joining) make(s joint, k int) {
 	}, then(k, joinMakeSend), nil)
 }
 
-// skip closes what waits, or makes it so.
+// skip closes a run that waits, or creates it as skipped.
 func (g *joining) skip(s *joint, id uint8) bool {
 	r := s.run(id)
 	if r.is != joinAbsent && r.is != joinWaits && !g.w.SkipsSent {
@@ -499,7 +499,7 @@ func (g *joining) clear(s joint, k int) {
 	g.put(s, k, " lets the round go", item, next)
 }
 
-// due is what a dispatcher makes of a run whose window is over.
+// due selects a dispatcher's next step for a run whose window is over.
 func (g *joining) due(s joint, k int) {
 	h, item := s.hands[k], s.item
 	is := joiner{at: g.toMake(), id: h.id, message: h.message, round: h.id, over: item.over}
@@ -516,7 +516,7 @@ func (g *joining) due(s joint, k int) {
 	}
 }
 
-// after is what comes once a round is what it is to be.
+// after selects the next step once a round has its final state.
 func (s *joint) after(k int) {
 	h := &s.hands[k]
 	switch {
@@ -564,13 +564,13 @@ func (s *joint) ids(f func(*uint8)) {
 	}
 }
 
-// draw is an ID that is higher than any.
+// draw returns an ID that is higher than any.
 func (s *joint) draw() (id uint8) {
 	s.ids(func(i *uint8) { id = max(id, *i) })
 	return id + 1
 }
 
-// rest: each end is noted, and each round has its run, or that is skipped.
+// rest: each end is recorded, and each round has its run, or was skipped.
 func (w *Join) rest(s *joint) (far int, why string) {
 	if s.hands != [4]joiner{} || s.late != (round{}) {
 		return 0, "somebody is at work"
@@ -595,8 +595,8 @@ func (w *Join) rest(s *joint) (far int, why string) {
 	return 5, ""
 }
 
-// tidy makes states equal that differ in what is read no more, in numbers that leave
-// gaps, and in the order of hands.
+// tidy makes states equal that differ only in fields that no step reads, in gaps between
+// numbers, or in the order of hands.
 func (w *Join) tidy(s *joint) (swapped swaps, _ string) {
 	if l := &s.left; l.all == 0 {
 		l.crash, l.write = 0, 0

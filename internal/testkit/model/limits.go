@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// Limits is section 9 of the page where two limits count each run: runs of two jobs of one
-// app ask for the permit of their job's limit, of which each value of its key has one of its
-// own, and then for that of their app's. An item is read and written in one step: what is
-// read of runs beside it either stays so, or a write of the item goes with it. until passes
-// for dead owners alone, of all claims of a run at once. No journal is stored, so that what
-// is not acked is sent again to its executor, which has it; no message of who is given a
-// permit comes, for it may always be lost. There are no retries.
+// Limits models section 9 of the page if two limits count each run. Runs of two jobs of one app
+// ask for the permit of their job's limit, which has one for each value of its key, and then
+// for the permit of their app's limit. An item is read and written in one step: the runs read
+// with it either do not change, or a change also writes the item. until passes only for dead
+// owners, and for all claims of a run at once. No journal is stored, so an unacknowledged run
+// is sent again to the executor that has it. No message arrives for a run that gets a permit,
+// because such a message may always be lost. There are no retries.
 type Limits struct {
 	Runs int      // at most 4
 	Of   [4]uint8 // which of Jobs counts each
 	Jobs [3]Bound
 	App  Bound
 
-	Cancels int // by people, of what nobody has
+	Cancels int // by users, of runs without an owner
 	Begins  int // as many attempts as begin in a second of the app; 0: all
-	Clock   int // the last second that comes while nobody waits for one
-	Back    int // how far the clock of who asks is set back, once at any moment; 0: never
+	Clock   int // the last second that comes unless a run waits for a later one
+	Back    int // how far the clock of the asking dispatcher is set back, once at any moment; 0: never
 
-	EnderDies bool // nobody else
+	EnderDies bool // only the actor that ends runs may die
 
 	Crashes, Writes, Seconds, All int
 	Late                          bool // one write may arrive at any later moment
@@ -31,47 +31,47 @@ type Limits struct {
 	LimitsRules
 }
 
-// Bound is what a limit says.
+// Bound holds the settings of a limit.
 type Bound struct {
 	Limit, Max int
 	Skips      bool
 }
 
-// LimitsRules are those that can be broken, as in Rules.
+// LimitsRules lists the rules that a search can break, as in Rules.
 type LimitsRules struct {
-	OverUnseen      bool // by who wants the permit of what is over
-	FirstAloneLooks bool // though nobody comes any more for the first of those that wait
-	SkipsUnseen     bool // what is over, by who is skipped for it
-	ClosedAsksAgain bool // what was taken out as over, in the same write
+	OverUnseen      bool // a run that wants a permit ignores holders that are over
+	FirstAloneLooks bool // only the first in the queue checks, even if no message comes for it any more
+	SkipsUnseen     bool // a run that is skipped because of holders that are over ignores them
+	ClosedAsksAgain bool // a run that was removed as over asks again, in that write
 	TimeFreesStored bool // a run that is stored, and its owner's until is past
 	UntilUnsaid     bool // by a claim to come
-	UntilKept       bool // that of an earlier claim, though a later is to come
+	UntilKept       bool // the until of an earlier claim, though a later claim is to come
 	StaysBehind     bool // in its app's limit, though it is taken out of its job's as never stored
 	OnlyIfThere     bool // is the app's item written before that
 	LateAsk         bool // the item is written whatever it is by now
-	UnknownGranted  bool // an ask without answer
+	UnknownGranted  bool // an ask without an answer counts as granted
 	RetakeAsksNot   bool // for any permit
-	RetakeSkipped   bool // like any other, where no permit is free
-	AppsFirst       bool // by some the permit of their app is asked for first
-	NewestFirst     bool // of those that wait
+	RetakeSkipped   bool // a takeover is skipped like any run if no permit is free
+	AppsFirst       bool // some runs ask for the permit of their app first
+	NewestFirst     bool // a freed permit goes to the newest in the queue
 	MaxIgnored      bool // more wait than may
-	AppSkips        bool // what finds the queue of its app full
+	AppSkips        bool // a run that finds the queue of its app full is skipped
 	FreedFirst      bool // permits, before the closes
 	FreedTogether   bool // permits of a batch, though not each close is answered
-	FreedUngiven    bool // nobody who waits is given what is freed
-	SecondsUnasked  bool // whoever has a permit begins
+	FreedUngiven    bool // a freed permit goes to no waiting run
+	SecondsUnasked  bool // a run with a permit begins at once
 	SecondsUnbegun  bool // how many begin in the last second is not counted
-	TurnUnawaited   bool // whoever was given a second begins before it
+	TurnUnawaited   bool // a run that was given a second begins before it
 	NeverAnew       bool // a second that is far ahead is believed
-	GivenBelieved   bool // so is that of a holder
+	GivenBelieved   bool // the second of a holder is believed too
 }
 
 const (
 	maxLimited = 4
-	appsLimit  = 3 // the place of the app's item behind those of jobs
+	appsLimit  = 3 // the index of the app's item, after the items of jobs
 )
 
-// lined is a state of it.
+// lined is a state of Limits.
 type lined struct {
 	items     [appsLimit + 1]line
 	runs      [maxLimited]counted
@@ -82,7 +82,7 @@ type lined struct {
 	left      budget
 }
 
-// line is an item: of an app it has the last second that was given, and how many begin in it.
+// line is an item; the app's item also has the last allocated second, and how many runs begin in it.
 type line struct {
 	holders [2]permitted
 	queue   [maxLimited]uint8 // 1 + runs
@@ -90,14 +90,14 @@ type line struct {
 	begun   uint8
 }
 
-// permitted is a holder: 1 + its run, the claims whose until it has, and the second that it
-// was given.
+// permitted is a holder: 1 + its run, the claims whose until it has, and whether and which
+// second it was given.
 type permitted struct {
 	run, until, given uint8
 	from              int8
 }
 
-// An until, and an owner, is the bits of those at work whose it is, or one of these.
+// An until and an owner hold bits of live actors, or one of these values.
 const (
 	untilToCome = 4 // of dead ones
 	untilPast   = 8
@@ -108,14 +108,14 @@ type counted struct{ is, owner, exec, message uint8 }
 
 // Messages.
 const (
-	asPlanned = 1 + iota // its run is not looked at before the first write
+	asPlanned = 1 + iota // its run is not read before the first write
 	afterwards
 )
 
-// limiter is somebody at work: two dispatchers, and who ends runs. saw is what a look found,
-// step which of its limits it asks; of is 1 + the run that it takes out of its app's limit,
-// out those that it took, unless the item of its job was written meanwhile (stale). ends, ended
-// and frees are bits of runs, and of items.
+// limiter is an actor with its work: two dispatchers, and one that ends runs. saw is the state
+// of the run as read, step the limit that it asks; of is 1 + the run that it removes from its
+// app's limit, out the runs that it removed. stale: the item of its job was written since.
+// ends, ended and frees are bits of runs and of items.
 type limiter struct{ at, run, saw, step, asked, out, of, stale, ends, ended, frees uint8 }
 
 const limitsEnder = 2
@@ -158,7 +158,7 @@ const (
 	isLater
 )
 
-// Search looks at every state, or at about most of them.
+// Search visits every state, or about most of them.
 func (w *Limits) Search(most int) Report { return look[lined](w, most) }
 
 func (w *Limits) start() lined {
@@ -220,14 +220,14 @@ func (g *limiting) from(s *lined) []move[lined] {
 	return g.out
 }
 
-// awaited reports that a second is to come in which somebody begins.
+// awaited reports whether a run waits for a later second to begin in.
 func (s *lined) awaited() bool {
 	return slices.ContainsFunc(s.items[appsLimit].holders[:], func(x permitted) bool {
 		return x.run != 0 && x.from > s.now-s.back && !closed(s.runs[x.run-1].is)
 	})
 }
 
-// receive lets a dispatcher have a message; that another has it still is a fault.
+// receive lets a dispatcher have a message; it is a fault if another still has it.
 func (g *limiting) receive(s *lined, i int) {
 	r := s.runs[i]
 	for k := range limitsEnder {
@@ -247,7 +247,7 @@ func (g *limiting) receive(s *lined, i int) {
 	}
 }
 
-// ends lets one or two runs end together, or a person cancel what nobody has.
+// ends lets one or two runs end together, or a user cancel a run without an owner.
 func (g *limiting) ends(s *lined) {
 	if s.hands[limitsEnder].at != limitsIdle {
 		return
@@ -348,7 +348,7 @@ func (s *lined) passing(k int) {
 	s.leave(k)
 }
 
-// itemOf is the place of the limit that a run asks in a step.
+// itemOf returns the index of the limit that a run asks in a step.
 func (g *limiting) itemOf(i int, step uint8) int {
 	if g.w.AppsFirst && i%2 == 1 {
 		step = 1 - step
@@ -397,7 +397,7 @@ func (g *limiting) step(s lined, k int) {
 			switch {
 			case a == throttled:
 				t.leave(k)
-			case a == ok && h.saw == planned: // its record says which limits count it
+			case a == ok && h.saw == planned: // its record names the limits that count it
 				x.at, x.ended, x.frees = limitsFree, 1<<i, g.itemsOf(1<<i)
 			case a == ok:
 				x.at = limitsAck
@@ -449,13 +449,13 @@ func (g *limiting) lookAtRun(s lined, k, i int) {
 	g.emit(&s, false, "%s looks at %s: %s", limitsWho(k), limitedName(i), words)
 }
 
-// condition is that of a write of a run that was seen so.
+// condition is the condition for writing a run that was seen so.
 func (s *lined) condition(i int, saw uint8) bool {
 	r := &s.runs[i]
 	return r.is == saw && (saw != open || r.owner == untilPast)
 }
 
-// put writes a run that was looked at.
+// put writes a run that was read before.
 func (g *limiting) put(s lined, k int, what string, to, owner uint8, then func(*lined, answer)) {
 	h := s.hands[k]
 	i := int(h.run) - 1
@@ -498,8 +498,8 @@ func (g *limiting) arrive(s lined) {
 	g.emit(&s, false, "the write of %s that was on its way arrives", limitedName(int(l.run)))
 }
 
-// over reports that a chain has ended, or that nothing of it is stored and its claim is not
-// to come any more.
+// over reports whether a chain has ended, or whether nothing of it is stored and its claim
+// cannot come any more.
 func (g *limiting) over(s *lined, fire, until uint8) bool {
 	r := &s.runs[fire-1]
 	switch {
@@ -511,7 +511,7 @@ func (g *limiting) over(s *lined, fire, until uint8) bool {
 	return closed(r.is) || r.is == absent && until&(1|2|untilToCome) == 0
 }
 
-// answers is the table "Ask", for a run and an item.
+// answers implements the table "Ask" for a run and an item.
 func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 	h, me, b := s.hands[k], uint8(i+1), g.bound(j)
 	stored, resend := h.saw != absent, h.saw == open
@@ -534,7 +534,7 @@ func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 	case b.Skips && (!resend || g.w.RetakeSkipped):
 		return isToSkip
 	case waiting >= b.Max && (!resend || g.w.RetakeSkipped) && !g.w.MaxIgnored:
-		if j == appsLimit && !g.w.AppSkips { // it comes again, beside those that wait in line
+		if j == appsLimit && !g.w.AppSkips { // its message comes again, and it does not wait in the queue
 			return isToWait
 		}
 		return isFull
@@ -547,7 +547,7 @@ func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 	return isToWait
 }
 
-// begin gives a holder its second, and another where that lies after all that are given.
+// begin gives a holder its second, and a new one if that lies after all allocated seconds.
 func (g *limiting) begin(s *lined, l *line, x *permitted, j int) uint8 {
 	if j != appsLimit || g.w.Begins == 0 || g.w.SecondsUnasked {
 		return isGranted
@@ -581,7 +581,7 @@ func (g *limiting) begin(s *lined, l *line, x *permitted, j int) uint8 {
 	return isLater
 }
 
-// goesOn counts those that begin in a second.
+// goesOn moves to a second and counts the runs that begin in it.
 func (l *line) goesOn(second int8) {
 	l.second, l.begun = second, 0
 	for i := range l.holders {
@@ -591,7 +591,7 @@ func (l *line) goesOn(second int8) {
 	}
 }
 
-// ask is one of the asks of a claim.
+// ask makes one of the asks of a claim.
 func (g *limiting) ask(s lined, k, i int) {
 	h := s.hands[k]
 	h.asked = 1
@@ -606,7 +606,7 @@ func (g *limiting) ask(s lined, k, i int) {
 			return
 		}
 		if gone := g.takesOver(&s, &was, j); gone != 0 {
-			if gone&(1<<i) == 0 || g.w.ClosedAsksAgain { // what is closed asks no more
+			if gone&(1<<i) == 0 || g.w.ClosedAsksAgain { // a closed run asks no more
 				is = g.answers(&s, &was, k, i, j)
 			}
 			if l := was.holder(uint8(i + 1)); gone&(1<<i) != 0 && closed(s.runs[i].is) && (l != nil || slices.Contains(was.queue[:], uint8(i+1))) {
@@ -662,8 +662,8 @@ func (g *limiting) ask(s lined, k, i int) {
 	}, later)
 }
 
-// sees reports that who asks looks at what is over: not one behind the first in the queue,
-// but where that is over itself.
+// sees reports whether the asking run checks for permits that are over. A run behind the first
+// in the queue checks only if the first is over itself.
 func (g *limiting) sees(s *lined, was *line, me uint8) bool {
 	if slices.Index(was.queue[:], me) <= 0 {
 		return true
@@ -681,7 +681,7 @@ func (g *limiting) neverStored(s *lined, l *line, but uint8) uint8 {
 	return 0
 }
 
-// takesOver takes out what is over, and gives those that wait what is free.
+// takesOver removes runs that are over, and gives their permits to the runs that wait.
 func (g *limiting) takesOver(s *lined, l *line, j int) (gone uint8) {
 	for _, x := range l.holders {
 		if x.run != 0 && g.over(s, x.run, x.until) {
@@ -698,9 +698,9 @@ func (g *limiting) takesOver(s *lined, l *line, j int) (gone uint8) {
 	return gone
 }
 
-// takeOut takes what was never stored out of its app's limit, before it is taken out of its
-// job's: what holds the second permit holds the first. The write is made in any case, so
-// that no ask of it is under way any more.
+// takeOut removes a run that was never stored from its app's limit before its job's limit: a
+// run that holds the second permit holds the first. It writes in any case, so that no earlier
+// ask of that run can arrive later.
 func (g *limiting) takeOut(s lined, k int) {
 	h := s.hands[k]
 	after := s.items[appsLimit]
@@ -734,11 +734,11 @@ func (g *limiting) takeOut(s lined, k int) {
 	}, then, later)
 }
 
-// written is what a write of an item does, and must not.
+// written stores an item and asserts the rules for its change.
 func (g *limiting) written(s *lined, j int, is line) {
 	was := s.items[j]
 	s.items[j] = is
-	for _, x := range is.holders { // of those that are given one
+	for _, x := range is.holders { // runs that get a permit
 		if x.run == 0 || was.holder(x.run) != nil {
 			continue
 		}
@@ -754,7 +754,7 @@ func (g *limiting) written(s *lined, j int, is line) {
 	if s.late.what == lateLineAsk && s.late.item == uint8(j) {
 		s.late.fresh = 0
 	}
-	for k := range limitsEnder { // who took one out of its app's limit has read this item before
+	for k := range limitsEnder { // hands that removed a run from its app's limit have read this item before
 		if h := &s.hands[k]; h.run != 0 && g.w.Of[h.run-1] == uint8(j) {
 			if h.out = 0; h.at == limitsOut {
 				h.stale = 1
@@ -824,7 +824,7 @@ func (g *limiting) end(s lined, k int) {
 	}, nil)
 }
 
-// free takes chains that are over out of one item after the other.
+// free removes chains that are over from one item after the other.
 func (g *limiting) free(s lined, k int) {
 	h := s.hands[k]
 	j := 0
@@ -895,7 +895,7 @@ func (l *line) room(limit int) bool {
 	return limit > 0
 }
 
-// release takes runs out, and keeps the order of the others.
+// release removes runs, and keeps the order of the others.
 func (l *line) release(gone uint8) (changed bool) {
 	is := func(f uint8) bool { return f != 0 && gone&(1<<(f-1)) != 0 }
 	for x := range l.holders {
@@ -916,7 +916,7 @@ func (l *line) release(gone uint8) (changed bool) {
 	return changed
 }
 
-// fill gives those that have waited longest what is free.
+// fill gives free permits to the runs that have waited longest.
 func (g *limiting) fill(l *line, j int) {
 	for l.queue[0] != 0 && l.room(g.bound(j).Limit) {
 		at := 0
@@ -948,8 +948,8 @@ func (w *Limits) rest(s *lined) (far int, why string) {
 	return 3, ""
 }
 
-// tidy makes states equal that differ in what is read no more, and in the order of hands
-// and holders.
+// tidy makes states equal that differ only in fields that no step reads, or in the order of
+// hands and holders.
 func (w *Limits) tidy(s *lined) (swapped swaps, _ string) {
 	if l := &s.left; l.all == 0 {
 		l.crash, l.write, l.second = 0, 0, 0

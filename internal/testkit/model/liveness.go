@@ -67,8 +67,8 @@ func (x *search[S]) liveness() {
 	}
 }
 
-// hindrance says what keeps a state from a good end: what is still wrong where,
-// of all that it comes to without a fault, it is most at rest.
+// hindrance returns why a state has no good end: the remaining defect in the state nearest to
+// rest that it reaches without a fault.
 func (x *search[S]) hindrance(s *S) string {
 	const enough = 1 << 16
 	steps := x.w.moves(false)

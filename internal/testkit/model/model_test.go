@@ -54,7 +54,7 @@ var bounded = []named{
 	{"a chain waits", one(World{Waits: true, Kind: FixedDelay, Changes: 1, Allowed: edit | pause, Few: true})},
 }
 
-// longer are those of the table in docs/internals/claim-protocol.md.
+// longer lists the worlds of the table in docs/internals/claim-protocol.md.
 var longer = []named{
 	{"crashes, writes", World{Fires: 1, Tickers: 2, Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 2}},
 	{"three faults", one(World{Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 3})},
@@ -133,7 +133,7 @@ var (
 	own   = [4]uint8{0, 1, 2}
 )
 
-// limits is a world of limits, each of one where it says nothing else.
+// limits returns a world whose limits are one unless w sets them.
 func limits(w Limits) *Limits {
 	for _, b := range []*Bound{&w.Jobs[0], &w.Jobs[1], &w.Jobs[2], &w.App} {
 		if *b == (Bound{}) {
@@ -143,7 +143,7 @@ func limits(w Limits) *Limits {
 	return &w
 }
 
-// longerSmall are those of the page's second table.
+// longerSmall lists the worlds of the page's second table.
 var longerSmall = []smallWorld{
 	{"a broadcast", &Broadcast{Fails: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
 	{"a broadcast, two faults", &Broadcast{Fails: 1, Crashes: 2, Writes: 2, Seconds: 2, All: 2}},
@@ -246,7 +246,7 @@ func TestProtocolHolds(t *testing.T) {
 	}
 }
 
-// mayReach says which windows of the page's section 8 a world can lead to.
+// mayReach reports whether a world can lead to a window of the page's section 8.
 func (w *World) mayReach(window string) bool {
 	switch window {
 	case windowCallback:

@@ -2,15 +2,15 @@ package model
 
 import "slices"
 
-// PauseAfter is "A pause after failures" of section 5 of the page: up to three runs of a
-// job end, so many of which in a row pause it, while an instant comes due, the tick plans it,
-// and a person changes the job. Times are numbers that grow; that of an end is drawn with its
-// write; how a run is closed or a fire sent is searched in World.
+// PauseAfter models "A pause after failures" of section 5 of the page: up to three runs of a
+// job end, and After failures in a row pause the job. Meantime an instant comes due, the tick
+// plans it, and a user changes the job. Times are growing numbers; a write allocates the time
+// of its end. World searches closes and sends.
 type PauseAfter struct {
-	After   int // so many in a row
+	After   int // failures in a row
 	Runs    int // at most 3
 	Fails   int // of these
-	Changes int // by a person: edits, pauses, resumes; at most 2
+	Changes int // by a user: edits, pauses, resumes; at most 2
 	Instant bool
 
 	Crashes, Writes, All int
@@ -18,19 +18,19 @@ type PauseAfter struct {
 	PauseRules
 }
 
-// PauseRules are those that can be broken, as in Rules.
+// PauseRules lists the rules that a search can break, as in Rules.
 type PauseRules struct {
-	OldFailures    bool // what ended before the job's last change counts too
+	OldFailures    bool // runs that ended before the job's last change count too
 	SuccessIgnored bool // failures count that are not in a row
 	PausedBlindly  bool // whatever the job's revision is by now
-	RefusedIsDone  bool // what was refused is not tried again
-	PauseNoted     bool // nothing is owed any more before the job is paused
+	RefusedIsDone  bool // a rejected write is not retried
+	PauseNoted     bool // the follow-up is cleared before the job is paused
 	ReadEarly      bool // how the others fared is read before the close
-	CoversNothing  bool // what was due is not stored as skipped
-	PausesPaused   bool // a job that somebody paused meanwhile
+	CoversNothing  bool // due instants are not stored as skipped
+	PausesPaused   bool // a job that a user has paused is paused again
 }
 
-// halt is a state of it.
+// halt is a state of PauseAfter.
 type halt struct {
 	job     halted
 	revised [4]revision // that made revisions 2 to 5
@@ -45,18 +45,18 @@ type halt struct {
 // halted is the job: next is 1 once the instant lies behind it.
 type halted struct{ rev, paused, next uint8 }
 
-// revision says when it was made and whether the job is paused by it.
+// revision records when it was made and whether it pauses the job.
 type revision struct{ at, paused uint8 }
 
-// finished is a run: at is when it ended, owes that its close owes a pause, spared that its
-// job was paused when that was looked at.
+// finished is a run. at is when it ended; owes: its close owes a pause; spared: its job was
+// paused when that was checked.
 type finished struct{ is, at, owes, spared uint8 }
 
 // instant is one that comes due; message is 1 + the revision of the one on the ring.
 type instant struct{ at, is, covered, message uint8 }
 
-// halter is somebody at work: two who close runs, a person and the tick. rev, next and since
-// are of the job as it was read, now is the time of the change, row what was read early.
+// halter is an actor with its work: two close runs, the others are a user and the tick. rev, next and since
+// come from the job as read, now is the time of the change, row is the early read of the other runs.
 type halter struct{ at, run, is, rev, next, since, now, row, paused uint8 }
 
 const (
@@ -78,7 +78,7 @@ const (
 	haltAdvance
 )
 
-// Search looks at every state, or at about most of them.
+// Search visits every state, or about most of them.
 func (w *PauseAfter) Search(most int) Report { return look[halt](w, most) }
 
 func (w *PauseAfter) start() halt {
@@ -126,7 +126,7 @@ func (g *halting) from(s *halt) []move[halt] {
 	return g.out
 }
 
-// begin lets somebody find something to do.
+// begin lets an actor find work.
 func (g *halting) begin(s *halt, k int) {
 	switch k {
 	case haltPerson:
@@ -281,8 +281,8 @@ func (g *halting) step(s halt, k int) {
 	}
 }
 
-// inRow reports whether the last chains that ended since then failed, as many as the job's
-// pauseAfter says; extra is one that is taken for a failure, or -1.
+// inRow reports whether the last pauseAfter chains that ended after since all failed; extra is
+// a run to count as a failure, or -1.
 func (g *halting) inRow(s *halt, extra int, since uint8) bool {
 	var ends []finished
 	for i, r := range s.runs {
@@ -303,7 +303,7 @@ func inARow(ends []finished, n int) bool {
 	return len(ends) >= n && !slices.ContainsFunc(ends[:n], func(r finished) bool { return r.is != failed })
 }
 
-// cover stores what was due as skipped, where the change leaves it behind.
+// cover stores due instants as skipped if the change leaves them behind.
 func (g *halting) cover(s halt, k int) {
 	x := &s.hands[k]
 	x.at, x.now = haltChange, s.clock()
@@ -324,7 +324,7 @@ func (g *halting) cover(s halt, k int) {
 	}, nil)
 }
 
-// change is the advance that pauses the job, or a person's change.
+// change stores the advance that pauses the job, or a user's change.
 func (g *halting) change(s halt, k int) {
 	h := s.hands[k]
 	g.write(s, haltWho(k)+" stores the change", func(t *halt) bool {
@@ -355,7 +355,7 @@ func (g *halting) change(s halt, k int) {
 	}, nil)
 }
 
-// pauses asserts that so many have failed in a row since the last change, by some moment.
+// pauses asserts that, at some moment, the last After runs since the last change had failed.
 func (g *halting) pauses(s *halt) {
 	if s.job.paused == 1 {
 		g.breaks("5: a job is paused that somebody paused meanwhile")

@@ -12,11 +12,11 @@ type move[S comparable] struct {
 	swapped swaps
 }
 
-// pen notes the steps from a state.
+// pen collects the steps from a state.
 type pen[S comparable] struct {
 	say    bool
 	left   func(*S) *budget
-	tidy   func(*S) (swapped swaps, broken string) // as each state is kept, and what it breaks by itself
+	tidy   func(*S) (swapped swaps, broken string) // makes a kept state canonical, and returns the rule that the state breaks
 	out    []move[S]
 	broken string // by the step that is being made
 	window string
@@ -53,9 +53,9 @@ const (
 	unknown
 )
 
-// write makes all that can become of one write: do makes it and answers whether
-// its condition held, then says what its writer does next. later, if any, puts it
-// where it may arrive at any later moment.
+// write emits each possible outcome of one write: do makes the write and reports whether its
+// condition held, then sets the writer's next step. later, if any, stores the write so that it
+// can arrive at any later moment.
 func (g *pen[S]) write(s S, what string, do func(*S) bool, then func(*S, answer), later func(*S)) {
 	t := s
 	if do(&t) {
@@ -92,7 +92,7 @@ func (g *pen[S]) write(s S, what string, do func(*S) bool, then func(*S, answer)
 	}
 }
 
-// dies is a crash: s is how it is without whoever died.
+// dies emits a crash: s is the state without the dead actor.
 func (g *pen[S]) dies(s S, who string) {
 	left := g.left(&s)
 	left.spend(&left.crash)

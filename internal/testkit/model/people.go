@@ -1,6 +1,6 @@
 package model
 
-// people makes the steps of person k: section 4 of the page, triggers and kills.
+// people makes the steps of user k: section 4 of the page, triggers and kills.
 func (g *gen) people(s *state, k int) {
 	p := &s.people[k]
 	who := personName(k)
@@ -32,8 +32,8 @@ func leave(k int) func(*state, answer) {
 	return func(t *state, _ answer) { t.people[k] = person{} }
 }
 
-// begin lets a person read what is to be changed. That nobody does anything
-// more is always possible, so none of it counts for the good end.
+// begin lets a user read an object to change it. Users can always stop, so the good end must
+// not depend on these steps.
 func (g *gen) begin(s *state, k int) {
 	who := personName(k)
 	if s.left.kills > 0 && s.runs[0].is == open && s.runs[0].owner != 0 && s.runs[0].kill != 1 {
@@ -71,7 +71,7 @@ func (g *gen) begin(s *state, k int) {
 	}
 }
 
-// cover is step 2: what was due and is perhaps on no message is recorded first.
+// cover is step 2: due fires that may be on no message are recorded first.
 func (g *gen) cover(s state, k int) {
 	p := &s.people[k]
 	p.at = toChange
@@ -103,7 +103,7 @@ func (g *gen) change(s state, k int) {
 		}
 		g.revise(t, p.kind, p.due)
 		return true
-	}, leave(k), late{}) // refused and unknown: read, and again, which is another change here
+	}, leave(k), late{}) // rejected and unknown: the user reads and tries again, which is another change here
 }
 
 // revise makes the next revision.
@@ -117,7 +117,7 @@ func (g *gen) revise(s *state, kind, due uint8) {
 		j.next = j.tail - 1 // its fire is sent again under the new revision
 	case g.w.Kind == FixedDelay && kind != pause && j.next < uint8(g.w.Fires):
 		s.covered |= 1 << j.next
-		j.next++ // another instant than before, which nothing demands any more
+		j.next++ // another instant, and the earlier one is not expected any more
 	case g.w.Kind == FixedDelay:
 	case wasPaused && g.w.ResumePlansAll:
 		j.next = 0
@@ -152,10 +152,10 @@ func (g *gen) beginTrigger(s *state, k int) {
 	g.emit(&t, true, "%s reads the trigger to cancel it", who)
 }
 
-// changeTrigger is one transaction; condition: nobody's, until as read.
+// changeTrigger is one transaction; condition: no owner, until as read.
 func (g *gen) changeTrigger(s state, k int) {
 	p := s.people[k]
-	if p.kind == pause { // a cancel is F1, for a run that is nobody's
+	if p.kind == pause { // a cancel is F1 of a run without an owner
 		g.write(s, personName(k)+" cancels the trigger", func(t *state) bool {
 			r := &t.runs[0]
 			if r.is != open || r.owner != 0 || r.maybeSent == 1 {
@@ -208,7 +208,7 @@ func (g *gen) sendTrigger(s state, k int) {
 	}, late{})
 }
 
-// kill records the kill, and only then tells the executor.
+// kill records the kill before it notifies the executor.
 func (g *gen) kill(s state, k int) {
 	if s.people[k].kind == 0 {
 		g.write(s, personName(k)+" records that f1 is killed", func(t *state) bool {

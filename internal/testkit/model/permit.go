@@ -1,7 +1,7 @@
 package model
 
-// ask is the table of that name in section 9: of a fire whose run is stored or not. It
-// reads again what is refused, so that the read and the write are one step.
+// ask implements the table "Ask" of section 9 for a fire whose run is stored or not. It repeats
+// the read after a rejected write, so the read and the write are one step.
 func (g *gen) ask(s state, k, f int, stored bool) {
 	d := &s.disp[k]
 	nonce, after := d.nonce, s.permits
@@ -41,8 +41,8 @@ func (g *gen) ask(s state, k, f int, stored bool) {
 	}, late{what: latePermit, before: s.permits, after: after})
 }
 
-// over reports that a chain has ended, or that nothing of it is stored and its claim is
-// not to come any more.
+// over reports whether a chain has ended, or whether nothing of it is stored and its claim
+// cannot come any more.
 func (g *gen) over(s *state, f int) bool {
 	r := &s.runs[f]
 	switch {
@@ -54,7 +54,7 @@ func (g *gen) over(s *state, f int) bool {
 	return r.is > open || r.is == absent && s.permits.past == 1
 }
 
-// queue makes a record of what waits for a permit, or says so in the one that is there.
+// queue creates the record of a run that waits for a permit, or marks the existing one.
 func (g *gen) queue(s state, k, f int) {
 	d := &s.disp[k]
 	if d.of[f].permit == 1 {
@@ -66,7 +66,7 @@ func (g *gen) queue(s state, k, f int) {
 	}, late{what: lateClaim, fire: uint8(f), rev: d.rev})
 }
 
-// resend reports that a look found what may have been sent.
+// resend reports whether the read run may have been sent.
 func (i *item) resend() bool { return i.owner != 0 || i.address != 0 }
 
 // holds reports that a fire has the permit, or waits for it.
@@ -74,8 +74,8 @@ func (s *state) holds(f int) bool {
 	return s.permits.holder == uint8(f+1) || s.permits.waits == uint8(f+1)
 }
 
-// release frees the permit of a fire, and gives it to who waits; after throttled that is
-// left to who wants it.
+// release frees the permit of a fire, and gives it to the waiting run. After a throttle, the
+// next run that asks for the permit does this.
 func (g *gen) release(s state, f int, who string, then func(*state)) {
 	after := s.permits
 	if after.waits == uint8(f+1) {
@@ -94,7 +94,7 @@ func (g *gen) release(s state, f int, who string, then func(*state)) {
 	}, late{what: latePermit, before: s.permits, after: after})
 }
 
-// afterClosed is what is left to do for a fire that is found closed.
+// afterClosed returns the next step for a fire that is found closed.
 func (g *gen) afterClosed(s *state, f int) uint8 {
 	if g.w.Limit && s.holds(f) {
 		return releasing

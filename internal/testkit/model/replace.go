@@ -2,38 +2,38 @@ package model
 
 import "slices"
 
-// Replace is "Replace" of section 9 of the page: three runs under a limit of one, of which
-// the newest goes in the place of the others. The item is read and written in one step; what
-// is over is found by who asks, for a release may always be lost; until passes for dead
-// owners. A retry is made with the close that owes it.
+// Replace models "Replace" of section 9 of the page: three runs under a limit of one, of which
+// the newest replaces the others. The item is read and written in one step. A release may
+// always be lost, so each asking run checks whether the holder is over. until passes for dead
+// owners. A close creates the retry that it owes.
 type Replace struct {
 	Runs    int  // at most 3
 	Retries int  // of all together
-	Endless bool // what runs ends when it is told to, and not before
-	NoWalk  bool // what needs no watchdog is not to wait for him
+	Endless bool // a run ends only after a kill
+	NoWalk  bool // no watchdog: such runs must not need it
 
 	Crashes, Writes, Busy, All int
 
 	ReplaceRules
 }
 
-// ReplaceRules are those that can be broken, as in Rules.
+// ReplaceRules lists the rules that a search can break, as in Rules.
 type ReplaceRules struct {
-	OlderReplaces   bool // one at work that is due later
+	OlderReplaces   bool // a running run that is due later
 	OlderSupersedes bool // one that waits and is due later
-	NewestGoes      bool // where as many wait as may, and not the one that waits longest
+	NewestGoes      bool // if the queue is full, the newest is skipped instead of the one that waits longest
 	HeadGoesClaimed bool // that one, though it has the permit by now
-	ClosedAtWork    bool // one that nobody had when it was read
-	CheckedOnce     bool // by who recorded it
-	NotRecorded     bool // an executor is told before it is recorded that its run is replaced
-	ReplacedRetries bool // what failed after that
+	ClosedAtWork    bool // a run that had no owner when it was read
+	CheckedOnce     bool // only the actor that recorded the replacement checks
+	NotRecorded     bool // the executor gets the kill before the replacement is recorded
+	ReplacedRetries bool // a replaced run that then fails is retried
 	MarkIgnored     bool // by a close that read the run before
 	GivenAtOnce     bool // the permit, with the record
 }
 
 const maxReplaced = 3
 
-// row is a state of it: the runs are in the order in which they are due.
+// row is a state of Replace: the runs are in the order in which they are due.
 type row struct {
 	item    limit
 	runs    [maxReplaced]replaced
@@ -42,18 +42,18 @@ type row struct {
 	left    budget
 }
 
-// limit is the item: 1 + the run that holds it, whose claim by is to come while no run is
-// stored, and those that wait.
+// limit is the item: holder is 1 + the run that holds it, by is the actor whose claim for it is
+// to come while no run is stored, queue holds the waiting runs.
 type limit struct {
 	holder, by uint8
 	queue      [maxReplaced]uint8
 }
 
-// replaced is a run; check is that of it on the ring, mark that a newer replaces it.
+// replaced is a run; check: its check is on the ring; mark: a newer run replaces it.
 type replaced struct{ is, owner, maybeSent, exec, known, message, check, mark, attempt uint8 }
 
-// replacer is somebody at work: two dispatchers, a callback, the watchdog; try and ofTry are
-// the attempts that it has in hand.
+// replacer is an actor with its work: two dispatchers, a callback, the watchdog; try and ofTry
+// are the attempts that it works on.
 type replacer struct{ at, run, try, of, ofTry, what, mark uint8 }
 
 const (
@@ -83,7 +83,7 @@ const (
 	replaceTell
 )
 
-// Search looks at every state, or at about most of them.
+// Search visits every state, or about most of them.
 func (w *Replace) Search(most int) Report { return look[row](w, most) }
 
 func (w *Replace) start() row {
@@ -158,12 +158,12 @@ func (g *replacing) come(s row, k int, as replacer, words string) {
 	g.emit(&s, false, "%s %s r%d", replaceWho(k), words, as.run)
 }
 
-// busy reports whether somebody has a run in hand.
+// busy reports whether a hand works on a run.
 func (g *replacing) busy(s *row, i int) bool {
 	return slices.ContainsFunc(s.hands[:replaceWatchdog], func(h replacer) bool { return h.run == uint8(i+1) })
 }
 
-// leave ends the work of a hand: what it claimed is a dead owner's.
+// leave ends the work of a hand: its claims get a dead owner.
 func (s *row) leave(k int) {
 	for i := range s.runs {
 		if r := &s.runs[i]; r.owner == uint8(k+1) {
@@ -179,7 +179,7 @@ func (s *row) leave(k int) {
 func (g *replacing) step(s row, k int) {
 	h, who := s.hands[k], replaceWho(k)
 	i := int(h.run) - 1
-	// to goes on, and leaves what is not done to the message, or to who comes next.
+	// to moves the hand on after an answer; a throttled step is left to the message or to the next actor.
 	to := func(at uint8) func(*row, answer) {
 		return func(t *row, a answer) {
 			switch a {
@@ -318,17 +318,17 @@ func (g *replacing) step(s row, k int) {
 		default:
 			r.exec, x.at, x.what = reported, replaceReadEnd, killed
 			if r.mark == 0 {
-				x.what = failed // so it reports, or is lost, as far as anybody can tell
+				x.what = failed // so it reports a failure, or is lost
 			}
 		}
 		g.emit(&s, false, "%s tells the executor to end %s, if it runs there", who, runOf(i))
 	}
 }
 
-// nobodys reports whether a run waits, and nobody has it or sent it.
+// nobodys reports whether a run waits without an owner and was never sent.
 func nobodys(r *replaced) bool { return r.is == planned && r.owner == 0 && r.maybeSent == 0 }
 
-// gives closes a run for another.
+// gives closes a run that another replaces.
 func (g *replacing) gives(s *row, i, to int, is uint8) {
 	if r := &s.runs[i]; r.is == open && r.exec == running {
 		g.breaks("9: what is at work is closed, and nobody told its executor")
@@ -360,15 +360,15 @@ func (g *replacing) lookAtRun(s row, k, i int) {
 	g.emit(&s, false, "%s looks at %s: %s", replaceWho(k), runOf(i), words)
 }
 
-// over reports that a chain has ended, or that nothing of it is stored and its claim is
-// not to come any more.
+// over reports whether a chain has ended, or whether nothing of it is stored and its claim
+// cannot come any more.
 func (s *row) over(fire uint8) bool {
 	r := &s.runs[fire-1]
 	return closed(r.is) || r.is == absent && s.item.by == dead
 }
 
-// ask is the table of that name in section 9: it reads again what is refused, so that the
-// read and the write are one step.
+// ask implements the table "Ask" of section 9: it repeats the read after a rejected write, so
+// the read and the write are one step.
 func (g *replacing) ask(s row, k, i int) {
 	r, me := &s.runs[i], uint8(i+1)
 	stored, resend := r.is != absent, r.is == open
@@ -423,7 +423,7 @@ func (g *replacing) ask(s row, k, i int) {
 	}, nil)
 }
 
-// readHolder reads the last attempt of the one at work.
+// readHolder reads the last attempt of the run that holds the permit.
 func (g *replacing) readHolder(s row, k, i, of int) {
 	h, r := &s.hands[k], &s.runs[of]
 	h.ofTry = r.attempt

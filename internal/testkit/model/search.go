@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// Report is what a search found.
+// Report holds the result of a search.
 type Report struct {
 	States, Steps int
-	// Complete is false where the bound of states ended it; what cannot end well
-	// is not judged then.
+	// Complete is false if the search stopped at the bound of states; then it does not check
+	// for good ends.
 	Complete bool
 	Windows  map[string]int // of section 8: how often a step went through one
 	Broken   *Trace         // the shortest that breaks a promise
@@ -34,8 +34,8 @@ func (t *Trace) String() string {
 
 func number(n int) string { return string([]byte{byte('0' + n/10%10), byte('0' + n%10)}) }
 
-// shards are searched by one goroutine each; block is how many states they
-// expand before they put together what they found.
+// Each of the shards is searched by one goroutine; block is the number of states that they
+// expand before they merge their results.
 const (
 	shards = 2
 	block  = 1 << 15
@@ -44,8 +44,7 @@ const (
 // id names a state: its place in its shard, and the shard in the lowest bit.
 type id uint32
 
-// set is one shard of the states that were seen. Two states are told apart by
-// 64 bits of hash.
+// set is one shard of the visited states. Two states are distinguished by 64 bits of hash.
 type set[S comparable] struct {
 	table  []uint32 // 1 + place, by hash
 	hashes []uint64
@@ -62,7 +61,7 @@ type found[S comparable] struct {
 	s  S
 }
 
-// arrival is a step that was made and is not known to the set yet.
+// arrival is a step whose state may be new to the set.
 type arrival[S comparable] struct {
 	hash  uint64
 	from  id
@@ -70,9 +69,9 @@ type arrival[S comparable] struct {
 	s     S
 }
 
-// subject is what can be searched: where it begins, the steps from a state, and what a
-// state lacks of a good end ("" if nothing) and how far it is from rest: what ends by
-// itself tells least of what hinders the end.
+// subject is a world that can be searched: its start, the steps from a state, and the distance
+// of a state from rest with the reason why its end is not good ("" if good). A reason that
+// disappears by itself has the smallest distance.
 type subject[S comparable] interface {
 	start() S
 	moves(say bool) func(*S) []move[S]
@@ -86,8 +85,8 @@ type search[S comparable] struct {
 	sets   [shards]set[S]
 	report Report
 	broken []breach // of this level
-	// made is what a block came to, by who made it and by whose it is; it is
-	// kept for the next block.
+	// made holds the states that a block reached, by the shard that found them and the shard
+	// that keeps them; it is reused for the next block.
 	made [shards][shards][]arrival[S]
 }
 
@@ -96,8 +95,8 @@ type breach struct {
 	why  string
 }
 
-// Search looks at every state, or at about most of them. It ends with the first
-// promise that is broken: no shorter way breaks one.
+// Search visits every state, or about most of them. It ends with the first broken promise: no
+// shorter way breaks one.
 func (w *World) Search(most int) Report { return look[state](w, most) }
 
 func look[S comparable](w subject[S], most int) Report {
@@ -234,7 +233,7 @@ func (x *search[S]) put(of []arrival[S], shard int) {
 	}
 }
 
-// place finds the place of a hash, or gives it one.
+// place returns the place of a hash, and adds the hash if it is new.
 func (s *set[S]) place(hash uint64) (place uint32, known bool) {
 	if len(s.hashes)*2 >= len(s.table) {
 		s.grow()
@@ -266,8 +265,8 @@ func (s *set[S]) grow() {
 
 func (x *search[S]) hashOf(i id) uint64 { return x.sets[i&1].hashes[i>>1] }
 
-// walk goes from the start to a state again, and calls f with each on the way;
-// f also hears which step led there.
+// walk goes from the start to a state again, and calls f with each state on the way and the
+// step that led there.
 func (x *search[S]) walk(to id, f func(m *move[S], s *S)) {
 	var way []id
 	for i := to; ; i = x.sets[i&1].parent[i>>1] {
@@ -290,7 +289,7 @@ func (x *search[S]) walk(to id, f func(m *move[S], s *S)) {
 	}
 }
 
-// trace tells the way to a state, and the step from there that breaks something.
+// trace returns the steps to a state, and the step from there that breaks a rule.
 func (x *search[S]) trace(to id, broken string) *Trace {
 	t := &Trace{Why: broken}
 	var names namer

@@ -6,15 +6,15 @@ const (
 	maxMessages = 3
 )
 
-// state is one state of the world. All of it are bytes, so it is its own
-// encoding: comparable, and hashed as it lies. What tells nothing any more is
-// zero (see canonical), so that states which differ in nothing are one.
+// state is one state of the world. It consists of bytes only, so it is its own encoding:
+// comparable, and hashed as it lies in memory. Fields without meaning are zero (see canonical),
+// so that equivalent states are equal.
 type state struct {
 	job      job
 	changes  [2]change // that made revisions 2 and 3
 	covered  uint8     // fires inside a stored skipped range
-	over     uint8     // fires that the watchdog has come to: due before any later change
-	alleged  uint8     // change records that stand before the write which makes them true
+	over     uint8     // fires that the watchdog has reached: due before any later change
+	alleged  uint8     // change records that precede the write which makes them true
 	entry    uint8     // of the trigger in the due index: 1 + the slot it names; 0: none
 	pause    uint8     // 1: the app of the trigger is paused
 	away     uint8     // bits: see below
@@ -42,7 +42,7 @@ const (
 // provably on the ring; tail is 1 + the fire that is the open chain's first run.
 type job struct{ rev, next, tail uint8 }
 
-// change is what a revision changed: kind, and how many fires were due by then.
+// change describes the change of a revision: its kind, and how many fires were due by then.
 type change struct{ kind, due uint8 }
 
 // Kinds of changes; as bits they say which a world allows.
@@ -58,13 +58,13 @@ type message struct{ fires, rev, slot, at uint8 }
 const (
 	nowhere = iota
 	onRing
-	acked // but still held by somebody
+	acked // but an invocation still holds it
 )
 
-// run is the item of a run. Owners and untils are tokens: each claim, take-over
-// and change of a trigger draws one that nobody used. past says that the until
-// of the owner has passed. journal is what the journal that the claim names says
-// of the run once the invocation which writes it is gone.
+// run is the item of a run. Owners and untils are tokens: each claim, takeover and change of a
+// trigger allocates an unused one. past: the until of the owner has passed. journal is the
+// entry of the run in the journal that the claim names, once the invocation that writes it is
+// gone.
 type run struct {
 	is, owner, until, past, address, maybeSent, journal, kill uint8
 	rev                                                       uint8 // of its claim; of a fixed delay
@@ -86,7 +86,7 @@ const (
 	killed
 )
 
-// What a journal says of a run.
+// Entries of a run in a journal.
 const (
 	nothing = iota
 	begun
@@ -95,19 +95,19 @@ const (
 	left
 )
 
-// permits is the item of a limit of one: 1 + the fire that has it, whose claim's until
-// counts while no run of it is stored, and 1 + the one that waits.
+// permits is the item of a limit of one: 1 + the fire that holds it, whose claim's until counts
+// while no run of it is stored, and 1 + the fire that waits.
 type permits struct{ holder, until, past, waits uint8 }
 
-// seen is what the outside saw of a fire; no step of the protocol reads it but
-// that an executor runs what arrived, and the watchdog what journals named.
+// seen is the outside view of a fire. Steps of the protocol do not read it, with two exceptions:
+// an executor runs fires that arrived, and the watchdog reads fires that journals named.
 type seen struct {
 	arrived  uint8 // bits of the addresses that a send reached
 	recorded uint8 // bits: see record
-	tried    uint8 // 1: somebody began to send
+	tried    uint8 // 1: a dispatcher began to send
 	exec     uint8 // of the executor: see below
 	reports  uint8 // 1: a 'killed' of an earlier copy is on its way
-	word     uint8 // what the executor reported: endSnoozed or endCancelled
+	word     uint8 // the executor's report: endSnoozed or endCancelled
 	known    uint8 // bits: begun, accepted or unconfirmed, left, in any stored journal or consumed check
 }
 
@@ -137,18 +137,17 @@ const (
 	working
 )
 
-// item is one fire in the hands of an invocation; owner and until are those that
-// a look saw.
+// item is one fire in an invocation; owner and until are as last read.
 type item struct{ is, falls, owner, until, address, maybeSent, slot, params, stored, permit, place, id uint8 }
 
-// What an item is.
+// States of an item.
 const (
 	none = iota
 	toClaim
 	toRecord // as skipped
 	toLook
 	judged   // broken: journal read, until not compared yet
-	readPast // foreign, until past: its journal is to be read
+	readPast // foreign, until past: its journal comes next
 	readLive
 	toTake
 	toQueue // no permit is free, and no run of it is stored
@@ -157,12 +156,12 @@ const (
 	refused
 	movedUnknown
 	failing
-	owing1 // closed: a piece of its children is to be drawn
+	owing1 // closed: the next piece of its children needs IDs
 	owing2
 	owing3
 	owing4
-	chained   // closed: the chain of a fixed delay is to go on
-	releasing // closed: its permit is to be freed
+	chained   // closed: the chain of a fixed delay must move on
+	releasing // closed: its permit must be freed
 	passing
 	givenBack
 	putBack
@@ -193,10 +192,10 @@ const (
 	tickResume
 )
 
-// person is somebody at work on the job or on a trigger.
+// person is a user who changes the job or a trigger.
 type person struct{ at, kind, rev, next, tail, due, until, slot, params uint8 }
 
-// Stations of a person.
+// Stations of a user.
 const (
 	away = iota
 	toCover
@@ -207,7 +206,7 @@ const (
 	toKill
 )
 
-// ender is a callback or the watchdog at work on a run.
+// ender is a callback or the watchdog that closes a run.
 type ender struct{ at, fire, what, id, kill, place uint8 }
 
 // Stations of an ender.
@@ -225,13 +224,13 @@ const (
 	endTell
 )
 
-// What an ender wants.
+// Results that an ender writes.
 const (
 	endFailed = iota + 1
 	endKilled
 	endLost
-	endLeft     // as skipped, unless somebody owns or sent it
-	endStranger // what nobody has, as its executor would
+	endLeft     // as skipped, unless it has an owner or was sent
+	endStranger // a report for a run without an owner, as if its executor ran it
 	endSnoozed
 	endCancelled
 )

@@ -29,7 +29,7 @@ func (g *gen) tick(s *state, k int) {
 	}
 }
 
-// tickReads is step 1: what is due, read strongly.
+// tickReads is step 1: a strongly consistent read of due entries.
 func (g *gen) tickReads(s *state, k int) {
 	t := *s
 	x := &t.tickers[k]
@@ -91,8 +91,8 @@ func (g *gen) enqueue(s state, k int) {
 	}, late{})
 }
 
-// lookAtTail is how a tick finds what the end of a chain missed, and answers
-// whether the tail's fire is to be sent once more.
+// lookAtTail lets a tick do work that the end of a chain missed, and reports whether to send
+// the tail's fire again.
 func (g *gen) lookAtTail(s *state, k int) (again bool) {
 	x := &s.tickers[k]
 	f := int(x.tail - 1)
@@ -133,14 +133,14 @@ func (g *gen) advance(s state, k int) {
 		return true
 	}, func(t *state, a answer) {
 		if a == throttled {
-			return // what it has put on the ring it does not put there again
+			return // it does not send this message twice
 		}
 		t.tickers[k] = ticker{}
 	}, late{})
 }
 
-// resumeByTick is a pause whose end has come: the same write as an advance, and
-// its change record is part of it.
+// resumeByTick ends a pause whose end has come: the same write as an advance, and its change
+// record is part of it.
 func (g *gen) resumeByTick(s state, k int) {
 	x := s.tickers[k]
 	g.write(s, tickName(k)+" starts the job again", func(t *state) bool {
@@ -162,7 +162,7 @@ func (g *gen) readRunOfEntry(s state, k int) {
 	case r.is != open:
 		x.at = tickEntrySent
 		g.emit(&s, false, "%s reads the run of the entry: it has ended", tickName(k))
-	case r.slot+1 != x.slot: // the index may be behind: that of its new time is there
+	case r.slot+1 != x.slot: // the index may be behind: it has the entry of the new time
 		s.tickers[k] = ticker{}
 		g.emit(&s, false, "%s reads the run of the entry: it was moved", tickName(k))
 	default:
@@ -191,7 +191,7 @@ func (g *gen) enqueueEntry(s state, k int) {
 	}, late{})
 }
 
-// removeEntry takes the entry of one time out of the due index.
+// removeEntry removes the entry of one time from the due index.
 func (g *gen) removeEntry(s state, who string, slot uint8, then func(*state, answer)) {
 	g.write(s, who+" removes the entry", func(t *state) bool {
 		if t.entry == slot || g.w.EntryRemovedBlindly {

@@ -1,8 +1,8 @@
 package model
 
-// watch makes the steps of the watchdog: section 6 of the page. It comes when no
-// invocation holds the fire and nothing executes it; of what is left, when no
-// message is on the ring and the tick is past the instant.
+// watch makes the steps of the watchdog: section 6 of the page. It comes when no invocation
+// holds the fire and no executor runs it; for unsent fires, when no message is on the ring and
+// the tick is past the instant.
 func (g *gen) watch(s *state) {
 	if s.watchdog.at != endIdle {
 		g.ends(s, "the watchdog", func(t *state) *ender { return &t.watchdog })
@@ -27,8 +27,8 @@ func (g *gen) watch(s *state) {
 	}
 }
 
-// verdict is the table of section 6: what the watchdog wants of a run, if it is
-// to look at it at all.
+// verdict implements the table of section 6: the watchdog's intended result for a run, and
+// whether the watchdog reads the run.
 func (g *gen) verdict(s *state, f int) (what uint8, looks bool) {
 	r, m := &s.runs[f], &s.seen[f]
 	if m.known == 0 || m.exec == running || m.reports == 1 || g.busy(s, f) || s.changing(f) {
@@ -84,8 +84,8 @@ func (g *gen) busy(s *state, f int) bool {
 	return false
 }
 
-// changing reports whether a change is being stored whose revAt lies before a
-// fire's instant: none takes the minutes after which the watchdog comes.
+// changing reports whether a change with a revAt before a fire's instant is being stored: no
+// such write takes as long as the minutes after which the watchdog comes.
 func (s *state) changing(f int) bool {
 	for i := range s.people {
 		if p := &s.people[i]; (p.at == toCover || p.at == toChange) && int(p.due) <= f {
@@ -109,8 +109,7 @@ func (g *gen) onRing(s *state, f int) bool {
 	return false
 }
 
-// consumeCheck stores the entries that a check carries as the journal that they
-// are, and only then looks.
+// consumeCheck stores the entries of a check as their journal, and only then reads the runs.
 func (g *gen) consumeCheck(s state) {
 	c := s.check
 	s.check = check{}

@@ -1,6 +1,6 @@
 package model
 
-// Kind is what sort of fire a world has.
+// Kind is the kind of fire that a world has.
 type Kind int
 
 const (
@@ -12,32 +12,31 @@ const (
 	FixedDelay
 )
 
-// World says what there is, what may happen, and how often something may go wrong.
+// World describes the objects, the possible events, and the number of faults.
 type World struct {
 	Kind    Kind
 	Fires   int // at most 2
 	Tickers int // 1 or 2
-	People  int // at work at the same time; 0: one
+	People  int // users at the same time; 0: one
 
-	Changes int   // by people, in all
+	Changes int   // by users, in all
 	Allowed uint8 // bits of their kinds
 	Due     int   // of Fires, how many were due before each change; -1: any number
 	EndsBy  bool  // a pause has an end, which a tick stores
 
 	CoverEarly bool // a second arrival ends the first copy, which reports 'killed'
-	Kills      int  // by people
-	Timeouts   bool // what an executor runs may be past its timeout at any moment
+	Kills      int  // by users
+	Timeouts   bool // a running attempt may pass its timeout at any moment
 	AppPauses  bool // of the trigger's app
-	Waits      bool // for an executor: nobody is there at first, and they come and go
-	Strangers  bool // report what nobody has
-	Limit      bool // one of the fires is at work at a time; there are no retries
+	Waits      bool // for an executor: none is available at first, and they come and go
+	Strangers  bool // executors report runs without an owner
+	Limit      bool // one of the fires runs at a time; there are no retries
 	Children   int  // that the end of a run owes, at most 2; there are no retries
-	Words      bool // a report may say that its run is to be tried again after a time, or not again
+	Words      bool // a report may ask for a retry after a time, or for none
 	Spent      bool // no retries are left
 
-	// Faults are all together at most All, and of each kind at most as many.
-	// Busy are refusals for a passing reason, Seconds are receipts of a message
-	// that another holds, and repeated reports.
+	// All is the maximum of all faults together; each kind has its own too. Busy are temporary
+	// rejections, Seconds are receipts of a message that another holds, and repeated reports.
 	Crashes, Writes, Busy, Seconds, Slow, All int
 	Late                                      bool // one write may arrive at any later moment
 	Checks                                    bool // a journal may be impossible to store
@@ -64,32 +63,32 @@ type Rules struct {
 
 	GiveBackEmptiesUntil bool // before decision 016
 	ChangeKeepsUntil     bool // of a trigger: decision 010
-	UntilComesTwice      bool // a take-over may write one that another has read
+	UntilComesTwice      bool // a takeover may write an until that another actor has read
 	TakeIgnoresAddress   bool
 	SkipIgnoresUntil     bool
 	RecordBeforeWrite    bool // of a change
-	ResumePlansAll       bool // also what lay in the pause
+	ResumePlansAll       bool // also fires that lay in the pause
 	AdvanceIgnoresRev    bool
 	EntryRemovedFirst    bool // before the message is sent
 	EntryRemovedBlindly  bool // whatever time it names by now
 	ChainIgnoresTail     bool // a run that is not the tail moves the job on
 	NoLookAtTail         bool // by the tick
 	ClaimedTailIsOut     bool // the tick never sends a claimed tail again
-	WaitIsDone           bool // what waits for an executor is not put on the ring again
+	WaitIsDone           bool // a fire that waits for an executor is not put on the ring again
 	KilledCloses         bool // also a run that may have been sent twice
-	ReportEndsUnsent     bool // what nobody has, and nobody may have sent
-	TimeoutIsAKill       bool // what is past its timeout ends as killed
+	ReportEndsUnsent     bool // a run without an owner that was surely not sent
+	TimeoutIsAKill       bool // a run past its timeout ends as killed
 	KillIsNotSeen        bool // by a close that read the run before the kill
-	OwnIDs               bool // a close without answer goes on with its own
+	OwnIDs               bool // a close without an answer goes on with its own IDs
 	OwesNotedFirst       bool // before the owed run is sent
 	NotedUnsent          bool // a place, before its child is sent
 	DrawIgnoresPlace     bool // IDs of a piece are stored whatever is
 	NoteIgnoresPlace     bool // so is the next place
 	TimeFreesPermit      bool // also of a run that is stored
 	ResendAsksNot        bool // for its permit
-	OverIsNotSeen        bool // by who wants the permit of what is over
+	OverIsNotSeen        bool // a run that wants a permit ignores a holder that is over
 	ReleasedFirst        bool // a permit, before the close
-	WordBeatsKill        bool // what a person killed, or is past its timeout, ends as its handler says
+	WordBeatsKill        bool // a run that is killed or past its timeout ends with the handler's result
 	WordMakesAttempt     bool // also of a run that was closed otherwise before
 	WordNeedsRetries     bool // a snooze without retries left is no snooze
 	CancelIsAFailure     bool // as any: it is tried again
@@ -107,7 +106,7 @@ func (w *World) gen(say bool) *gen {
 
 func (w *World) moves(say bool) func(*state) []move[state] { return w.gen(say).from }
 
-// tidy makes a step's state canonical, and says what it breaks by itself.
+// tidy makes a step's state canonical, and returns the rule that the state breaks.
 func (w *World) tidy(s *state) (swapped swaps, broken string) {
 	swapped = w.canonical(s)
 	if f, ok := w.unnamed(s); ok {
@@ -207,10 +206,10 @@ func (g *gen) executors(s *state) {
 	}
 }
 
-// waits reports that the invocation found nobody there, and the wait not over.
+// waits reports whether the invocation found no executor, and the wait is not over.
 func (d *invocation) waits() bool { return d.away == nobody }
 
-// spend takes a fault of one kind from what is left.
+// spend uses up a fault of one kind.
 func (b *budget) spend(kind *uint8) {
 	*kind--
 	b.all--
@@ -274,7 +273,7 @@ func (w *World) start() state {
 		s.away = nobody
 	}
 	if w.Kind == Trigger {
-		// Its record and its entry are one write; who made it sends it next.
+		// Its record and its entry are one write; the same user sends it next.
 		s.runs[0].is, s.entry = open, 1
 		s.people[0] = person{at: toSendTrigger}
 	}
@@ -297,7 +296,7 @@ func (w *World) all() uint8 { return 1<<w.Fires - 1 }
 
 // freeMessage finds a place for a message.
 func (s *state) freeMessage() (i int, found bool) {
-	// One place stays for what is acked while another holds it still.
+	// One place stays free for a message that is acked while another invocation holds it.
 	n := 0
 	for j := range s.ring {
 		if s.ring[j].at == nowhere {

@@ -1,5 +1,5 @@
-// Package noticed is what people read of a notice: the subject and the text, as package notify
-// writes them for a topic, which gets both whole.
+// Package noticed returns the text of a notification as users read it: the subject and the
+// text, as package notify writes them for a topic, which gets both whole.
 package noticed
 
 import (
@@ -24,8 +24,8 @@ func Text(t testing.TB, l core.Language, m core.Message) string {
 	return string(p)
 }
 
-// Says fails a test where a message in English and in Chinese does not have these texts, or
-// has one of those that it is not to have.
+// Says fails a test if a message in English or in Chinese lacks its text, or contains one of
+// the forbidden texts.
 func Says(t testing.TB, m core.Message, english, chinese string, not ...string) {
 	t.Helper()
 	for l, want := range map[core.Language]string{core.English: english, core.Chinese: chinese} {

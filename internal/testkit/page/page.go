@@ -1,6 +1,6 @@
-// Package page reads the tables of docs/internals/claim-protocol.md, so that a test of the
-// code can read as that page: each row of a table is to be asked for, and has to
-// say what the code answers. It is for tests in packages two folders down.
+// Package page reads the tables of docs/internals/claim-protocol.md, so that a test of the code
+// can follow that page: the test checks each row of a table, and the row has to match the
+// code's answer. It is for tests in packages two directories down.
 package page
 
 import (
@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// Table is one of the page: what its rows say, by their first cells.
+// Table is one table of the page: its rows, by their first cells.
 type Table struct {
 	t     *testing.T
 	rows  map[string][]string
 	asked map[string]bool
 }
 
-// After is the table that follows a line with such a beginning. A row that nobody
-// asks for fails the test.
+// After returns the table that follows a line that begins with line. An unchecked row fails the
+// test.
 func After(t *testing.T, line string) *Table {
 	t.Helper()
 	b, err := os.ReadFile("../../docs/internals/claim-protocol.md")
@@ -56,13 +56,13 @@ func After(t *testing.T, line string) *Table {
 	return p
 }
 
-// Beside takes a row that says what is done, which no function answers.
+// Beside marks a row as checked: it describes an action that no function returns.
 func (p *Table) Beside(row string) {
 	p.t.Helper()
 	p.Says(row, p.rows[row]...)
 }
 
-// Says fails where the page's row does not say what the code answers.
+// Says fails if the page's row differs from the code's answers.
 func (p *Table) Says(row string, answers ...string) {
 	p.t.Helper()
 	cells, is := p.rows[row]

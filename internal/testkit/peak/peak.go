@@ -1,5 +1,4 @@
-// Package peak measures how much memory something holds at its worst, for tests of bounds. It
-// refuses nothing.
+// Package peak measures the largest memory use of a function, for tests of bounds.
 package peak
 
 import (
@@ -10,8 +9,8 @@ import (
 	"time"
 )
 
-// Of runs f and returns the largest heap during f, in bytes beyond the heap before it. Garbage is
-// collected so often that hardly any of it is counted. A busy machine makes the result smaller,
+// Of runs f and returns the largest heap during f, in bytes beyond the heap before it. Frequent
+// collection keeps nearly all garbage out of the count. A busy machine makes the result smaller,
 // never larger, so a test for an upper bound does not fail because of it.
 func Of(f func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(5))

@@ -1,5 +1,5 @@
-// Package peopletest is what tests of what people do stand on: the use cases on a
-// memory engine, with a clock of their own, and a store whose nth write goes wrong.
+// Package peopletest supports tests of user operations: the use cases on a memory engine, with
+// a clock of their own, and a store whose nth write fails.
 package peopletest
 
 import (
@@ -40,7 +40,7 @@ type Fixture struct {
 	Killer *Killer
 	// Commands are run on this machine.
 	Commands bool
-	// Notifier is what channels are sent to by.
+	// Notifier sends to channels.
 	Notifier *Notifier
 	M        *people.People
 }
@@ -87,13 +87,13 @@ func (f *Fixture) Fresh(with *Faults) *people.People {
 		}}})
 }
 
-// Notifier notes what is sent to channels.
+// Notifier records the channels that were sent to.
 type Notifier struct {
 	Sent []core.Channel
 	Err  error // of each
 }
 
-// Takes takes all but topics of SNS.
+// Takes accepts all channels but topics of SNS.
 func (n *Notifier) Takes(_ context.Context, ch core.Channel) error {
 	if ch.Kind == core.ChannelSNS {
 		return errors.New("no AWS credentials here")
@@ -139,7 +139,7 @@ func (f *Fixture) Job(ref string) core.Job {
 	return j
 }
 
-// Fires takes all messages off the ring, due or not, and answers their fires.
+// Fires removes all messages from the ring, due or not, and returns their fires.
 func (f *Fixture) Fires() []core.Fire {
 	f.T.Helper()
 	was := f.Clock
@@ -189,7 +189,7 @@ func Code(err error) core.Code {
 	return core.CodeOf(err)
 }
 
-// Killer notes whom it was to tell; an address with deaf in it does not answer.
+// Killer records the addresses of its kills; an address that contains deaf does not answer.
 type Killer struct {
 	mu   sync.Mutex
 	Sent []string
@@ -219,7 +219,7 @@ func (f *Fixture) Ran(job core.JobID, at core.Instant, late time.Duration) core.
 // Quiet lets no message on the ring excuse an instant.
 func (f *Fixture) Quiet() { f.Faults.Quiet = true }
 
-// PushNext says up to where the plan of a job went.
+// PushNext sets the instant up to which a job is planned.
 func (f *Fixture) PushNext(id core.JobID, next core.Instant) {
 	f.T.Helper()
 	found, _, err := f.E.Finish.Scheds(Ctx, []core.JobID{id})
@@ -262,7 +262,7 @@ func (d *Damaged) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*c
 	return found, left, err
 }
 
-// Faults is a store and ring whose nth write goes wrong.
+// Faults is a store and ring whose nth write fails.
 type Faults struct {
 	people.Store
 	Ring  operate.Ring
@@ -281,7 +281,7 @@ var counting sync.Mutex
 
 var ErrLost = errors.New("connection cut")
 
-// next counts a write, and says whether it is the one that goes wrong.
+// next counts a write, and reports whether it is the failing one.
 func (f *Faults) next(name string) (wrong, dead bool) {
 	counting.Lock()
 	defer counting.Unlock()

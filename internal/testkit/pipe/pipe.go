@@ -3,7 +3,7 @@ package pipe
 
 import "net"
 
-// Listener listens to whoever has it.
+// Listener is a listener in memory; each holder can dial it.
 type Listener chan net.Conn
 
 // Listen makes one.

@@ -1,5 +1,5 @@
-// Package ports finds a port for what is told of it and listens later, or again. What
-// listens at once takes port 0 instead.
+// Package ports finds a port for a server whose address is needed before it listens, or again.
+// A server that listens at once uses port 0 instead.
 package ports
 
 import (
@@ -12,8 +12,8 @@ import (
 
 var asked atomic.Int64
 
-// Free is a port of this machine on which nobody listens. It is below those that the system
-// gives to whoever asks for any, so that none of them comes first.
+// Free returns an unused port of this machine. It is below the ports that the system assigns
+// for port 0, so that no such listener takes it first.
 func Free(tb testing.TB) string {
 	tb.Helper()
 	var err error

@@ -1,5 +1,5 @@
-// Package queuetest is what pulling from a queue must do, whoever has the queue:
-// run against SQS and against the queues of a server. It is for tests alone.
+// Package queuetest tests pulling from a queue, for every kind of queue: against SQS and
+// against the queues of a server. It is for tests alone.
 package queuetest
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/tickring/tickring/executor/queueexec"
 )
 
-// Visibility is what consumers of the suite run with: they are to extend it each third of it.
+// Visibility is the visibility of the suite's consumers: they extend it every third of it.
 const Visibility = 12 * time.Second
 
 // Harness is a queue of its own, and the scheduler before it.
 type Harness struct {
-	// Consumer gives the options of one more consumer: Queue, App, Servers,
-	// Token and for SQS Client, all over the given transport.
+	// Consumer returns the options of one more consumer: Queue, App, Servers, Token and for SQS
+	// Client, all over the given transport.
 	Consumer func(t *testing.T, transport http.RoundTripper) queueexec.Options
 	// Send has a run of the handler put into the queue; runs of one handler are
 	// of one job.
@@ -35,7 +35,7 @@ type Harness struct {
 	Await func(t *testing.T, run, state string) (message string)
 }
 
-// Handlers are those that the suite sends runs of.
+// Handlers lists the handlers that the suite sends runs of.
 var Handlers = []string{"work", "fail", "long", "crash", "late", "block"}
 
 // Run runs the suite; open makes a queue for each case.
@@ -69,7 +69,7 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(r)
 }
 
-// consumer is one at work.
+// consumer is one running consumer.
 type consumer struct {
 	*line
 	stop func()
@@ -102,7 +102,7 @@ func (h *Harness) start(t *testing.T, mux *executor.Mux, grace time.Duration) *c
 	return c
 }
 
-// tally counts what was begun.
+// tally counts the runs that began.
 type tally struct {
 	mu sync.Mutex
 	of map[string]int
@@ -172,12 +172,12 @@ func failure(t *testing.T, h Harness) {
 	if got := h.Await(t, h.Send(t, "work", "7"), "succeeded"); strings.Contains(got, "----") || !strings.HasSuffix(got, " page 7") {
 		t.Errorf("%q", got)
 	}
-	if got := h.Await(t, h.Send(t, "block", ""), "failed"); got == "" { // nobody registered it
+	if got := h.Await(t, h.Send(t, "block", ""), "failed"); got == "" { // no such handler is registered
 		t.Error("an unknown handler says nothing")
 	}
 }
 
-// A run that takes longer than the visibility is extended, and stays one run.
+// A run that takes longer than the visibility is extended, and runs once.
 func long(t *testing.T, h Harness) {
 	var c tally
 	mux := executor.NewMux()
@@ -240,7 +240,7 @@ func killedBefore(t *testing.T, h Harness) {
 	}
 }
 
-// A run that is killed at work ends at the next extension.
+// A run that is killed while it executes ends at the next extension.
 func killedAtWork(t *testing.T, h Harness) {
 	began, ended := make(chan struct{}), make(chan struct{})
 	mux := executor.NewMux()
@@ -258,7 +258,7 @@ func killedAtWork(t *testing.T, h Harness) {
 	<-ended
 }
 
-// What does not end in time at a stop is given back, and begins elsewhere.
+// A run that does not end in time at a stop is returned, and begins elsewhere.
 func stop(t *testing.T, h Harness) {
 	began := make(chan struct{})
 	one, two := executor.NewMux(), executor.NewMux()

@@ -14,24 +14,23 @@ import (
 	"github.com/tickring/tickring/core/people"
 )
 
-// People run again what ended. Here that is seen from outside: what was made of each command,
-// by what the first run was and what executors had of it.
+// Users rerun runs that have ended. The checks here see only the outside: the runs that each
+// command made, judged by the first run and by the executors' arrivals.
 
-// again is one command to run a run again; who gives it twice means the same by it, if it
-// has a key.
+// again is one rerun command; repeating it with the same key means the same command.
 type again struct {
 	of    core.RunID
-	job   string // of it, app/name
+	job   string // its job, app/name
 	asks  operate.RerunRequest
-	by    map[string]bool // who gave it
+	by    map[string]bool // users who gave it
 	given int             // how often
 }
 
-// keysAgain are those of commands; those of triggers are among them.
+// keysAgain is the number of keys of all commands, triggers included.
 const keysAgain = 40
 
-// rerun gives a command, a new one or once more one that was given: where it has a key some
-// give it two at a time, and all until it is answered.
+// rerun gives a new or an earlier command. With a key, some give it twice at a time, and all
+// repeat it until it is answered.
 func (w *World) rerun(d *dice, p *process, me core.Actor) {
 	var c *again
 	w.mu.Lock()
@@ -121,7 +120,7 @@ func (w *World) newRerun(d *dice, me core.Actor) *again {
 	return c
 }
 
-// giveAgain gives a command once; false where it is worth to give it again.
+// giveAgain gives a command once; false if it should be repeated.
 func (w *World) giveAgain(p *process, me core.Actor, c *again) (done bool) {
 	w.mu.Lock()
 	c.given++
@@ -131,7 +130,7 @@ func (w *World) giveAgain(p *process, me core.Actor, c *again) (done bool) {
 	w.ask(p, func(ctx context.Context, m *people.People) {
 		res, err := m.Rerun(ctx, me, c.asks)
 		if p.living() == nil || errors.Is(ctx.Err(), context.Canceled) {
-			return // it died, and some of what it does side by side ended there
+			return // the process died, and some of its parallel work ended there
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -159,14 +158,14 @@ func (w *World) giveAgain(p *process, me core.Actor, c *again) (done bool) {
 	return over
 }
 
-// answer is the run that somebody was told.
+// answer is the run that a user got as the answer.
 type answer struct {
 	to  *again
 	run core.RunID
 }
 
-// toldAgain asserts that what somebody was told is what he asked for. Callers hold mu of
-// the truth.
+// toldAgain asserts that each answered run is the run that the command asked for. Callers hold
+// mu of the truth.
 func (w *World) toldAgain() {
 	for _, a := range w.answers {
 		if r, ok := w.truth.run(a.run); !ok || r.RerunOf != a.to.of || r.Key != a.to.asks.Key {
@@ -175,8 +174,8 @@ func (w *World) toldAgain() {
 	}
 }
 
-// ranAgain asserts that what was run again is what was asked for, once. Callers hold mu of
-// the truth.
+// ranAgain asserts that each rerun is the one that was asked for, once. Callers hold mu of the
+// truth.
 func (w *World) ranAgain(byID map[core.RunID]*core.Run, all []core.Run) {
 	t := w.truth
 	keys := map[string]core.RunID{}
@@ -207,7 +206,7 @@ func (w *World) ranAgain(byID map[core.RunID]*core.Run, all []core.Run) {
 			w.isAgain(r, of, w.repeats[i])
 		}
 	}
-	for c, n := range made { // those of commands that say the same are among its own
+	for c, n := range made { // the runs of equal commands are counted with it
 		given := 0
 		for _, o := range w.repeats {
 			if o.of == c.of && o.asks.Key == "" {
@@ -220,7 +219,7 @@ func (w *World) ranAgain(byID map[core.RunID]*core.Run, all []core.Run) {
 	}
 }
 
-// makes reports whether a run may have been made by a command, by what nobody changes.
+// makes reports whether a command may have made a run, by fields that no edit changes.
 func (c *again) makes(r *core.Run) bool {
 	cause := c.asks.Cause
 	if cause == "" {
@@ -291,13 +290,13 @@ func (t *truth) gotAll(r *core.Run) (list []string) {
 	return list
 }
 
-// alone reports that no other command says the same but for what a run may be changed in.
+// alone reports whether no other command equals this one, except in fields that a user may change.
 func (w *World) alone(c *again) bool {
 	return !slices.ContainsFunc(w.repeats, func(o *again) bool { return o != c && o.of == c.of && o.asks.Key == c.asks.Key })
 }
 
-// hadThose asserts that a run again was sent with the params that were asked for, or with
-// those of the first. Callers hold mu of the truth.
+// hadThose asserts that a rerun was sent with the requested params, or with the params of the
+// first run. Callers hold mu of the truth.
 func (w *World) hadThose(r, of *core.Run, c *again, got []string) {
 	if !w.alone(c) {
 		return
@@ -315,8 +314,8 @@ func (w *World) hadThose(r, of *core.Run, c *again, got []string) {
 		if when.IsZero() {
 			when = of.EndedAt
 		}
-		// A change that came between the reading of the job and the claim may count for it;
-		// what was never sent goes by the revision under which it was made.
+		// A change between the reading of the job and the claim may count for it; an unsent run
+		// goes by the revision under which it was made.
 		revs := t.jobs[of.ID.Job()]
 		for i := range revs {
 			if of.SentAt.IsZero() && revs[i].rev == of.Rev && !revs[i].def.Template {

@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// A run again waits for an executor, and its job is edited meanwhile: it is sent with the
-// params of the first nevertheless.
+// A rerun waits for an executor while its job is edited: it is still sent with the params of
+// the first run.
 func TestEditedBeforeARunAgainIsSent(t *testing.T) {
 	j := byHand(come, "one")
 	j.Def.WaitForExecutor, j.Def.Params = 5*time.Minute, "of then"

@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// asides drives the aside lane.
+// asides runs the post-run queue.
 func (w *World) asides(in *incarnation) {
 	a := in.assembly()
 	lane := a.Lane(sender{in}, aside.Options{Timeout: 6 * time.Second, SilentFor: 10 * time.Second,
@@ -45,12 +45,12 @@ func (w *World) asides(in *incarnation) {
 	}
 }
 
-// keepLog is what a job says of its logs.
+// keepLog draws the log setting of a job.
 func keepLog(d *dice, def *core.Def) {
 	def.Keep.Log = []core.KeepLog{"", "", core.KeepLogAlways, core.KeepLogNever}[d.n(4)]
 }
 
-// Log is a line of its run, where its executor answers questions.
+// Log returns a line of the run, if its executor answers questions.
 func (s sender) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
 	text, err = read(s.in.port, ctx, "Log", func(ctx context.Context) (string, error) {
 		if err := s.in.p.w.execs.hears(ctx, run.Address); err != nil || from > 1 {
@@ -64,20 +64,20 @@ func (s sender) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (
 	return text, 2, strings.HasPrefix(run.Address, "lambda:"), nil
 }
 
-// asideAsked reports that all that a run owes is owed to the aside lane, and asked for there.
+// asideAsked reports whether the run owes only post-run work, and a message for it was sent.
 func (t *truth) asideAsked(r *core.Run) bool {
 	return r.OwesAside() != (core.Aside{}) && len(r.Owes) == 0 && !r.OwesChildren() && t.asides[r.ID] > 0
 }
 
-// owesAside notes that a run that owes no run any more owes to the aside lane yet.
+// owesAside records that a run without pending runs still owes post-run work.
 func (t *truth) owesAside(id core.RunID) {
 	if r, _ := t.run(id); r.OwesAside() != (core.Aside{}) {
 		t.owes[id] = struct{}{}
 	}
 }
 
-// asideMade asserts 7.5 for the aside lane: what is owed no more exists, a log or why there
-// is none.
+// asideMade asserts 7.5 for the post-run queue: a cleared follow-up exists, as a log or as the
+// reason why there is none.
 func (t *truth) asideMade(id core.RunID, was *core.Run) {
 	r, _ := t.run(id)
 	if !r.Owing() {

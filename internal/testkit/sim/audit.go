@@ -12,11 +12,11 @@ import (
 	"github.com/tickring/tickring/internal/assembly"
 )
 
-// tally is what the checker counted of one job, without the product's help.
+// tally is the checker's own count of one job, made without the product.
 type tally struct {
 	demanded int64          // instants outside of all pauses; not of a fixed delay
-	fixed    bool           // whose instants follow from the ends of its runs
-	had      []core.Instant // those of them that have a run
+	fixed    bool           // its instants follow from the ends of its runs
+	had      []core.Instant // the demanded instants that have a run
 }
 
 // listsReach is how far back the list of recent runs goes at least.
@@ -58,15 +58,15 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 	}
 }
 
-// audited asks the audit of the product about each job, and asserts that it says
-// what the checker found: all is accounted for, as many instants were demanded,
-// and nothing is pending or out of its reach in a world at rest. Then a run is
-// taken away by hand, and the audit has to name its instant and no other.
+// audited runs the product's audit for each job, and asserts that it agrees with the checker:
+// no instant is missing, the demanded instants are equally many, and nothing is pending or out
+// of its reach in a world at rest. Then it removes a run by hand, and the audit has to name
+// that instant and no other.
 func (w *World) audited(tallies map[core.JobID]*tally) {
 	w.ringIsEmpty()
 	w.listed(tallies)
 	from, to := core.InstantOf(w.began)-1, core.InstantOf(time.Now())
-	if w.cfg.Machine { // what was changed by a clock that was set back
+	if w.cfg.Machine { // a clock that was set back dates changes earlier
 		from = from.Add(-2 * maxStep)
 	}
 	sum, err := w.people.AuditAll(bg, from, to)
@@ -75,7 +75,7 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 		return
 	}
 	d := w.dice("by hand")
-	whole := sum                                                // what it says while all is there
+	whole := sum                                                // the result while no run is missing
 	long := time.Since(w.began) > 30*24*time.Hour || w.cfg.Days // change records are kept for as long
 	var some []core.JobID                                       // of which one run can be missed
 	for _, id := range slices.Sorted(keysOf(tallies)) {
@@ -84,7 +84,7 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 		switch {
 		case err != nil:
 			w.fail(core.RunID(id), "audit of job %d: %v", id, err)
-		case t.fixed && w.cfg.Machine: // a clock set back makes later fires of earlier instants: no order tells what is missing
+		case t.fixed && w.cfg.Machine: // a clock set back makes later fires of earlier instants, so no order shows a missing one
 		case rep.Unaccounted != 0 || rep.Pending != 0 || rep.Overdue != 0 || rep.OutOfReach != 0 || rep.Partial && !long:
 			w.fail(core.RunID(id), "the audit of job %d, in a world at rest, says %+v, partial %v, missing %v", id, rep.AuditCount, rep.Partial,
 				rep.Missing)
@@ -117,8 +117,8 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 	}
 }
 
-// ringIsEmpty waits until the ring says so, which it is. Where a queue tells no
-// ages, what was put back counts as there for as long as it may wait.
+// ringIsEmpty waits until the ring reports that it is empty. If a queue reports no ages, a
+// requeued message counts as present for as long as it may wait.
 func (w *World) ringIsEmpty() {
 	const limit = 40 * time.Minute
 	for began := time.Now(); ; w.sleep(bg, time.Minute) {

@@ -11,7 +11,7 @@ import (
 // A broadcast is seen from outside: by the addresses that its shards arrived at, and by how
 // they ended.
 
-// spreads notes that a run has become a broadcast. Callers hold mu.
+// spreads records that a run has become a broadcast. Callers hold mu.
 func (t *truth) spreads(r *core.Run) {
 	t.decided(r.ID)
 	t.w.count("broadcast", 1)
@@ -37,7 +37,7 @@ func (t *truth) spreads(r *core.Run) {
 	}
 }
 
-// spreadAgain notes the shards that the watchdog puts on the ring: whoever made their
+// spreadAgain records the shards that the watchdog puts on the ring, because the maker of their
 // broadcast died before that. Callers hold mu.
 func (t *truth) spreadAgain(out []ring.Out) {
 	for i := range out {
@@ -58,7 +58,7 @@ func (t *truth) chainOf(r *core.Run) core.RunID {
 	return whole.First
 }
 
-// unsaid says which shard of an open broadcast nothing names; empty if there is none.
+// unsaid returns which shard of an open broadcast nothing names; empty if there is none.
 func (t *truth) unsaid(r *core.Run) string {
 	for i := range r.Shard.Total {
 		id := r.Shard.IDOf(i)
@@ -69,8 +69,8 @@ func (t *truth) unsaid(r *core.Run) string {
 	return ""
 }
 
-// shardNamed reports whether whoever comes to an attempt of a shard of a broadcast comes to
-// that.
+// shardNamed reports whether an attempt of any shard of a broadcast has a message, entry or
+// other trace: its actor also reaches the broadcast.
 func (t *truth) shardNamed(id core.RunID) bool {
 	whole, _ := t.run(id)
 	for i := range whole.Shard.Total {

@@ -15,7 +15,7 @@ import (
 
 func keysOf[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
 
-// judge lets a world come to rest and counts what became of everything.
+// judge lets a world come to rest and counts the outcomes.
 func (w *World) judge() {
 	for _, p := range w.processes() {
 		p.mu.Lock()
@@ -28,7 +28,7 @@ func (w *World) judge() {
 	}
 	if w.cfg.Machine {
 		w.setClock(0)
-		w.sleep(bg, time.Until(w.truth.latest())) // what was changed by a clock that was ahead
+		w.sleep(bg, time.Until(w.truth.latest())) // a clock that was ahead dates changes later
 	}
 	w.sleep(bg, 10*time.Second)
 	paused := []manage.Target{{All: true}}
@@ -50,7 +50,7 @@ func (w *World) judge() {
 	}
 	w.pauseAll()
 	w.drain("after the faults")
-	w.redrive(true) // what was at work when it was to be redriven
+	w.redrive(true) // messages that were in hand during the first redrive
 	w.chainsGoOn()
 	w.permitsFree()
 	w.roundsEnded()
@@ -73,7 +73,7 @@ func (w *World) eachJob(do func(j *core.Job)) {
 	}
 }
 
-// pauseAll ends what is demanded.
+// pauseAll pauses all jobs, so that no more instants are demanded.
 func (w *World) pauseAll() {
 	w.eachJob(func(j *core.Job) {
 		if j.Sched.State != core.Ended {
@@ -109,7 +109,7 @@ func (w *World) drain(when string) {
 	}
 }
 
-// describe says all that is known of a run, for a person who wonders.
+// describe returns the known facts of a run; a failure message shows them.
 func (t *truth) describe(id core.RunID) string {
 	r, _ := t.run(id)
 	st := t.story(id)
@@ -239,13 +239,13 @@ func (w *World) final() map[core.JobID]*tally {
 	return tallies
 }
 
-// changedAsTold asserts that a trigger is what its last change made of it, where
-// that is known, and that nothing else was ever sent of it.
+// changedAsTold asserts that a trigger has the fields of its last known change, and that
+// nothing else was ever sent of it.
 func (w *World) changedAsTold(id core.RunID, of []*changed) {
 	t := w.truth
 	r, ok := t.run(id)
 	if !ok {
-		return // that is said of what was asked
+		return // the check of the requests reports it
 	}
 	if st := t.stories[id]; st != nil {
 		for _, a := range st.arrivals {
@@ -298,7 +298,7 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 		end = core.InstantOf(revs[i+1].revAt)
 	}
 	sch := t.schedule(&r.sched)
-	since := r.stored // until then nobody could know of it
+	since := r.stored // until then no process could read it
 	if r.ended {
 		since = r.revAt
 	}
@@ -354,7 +354,7 @@ func (w *World) inPause(app string, at core.Instant) bool {
 	})
 }
 
-// slack is how far clocks may be apart.
+// slack is the largest difference between clocks.
 func (w *World) slack() time.Duration {
 	if w.cfg.Machine {
 		return 2*maxStep + 5*time.Second
@@ -365,7 +365,7 @@ func (w *World) slack() time.Duration {
 	return 0
 }
 
-// untrue says why a record does not excuse an instant; empty if it does.
+// untrue returns why a record does not excuse an instant; empty if it does.
 func (w *World) untrue(k *core.Skip, revs []revision, i int, at core.Instant, sch *schedule.Schedule) string {
 	r := &revs[i]
 	next, _ := sch.Next(at)
@@ -400,8 +400,8 @@ func (w *World) untrue(k *core.Skip, revs []revision, i int, at core.Instant, sc
 	return ""
 }
 
-// ended asserts that one run ended, as what executors saw says, and that what
-// it owes was made once.
+// ended asserts that one run ended as the executors reported, and that each follow-up was made
+// once.
 func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Run, thens map[core.RunID]core.RunID) {
 	t := w.truth
 	st := t.stories[r.ID]
@@ -461,7 +461,7 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 	if r.State == core.Failed {
 		w.heeded(r, byID)
 	}
-	// What it owed.
+	// Check its follow-ups.
 	if r.Then != 0 {
 		w.count("retries", 1)
 		if other, ok := thens[r.Then]; ok {
@@ -486,7 +486,7 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 	}
 }
 
-// wrongSkip says why a run should not have been skipped; empty if it should.
+// wrongSkip returns why a run should not have been skipped; empty if it should.
 func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 	if len(st.arrivals) > 0 {
 		return "and an executor had it"
@@ -555,8 +555,8 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 	return ""
 }
 
-// chains asserts that the chains of a fixed delay never overlap, but for the window
-// of a job that is changed before the advance that makes a fire on the ring its tail.
+// chains asserts that the chains of a fixed delay never overlap, except in the window of a job
+// that is changed before the advance that makes a fire on the ring its tail.
 func (w *World) chains(revs []revision, planned []core.Run, byID map[core.RunID]*core.Run) {
 	if _, fixed := revs[0].sched.Schedule.FixedDelay(); !fixed {
 		return

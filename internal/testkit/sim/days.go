@@ -12,9 +12,9 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// In a world with Days runs are at work for days, and others wait for a permit or for an
-// executor as long. Nothing of the deployment runs for most of the time, and some of that
-// time ends with a restore, which finds no message on any queue.
+// In a world with Days runs execute for days, and others wait as long for a permit or for an
+// executor. The deployment is stopped for most of the time, and some of that time ends with a
+// restore, which finds no message on any queue.
 
 // daysFor is how long such a world lasts: its shards may be removed before it ends.
 const (
@@ -46,7 +46,7 @@ func (w *World) daysMix(d *dice) (specs []manage.JobSpec) {
 			spec.Def.App, spec.Def.WaitForExecutor = come, d.between(time.Hour, core.MaxWait).Round(time.Second)
 		case 6:
 			spec.Schedule, spec.Def.Route = core.Schedule{}, core.RouteBroadcast
-			if w.cfg.AWS { // where what has ended is kept for 15 days at least, so for repeated callbacks
+			if w.cfg.AWS { // ended runs are kept for 15 days at least, because callbacks may be repeated
 				spec.Def.Keep.Days = 7
 			}
 		}
@@ -55,7 +55,7 @@ func (w *World) daysMix(d *dice) (specs []manage.JobSpec) {
 	return specs
 }
 
-// worksForDays is an executor that takes hours, or days.
+// worksForDays is an executor whose runs take hours, or days.
 func worksForDays(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 	d := w.dice(sh.Run.ID.String())
@@ -84,7 +84,7 @@ func (w *World) liveForDays() {
 			w.fail(0, "trigger: %v", err)
 		}
 	}
-	trigger(6) // the broadcast, which is at work all the time
+	trigger(6) // the broadcast, which runs all the time
 	end := w.began.Add(daysFor)
 	for time.Until(end) > 2*day {
 		for range d.n(3) {
@@ -113,8 +113,8 @@ func (w *World) liveForDays() {
 	}
 }
 
-// restore makes the store one that was restored: no message is on any queue. What was on
-// one is there again soon after the deployment runs.
+// restore makes the store a restored one: no message is on any queue. The messages come back
+// soon after the deployment runs.
 func (w *World) restore(stands time.Duration) {
 	w.truth.purge(stands + w.heals())
 	w.count("restore", 1)

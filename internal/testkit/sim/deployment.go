@@ -7,18 +7,17 @@ import (
 	"github.com/tickring/tickring/core/tick/grow"
 )
 
-// deployment is how a world is deployed: what its processes are and the durations
-// by which they work. All keep the proportions of the real ones: an invocation is
-// shorter than the visibility of its messages, and both than the time after which
-// the watchdog comes.
+// deployment describes how a world is deployed: its processes and their durations. All keep the
+// proportions of the real ones: an invocation is shorter than the visibility of its messages,
+// and both are shorter than the time after which the watchdog comes.
 type deployment struct {
 	plan plan.Options
 
-	// functions: the tick is a function that the clock wakes, and the watchdog is
-	// one of its tasks; else a ticker beats each second, and the watchdog beside it.
+	// functions: the tick is a function that the clock wakes, and the watchdog is one of its
+	// tasks; else a ticker runs each second, and the watchdog beside it.
 	functions bool
-	// wake is how often the clock wakes the tick, tickFor how long an invocation
-	// of it may last, reserve how long before that it ends by itself.
+	// wake is how often the clock wakes the tick, tickFor how long an invocation of it may
+	// last, reserve how long before that it ends by itself.
 	wake, tickFor, reserve time.Duration
 	rates                  grow.Rates // by which the index is parted
 	auditAfter             time.Duration
@@ -48,7 +47,7 @@ func small() deployment {
 	return d
 }
 
-// tailCheck is that of the small deployments.
+// tailCheck is the interval of tail checks in small deployments.
 const tailCheck = 30 * time.Second
 
 // smallFunctions is functions at a sixth of their durations.
@@ -67,7 +66,7 @@ func smallFunctions() deployment {
 	return d
 }
 
-// functions is what infra deploys.
+// functions returns the deployment that infra makes.
 func functions() deployment {
 	return deployment{
 		plan: plan.AWS(), functions: true, wake: time.Minute, tickFor: time.Minute,

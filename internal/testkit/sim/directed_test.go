@@ -147,8 +147,8 @@ func TestCallbackBeforeTheAnswer(t *testing.T) {
 	r.want(t, "state succeeded", 1)
 }
 
-// The answer to a take-over is lost, and meanwhile the callback of the first
-// send closes the run: the taker sees that and sends nothing.
+// The answer to a takeover is lost, and the callback of the first send closes the run: the new
+// owner sees that and sends nothing.
 func TestCallbackBeforeTheAnswerOfTheTakeOver(t *testing.T) {
 	kill := once(is("dispatcher", "PutJournal"), Kill)
 	lose := once(func(c Call) bool { return c.Op == "TakeOver" && c.At > 20*time.Second }, Lost)
@@ -305,8 +305,8 @@ func TestClocksTenSecondsApart(t *testing.T) {
 	}
 }
 
-// What an answer ended is stored while another send of the batch still hangs:
-// a crash then sends again the one without an answer only.
+// A run that its answer ended is closed while another send of the batch still hangs: a crash
+// then sends again only the run without an answer.
 func TestEndedCallIsClosedWhileOthersHang(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("gamma", "quick"), byHand("gamma", "slow")},
 		Act: trigger("gamma/quick", "gamma/slow"),
@@ -325,8 +325,7 @@ func TestEndedCallIsClosedWhileOthersHang(t *testing.T) {
 	r.want(t, "re-send", 1) // slow
 }
 
-// The journal does not wait for the end of another run that the store is slow
-// to take.
+// The journal does not wait for the end of another run that the store is slow to accept.
 func TestJournalDoesNotWaitForEnds(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "good"), byHand("alpha", "bad")}, Act: trigger("alpha/good", "alpha/bad"),
 		Script: func(c Call) Fate {
@@ -345,13 +344,12 @@ func TestJournalDoesNotWaitForEnds(t *testing.T) {
 			return neverEnds(w, sh)
 		}})
 	r.want(t, "re-send", 0)
-	r.want(t, "state lost", 2) // to the taker a refusal proves nothing about the first send
+	r.want(t, "state lost", 2) // for the new owner a rejection proves nothing about the first send
 }
 
-// A run that one dispatcher claimed and never sent, and that fell for the next
-// one because its job was edited meanwhile, is looked after by the watchdog:
-// it was open for ever, for the second look at the executor did not know why
-// the first was made.
+// A dispatcher claims a run and never sends it, and an edit of the job meantime makes the next
+// dispatcher leave the run. The watchdog must close it. It stayed open forever, because the
+// second check of the executor did not know the reason of the first.
 func TestLeftByAnotherEnds(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{jobOf("alpha", "one", every(10*time.Second))}, Script: once(func(c Call) bool {
 		return c.Process == "dispatcher" && c.Op == "Send" && c.At > 5*time.Second
@@ -367,7 +365,7 @@ func TestLeftByAnotherEnds(t *testing.T) {
 	r.want(t, "state lost", 1)
 }
 
-// A fixed delay whose fire fell into a pause of its app goes on after it.
+// A fixed delay continues after a fire that fell into a pause of its app.
 func TestFixedDelayGoesOnAfterAPause(t *testing.T) {
 	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 3 * time.Second}}}
 	r := directed(t, Config{For: 3 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", delay)}, Act: func(w *World) {
@@ -388,8 +386,8 @@ func TestFixedDelayGoesOnAfterAPause(t *testing.T) {
 	}
 }
 
-// A fixed delay whose fire went out and whose advance never did: the tick takes
-// its run for the chain, and begins none beside it, however late it is then.
+// The advance of a fixed delay is lost after its fire was sent: the tick takes its run as the
+// chain, and begins no second one, however late it is then.
 func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
 	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}
 	job := jobOf("alpha", "one", delay)
@@ -411,7 +409,7 @@ func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
 	}
 }
 
-// Whoever ends a chain comes to the same next instant: the dispatcher that
+// Each actor that ends a chain computes one and the same next instant: the dispatcher that
 // skipped its fire, whose advance is lost, and the tick that repairs it later.
 func TestFixedDelayEndsAtOneInstant(t *testing.T) {
 	job := jobOf("alpha", "one", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}})
@@ -439,8 +437,8 @@ func TestFixedDelayEndsAtOneInstant(t *testing.T) {
 	}
 }
 
-// A journal is looked into after until has passed, never before: what the owner
-// stores in its last second counts.
+// A journal is read after until has passed, never before: entries that the owner stores in its
+// last second count.
 func TestJournalIsReadAfterUntil(t *testing.T) {
 	r := directed(t, Config{For: 40 * time.Second, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Behave: neverEnds,
 		Script: func(c Call) Fate {
@@ -448,7 +446,7 @@ func TestJournalIsReadAfterUntil(t *testing.T) {
 			case c.Op == "PutJournal" && c.At < 23500*time.Millisecond:
 				return Throttled // the owner's first send is at 10 s, its until nearly 27 s
 			case c.Op == "Journals" && c.Process == "dispatcher" && c.At < 24200*time.Millisecond:
-				return Slow // asked before the owner's journal, answered after its until
+				return Slow // requested before the owner's journal, answered after its until
 			}
 			return Fine
 		},
@@ -471,8 +469,8 @@ func TestJournalIsReadAfterUntil(t *testing.T) {
 	r.want(t, "re-send", 0)
 }
 
-// A taker that comes to no send gives the run back with its address: the next
-// one sends to the same.
+// A new owner that cannot send releases the run with its address: the next owner sends to that
+// address.
 func TestGivenBackWithItsAddress(t *testing.T) {
 	kill := once(is("dispatcher", "PutJournal"), Kill)
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{func() manage.JobSpec {
@@ -491,8 +489,8 @@ func TestGivenBackWithItsAddress(t *testing.T) {
 	r.want(t, "take-over", 1)
 }
 
-// The close of a dispatcher that died arrives when another owns the run and an
-// executor has it: it finds another owner and does nothing.
+// The close of a dispatcher that died arrives when another owns the run and an executor has it:
+// it finds another owner and does nothing.
 func TestLateCloseOfALostOwner(t *testing.T) {
 	var closed atomic.Pointer[incarnation]
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
@@ -501,7 +499,7 @@ func TestLateCloseOfALostOwner(t *testing.T) {
 				return Fine
 			}
 			if c.Op == "CloseRuns" && closed.CompareAndSwap(nil, c.in) {
-				return Later // at 45 s; the take-over is at 40 s
+				return Later // at 45 s; the takeover is at 40 s
 			}
 			if closed.Load() == c.in {
 				return Kill
@@ -520,8 +518,8 @@ func TestLateCloseOfALostOwner(t *testing.T) {
 	r.want(t, "state succeeded", 1)
 }
 
-// A table that is throttled for a quarter of an hour loses nothing: what a
-// policy drops is recorded, what it keeps is sent, and nothing is buried.
+// A table that is throttled for a quarter of an hour loses nothing: fires that a policy drops
+// are recorded, the others are sent, and no message is dead-lettered.
 func TestThrottledForAQuarterOfAnHour(t *testing.T) {
 	const from, to = 2 * time.Minute, 17 * time.Minute
 	var jobs []manage.JobSpec
@@ -552,8 +550,8 @@ func TestThrottledForAQuarterOfAnHour(t *testing.T) {
 	}
 }
 
-// TestOneTableThrottledForTenMinutes: while all requests to one table are throttled, no other part loses or doubles a fire. What comes
-// due in these ten minutes is sent after them.
+// TestOneTableThrottledForTenMinutes: while all requests to one table are throttled, no other part loses or doubles a fire. Fires that
+// come due in these ten minutes are sent after them.
 func TestOneTableThrottledForTenMinutes(t *testing.T) {
 	const from, to = 2 * time.Minute, 12 * time.Minute
 	for _, table := range []string{fakeaws.Names.Jobs, fakeaws.Names.Runs, fakeaws.Names.State} {
@@ -578,8 +576,8 @@ func TestOneTableThrottledForTenMinutes(t *testing.T) {
 	}
 }
 
-// A receipt whose answer is lost hides its messages from everybody: they are late by
-// their visibility, the others by nothing.
+// A receipt whose answer is lost hides its messages from all clients: they are late by their
+// visibility, the others not at all.
 func TestReceiptWithoutAnAnswer(t *testing.T) {
 	var n atomic.Int32 // requests are made side by side
 	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 5 * time.Minute,
@@ -629,7 +627,7 @@ func TestFixedDelayEditedBeforeItMovesOn(t *testing.T) {
 	}
 }
 
-// A job whose calls hang keeps no place, and no gate, from the job of another app.
+// A job whose calls hang takes no place, and no gate, from the job of another app.
 func TestHungCallsHoldUpNobody(t *testing.T) {
 	jobs := []manage.JobSpec{jobOf("alpha", "well", every(time.Second))}
 	for i := range 4 {
@@ -657,8 +655,8 @@ func TestHungCallsHoldUpNobody(t *testing.T) {
 	}
 }
 
-// Addresses that answer no question are asked side by side, after what needs no
-// question was sent: a batch with many fires of failover is no later for others.
+// Unresponsive addresses are asked in parallel, after the fires that need no question were
+// sent: a batch with many failover fires does not delay others.
 func TestProbesHoldUpNobody(t *testing.T) {
 	var jobs []manage.JobSpec
 	for i := range 8 {
@@ -689,8 +687,8 @@ func TestProbesHoldUpNobody(t *testing.T) {
 	}
 }
 
-// What a queue lost by itself is found by the tick and sent again, while messages
-// of others are due and in flight all the time.
+// Messages that a queue lost by itself are found by the tick and sent again, while messages of
+// others are due and in flight all the time.
 func TestLostFromTheRing(t *testing.T) {
 	busy := jobOf("gamma", "busy", every(time.Second))
 	jobs := []manage.JobSpec{busy}
@@ -716,9 +714,9 @@ func TestLostFromTheRing(t *testing.T) {
 	}
 }
 
-// A purge of the queue heals by itself, within two minutes: the tick finds that
-// something was lost, and then all that was on the ring is on it again, due or to
-// come, also what its own job would be compared for hours later.
+// A purge of the queue heals by itself, within two minutes: the tick finds that messages were
+// lost, and then all former messages are on the ring again, due or to come, even if their own
+// job would compare them only hours later.
 func TestPurgeHeals(t *testing.T) {
 	var jobs []manage.JobSpec
 	for i := range 6 {
@@ -770,8 +768,8 @@ func TestDeadExecutorsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// A fire that comes when its app was paused a second time since is not sent, for it
-// lies in the first of the pauses.
+// A fire that arrives after its app was paused twice is not sent, because it lies in the first
+// of the pauses.
 func TestFireOfThePauseBeforeTheLast(t *testing.T) {
 	pause := func(w *World, d time.Duration) {
 		for _, do := range []func() (manage.StateResult, error){
@@ -807,8 +805,8 @@ func TestFireOfThePauseBeforeTheLast(t *testing.T) {
 	}
 }
 
-// The clock of a sender is set ahead while it waits for the answer: what it heard is
-// stored all the same, and nobody sends again.
+// The clock of a sender is set ahead while it waits for the answer: it still stores the answer,
+// and no dispatcher sends again.
 func TestClockSetAheadBeforeTheJournal(t *testing.T) {
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Skew: true,
 		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
@@ -824,8 +822,8 @@ func TestClockSetAheadBeforeTheJournal(t *testing.T) {
 	r.want(t, "state lost", 1)
 }
 
-// A pause is made longer just before its end, and the tick that ends it comes later
-// than that: its write is refused, and no record says that the job was resumed.
+// A pause is made longer just before its end, and the tick that ends it comes later than that:
+// its write is rejected, and no record shows a resume.
 func TestPauseMadeLongerAtItsEnd(t *testing.T) {
 	until := func(w *World) time.Time { return w.began.Truncate(time.Second).Add(20 * time.Second) }
 	r := directed(t, Config{For: 2 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(time.Second))},
@@ -857,8 +855,8 @@ func TestPauseMadeLongerAtItsEnd(t *testing.T) {
 	}
 }
 
-// A pause with an end is over at that moment, though the clock wakes the tick a
-// minute later: what is demanded from then on is sent in time.
+// A pause with an end is over at that moment, even if the clock wakes the tick a minute later:
+// fires that are due after it are sent in time.
 func TestPauseEndsInTime(t *testing.T) {
 	r := directed(t, Config{Far: true, Deployed: true, For: 20 * time.Minute,
 		Jobs: []manage.JobSpec{jobOf("alpha", "one", every(10*time.Second))}, Act: func(w *World) {
@@ -875,9 +873,8 @@ func TestPauseEndsInTime(t *testing.T) {
 	}
 }
 
-// Two deaths of what dispatches a fire, one of them at whatever step and the other
-// before its claim, cost it no more than the time until its message comes again: a
-// minutely one is sent within its grace.
+// A fire's processes die twice, once at any step and once before its claim. This costs the fire
+// only the time until its message comes again: a minutely one is sent within its grace.
 func TestTwoDeathsAreNoMisfire(t *testing.T) {
 	for _, op := range []string{"Jobs", "Create", "Send", "PutJournal", "Ack"} {
 		for _, fate := range []Fate{Kill, KillAfter} {
@@ -918,7 +915,7 @@ func TestTwoDeathsAreNoMisfire(t *testing.T) {
 	}
 }
 
-// What a function does behind its answer happens when it is thawed, seconds later.
+// Work that a function does after its answer happens when it is thawed, seconds later.
 func TestFrozenBehindItsAnswer(t *testing.T) {
 	var took time.Duration
 	r := directed(t, Config{Far: true, For: time.Minute, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: func(w *World) {
@@ -942,7 +939,7 @@ func TestFrozenBehindItsAnswer(t *testing.T) {
 	}
 }
 
-// Where a table has little room, what there is none for is told, and nothing is lost.
+// If a table has little capacity, the shortage is reported, and nothing is lost.
 func TestScarceTables(t *testing.T) {
 	var jobs []manage.JobSpec
 	for i := range 20 {

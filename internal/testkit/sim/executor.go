@@ -24,7 +24,7 @@ type executors struct {
 // run only while it works on it.
 type executor struct {
 	address string
-	down    time.Time                         // it refuses connections until then
+	down    time.Time                         // it rejects connections until then
 	slow    time.Time                         // it answers late until then
 	deaf    time.Time                         // it answers no question until then, and works on
 	tasks   map[core.RunID]*task              // under way
@@ -44,7 +44,7 @@ func (x *executors) add(address string) {
 	x.at[address] = &executor{address: address, tasks: map[core.RunID]*task{}, jobs: map[core.JobID]map[*task]struct{}{}}
 }
 
-// errNoAnswer is what probing gets from an address that does not answer.
+// errNoAnswer is the error of probing an unresponsive address.
 var errNoAnswer = errors.New("connection refused")
 
 // sender is the way from one process to the executors.
@@ -59,8 +59,8 @@ func (s sender) Beat(ctx context.Context, app *core.App, address string) error {
 	return err
 }
 
-// hears answers whether an address answers questions; nobody waits for longer
-// than for a send.
+// hears reports whether an address answers questions; callers wait at most as long as for a
+// send.
 func (x *executors) hears(ctx context.Context, address string) error {
 	x.mu.Lock()
 	e := x.at[address]
@@ -77,12 +77,12 @@ func (x *executors) hears(ctx context.Context, address string) error {
 	return nil
 }
 
-// Limit is longer than any work here takes.
+// Limit returns a time longer than any run here.
 func (s sender) Limit(ctx context.Context, address string) (time.Duration, error) {
 	return read(s.in.port, ctx, "Limit", func(context.Context) (time.Duration, error) { return 3 * time.Minute, nil })
 }
 
-// Idle is consistent with what the executor works on, or an error.
+// Idle returns a result consistent with the executor's running runs, or an error.
 func (s sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error) {
 	idle, err := read(s.in.port, ctx, "Idle", func(ctx context.Context) (bool, error) {
 		x := s.in.p.w.execs
@@ -124,12 +124,12 @@ func (s sender) Kill(ctx context.Context, app *core.App, address string, job cor
 	return err
 }
 
-// killTakes is how long after the reading of the open runs their executor is told, and
-// at most: no address is talked to for longer.
+// killTakes is the longest time from reading the open runs to notifying their executor; each
+// address gets at most this long.
 const killTakes = 10 * time.Second
 
-// alone asserts that a kill of what is past its timeout ends nothing else: all that is
-// there without a person's kill is past its own, but for what came while that was found.
+// alone asserts that a kill because of a timeout ends nothing else: all running runs without a
+// user's kill are past their own timeout, except later arrivals.
 func (x *executors) alone(address string, job core.JobID) {
 	x.mu.Lock()
 	var there []core.RunID
@@ -269,7 +269,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		w.count("send never arrived, no answer", 1)
 		return timeout()
 	}
-	// It arrives. An executor that has the run already says so; a function does
+	// The run arrives. An executor that has the run already reports a repeat; a function does
 	// not know, and begins it once more.
 	x.mu.Lock()
 	if e.tasks[sh.Run.ID] != nil && !call && !strings.HasPrefix(sh.Address, "lambda:") {
@@ -319,7 +319,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 	if limit := sh.Job.Def.Timeout; limit > 0 && took > limit {
 		took, result.Code, result.Msg, result.RetryAfter = limit, callback.CodeTimedOut, "timed out", 0
 	}
-	if result.Code != 200 { // a call that is over in its time says nothing of it, which is a word too
+	if result.Code != 200 { // a call that ends in time has no retry result, which counts as one too
 		w.truth.says(t.run, result.RetryAfter)
 	}
 	hangs := odd && w.cfg.Hangs && sh.Job.Def.Timeout > 0 && !call && d.chance(0.05*r)
@@ -327,7 +327,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		took, result.Code, result.Msg, result.RetryAfter = d.between(5*time.Millisecond, 50*time.Millisecond), 200, "", 0
 		hangs = w.truth.hangs(sh.Run.ID)
 	}
-	if hangs { // until it is killed, or for long where nobody knows its timeout any more
+	if hangs { // until it is killed, or for long if its timeout is forgotten
 		w.count("hangs", 1)
 		took = 40 * time.Minute
 	}
@@ -379,7 +379,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 	return finished(a)
 }
 
-// set changes what some addresses are like.
+// set changes the behavior of some addresses.
 func (x *executors) set(how func(e *executor), addresses ...string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -388,7 +388,7 @@ func (x *executors) set(how func(e *executor), addresses ...string) {
 	}
 }
 
-// takes has an executor work on a run.
+// takes lets an executor begin a run.
 func (x *executors) takes(sh *dispatch.Shipment) *task {
 	x.w.truth.works(sh.Run.ID)
 	t := &task{run: sh.Run.ID, job: sh.Job.Def.ID}

@@ -18,15 +18,15 @@ import (
 // errUnknown is the answer after which nothing may be concluded.
 var errUnknown = errors.New("connection reset")
 
-// Fate is what becomes of one call, or of one item of a call.
+// Fate is the outcome of one call, or of one item of a call.
 type Fate uint8
 
 const (
 	Fine      Fate = iota
 	Before         // an unknown answer; nothing happened
 	After          // an unknown answer; it happened
-	Lost           // it happened, and the answer is waited for in vain
-	Throttled      // nothing happened, and the answer says so
+	Lost           // it happened, and the answer never arrives
+	Throttled      // nothing happened, and the answer reports that
 	Conflict       // it happened, was tried again under the caller's feet, and the second answer counts
 	Late           // an unknown answer; it happens seconds later
 	Kill           // the process dies at that instant, before
@@ -36,7 +36,7 @@ const (
 	Later          // as Late, 35 s
 )
 
-// Call is what a script is asked about: a call of a process, before it happens.
+// Call describes a process's call to a script, before it happens.
 type Call struct {
 	Process string // its kind: ticker, dispatcher, callback, watchdog, user
 	Op      string
@@ -52,10 +52,10 @@ type port struct {
 	in *incarnation
 }
 
-// answeredKey tells, of the context of an invocation of a function, whether it is over.
+// answeredKey is the context key for whether the invocation of a function is over.
 type answeredKey struct{}
 
-// begin decides what becomes of a call. It does not return to a dead process.
+// begin decides the outcome of a call. It does not return to a dead process.
 func (p *port) begin(ctx context.Context, op string, write bool) (Fate, dice, time.Duration) {
 	pr := p.in.p
 	pr.thaw()
@@ -171,8 +171,8 @@ func (f Fate) String() string {
 		"slow", "later"}[f]
 }
 
-// wait lets time pass on the way to or from the store. It answers the error of
-// a context that ended meanwhile.
+// wait lets time pass on the way to or from the store. It returns the error of a context that
+// ended in that time.
 func (p *port) wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -221,7 +221,7 @@ func read[T any](p *port, ctx context.Context, op string, do func(ctx context.Co
 	return v, err
 }
 
-// writes makes one call of many writes, each judged alone.
+// writes makes one call of many writes, each with its own result.
 func writes[T any](p *port, ctx context.Context, op string, items []T, do func(ctx context.Context, items []T) []error) []error {
 	answers := make([]error, len(items))
 	if len(items) == 0 {
@@ -239,8 +239,8 @@ func writes[T any](p *port, ctx context.Context, op string, items []T, do func(c
 		}
 		return answers
 	}
-	// What is written reaches the store with the values of ctx alone: its end
-	// stops the waiting, not the request.
+	// A write reaches the store with the values of ctx alone: its end stops the waiting, not
+	// the request.
 	wire := context.WithoutCancel(ctx)
 	first := delay
 	if fate == Slow || d.chance(0.5) {
@@ -377,9 +377,9 @@ func keyed[K comparable, V any](p *port, ctx context.Context, op string, keys []
 	return a.found, left, nil
 }
 
-// What follows is every port, through one of the four functions above.
+// The rest is every port, through one of the four functions above.
 
-// Due is short, and behind what was written: an answer of a moment ago.
+// Due returns a short answer that lags behind the writes, a moment old.
 func (p *port) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	items, err := read(p, ctx, "Due", func(ctx context.Context) ([]core.DueItem, error) {
 		return p.truth.Due(ctx, partition, upTo, after, limit)
@@ -395,7 +395,7 @@ func (p *port) Due(ctx context.Context, partition int, upTo core.Instant, after 
 		w.count("stale index", 1)
 		items = slices.DeleteFunc(items, func(it core.DueItem) bool {
 			hidden := d.chance(0.3)
-			if hidden { // where that was all, the invocation ends
+			if hidden { // if no other item is due, the invocation ends
 				w.troublePlanning(time.Now().Add(w.deployed.aftermath().planning+2*w.deployed.wake), it.Job)
 			}
 			return hidden
@@ -490,8 +490,8 @@ func (p *port) Executors(ctx context.Context, apps []string) (map[string][]core.
 	})
 }
 
-// Journals notes what the invocation saw, and when by its own clock it asked:
-// before the effect, so that a late answer counts as an early look.
+// Journals records the entries that the invocation saw, and the time of the request by its own
+// clock: before the effect, so that a late answer counts as an early read.
 func (p *port) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
 	var clock time.Time
 	found, err := read(p, ctx, "Journals", func(ctx context.Context) (map[core.JournalKey]core.Journal, error) {
@@ -623,9 +623,9 @@ func (p *port) DropLease(ctx context.Context, seen core.Lease) error {
 	return write(p, ctx, "DropLease", seen, p.truth.DropLease)
 }
 
-// Enqueue makes some messages of fires visible a little early, as a queue that
-// counts its delays in whole seconds does. The queue counts from now on: a clock that
-// is wrong, as the caller's may be, says how far ahead, and not when.
+// Enqueue makes some messages of fires visible a little early, as a queue that counts its
+// delays in whole seconds does. The queue counts from its own time: a wrong clock, as the
+// caller's may be, sets the delay, not the time.
 func (p *port) Enqueue(ctx context.Context, out []ring.Out) []error {
 	w := p.in.p.w
 	out = slices.Clone(out)
@@ -657,17 +657,17 @@ func (p *port) Create(ctx context.Context, runs []core.Run) []error {
 	return writes(p, ctx, "Create", runs, p.truth.Create)
 }
 
-// PutJournal notes how long the journal took, and that it was not taken; also
-// of a process that dies while it waits for the answer.
+// PutJournal records how long the journal took, and failures; also if the process dies while it
+// waits for the answer.
 func (p *port) PutJournal(ctx context.Context, j core.Journal) error {
-	err := errUnknown // to who dies under it
+	err := errUnknown // for a process that dies during the call
 	defer journalling(ctx, &err)()
 	err = write(p, ctx, "PutJournal", j, p.truth.PutJournal)
 	return err
 }
 
-// journalling notes a write of a journal, or of the check that tells of it, for
-// the invocation whose answers it holds.
+// journalling records a write of a journal, or of the check that carries it, with the
+// invocation whose answers it holds.
 func journalling(ctx context.Context, err *error) (done func()) {
 	inv := invocationOf(ctx)
 	if inv == nil {
@@ -690,7 +690,7 @@ func (p *port) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	if len(puts) == 0 {
 		return nil
 	}
-	sent := slices.Clone(puts) // what comes late is nobody's any more
+	sent := slices.Clone(puts) // late results have no receiver
 	errs := writes(p, ctx, verb(&puts[0]), sent, p.truth.PutRuns)
 	for i, err := range errs {
 		if err == nil {
@@ -759,8 +759,8 @@ func (p *port) RemoveExecutor(ctx context.Context, app, address string, seen tim
 	})
 }
 
-// Receive brings messages as a queue does that promises little: some wait
-// again, some a quarter of an hour, and some come to another as well.
+// Receive delivers messages as a queue with weak promises: some wait longer, some a quarter of
+// an hour, and some come to another as well.
 func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
 	fate, d, _ := p.begin(ctx, "Receive", false)
 	if fate == Before || fate == Throttled {

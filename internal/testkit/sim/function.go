@@ -153,7 +153,7 @@ func (w *World) tickOptions() tick.Options {
 // page is small, so that a pass has several of them.
 func (w *World) page() int { return 200 }
 
-// assembly makes what a process drives.
+// assembly makes the parts that a process runs.
 func (in *incarnation) assembly() *assembly.Assembly {
 	return in.p.w.assembly(assembly.Options{Now: in.p.now}, engineOf(in.port))
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// Beside an app whose executors are well, those of two others begin to hang, in the
-// midst of a history in which all was well or from the first second on: those of one
-// hear runs and never answer, those of the other, which is on failover, do not even say
-// that they are there. The fires of the first stay in time in every minute of it.
+// The executors of two apps begin to hang, after a healthy period or from the first second on.
+// The executors of one app receive runs and never answer; the other app uses failover, and its
+// executors do not even answer probes. A third app stays healthy: its fires stay in time in
+// every minute.
 func TestHangBesideHealthy(t *testing.T) {
 	const healthy, hung, probed = 20, 10, 5
 	var jobs []manage.JobSpec

@@ -7,16 +7,16 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Some jobs come once after all of their parents. Each write of what they noted is seen
-// here, and judged by the ends that were drawn for them and by what became of the run.
+// Some jobs come once after all of their parents. Each write of a join is observed here, and
+// judged by the ends that were allocated for it and by the outcome of the run.
 
-// rounds is what is known of joins.
+// rounds holds the checker's knowledge of joins.
 type rounds struct {
-	noted map[core.RunID]time.Time     // by the ID drawn for an end: when it, or a later one of its parent, was noted
+	noted map[core.RunID]time.Time     // by the ID allocated for an end: when it, or a later one of its parent, was recorded
 	full  map[core.RunID]bool          // rounds of which nothing was missing
-	over  map[core.RunID]bool          // and those whose window was over
-	now   map[core.JobID]core.Join     // what is stored
-	last  map[[2]core.JobID]core.RunID // of a join and a parent: the greatest ID that was noted
+	over  map[core.RunID]bool          // rounds whose window was over
+	now   map[core.JobID]core.Join     // as stored
+	last  map[[2]core.JobID]core.RunID // of a join and a parent: the greatest recorded ID
 }
 
 func newRounds() rounds {
@@ -32,7 +32,7 @@ func (w *World) within(d *dice, def *core.Def) {
 	}
 }
 
-// noted asserts what one write of a join may do. Callers hold mu.
+// noted asserts the rules for one write of a join. Callers hold mu.
 func (t *truth) noted(was, is *core.Join) {
 	if is == nil || is.Round == 0 && (was == nil || was.Round == 0) {
 		return
@@ -87,7 +87,7 @@ func (t *truth) noted(was, is *core.Join) {
 	for _, m := range is.Marks {
 		old, had := mark(was, m.Run.Job())
 		switch {
-		case had && (old == m || old.Run == m.Run && old.Drawn == m.Drawn && !m.Counts): // it may be no parent any more
+		case had && (old == m || old.Run == m.Run && old.Drawn == m.Drawn && !m.Counts): // it may have stopped being a parent
 			continue
 		case t.owing[m.Drawn] != m.Run || m.Drawn.Job() != job:
 			t.fail(round, "run %d is noted for run %d, which it does not owe", m.Run, m.Drawn)
@@ -110,8 +110,8 @@ func (t *truth) noted(was, is *core.Join) {
 	}
 }
 
-// counted reports whether the end of a parent needs no run of its child: that is a join, which
-// has noted it or a later one, or which it was no parent of any more. Callers hold mu.
+// counted reports whether the end of a parent needs no run of its child: the child is a join
+// that has recorded it or a later one, or that has another parent by now. Callers hold mu.
 func (t *truth) counted(drawn core.RunID) bool {
 	job, parent := drawn.Job(), t.owing[drawn].Job()
 	return t.isJoin(job) && (t.rounds.last[[2]core.JobID{job, parent}] >= drawn ||
@@ -126,8 +126,8 @@ func (t *truth) joined(p *core.RunPut, was *core.Run) {
 	}
 }
 
-// wasList reports whether some revision of a job came after each of its parents: then the
-// run that began a round may have been made as one of a list, by who went on with it. Callers
+// wasList reports whether some revision of a job came after each of its parents separately:
+// then a later actor may have made the run that began a round as a run of such a list. Callers
 // hold mu.
 func (t *truth) wasList(job core.JobID) bool {
 	return slices.ContainsFunc(t.jobs[job], func(v revision) bool { return v.def.Within == 0 })
@@ -138,7 +138,7 @@ func (t *truth) isJoin(job core.JobID) bool {
 	return slices.ContainsFunc(t.jobs[job], func(v revision) bool { return v.def.Within > 0 })
 }
 
-// roundsEnded asserts in the end that each round became what it had to.
+// roundsEnded asserts that each round has its right final state.
 func (w *World) roundsEnded() {
 	t := w.truth
 	t.mu.Lock()
@@ -154,7 +154,7 @@ func (w *World) roundsEnded() {
 		}
 	}
 	for job, j := range t.rounds.now {
-		// Who died before he ended it leaves a round over whose run goes its way to who comes next.
+		// An actor that died before ending it leaves a round over; the next actor continues with its run.
 		if r, is := t.run(j.Round); is && !r.AwaitsJoin() {
 			continue
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Some jobs come after others. Here that is seen from outside, by what is written: each end
-// of a chain makes each child that comes after it, once, and no other.
+// Some jobs come after others. The checks here see only the writes: each end of a chain makes
+// each child that comes after it, once, and no other.
 
 // parents has one job in six come after others of a list.
 func (w *World) parents(d *dice, def *core.Def, of []string) {
@@ -25,10 +25,10 @@ func (w *World) parents(d *dice, def *core.Def, of []string) {
 	w.within(d, def)
 }
 
-// kin is what is known of runs that may have children.
+// kin holds the checker's knowledge of runs that may have children.
 type kin struct {
 	made   map[core.RunID]time.Time // when a run was
-	marked map[core.RunID]bool      // and said that its job has children
+	marked map[core.RunID]bool      // and recorded that its job has children
 	of     map[core.RunID]map[core.JobID]core.RunID
 	done   map[core.RunID]time.Time // when no place was left
 }
@@ -37,7 +37,7 @@ func newKin() kin {
 	return kin{map[core.RunID]time.Time{}, map[core.RunID]bool{}, map[core.RunID]map[core.JobID]core.RunID{}, map[core.RunID]time.Time{}}
 }
 
-// born notes a run that was made. Callers hold mu.
+// born records a new run. Callers hold mu.
 func (t *truth) born(r *core.Run) {
 	t.kin.made[r.ID] = time.Now()
 	t.kin.marked[r.ID] = r.Place != 0
@@ -46,8 +46,8 @@ func (t *truth) born(r *core.Run) {
 	}
 }
 
-// comes says whether the end of the last run of a chain is one after which a job comes that
-// waits for this one; on are the ends that the run's job tries again.
+// comes reports whether a job that waits for when comes after the end of the last run of a
+// chain; on lists the end states that the run's job retries.
 func comes(when core.Upon, r *core.Run, on []core.State) bool {
 	switch when {
 	case core.UponSuccess:
@@ -59,7 +59,7 @@ func comes(when core.Upon, r *core.Run, on []core.State) bool {
 	return r.State != core.Skipped || r.Attempt > 1
 }
 
-// follows says whether a revision of a job comes after the end of a run; on as in comes.
+// follows reports whether a revision of a job comes after the end of a run; on as in comes.
 func (v *revision) follows(r *core.Run, on []core.State) bool {
 	return !v.deleted && slices.ContainsFunc(v.def.After, func(p core.Parent) bool { return p.ID == r.ID.Job() && comes(p.When, r, on) })
 }
@@ -74,8 +74,8 @@ func (t *truth) since(job core.JobID, at time.Time) []revision {
 	return revs[max(i, 0):]
 }
 
-// drawn asserts that what a closed run owes to children is owed once, and to such as come
-// after its end. Callers hold mu.
+// drawn asserts that a closed run owes each child once, and only children that come after its
+// end. Callers hold mu.
 func (t *truth) drawn(p *core.RunPut, was *core.Run) {
 	t.owes[p.ID] = struct{}{}
 	if was.State.Open() || was.Then != 0 || was.State == core.Skipped && was.Attempt == 1 {
@@ -101,12 +101,12 @@ func (t *truth) drawn(p *core.RunPut, was *core.Run) {
 	}
 }
 
-// mayFollow says whether a revision of a job came after a run by some revision of that one's.
+// mayFollow reports whether a revision of a job came after a run by some revision of the run's job.
 func (t *truth) mayFollow(v *revision, r *core.Run) bool {
 	return slices.ContainsFunc(t.since(r.ID.Job(), t.kin.made[r.First]), func(p revision) bool { return v.follows(r, p.def.Retry.On) })
 }
 
-// placed notes that a piece of children was made. Callers hold mu.
+// placed records that a piece of children was made. Callers hold mu.
 func (t *truth) placed(p *core.RunPut) {
 	if r, _ := t.run(p.ID); r.Owing() {
 		t.owes[p.ID] = struct{}{}
@@ -158,7 +158,7 @@ func (w *World) hasChildren(r *core.Run) {
 		}
 		theirs := t.since(job, made)
 		if len(theirs) == 0 || !theirs[0].stored.Before(made.Add(-w.deployed.invocation)) {
-			continue // the run may have been made by what was read before
+			continue // the maker of the run may have read an earlier revision
 		}
 		always := true
 		for i := range theirs {

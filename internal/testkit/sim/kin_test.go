@@ -19,14 +19,14 @@ func afterAll(name string, when core.Upon, parents ...string) manage.JobSpec {
 	return s
 }
 
-// well has each call answered with a success, at once.
+// well answers each call with a success, at once.
 func well(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 	return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
 }
 
-// TestKilledOnTheWayToChildren: whoever closes a run is killed, or gets no answer, at each
-// of the steps that its children take.
+// TestKilledOnTheWayToChildren: the actor that closes a run is killed, or gets no answer, at
+// each of the steps that its children take.
 func TestKilledOnTheWayToChildren(t *testing.T) {
 	for _, op := range []string{"CloseRuns", "Draw", "Create", "Enqueue", "ClearOwed"} { // F1, C1, F2 to F4
 		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {

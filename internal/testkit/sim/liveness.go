@@ -12,24 +12,24 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// The rule of liveness: every instant that is due is decided, which is to say that
-// its run is sent or closed, or a record covers it, within a bound that the world's
-// faults justify. So is every retry and every trigger.
+// The rule of liveness: every due instant is decided within a bound that the world's faults
+// justify. Decided means that its run is sent or closed, or that a record covers it. The rule
+// holds for every retry and every trigger too.
 //
-// So is every end. One that was reported, or answered, is stored as soon; a run whose
-// executor is done with it and never said so, or never had it, is closed by the watchdog
-// at its next look from when on it may be said, and those looks are at ages that double
-// (looks): none is ever left out but for what is in the way of that look.
+// It holds for every end. A reported or answered end is stored as soon. If the executor is done
+// with a run and never reports it, or never had it, the watchdog closes the run at its next
+// check after the run may be called lost. Checks are at ages that double (looks), and only a
+// fault in the way of a check excuses a missing one.
 //
-// A fault is noted where it happens, with what it is in the way of and until when
-// its consequences may last by the durations that are deployed (aftermath). What
-// is no fault justifies nothing: invocations that end, overlap and are woken late,
-// partitions, what executors of other addresses do, queues that wait for others.
+// A fault is recorded where it happens, with the work that it delays and the time until which
+// it may do so by the deployed durations (aftermath). Other events justify nothing: invocations
+// that end, overlap and are woken late, partitions, executors of other addresses, queues that
+// wait for others.
 
 // trouble is one fault: from, and until when its consequences may last.
 type trouble struct{ from, until time.Time }
 
-// with notes one more: what goes on where the last one is not over, is one with it.
+// with appends a trouble; one that overlaps the last is merged into it.
 func with(list []trouble, t trouble) []trouble {
 	if n := len(list); n > 0 && !t.from.Before(list[n-1].from) && !t.from.After(list[n-1].until) {
 		if t.until.After(list[n-1].until) {
@@ -45,9 +45,8 @@ func always(d time.Duration) func(time.Time) time.Duration {
 	return func(time.Time) time.Duration { return d }
 }
 
-// bound is until when something that is due has to be decided: a moment later, or
-// after the last of the troubles that follow each other in its way. It sorts them by
-// their beginnings.
+// bound returns the latest time for a due decision: moment later, or moment after the last of
+// the overlapping troubles in its way. It sorts the troubles by their beginnings.
 func bound(due time.Time, moment func(from time.Time) time.Duration, troubles []trouble) time.Time {
 	slices.SortFunc(troubles, func(a, b trouble) int { return a.from.Compare(b.from) })
 	limit := due.Add(moment(due))
@@ -65,7 +64,7 @@ func bound(due time.Time, moment func(from time.Time) time.Duration, troubles []
 // aftermath is how long the consequences of a fault of a call last.
 type aftermath struct {
 	planning  time.Duration // until a job is planned that one pass left
-	lease     time.Duration // until a partition is planned whose ticker is gone
+	lease     time.Duration // until a partition without its ticker is planned
 	again     time.Duration // until a message comes again and its run can be claimed
 	finishing time.Duration // until a report that failed is made again
 }
@@ -79,25 +78,25 @@ func (d *deployment) aftermath() aftermath {
 	return a
 }
 
-// moment is how long a decision may take where nothing is in its way: the way of a
-// message, and the calls of an invocation, none of which is slow.
+// moment is how long a decision may take without trouble: the way of a message, and the calls
+// of an invocation, none of which is slow.
 const moment = 5 * time.Second
 
-// troubles are the faults of a world, by what they are in the way of.
+// troubles holds the faults of a world, by the work that they delay.
 type troubles struct {
 	all, planning, finishing []trouble
-	left                     []trouble                  // for what waits for the watchdog
-	back                     map[core.Instant][]trouble // for what was left of a slot
+	left                     []trouble                  // for runs that wait for the watchdog
+	back                     map[core.Instant][]trouble // for untouched runs of a slot
 	clocks                   []clock                    // as the machine's was set
 	shown                    time.Time                  // the most that it has shown when it was set
 	jobs                     map[core.JobID][]trouble
 	runs                     map[core.RunID][]trouble
-	apps                     map[string][]trouble       // what their executors do
-	unheard                  map[string][]trouble       // that an executor of the app was asked for a run and did not answer
-	busy                     map[core.JobID][]trouble   // that an executor was asked for an idle one, and works on it
-	limited                  map[core.JobID][]trouble   // those of the runs of jobs, for others of their limit
+	apps                     map[string][]trouble       // caused by their executors
+	unheard                  map[string][]trouble       // an executor of the app was probed and did not answer
+	busy                     map[core.JobID][]trouble   // an executor was asked whether it is idle, and runs the job
+	limited                  map[core.JobID][]trouble   // troubles of runs, by job, for other runs of their limit
 	unproven                 map[question][]trouble     // which an executor did not answer, or by its work
-	moved                    map[core.JobID]time.Time   // when the index was last told of a job
+	moved                    map[core.JobID]time.Time   // when the index last got a change of a job
 	claims                   map[core.RunID][]time.Time // until when runs were claimed, by the machine's clock
 }
 
@@ -108,7 +107,7 @@ func newTroubles() *troubles {
 		limited: map[core.JobID][]trouble{}}
 }
 
-// trouble notes that a call of a process goes wrong, or takes long.
+// trouble records that a call of a process goes wrong, or takes long.
 func (w *World) trouble(ctx context.Context, in *incarnation, op string, takes time.Duration) {
 	a := w.deployed.aftermath()
 	now := time.Now()
@@ -134,14 +133,14 @@ func (w *World) trouble(ctx context.Context, in *incarnation, op string, takes t
 			f.runs[id] = with(f.runs[id], until(a.again))
 			f.limited[id.Job()] = with(f.limited[id.Job()], until(a.again))
 		}
-	case "user": // what was to be planned at once is left to the tick
+	case "user": // jobs that were to be planned at once are left to the tick
 		f.planning = with(f.planning, until(a.lease))
 	default:
 		f.finishing = with(f.finishing, until(a.finishing))
 	}
 }
 
-// gone notes that a process does nothing until a moment.
+// gone records that a process does nothing until a moment.
 func (w *World) gone(p *process, until time.Time) {
 	a := w.deployed.aftermath()
 	now := time.Now()
@@ -167,7 +166,7 @@ func (w *World) gone(p *process, until time.Time) {
 			f.runs[id] = with(f.runs[id], trouble{now, until.Add(a.again)})
 			f.limited[id.Job()] = with(f.limited[id.Job()], trouble{now, until.Add(a.again)})
 		}
-		if w.cfg.Wakes { // no other takes meanwhile what comes due
+		if w.cfg.Wakes { // no other process takes due fires in that time
 			f.all = with(f.all, trouble{now, until})
 		}
 	case "user":
@@ -177,7 +176,7 @@ func (w *World) gone(p *process, until time.Time) {
 	}
 }
 
-// troubleOf notes what concerns some runs only, troubleAt the runs of an app, troubleForAll all.
+// troubleOf records trouble of some runs only, troubleAt of the runs of an app, troubleForAll of all.
 func (w *World) troubleOf(from, until time.Time, runs ...core.RunID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,17 +186,17 @@ func (w *World) troubleOf(from, until time.Time, runs ...core.RunID) {
 	}
 }
 
-// troubleLeft notes a message that is late: while it is on the ring, what was left
-// is not judged, for it may be its message.
+// troubleLeft records a late message: while it is on the ring, untouched runs are not judged,
+// because it may be their message.
 func (w *World) troubleLeft(until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults.left = with(w.faults.left, trouble{time.Now(), until.Add(w.deployed.watched())})
 }
 
-// putBack notes a message that comes again at a moment: where another's claim is in its
-// way, when that ends, which is as long as a call may last. Until then no look judges
-// what was left of its slot, whichever runs the message is of.
+// putBack records that a message comes again at a moment. If a foreign claim is in its way,
+// this is the claim's end, which is as long as a call may last. Until then no check judges the
+// untouched runs of its slot, for any runs of the message.
 func (w *World) putBack(d *engine.Delivery, at time.Time) {
 	slot := d.Message.Slot
 	if d.Message.Kind == ring.KindAside || !at.After(slot.Time().Add(ring.PutBackAfter)) {
@@ -231,8 +230,8 @@ func (w *World) troublePlanning(until time.Time, jobs ...core.JobID) {
 	}
 }
 
-// stale notes a look at an index that is behind: it does not show the jobs that
-// were moved meanwhile, and where that was all, the invocation ends.
+// stale records a read of an index that is behind: it does not show the jobs that were moved in
+// that time, and if no other is due, the invocation ends.
 func (w *World) stale(behind time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -246,22 +245,22 @@ func (w *World) stale(behind time.Duration) {
 	}
 }
 
-// entered notes that the due index is to say something new of a job.
+// entered records that the due index got a new entry of a job.
 func (w *World) entered(id core.JobID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults.moved[id] = time.Now()
 }
 
-// clock is how far that of the machine is from the truth, from a moment on.
+// clock is the offset of the machine's clock from the truth, from a moment on.
 type clock struct {
 	from   time.Time
 	offset time.Duration
 }
 
-// earlier are the times in which the clock of the machine shows less than a slot,
-// which is by that clock: so long nobody may act. One that is behind is late by
-// just as much, at each slot, for as long as it is behind.
+// earlier returns the times in which the clock of the machine is before a slot, so that no
+// process may act. A clock that is behind is late by the same time at each slot, for as long as
+// it is behind.
 func earlier(slot time.Time, clocks []clock) (list []trouble) {
 	for i, c := range clocks {
 		until := slot.Add(-c.offset)
@@ -275,7 +274,7 @@ func earlier(slot time.Time, clocks []clock) (list []trouble) {
 	return list
 }
 
-// claimed notes until when a run is claimed: a clock that is set back makes that longer.
+// claimed records until when a run is claimed: a clock that is set back makes that longer.
 func (w *World) claimed(r *core.Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -292,28 +291,28 @@ func (f *troubles) held(run core.RunID) (list []trouble) {
 	return list
 }
 
-// question is what was asked at an address: of a job, or for all, job 0.
+// question identifies a question to an address: for a job, or for all, job 0.
 type question struct {
 	address string
 	job     core.JobID
 }
 
-// noted notes a question after which nothing is known of the runs there.
+// noted records a question after which the state of the runs there is unknown.
 func (w *World) noted(q question) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults.unproven[q] = with(w.faults.unproven[q], trouble{time.Now(), time.Now()})
 }
 
-// looks is until when the watchdog has looked at a run again, from a moment on at which
-// it is of an age, and looked a second time where its executor is idle: the journals are
-// read at ages that double, a second walk apart at least and BehindMax at most, by
-// minutes that are over and passes that may be nearly two wakes apart.
+// looks is the time within which the watchdog checks a run of an age again, and checks it a
+// second time if its executor is idle. It reads the journals at ages that double, at least a
+// second scan apart and BehindMax at most, by minutes that are over and passes that may be
+// nearly two wakes apart.
 func (d *deployment) looks(age time.Duration) time.Duration {
 	return max(min(age, d.behindMax), 2*d.behind) + time.Minute + 2*max(d.wake, d.watchEvery) + d.idleGap + moment
 }
 
-// sayable is the age from which on a run may be said to be lost.
+// sayable returns the age from which on a run may be closed as lost.
 func sayable(r *core.Run, def *core.Def) time.Duration {
 	// of the world's executors
 	const lostAfter, timeoutGrace, functionLimit, functionGrace = 10 * time.Minute, 5 * time.Second, 3 * time.Minute, time.Minute
@@ -339,12 +338,12 @@ func (w *World) endInTime(r *core.Run, st *story, revs []revision) {
 	}
 	what, due, within := "the reported end", st.reported, always(moment)
 	var age, jitter time.Duration
-	if !r.MaybeSent && due.IsZero() { // else nobody can tell whose end it was
+	if !r.MaybeSent && due.IsZero() { // else the end could be of another copy
 		due = st.killed
 	}
 	switch {
 	case !due.IsZero():
-	case !st.ended.IsZero() && !w.troubledAt(r.ID, st.ended): // else who alone heard it may have died
+	case !st.ended.IsZero() && !w.troubledAt(r.ID, st.ended): // else the only process with the answer may have died
 		what, due = "the answered end", st.ended
 	default:
 		for i := range revs {
@@ -358,7 +357,7 @@ func (w *World) endInTime(r *core.Run, st *story, revs []revision) {
 			due = st.over
 		}
 		within = func(from time.Time) time.Duration {
-			if w.cfg.Machine { // a clock that was set: a journal's minute and the cursor's are each counted anew
+			if w.cfg.Machine { // a clock that was set: the minutes of a journal and of the cursor are each counted again
 				return w.deployed.looks(from.Sub(st.sent)) + 2*time.Minute
 			}
 			return w.deployed.looks(from.Sub(st.sent))
@@ -380,7 +379,7 @@ func (w *World) endInTime(r *core.Run, st *story, revs []revision) {
 		due.Format("15:04:05.000"), st.closed.Sub(due), st.closed.Sub(limit))
 }
 
-// troubledAt says that the sender of a run was in trouble when it was answered.
+// troubledAt reports whether the sender of a run had trouble when it was answered.
 func (w *World) troubledAt(run core.RunID, at time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -407,9 +406,9 @@ func (w *World) atItsEnd(r *core.Run, age, jitter time.Duration) []trouble {
 	return list
 }
 
-// watched is when the watchdog has closed a run at the latest that nobody works on:
-// it looks at ages that double, so at twice the age at the most from which on it may
-// be said, one walk and one second look later.
+// watched is the longest time until the watchdog has closed a run that no executor runs: it
+// checks at ages that double, so at most at twice the age from which the run may be closed,
+// plus one scan and one second check.
 func (d *deployment) watched() time.Duration {
 	const functionLimit, grace = 3 * time.Minute, time.Minute // the longest that is waited for, of the world's executors
 	age := max(d.behind, functionLimit+grace)
@@ -426,10 +425,10 @@ func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishin
 	for _, id := range runs {
 		list = slices.Concat(list, f.runs[id], f.held(id), f.jobs[id.Job()])
 	}
-	if finishing { // what is owed and not made at once, the watchdog makes
+	if finishing { // the watchdog makes follow-ups that were not made at once
 		list = slices.Concat(list, f.left)
 		walk := w.deployed.behind + 2*time.Minute
-		if w.cfg.Machine { // a clock that was set: minutes are counted anew
+		if w.cfg.Machine { // a clock that was set: minutes are counted again
 			walk += 2 * time.Minute
 		}
 		for _, t := range slices.Concat(f.finishing, f.runs[runs[len(runs)-1]]) {
@@ -440,7 +439,7 @@ func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishin
 	return list
 }
 
-// decided notes when a run was decided first. Callers hold mu.
+// decided records when a run was first decided. Callers hold mu.
 func (t *truth) decided(id core.RunID) {
 	if st := t.story(id); st.decided.IsZero() {
 		st.decided = time.Now()
@@ -464,8 +463,7 @@ type cover struct {
 	at          time.Time
 }
 
-// inTime asserts that what was due was decided within its bound. Callers hold mu
-// of the truth.
+// inTime asserts that a due fire was decided within its bound. Callers hold mu of the truth.
 func (w *World) inTime(what string, runs []core.RunID, app string, moment time.Duration, slot, since, decided time.Time, finishing bool) {
 	due := slot
 	if since.After(due) {
@@ -490,11 +488,11 @@ func (w *World) inTime(what string, runs []core.RunID, app string, moment time.D
 	w.count("late, and justified", 1)
 }
 
-// runInTime asserts it of a run that is there.
+// runInTime is inTime for a stored run.
 func (w *World) runInTime(r *core.Run, since time.Time, parent core.RunID) {
 	st := w.truth.story(r.ID)
 	if st.decided.IsZero() {
-		return // said elsewhere
+		return // reported elsewhere
 	}
 	if st.born.After(since) {
 		since = st.born

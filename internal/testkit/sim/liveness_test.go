@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// bound is a pure function of what is due and of what was in its way.
+// bound is a pure function of the due time and the troubles in its way.
 func TestBound(t *testing.T) {
 	due := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return due.Add(time.Duration(seconds) * time.Second) }
@@ -29,7 +29,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// What is noted as one with the last bounds just as what is noted beside it.
+// A trouble merged into the last gives the same bound as a separate one.
 func TestNotedOnce(t *testing.T) {
 	due := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return due.Add(time.Duration(seconds) * time.Second) }
@@ -52,7 +52,7 @@ func TestNotedOnce(t *testing.T) {
 	}
 }
 
-// Where the moment grows, the last trouble decides how long it is.
+// If the moment grows, the last trouble decides its length.
 func TestBoundOfAges(t *testing.T) {
 	due := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 	age := func(from time.Time) time.Duration { return time.Minute + from.Sub(due) }

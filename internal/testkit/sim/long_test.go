@@ -32,8 +32,8 @@ func TestTriggerFarAhead(t *testing.T) {
 	}
 }
 
-// A run that is open for 30 days is watched all the time: the one that reports ends
-// as it says, and the one whose executor forgot it is lost soon after.
+// A run that is open for 30 days is watched all the time: the run that reports ends as
+// reported, and the run that its executor forgot is lost soon after.
 func TestRunOpenForAMonth(t *testing.T) {
 	for _, aws := range []bool{false, true} {
 		var forgets time.Time
@@ -52,7 +52,7 @@ func TestRunOpenForAMonth(t *testing.T) {
 			},
 			Act: func(w *World) {
 				trigger("alpha/one", "alpha/two")(w)
-				for w.busy.Load() { // what happens in between is little
+				for w.busy.Load() { // little happens in between
 					w.sleep(bg, 15*time.Minute)
 					if left := time.Until(w.began.Add(31 * day)); left > 0 {
 						w.stands(min(4*time.Hour, left))
@@ -71,9 +71,9 @@ func TestRunOpenForAMonth(t *testing.T) {
 	}
 }
 
-// For a day an executor has twenty runs and answers no question, and another hears
-// nothing at all. The watchdog has 50 s for each of its passes, and goes on: a run
-// whose executor is gone is lost as soon as it would be without them.
+// For a day an executor has twenty runs and answers no question, and another does not respond
+// at all. The watchdog has 50 s for each of its passes, and continues: a run whose executor is
+// gone is closed as lost as soon as without them.
 func TestDeafForADay(t *testing.T) {
 	var jobs []manage.JobSpec
 	var refs []string

@@ -11,10 +11,10 @@ import (
 	"github.com/tickring/tickring/internal/assembly"
 )
 
-// told is the channel of a world, and tells is who is told by it: each job of one app.
+// Channel told of a world, and the app whose jobs all notify it.
 const told, tells = "people", "alpha"
 
-// ear is the channel, which takes most of what it is sent.
+// ear is the channel, which accepts most notifications.
 type ear struct{ in *incarnation }
 
 // Send implements notice.Sender.
@@ -29,16 +29,16 @@ func (e ear) Send(ctx context.Context, _ core.Channel, m core.Message) error {
 	return nil
 }
 
-// looks has those looks at notices asked for that are due.
+// looks returns a function that makes the due checks of notifications.
 func (in *incarnation) looks(a *assembly.Assembly) func(ctx context.Context) error {
 	n := a.Notices(nil, notice.Options{})
 	return func(ctx context.Context) error { _, err := n.Pass(ctx); return err }
 }
 
-// owesNotice asserts that a failure of which people are told owes a notice, and that no other does.
+// owesNotice asserts that a failure owes a notification if its app notifies, and that no other run does.
 func (t *truth) owesNotice(r *core.Run) {
 	e := core.EndEvent(r)
-	if e == "" || e == core.EventSkipped { // nobody is told of that here
+	if e == "" || e == core.EventSkipped { // no notification for these here
 		return
 	}
 	if told := r.App == tells; r.Aside.Notice != told {
@@ -48,8 +48,8 @@ func (t *truth) owesNotice(r *core.Run) {
 	}
 }
 
-// noticed asserts 7.5 for notices: an end of which people are to be told is counted before it
-// is owed no more.
+// noticed asserts 7.5 for notifications: an end that users are notified of is counted before
+// the follow-up is cleared.
 func (t *truth) noticed(id core.RunID, was *core.Run) {
 	t.w.count("notice owed no more", 1)
 	event := core.EndEvent(was)
@@ -58,7 +58,7 @@ func (t *truth) noticed(id core.RunID, was *core.Run) {
 	}
 	jobs, _, err := t.Store.Jobs(bg, []core.JobID{id.Job()})
 	if err != nil || jobs[id.Job()] == nil {
-		return // nobody is told of what is deleted
+		return // deleted jobs notify no one
 	}
 	name := notice.JobName(id.Job())
 	found, err := t.Store.Notices(bg, []string{name})
@@ -99,7 +99,7 @@ func (p *port) Channels(ctx context.Context, names []string) (map[string]core.Ch
 	return read(p, ctx, "Channels", func(ctx context.Context) (map[string]core.Channel, error) { return p.truth.Channels(ctx, names) })
 }
 
-// setUpNotices makes the channel, and answers what an app says of it.
+// setUpNotices creates the channel, and returns the notify setting of an app.
 func (w *World) setUpNotices(app string) (n core.Notify) {
 	if app != tells {
 		return n

@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// This file holds what befalls runs that wait: rolling deployments, purges of the delay
-// queue, dead letters that a user redrives, and a long line behind hung runs.
+// This file has the losses of waiting runs: rolling deployments, purges of the delay queue,
+// dead letters that a user redrives, and a long line behind hung runs.
 
 // errNewer is the reason why a process of an older version cannot read a definition.
 var errNewer = errors.New("written by a newer version")
@@ -61,7 +61,7 @@ func (w *World) rollouts(d *dice) {
 	}
 }
 
-// unread begins a rolling deployment and notes what it delays.
+// unread begins a rolling deployment and records the delays that it causes.
 func (w *World) unread(r *rollout, end time.Time) {
 	a, now := w.deployed.aftermath(), time.Now()
 	late := end.Add(max(a.lease+w.deployed.planBackoff, a.again))
@@ -75,7 +75,7 @@ func (w *World) unread(r *rollout, end time.Time) {
 	w.faults.finishing = with(w.faults.finishing, trouble{now, end.Add(a.finishing)})
 }
 
-// unreadable returns those of some jobs that the process cannot read now.
+// unreadable returns the jobs that the process cannot read now.
 func (p *port) unreadable(jobs []core.JobID) (bad core.Unreadable) {
 	w := p.in.p.w
 	w.mu.Lock()
@@ -92,7 +92,7 @@ func (p *port) unreadable(jobs []core.JobID) (bad core.Unreadable) {
 	return bad
 }
 
-// cannotRead takes out of an answer what the process cannot read.
+// cannotRead removes the jobs that the process cannot read from an answer.
 func cannotRead[V any](p *port, jobs []core.JobID, found map[core.JobID]V, err error) error {
 	if err != nil {
 		return err
@@ -102,11 +102,11 @@ func cannotRead[V any](p *port, jobs []core.JobID, found map[core.JobID]V, err e
 	return bad.Err()
 }
 
-// losses purges the delay queue, or moves waiting runs to the dead letters, again and
-// again. A user replans or redrives soon after, or the tick finds what was lost.
+// losses purges the delay queue, or moves waiting runs to the dead-letter queue, again and
+// again. A user replans or redrives soon after, or the tick finds the lost runs.
 func (w *World) losses(d *dice) {
 	apart := 60 * time.Second
-	switch { // a replan leaves copies of what is in hand, each of which comes again and again
+	switch { // a replan copies messages that are in hand, and each copy comes again and again
 	case w.cfg.Deployed:
 		apart = w.cfg.For
 	case w.cfg.Long:
@@ -132,8 +132,8 @@ func (w *World) losses(d *dice) {
 	}
 }
 
-// heals is how long after a purge the tick has put everything on the queue again: it
-// finds the loss, and a walk that began for an earlier loss may be in its way.
+// heals is the longest time after a purge until all messages are on the queue again: the tick
+// finds the loss, and a scan for an earlier loss may be in its way.
 func (w *World) heals() time.Duration { return w.truth.healed() + w.deployed.healEvery }
 
 // healing reports whether a message was lost that may yet be on the queue again.
@@ -146,7 +146,7 @@ func (t *truth) healing() bool {
 	})
 }
 
-// buries moves the messages of runs that wait to the dead letters, and redrives them.
+// buries moves the messages of waiting runs to the dead-letter queue, and redrives them.
 func (w *World) buries(d *dice) {
 	lost := w.truth.lose(time.Minute, core.Queued)
 	for i := range lost {
@@ -183,8 +183,8 @@ func (w *World) redrive(drop bool) {
 	}
 }
 
-// lose takes messages off the delay queue: those that no dispatcher holds, and whose every run
-// nobody had and is in one of some states, of which Planned are those without a record too.
+// lose removes messages from the delay queue if no dispatcher holds them, and all their runs
+// are unowned and in one of states; Planned includes runs without a record.
 func (t *truth) lose(heals time.Duration, states ...core.State) (list []engine.Delivery) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -242,16 +242,16 @@ func (t *truth) purge(heals time.Duration) {
 	t.w.count("purged", n)
 }
 
-// mends is within what a run whose message was lost has to be named by another message for good:
-// one that comes sooner may be taken for a copy of a later look that was lost too. Until is the
-// end of that, as far as the troubles in its way are known.
+// mends is the time within which another message has to name a run whose message was lost. A
+// message that comes sooner may be the copy of a later check, lost too. until is the end of that
+// time, as far as the troubles in its way are known.
 type mends struct {
 	from   time.Time
 	within time.Duration
 	until  time.Time
 }
 
-// heals reports whether a run whose message was lost may still be named by nothing.
+// heals reports whether it is still allowed that nothing names a run whose message was lost.
 // Callers hold mu.
 func (t *truth) heals(id core.RunID) bool {
 	l, is := t.lost[id]

@@ -10,10 +10,10 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// An executor is busy with runs past their timeout, and never ends them. One that is
-// alone of its job there ends at its first look, and its retry after it; one of several
-// ends once all are past theirs, at its next look; nothing else that the executor does
-// is ended by that (which every kill is asserted of).
+// An executor is busy with runs past their timeout, and never ends them. A run that is alone of
+// its job there ends at its first check, and its retry after it. Several runs of a job end once
+// all are past their timeout, at the next check. No other run of the executor is ended by that
+// (each kill asserts it).
 func TestTimeoutsThatKill(t *testing.T) {
 	const limit, grace, apart, inTime = 30 * time.Second, 5 * time.Second, 20 * time.Second, 25 * time.Second
 	hung := func(name string, retries int) manage.JobSpec {

@@ -15,8 +15,8 @@ import (
 	"github.com/tickring/tickring/core/registry"
 )
 
-// apps are the apps of every world: fixed addresses, registered ones, such
-// whose answer is the result, and functions.
+// apps are the apps of every world: with fixed addresses, with registered ones, with endpoints
+// whose answer is the result, and with functions.
 var apps = []struct {
 	name      string
 	addresses []string
@@ -30,20 +30,20 @@ var apps = []struct {
 
 var god = core.Actor{Name: "god"}
 
-// asked is a trigger that was acknowledged.
+// asked is an acknowledged trigger.
 type asked struct {
 	run    core.RunID
 	key    string
 	job    string
-	params string // that were acknowledged; empty: those of the job
+	params string // as acknowledged; empty: the job's params
 }
 
 // changed is one request to change a trigger that waited.
 type changed struct {
 	began, acked time.Time // acked is zero where the answer never came, or was no
 	refused      bool
-	slot         core.Instant // as acknowledged; 0 not asked for
-	params       string       // empty: not asked for
+	slot         core.Instant // as acknowledged; 0: none requested
+	params       string       // empty: none requested
 }
 
 // setUp makes apps and jobs before anything runs.
@@ -190,7 +190,7 @@ func (w *World) slowMix(d *dice) []manage.JobSpec {
 // spec is a job with policies drawn by the seed.
 func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 	app, chosen := apps[d.n(len(apps))].name, core.Routes[d.n(len(core.Routes))]
-	if chosen == core.RouteBusyover && (app == "gamma" || app == "delta") { // which nobody asks whether they are busy
+	if chosen == core.RouteBusyover && (app == "gamma" || app == "delta") { // these apps cannot report whether they are busy
 		chosen = core.RouteFailover
 	}
 	spec := manage.JobSpec{
@@ -229,7 +229,7 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 	return spec
 }
 
-// beats keeps the registered executors registered, and tells who has come.
+// beats keeps the registered executors registered, and reports each new one.
 func (w *World) beats(in *incarnation, came func(ctx context.Context, app string)) {
 	r := in.assembly().Registry(registry.Options{BeatWrite: 15 * time.Second, Came: came})
 	for !w.closing() && !in.dead.Load() {
@@ -250,8 +250,7 @@ func (w *World) away(address string) bool {
 	return time.Now().Before(w.execs.at[address].down)
 }
 
-// ask makes one request of a person to the user-facing process; false when its
-// answer never came.
+// ask makes one request of a user to the user-facing process; false if its answer never came.
 func (w *World) ask(p *process, do func(ctx context.Context, m *people.People)) bool {
 	in := p.living()
 	if in == nil {
@@ -283,7 +282,7 @@ func (w *World) someJob(d *dice) string {
 	return w.jobs[d.n(len(w.jobs))]
 }
 
-// person changes things for as long as people are at work.
+// person changes things while users act.
 func (w *World) person(p *process, n int) {
 	me := core.Actor{Name: fmt.Sprintf("person-%d", n)}
 	d := w.dice(me.Name)
@@ -295,8 +294,8 @@ func (w *World) person(p *process, n int) {
 		ref := w.someJob(d)
 		what := d.n(20)
 		if w.cfg.Machine && (what == 6 || what == 7) {
-			// A clock that is ahead lets fall what lies in such a pause; its end by
-			// a clock that was set back then lies before that.
+			// A clock that is ahead drops fires that lie in such a pause; its end by a clock
+			// that was set back then lies before them.
 			continue
 		}
 		switch what {
@@ -353,8 +352,8 @@ func (w *World) person(p *process, n int) {
 	}
 }
 
-// change gives one of the triggers asked for last another time, other params, or
-// both; often a moment before it is due.
+// change gives one of the last triggers another time, other params, or both; often a moment
+// before it is due.
 func (w *World) change(d *dice, p *process, me core.Actor) {
 	w.mu.Lock()
 	some := w.asked[max(len(w.asked)-8, 0):]
@@ -448,10 +447,10 @@ func (w *World) edit(d *dice, p *process, me core.Actor, ref string) {
 	w.save(p, me, spec)
 }
 
-// setState pauses or resumes; who pauses an app or everything resumes it soon.
+// setState pauses or resumes; a user who pauses an app or everything resumes it soon.
 func (w *World) setState(d *dice, p *process, me core.Actor, t manage.Target) {
-	// A request whose answer never came may still be at work: what it shares with
-	// us is guarded, and the dice are thrown before it.
+	// A request whose answer never came may still run: the data that it shares with us is
+	// guarded, and the dice are thrown before it.
 	var done atomic.Bool
 	resume := func() {
 		w.ask(p, func(ctx context.Context, m *people.People) {
@@ -549,8 +548,8 @@ func (w *World) trigger(d *dice, p *process, me core.Actor, ref string) {
 	})
 }
 
-// The nasty cases, one at a time. Each world has no fault but its own; what
-// holds in every world is asserted in it too.
+// The hard cases, one at a time. Each world has no fault but its own; the assertions of every
+// world apply too.
 
 // jobOf is a job of an app with fixed addresses and no retry.
 func jobOf(app, name string, s core.Schedule) manage.JobSpec {

@@ -11,9 +11,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// In a world with Limits some jobs have a limit of overlap, of their own or of a group.
-// Here it is seen from outside: by what arrived at executors and is not over, and by what
-// each write of the items makes of those that hold a permit and those that wait.
+// In a world with Limits some jobs have a limit of overlap, of their own or of a group. The
+// checks here see only the outside: the unfinished arrivals at executors, and each write of the
+// items, with its holders of permits and its waiting runs.
 
 // group is the one of every world, which groupLimit bounds.
 const (
@@ -38,7 +38,7 @@ func (w *World) overlap(d *dice, def *core.Def, utc bool) {
 	}
 }
 
-// A limit with a key holds for each tenant; those of a schedule are named by the minute.
+// A limit with a key holds for each tenant; the tenants of a schedule are named by the minute.
 const (
 	tenantKey    = "/for/1/tenant"
 	tenantParams = `{"for": ["x", {"tenant": "{{scheduledAt mm}}"}], "at": "{{runId}}"}`
@@ -51,7 +51,7 @@ func (d *dice) tenant() string {
 	return list[d.n(len(list))]
 }
 
-// tenantOf is whom a run of a job with a key is for, by its text alone.
+// tenantOf returns the tenant of a run of a job with a key, from its text alone.
 func tenantOf(r *core.Run) string {
 	if r.Params == nil {
 		return r.At.Time().UTC().Format("04")
@@ -63,13 +63,13 @@ func tenantOf(r *core.Run) string {
 	return strings.Split(rest, `"`)[1]
 }
 
-// limited is what is known of those that share a limit.
+// limited holds the checker's knowledge of jobs that share a limit.
 type limited struct {
-	permit  string // what its runs say; empty: none has yet
+	permit  string // as in its runs; empty: no run has one
 	limit   int
 	jobs    map[core.JobID]bool
 	open    map[core.RunID]bool  // chains that are not over, by their first run
-	work    map[core.RunID]bool  // those of which something arrived
+	work    map[core.RunID]bool  // runs that arrived
 	crowded []trouble            // when there were more than the limit
 	begun   map[core.Instant]int // attempts that begin in a second
 	later   []trouble            // when some had to wait for theirs
@@ -130,7 +130,7 @@ func (t *truth) limitsOf(r *core.Run) (list []*limited) {
 
 const appPermit = "app/"
 
-// hasPermit asserts that what waits for a permit, or arrived, is counted by its own limit
+// hasPermit asserts that a run that waits for a permit, or arrived, is counted by its own limit
 // and no other. Callers hold mu.
 func (t *truth) hasPermit(r *core.Run) {
 	list := t.limitsOf(r)
@@ -170,7 +170,7 @@ func (t *truth) goesOn(first core.RunID) bool {
 	return false
 }
 
-// joins notes a run that is stored and open, leaves that the chain of one is over.
+// joins records a run that is stored and open, leaves the end of a run's chain.
 func (t *truth) joins(r *core.Run) {
 	if !r.State.Open() || r.Shard.Of != 0 {
 		return
@@ -181,9 +181,8 @@ func (t *truth) joins(r *core.Run) {
 	}
 }
 
-// crowd notes whether there are more chains than a limit lets be at work. Those that wait
-// because nobody is there leave their places to others, and each may want one yet: once its
-// wait is over.
+// crowd records whether more chains run than the limit allows. Runs that wait without an
+// executor leave their places to others, and each may want one back once its wait is over.
 func (t *truth) crowd(l *limited) {
 	n, now := len(l.open), time.Now()
 	if n > l.limit && t.isNobody() {
@@ -203,7 +202,7 @@ func (t *truth) crowd(l *limited) {
 	}
 }
 
-// idles reports that the first run of a chain waits, of an app of which nobody is there.
+// idles reports whether the first run of a chain waits in an app without an executor.
 func (t *truth) idles(first core.RunID) bool {
 	r, _ := t.run(first)
 	return r.App == come && r.State == core.Queued && len(t.story(first).arrivals) == 0 && len(r.Addresses) == 0
@@ -214,7 +213,7 @@ func (t *truth) leaves(p *core.RunPut) {
 		return
 	}
 	r, _ := t.run(p.ID)
-	for _, l := range t.limits { // a trigger that was changed may have asked by its old params
+	for _, l := range t.limits { // a changed trigger may have asked by its old params
 		if !l.open[r.First] || r.Shard.Of != 0 {
 			continue
 		}
@@ -224,7 +223,7 @@ func (t *truth) leaves(p *core.RunPut) {
 	}
 }
 
-// atWork asserts promise 8 of section 9, where something arrived.
+// atWork asserts promise 8 of section 9 when a run arrives.
 func (t *truth) atWork(r *core.Run) {
 	of, first := r, t.chainOf(r)
 	if r.Shard.Of != 0 { // its broadcast is counted
@@ -260,7 +259,7 @@ func (t *truth) begins(r *core.Run, first core.RunID) {
 	}
 }
 
-// beginsIn asserts that no more attempts of an app begin in a second than it says.
+// beginsIn asserts that at most as many attempts of an app begin in a second as its limit allows.
 func (t *truth) beginsIn(was, is *core.Permits) {
 	app, ofApp := strings.CutPrefix(is.Name, appPermit)
 	l := t.limits[is.Name]
@@ -271,7 +270,7 @@ func (t *truth) beginsIn(was, is *core.Permits) {
 		i := slices.IndexFunc(was.Holders, func(o core.Holder) bool { return o.First == h.First })
 		return h.Attempt == 0 || i >= 0 && was.Holders[i].Attempt == h.Attempt && was.Holders[i].From == h.From
 	})
-	// Where clocks are apart, or set, one knows nothing of what began in a second that is over by his.
+	// If clocks differ, or were set, a process cannot know which runs began in a second that is over by its clock.
 	if t.w.cfg.Skew && slices.ContainsFunc(given, func(h core.Holder) bool { return h.From < was.Second }) {
 		clear(l.begun)
 		for _, h := range was.Holders {
@@ -294,8 +293,8 @@ func (t *truth) beginsIn(was, is *core.Permits) {
 	}
 }
 
-// PutPermits asserts what a write may do: nobody loses a permit whose chain is not over,
-// nobody gets one beyond the limit, or before another who waits longer.
+// PutPermits asserts the rules for a write: no run loses a permit before its chain is over, and
+// none gets one beyond the limit, or before another run that waits longer.
 func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -357,7 +356,7 @@ func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
 	return errs
 }
 
-// handsBack reports that a run may lose its permit though it goes on: nobody had it, and it
+// handsBack reports whether a run may lose its permit though it goes on: it is unowned, and it
 // waits for an executor, or was given another time.
 func (t *truth) handsBack(r *core.Run) bool {
 	until, _ := t.waitsUntil(r.ID, r.Slot.Time())
@@ -365,8 +364,8 @@ func (t *truth) handsBack(r *core.Run) bool {
 	return r.First == r.ID && !r.Had() && len(t.story(r.ID).arrivals) == 0 && (waits || r.State == core.Planned && t.moved[r.ID])
 }
 
-// permitsFree asserts in the end that no permit is held, and nobody waits, of whom
-// anything goes on.
+// permitsFree asserts at the end that no unfinished chain remains, and that no run holds or
+// awaits a permit.
 func (w *World) permitsFree() {
 	t := w.truth
 	t.mu.Lock()
@@ -378,8 +377,8 @@ func (w *World) permitsFree() {
 	}
 }
 
-// permitted is what has a run wait for others of its limit, until its next look. Callers
-// hold mu of the truth and of the world.
+// permitted returns the troubles that make a run wait for others of its limit, until its next
+// check. Callers hold mu of the truth and of the world.
 func (t *truth) permitted(job core.JobID) (list []trouble) {
 	if !t.hasLimit(job) {
 		return nil
@@ -401,9 +400,9 @@ func (t *truth) permitted(job core.JobID) (list []trouble) {
 	return list
 }
 
-// replaced asserts of a run that is recorded as killed for a newer one that this waits for
-// a permit of the same limit, that its job says so, and that it is not due before it.
-// Callers hold mu.
+// replaced asserts for a run recorded as killed for a newer run: the newer run waits for a
+// permit of the same limit, its job is set to replace, and the killed run is due first. Callers
+// hold mu.
 func (t *truth) replaced(p *core.RunPut, was *core.Run) {
 	by := core.Run{KillBy: p.To.KillBy}
 	if !by.Replaced() {

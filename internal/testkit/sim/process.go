@@ -13,14 +13,14 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// process is one of the programs of a deployment: it is killed at any instant
-// and started again a while later. Its clock is its own.
+// process is one of the programs of a deployment: it is killed at any instant and started again
+// a while later. It has its own clock.
 type process struct {
 	w    *World
 	name string
 	run  func(in *incarnation) // makes the use cases and drives them; called for each start
 
-	offset  atomic.Int64 // of its clock from that of the machine, in nanoseconds
+	offset  atomic.Int64 // of its clock from the machine's, in nanoseconds
 	stepped atomic.Int64 // when its clock was last stepped, true nanoseconds
 
 	mu     sync.Mutex
@@ -50,7 +50,7 @@ func (p *process) now() time.Time {
 	return time.Now().Add(p.drift()).UTC()
 }
 
-// drift is how far its clock is from the truth.
+// drift is the difference of its clock from the truth.
 func (p *process) drift() time.Duration {
 	return time.Duration(p.w.offset.Load() + p.offset.Load())
 }
@@ -84,7 +84,7 @@ func (p *process) living() *incarnation {
 // spawn runs a goroutine of this life.
 func (in *incarnation) spawn(f func()) { in.p.w.wg.Go(f) }
 
-// kill ends the incarnation, and has the process started again after a while.
+// kill ends the incarnation, and lets the process start again after a while.
 func (in *incarnation) kill(why string) {
 	p := in.p
 	d, _ := p.dice("restart")
@@ -128,8 +128,7 @@ func (p *process) steppedWithin(d time.Duration) bool {
 	return at != 0 && time.Now().UnixNano()-at <= int64(d)
 }
 
-// freeze stops the whole process, as a stopped machine is: what it was about
-// to do it does later.
+// freeze stops the whole process, like a stopped machine: it continues its work later.
 func (p *process) freeze(d time.Duration) {
 	p.mu.Lock()
 	p.frozen = time.Now().Add(d)
@@ -198,24 +197,24 @@ func hashOf(s string) uint64 {
 	return mix(h)
 }
 
-// invocation is one batch of messages in the hands of one dispatcher: what the
-// checker knows of it, gathered by the calls that it makes.
+// invocation is one batch of messages in the hands of one dispatcher, with the checker's
+// knowledge of it, gathered by the calls that it makes.
 type invocation struct {
 	in    *incarnation
 	got   []engine.Delivery
 	began time.Time
-	until time.Time                // what its claims say, by a clock that is right
+	until time.Time                // until of its claims, by a right clock
 	fires map[core.RunID]core.Fire // the newest copy of each
 	all   []core.RunID             // with copies, as counted among the live
 
 	mu       sync.Mutex
-	jobsRead map[core.JobID]time.Time // when the first answered read of it began
+	jobsRead map[core.JobID]time.Time // when the first answered read of a job began
 	appsRead time.Time
 	allRead  time.Time // of the global item
 	journals map[core.JournalKey]looked
-	waits    map[core.RunID]bool // put on the ring at their next look: who comes wakes them at once
-	// trouble is what keeps answers out of the journal: refusals, delays. The
-	// promise of 250 ms is for a journal that is taken.
+	waits    map[core.RunID]bool // put on the ring at their next check: a new executor wakes them at once
+	// trouble means that answers may miss the journal: rejections, delays. The promise of 250
+	// ms is for a journal that is accepted.
 	trouble bool
 	paused  bool
 	journal time.Duration // of its slowest write
@@ -226,8 +225,7 @@ type invocation struct {
 	open    []time.Time // since when each call that has no answer yet is under way
 }
 
-// begins notes a call; what it answers notes how long that took, and whether it was
-// answered well.
+// begins records a call; its result records the duration, and whether the answer was good.
 func (inv *invocation) begins() (took func(err error)) {
 	if inv == nil {
 		return func(error) {}
@@ -246,7 +244,7 @@ func (inv *invocation) begins() (took func(err error)) {
 	}
 }
 
-// roughly notes that a call was not answered well.
+// roughly records that a call failed.
 func (inv *invocation) roughly() {
 	if inv != nil {
 		inv.mu.Lock()
@@ -255,7 +253,7 @@ func (inv *invocation) roughly() {
 	}
 }
 
-// looked is what the invocation saw of another's journal, and when by its clock.
+// looked holds the entries that the invocation saw in a foreign journal, and when by its clock.
 type looked struct {
 	clock   time.Time
 	settled map[core.RunID]bool

@@ -9,19 +9,19 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Some jobs are paused after failures in a row. Here that is seen from outside, by what
-// each write makes of the ends of their chains.
+// Some jobs are paused after failures in a row. The checks here see only the outside: each
+// write of the ends of their chains.
 
-// pauseAfter is that of one job in eight.
+// pauseAfter sets the field on one job in eight.
 func pauseAfter(d *dice, def *core.Def) {
 	if d.n(8) == 0 {
 		def.PauseAfter = 2 + d.n(3)
 	}
 }
 
-// rows is what is known of a job that is paused after failures.
+// rows holds the checker's knowledge of a job that is paused after failures.
 type rows struct {
-	ends []core.Run // of chains, in the order in which they were stored; what was skipped or killed is none
+	ends []core.Run // of chains, in the order of storing, without skipped and killed runs
 	full int64      // the revision under which a row was last complete
 }
 
@@ -32,7 +32,7 @@ func (t *truth) rowsOf(job core.JobID) *rows {
 	return t.rows[job]
 }
 
-// chainEnds notes the end of a chain, of a job that is paused after failures. Callers hold mu.
+// chainEnds records the end of a chain of a job that is paused after failures. Callers hold mu.
 func (t *truth) chainEnds(r *core.Run) {
 	revs := t.jobs[r.ID.Job()]
 	if len(revs) == 0 || revs[len(revs)-1].def.PauseAfter == 0 || r.Shard.Of != 0 || r.State != core.Succeeded && !r.FailedForGood() {
@@ -45,21 +45,21 @@ func (t *truth) chainEnds(r *core.Run) {
 	}
 }
 
-// latest are those after since, the last first.
+// latest returns the ends after since, the last first.
 func latest(ends []core.Run, since time.Time) []core.Run {
 	ends = slices.DeleteFunc(slices.Clone(ends), func(r core.Run) bool { return !r.EndedAt.After(since) })
 	slices.SortStableFunc(ends, func(a, b core.Run) int { return cmp.Or(b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.ID, a.ID)) })
 	return ends
 }
 
-// inRow says whether the last n ends after since are failures.
+// inRow reports whether the last n ends after since are failures.
 func inRow(ends []core.Run, n int, since time.Time) bool {
 	ends = latest(ends, since)
 	return len(ends) >= n && !slices.ContainsFunc(ends[:n], func(r core.Run) bool { return r.State == core.Succeeded })
 }
 
-// among reports that the last n ends after since are all among the newest runs of their
-// kind, by their IDs: no others need be looked at. Callers hold mu.
+// among reports whether the last n ends after since are all among the newest runs of their
+// kind, by their IDs, so that no others matter. Callers hold mu.
 func (t *truth) among(ends []core.Run, n int, since time.Time) bool {
 	const looked = 90
 	for _, r := range latest(ends, since)[:n] {
@@ -92,9 +92,9 @@ func (t *truth) pausedFor(m *core.Advance, s *core.Sched) {
 	}
 }
 
-// pauseMade asserts, where a run owes no pause any more, that its job is paused if a row
-// was complete with it: unless a success, a change or another end of the row came after.
-// Callers hold mu.
+// pauseMade asserts, once a run owes no pause any more, that its job is paused if the run
+// completed a row, unless a success, a change or another end of the row came after. Callers
+// hold mu.
 func (t *truth) pauseMade(of core.RunID) {
 	jobs, _, _ := t.Store.Jobs(bg, []core.JobID{of.Job()})
 	j := jobs[of.Job()]

@@ -41,17 +41,17 @@ func configOf(engine string, seed uint64, fires int) Config {
 	c.Waits = d.chance(0.5)
 	c.Wakes = c.Waits && !c.Far && d.chance(0.5)
 	c.Limits = d.chance(0.4)
-	d = dice{mix(seed ^ 0x77616974)} // of their own, so that the draws above stay as they are
+	d = dice{mix(seed ^ 0x77616974)} // separate, so that the draws above stay the same
 	c.Rollouts, c.Losses, c.Hangs = d.chance(0.3), c.Waits && d.chance(0.5), d.chance(0.3)
 	long := 0.12
-	if c.AWS { // whose worlds take longer
+	if c.AWS { // these worlds take longer
 		long = 0.05
 	}
 	if !c.Machine && !c.Deployed && d.chance(long) {
 		c.long(7 * time.Minute)
 		c.Line = d.chance(0.25)
 		if d.chance(0.5) {
-			c.Users = 0 // then only the tick finds what a purge lost
+			c.Users = 0 // then only the tick finds the runs that a purge lost
 		}
 	} else if !c.Machine && d.chance(0.04) {
 		c.days()
@@ -67,7 +67,7 @@ func (c *Config) long(lasts time.Duration) {
 
 // asDeployed makes it a world of functions with the durations of the real ones.
 func (c *Config) asDeployed(long time.Duration) {
-	// Each change puts a window of ten minutes on the ring anew, so few people do.
+	// Each change puts a window of ten minutes on the ring again, so few users make changes.
 	c.Deployed, c.For, c.Rate, c.Users = true, long, min(c.Rate, 0.25), min(c.Users, 1)
 }
 
@@ -80,8 +80,8 @@ func (c *Config) machine(long time.Duration) {
 // TestWorlds lets worlds live, two at a time, and prints a line of figures.
 func TestWorlds(t *testing.T) { worlds(t, *flagEngine, *flagFires) }
 
-// TestWorldsOnAWS is fewer of them on the engine of AWS, whose every request is
-// a call of fakes.
+// TestWorldsOnAWS runs fewer worlds on the engine of AWS, whose every request is a call of
+// fakes.
 func TestWorldsOnAWS(t *testing.T) {
 	if *flagEngine == "aws" {
 		t.Skip("TestWorlds runs on it")

@@ -27,7 +27,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// Store is what a world keeps its state in: an engine's own logic.
+// Store keeps the state of a world: an engine's own logic.
 type Store interface {
 	tick.Store
 	tick.Leases
@@ -51,14 +51,14 @@ var (
 	_ Store = (*awsengine.Store)(nil)
 )
 
-// newStore opens the engine of a world; cloud is nil for the one in memory,
-// whose every answer is exact.
+// newStore opens the engine of a world; cloud is nil for the engine in memory, whose every
+// answer is exact.
 func newStore(w *World) (Store, *cloud) {
 	if !w.cfg.AWS {
 		return memory.New(memory.Options{Visibility: w.deployed.visibility}), nil
 	}
 	c := &cloud{w: w}
-	// awsengine asked for what the fakes do not have
+	// the API of awsengine that the fakes lack
 	c.db, c.sqs = fakeaws.New(func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) })
 	d := w.dice("cloud")
 	c.has = account(w.cfg.Rate, d)
@@ -75,9 +75,9 @@ func newStore(w *World) (Store, *cloud) {
 	if w.deployed.functions {
 		c.db.Allow, c.sqs.Allow = c.allow, c.allow
 	}
-	// What is refused is told at once. The truth holds its lock over a request that writes,
-	// for what it notes of it is one step with it: another that looked in between would
-	// find a message without its note. A wait under a lock stops the clock of the bubble.
+	// A rejection is returned at once. The truth holds its lock during a request that writes,
+	// because the write and its record are one step: otherwise another call could find a
+	// message without its record. A wait under a lock stops the clock of the bubble.
 	s, err := awsengine.New(c.db, c.sqs, awsengine.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
 	if err != nil {
 		panic(err)
@@ -85,8 +85,8 @@ func newStore(w *World) (Store, *cloud) {
 	return s, c
 }
 
-// cloud is what is under awsengine. Its answers may be lost below the engine,
-// so that what happened is looked up and not concluded from them.
+// cloud is the layer below awsengine. Its answers may be lost below the engine, so the checker
+// reads the outcome instead of concluding it from them.
 type cloud struct {
 	w   *World
 	has fakeaws.Account
@@ -95,19 +95,19 @@ type cloud struct {
 
 	mu      sync.Mutex
 	seen    []sight
-	refused map[string]int // what was asked outside of a role
+	refused map[string]int // requests outside of a role
 }
 
 type roleKey struct{}
 
-// functionRoles are the roles of the kinds of processes. A dispatcher of a world is both
-// functions that send, which differ in the queue they take from.
+// functionRoles holds the roles of the kinds of processes. A dispatcher of a world has the
+// roles of both functions that send, which differ in the queue they read.
 var functionRoles = map[string][]roles.Role{
 	"ticker": {roles.Tick}, "dispatcher": {roles.Dispatch, roles.SlowLane}, "callback": {roles.Callback},
 	"registry": {roles.Registry}, "user": {roles.Api}, "aside": {roles.Aside},
 }
 
-// allow holds each request of a process against its role. Who has none is the checker.
+// allow checks each request of a process against its role. A request without a role is the checker's.
 func (c *cloud) allow(ctx context.Context, action, on string) bool {
 	kind, ok := ctx.Value(roleKey{}).(string)
 	if !ok {
@@ -126,7 +126,7 @@ func (c *cloud) allow(ctx context.Context, action, on string) bool {
 	return false
 }
 
-// refusals are what was refused, and how often.
+// refusals lists the rejected requests with their counts.
 func (c *cloud) refusals() (list []string) {
 	if c == nil {
 		return nil
@@ -160,16 +160,16 @@ type asking struct {
 	op    string
 	read  bool // no lock is held: time may pass under it
 	mu    sync.Mutex
-	dead  bool // its process died: no request of it arrives any more
+	dead  bool // its process died: its requests do not arrive
 	reads int
-	wrote chan struct{} // made by the first write, closed when it may go on
-	// yield lets others at the store, between what the call read and what it writes.
+	wrote chan struct{} // made by the first write, closed when it may continue
+	// yield lets others at the store, between the reads and the writes of a call.
 	yield func(d time.Duration)
 }
 
 type askingKey struct{}
 
-// asks marks a call of a process, which is what faults of requests befall.
+// asks marks a call of a process, so that its requests can have faults.
 func (p *port) asks(ctx context.Context, op string, read bool) context.Context {
 	if p.truth.cloud == nil || !p.in.p.w.cfg.SDK {
 		return ctx
@@ -177,8 +177,8 @@ func (p *port) asks(ctx context.Context, op string, read bool) context.Context {
 	return context.WithValue(ctx, askingKey{}, &asking{in: p.in, op: op, read: read})
 }
 
-// yields lets the call that holds t.mu give it up between its reads and its
-// first write; again is what it read of the world before that.
+// yields lets the call that holds t.mu release it between its reads and its first write; again
+// repeats the reads of the world before that.
 func (t *truth) yields(ctx context.Context, again func()) (done func()) {
 	again()
 	a, _ := ctx.Value(askingKey{}).(*asking)
@@ -201,8 +201,8 @@ func (t *truth) yields(ctx context.Context, again func()) (done func()) {
 	}
 }
 
-// account is that of a world. Some are scarce: a world has a few fires a second, where
-// an account has hundreds.
+// account returns the account of a world. Some are scarce: a world has a few fires a second,
+// but an account has hundreds.
 func account(rate float64, d *dice) fakeaws.Account {
 	return fakeaws.Account{
 		Throttled: 0.003 * rate, Dropped: 0.003 * rate, Lost: 0.004 * rate, Refused: 0.02 * rate, Conflict: 0.03 * rate, Slow: 0.005 * rate,
@@ -211,7 +211,7 @@ func account(rate float64, d *dice) fakeaws.Account {
 	}
 }
 
-// fault draws what becomes of one request, and notes what it is in the way of.
+// fault draws the outcome of one request, and records the work that it delays.
 func (c *cloud) fault(ctx context.Context, call fakeaws.Call) (f fakeaws.Fault) {
 	a, _ := ctx.Value(askingKey{}).(*asking)
 	if a == nil || !c.w.faulty.Load() {
@@ -253,7 +253,7 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 	}
 	yield := a.yield
 	if a.reads == 0 {
-		yield = nil // what it is to write does not depend on what it read
+		yield = nil // its write does not depend on its reads
 	}
 	a.mu.Unlock()
 	if first != nil {
@@ -282,7 +282,7 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 	if !a.read { // the truth holds its lock over a write
 		f.Wait, f.Late, f.Between = 0, 0, nil
 	}
-	if call.Op == "ReceiveMessage" { // what is hidden is noted in the moment of its receipt
+	if call.Op == "ReceiveMessage" { // hidden messages are recorded in the moment of their receipt
 		f.Wait, f.Late = f.Wait+f.Late, 0
 	}
 	if spent := f.Spent; spent != nil {
@@ -304,8 +304,8 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 	return f
 }
 
-// unheard notes the messages of a receipt whose answer is lost just now: nobody has
-// them, and they come again when their visibility ends.
+// unheard records the messages of a receipt whose answer is being lost: no process has them,
+// and they come again when their visibility ends.
 func (c *cloud) unheard(kind ring.Kind) {
 	until := time.Now().Add(c.w.deployed.visibility)
 	for _, m := range c.sqs.Messages(map[ring.Kind]string{ring.KindFires: fakeaws.Names.Fires, ring.KindSlow: fakeaws.Names.Slow,
@@ -316,7 +316,7 @@ func (c *cloud) unheard(kind ring.Kind) {
 	}
 }
 
-// hidden notes a message that nobody has, and that is hidden from all from now on.
+// hidden records a message that no process has, and that is hidden from all from now on.
 func (c *cloud) hidden(m fakeaws.Message, what string) {
 	if msg, err := ring.Decode([]byte(m.Body)); err == nil {
 		c.w.count(what, 1)
@@ -325,9 +325,8 @@ func (c *cloud) hidden(m fakeaws.Message, what string) {
 	}
 }
 
-// took tells whether a write was done. The engine in memory says so; above a
-// cloud it is looked up where the answer leaves it open, and an answer that is
-// not true is a broken promise.
+// took reports whether a write was done. The engine in memory returns that; above a cloud the
+// checker reads it if the answer leaves it open, and a false answer is a broken promise.
 func (t *truth) took(of core.RunID, what string, err error, look func() bool) bool {
 	switch {
 	case err == nil || t.cloud == nil:
@@ -344,8 +343,8 @@ func (t *truth) took(of core.RunID, what string, err error, look func() bool) bo
 	return look()
 }
 
-// observed mirrors what came on the queues of a cloud, and went, whatever was
-// answered. Callers hold mu.
+// observed mirrors the messages that arrived on and left the queues of a cloud, regardless of
+// the answers. Callers hold mu.
 func (t *truth) observed(ctx context.Context) {
 	for _, s := range t.cloud.sights() {
 		m, err := ring.Decode([]byte(s.body))
@@ -360,7 +359,7 @@ func (t *truth) observed(ctx context.Context) {
 	}
 }
 
-// deadLetters are the reasons and messages of what was buried.
+// deadLetters returns the reasons and messages of the dead-letter queue.
 func (t *truth) deadLetters() (list []string) {
 	if t.cloud != nil {
 		for _, m := range t.cloud.sqs.Messages(fakeaws.Names.Dead) {

@@ -8,19 +8,19 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 )
 
-// story is what the world outside the store knows of one run.
+// story holds facts about one run from outside the store.
 type story struct {
 	sends    int
 	refused  int // sends that were proven not taken
 	arrivals []arrival
-	takes    int         // take-overs from a foreign owner
+	takes    int         // takeovers from a foreign owner
 	looked   []time.Time // when each of them was made
 	closed   time.Time
-	born     time.Time // when it was asked for, or made; zero: by its schedule
+	born     time.Time // when it was requested, or made; zero: by its schedule
 	made     time.Time // of a trigger: when it was first stored
 	decided  time.Time // when it was first sent, or closed
 	queued   bool      // it waited for an executor
-	left     bool      // and that by the watchdog: who claimed it died, and then it fell
+	left     bool      // left by the watchdog: its claimer died, and then it fell
 	sent     time.Time // last
 	over     time.Time // when an executor was done with it last
 	works    int       // executors that are not
@@ -53,7 +53,7 @@ func (t *truth) story(id core.RunID) *story {
 	return s
 }
 
-// works notes that an executor works on a run, done that it does not any more.
+// works records that an executor begins a run, done that it ends.
 func (t *truth) works(id core.RunID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +68,7 @@ func (t *truth) done(id core.RunID) {
 	st.over = time.Now()
 }
 
-// reports notes that the end of a run is being reported.
+// reports records that the end of a run is being reported.
 func (t *truth) reports(id core.RunID, killed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +81,7 @@ func (t *truth) reports(id core.RunID, killed bool) {
 	}
 }
 
-// sending asserts what must hold before a run is sent: promises 3 and 5.
+// sending asserts the rules before a send: promises 3 and 5.
 func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment)
 		since = time.Since(inv.began)
 	}
 	var apart time.Duration
-	if !sh.Run.Cause.Planned() && !t.w.cfg.Machine { // another may have given it a slot of now, by his clock, meanwhile
+	if !sh.Run.Cause.Planned() && !t.w.cfg.Machine { // another process may have given it a slot of now, by its own clock
 		apart = t.w.slack()
 	}
 	if clock.Add(apart).Before(sh.Run.Slot.Time()) && !in.p.steppedWithin(since) {
@@ -153,7 +153,7 @@ func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment)
 	}
 }
 
-// answered notes that a sender saw an answer.
+// answered records that a sender saw an answer.
 func (t *truth) answered(inv *invocation, id core.RunID, kind dispatch.AnswerKind) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,8 +172,8 @@ func (t *truth) answered(inv *invocation, id core.RunID, kind dispatch.AnswerKin
 	}
 }
 
-// arrived asserts promise 2 and 7.3: what an executor got twice went to the
-// same address, after a take-over, and only where its answer was not safe.
+// arrived asserts promise 2 and 7.3: an executor gets a run twice only at the same address,
+// after a takeover, and only if its answer was not safe.
 func (t *truth) arrived(inv *invocation, in *incarnation, sh *dispatch.Shipment, began time.Time, repeat bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -224,7 +224,7 @@ func (t *truth) excused(id *core.RunID, st *story, first, second *arrival) {
 		}
 		return
 	}
-	// Until it was taken from the first: what it hears and writes later comes late.
+	// Only until the takeover: answers and writes of the first owner after that come late.
 	end := st.looked[len(st.looked)-1]
 	if i := slices.IndexFunc(st.looked, func(at time.Time) bool { return at.After(first.at) }); i >= 0 {
 		end = st.looked[i]
@@ -240,7 +240,7 @@ func (t *truth) excused(id *core.RunID, st *story, first, second *arrival) {
 	trouble, paused, slack := first.inv.trouble, first.inv.paused, 2*journal
 	if first.kind == dispatch.AnswerEnded { // closed by three or four calls, not journalled
 		slowest := first.inv.slowest
-		for _, began := range first.inv.open { // one may be that which closes it
+		for _, began := range first.inv.open { // one may be the call that closes it
 			slowest = max(slowest, end.Sub(began))
 		}
 		trouble, slack = trouble || first.inv.rough, 8*slowest

@@ -21,18 +21,17 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// truth is the store as it is, behind all faults. It keeps a mirror of what
-// the checker asks often, and asserts docs/internals/claim-protocol.md section 7 at each
-// effect that could break it.
+// truth is the real store, without faults. It keeps a mirror of frequent reads, and asserts
+// docs/internals/claim-protocol.md section 7 at each effect that could break it.
 type truth struct {
 	Store
 	w     *World
-	cloud *cloud // under the store; nil where there is none
+	cloud *cloud // under the store; nil without one
 
 	mu       sync.Mutex
 	known    map[core.RunID]bool // was made
 	open     map[core.RunID]struct{}
-	words    map[core.RunID][]int64    // what handlers that failed said of their retry
+	words    map[core.RunID][]int64    // retry results of handlers that failed
 	owing    map[core.RunID]core.RunID // an owed run to the closed run that owes it
 	owes     map[core.RunID]struct{}   // closed runs that owe something
 	over     []core.RunID              // runs that ended
@@ -42,13 +41,13 @@ type truth struct {
 	moved    map[core.RunID]bool // triggers that were changed
 	checks   map[core.RunID]int
 	carried  map[core.RunID]int // checks that carry a journal with it
-	asides   map[core.RunID]int // messages on the aside lane
+	asides   map[core.RunID]int // messages on the post-run queue
 	entries  map[core.RunID]int
 	settled  map[core.RunID]bool       // accepted, unconfirmed or left in some stored journal
 	named    map[core.RunID]bool       // was ever on the ring or in the due index
-	live     map[core.RunID]int        // live invocations that hold a message of it
+	live     map[core.RunID]int        // number of live invocations that hold a message of it
 	wholes   map[core.RunID]core.RunID // shards of broadcasts
-	lost     map[core.RunID]mends      // runs whose message was lost, until when nothing may name them
+	lost     map[core.RunID]mends      // runs whose message was lost, and until when they may be unnamed
 	hung     []core.RunID              // runs that an executor never ends by itself
 	held     map[*incarnation]map[*invocation]struct{}
 	acked    map[int64]bool
@@ -61,8 +60,8 @@ type truth struct {
 	rows     map[core.JobID]*rows
 	kin      kin
 	rounds   rounds
-	idle     map[idleAt]int // answers that an address is, which no fire went by yet
-	nobody   []trouble      // when no executor of the app was there whose executors come and go
+	idle     map[idleAt]int // idle answers of an address that no fire has used
+	nobody   []trouble      // when no executor was available for the app whose executors come and go
 	faults   []string
 	nfaults  int
 	events   map[core.RunID][]event
@@ -81,7 +80,7 @@ type revision struct {
 	sched   core.Sched
 	def     core.Def
 	deleted bool
-	acked   time.Time // when its author was told; zero: never
+	acked   time.Time // when its author got the answer; zero: never
 	stored  time.Time
 	ended   bool // it is the end of a pause, which the tick brought
 }
@@ -113,8 +112,8 @@ func newTruth(w *World) *truth {
 	}
 }
 
-// fail notes that a promise was broken, with the story of the run (or, where
-// there is none, of the job) it is about. Callers hold mu.
+// fail records that a promise was broken, with the story of its run or, without a run, of its
+// job. Callers hold mu.
 func (t *truth) fail(of core.RunID, format string, args ...any) {
 	t.nfaults++
 	if len(t.faults) >= 20 {
@@ -135,8 +134,8 @@ type event struct {
 	text string
 }
 
-// about is the story of a run: what happened to it, to its broadcast and that one's shards,
-// to its job and to pauses, in the order of time.
+// about returns the story of a run: the events of the run, its broadcast and its shards, its
+// job and of pauses, in the order of time.
 func (t *truth) about(run core.RunID) []string {
 	all := slices.Concat(t.events[run], t.events[core.RunID(run.Job())], t.events[0])
 	whole := run
@@ -171,8 +170,8 @@ func (t *truth) about(run core.RunID) []string {
 	return lines
 }
 
-// trace notes what happened to a run; under the number of a job, to that job;
-// under 0, to all. Callers hold mu.
+// trace records an event of a run; under the number of a job, of that job; under 0, of all.
+// Callers hold mu.
 func (t *truth) trace(ctx context.Context, run core.RunID, format string, args ...any) {
 	who := ""
 	if inv := invocationOf(ctx); inv != nil {
@@ -181,7 +180,7 @@ func (t *truth) trace(ctx context.Context, run core.RunID, format string, args .
 	t.events[run] = append(t.events[run], event{time.Since(t.w.began), who + fmt.Sprintf(format, args...)})
 }
 
-// bg is the context of what the checker itself reads.
+// bg is the context of the checker's own reads.
 var bg = context.Background()
 
 func (t *truth) run(id core.RunID) (core.Run, bool) {
@@ -239,7 +238,7 @@ func (t *truth) created(ctx context.Context, r *core.Run) {
 	t.claimed(ctx, r.Owner)
 	if at, planned := r.ID.Planned(); planned && r.Owner != "" {
 		for _, rev := range t.jobs[r.ID.Job()] {
-			// Judged once, before the claim, which is tried until the deadline.
+			// Checked once, before the claim, which is retried until the deadline.
 			if late := r.SentAt.Sub(r.Slot.Time()); rev.rev == r.Rev && rev.sched.Misfire == core.MisfireSkip && late > rev.sched.Grace+
 				t.w.deployed.invocation+t.w.slack() {
 				t.fail(r.ID, "run %d (instant %s) was claimed %s after its slot, with policy skip and grace %s", r.ID, at, late, rev.sched.Grace)
@@ -286,7 +285,7 @@ type fireAt struct {
 	slot core.Instant
 }
 
-// ChangeTriggered asserts that only a run is changed which nobody has taken.
+// ChangeTriggered asserts that only a run without an owner is changed.
 func (t *truth) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -328,7 +327,7 @@ func (t *truth) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	return errs
 }
 
-// verb is what a put does to its run.
+// verb returns the name of a put's operation.
 func verb(p *core.RunPut) string {
 	switch {
 	case !p.Was.IsBroadcast() && p.To.IsBroadcast() && p.Set&core.RunGiven != 0:
@@ -359,7 +358,7 @@ func verb(p *core.RunPut) string {
 	return "NoteLate"
 }
 
-// PutRuns asserts that what was done met its condition, and what must hold of it.
+// PutRuns asserts that each completed put met its condition, and asserts the rules for the run.
 func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -373,7 +372,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 		t.trace(ctx, p.ID, "%s from %q to %q %s %s %s owes %v: %v", does, p.Was.Owner, p.To.Owner, p.To.State, p.To.Reason, p.To.Address,
 			p.To.Owes, err)
 		if !t.took(p.ID, does, err, func() bool {
-			if slices.ContainsFunc(puts[:i], func(o core.RunPut) bool { return o.ID == p.ID }) { // whose effect it would be
+			if slices.ContainsFunc(puts[:i], func(o core.RunPut) bool { return o.ID == p.ID }) { // the effect may be the other one's
 				return false
 			}
 			is, there := t.run(p.ID)
@@ -386,7 +385,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 		}) {
 			continue
 		}
-		// What is read and decided by is compared here whatever the put compares.
+		// Fields that the decision relies on are compared here, whether or not the put compares them.
 		owned := does == "TakeOver" || does == "GiveBack" || does == "Readdress" || does == "Wait" || does == "Spread"
 		if !p.Holds(was) || owned && (!was.State.Open() || was.Owner != p.Was.Owner) {
 			t.fail(p.ID, "%s of run %d was done on a condition that it did not meet: %+v of %+v", does, p.ID, *p, *was)
@@ -412,7 +411,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			if r, _ := t.run(p.ID); was.MaybeSent && r.Address != was.Address {
 				t.fail(p.ID, "run %d was given back without its address although it may have been sent", p.ID)
 			}
-		case "Readdress": // 7.2; one that moves nothing only notes where a run is found
+		case "Readdress": // 7.2; a Readdress without a change only records where a run is found
 			switch {
 			case p.To.Address == was.Address:
 			case was.MaybeSent:
@@ -424,7 +423,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			t.joined(p, was)
 		case "Draw":
 			t.drawn(p, was)
-		case "ClearOwed": // 7.5: what was owed, but for what is left, exists, and is or was on its way
+		case "ClearOwed": // 7.5: each cleared follow-up exists, and is or was on its way
 			if len(p.To.Owes) == 0 {
 				delete(t.owes, p.ID)
 			}
@@ -450,9 +449,8 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	return errs
 }
 
-// taken asserts 7.3: the taker saw until pass by its clock, and only then looked into
-// the journal that the claim named, and it did not say that the run is in an executor's
-// hands.
+// taken asserts 7.3: the new owner saw until pass by its clock, and only then read the journal
+// that the claim named, and the journal did not show that an executor has the run.
 func (t *truth) taken(ctx context.Context, p *core.RunPut, was *core.Run) {
 	t.claimed(ctx, p.To.Owner)
 	if was.Address != p.Was.Address || core.Millis(was.Until) != core.Millis(p.Was.Until) {
@@ -485,7 +483,7 @@ func (t *truth) taken(ctx context.Context, p *core.RunPut, was *core.Run) {
 	st.looked = append(st.looked, time.Now())
 }
 
-// ended notes an end; reported is one that somebody told.
+// ended records an end; reported: an executor reported it.
 func (t *truth) ended(ctx context.Context, p *core.RunPut, reported bool) {
 	delete(t.open, p.ID)
 	t.over = append(t.over, p.ID)
@@ -572,13 +570,13 @@ func (t *truth) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return errs
 }
 
-// inLane asserts that what came on the slow lane stays there, and is not put back
-// on it for being there.
+// inLane asserts that fires from the slow queue stay there, and are not requeued because they
+// are there.
 func (t *truth) inLane(inv *invocation, out []ring.Out) {
 	came := map[core.RunID]*ring.Message{}
 	for i := range inv.got {
 		for _, f := range inv.got[i].Message.Fires {
-			// Of copies that were put back the one or the other counts.
+			// If copies were requeued, any of them counts.
 			if m := &inv.got[i].Message; m.Slow && (came[f.Run] == nil || m.Try < came[f.Run].Try) {
 				came[f.Run] = m
 			}
@@ -626,7 +624,7 @@ func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) 
 	}
 }
 
-// received notes who took messages.
+// received records which process received messages.
 func (t *truth) received(in *incarnation, got []engine.Delivery) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -637,7 +635,7 @@ func (t *truth) received(in *incarnation, got []engine.Delivery) {
 	}
 }
 
-// loses has the ring lose the messages of an app, by hand: nobody is told.
+// loses removes the messages of an app from the ring by hand, without an ack.
 func (t *truth) loses(got []engine.Delivery) []engine.Delivery {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -658,8 +656,7 @@ func (t *truth) loses(got []engine.Delivery) []engine.Delivery {
 	})
 }
 
-// byHand takes a message off the ring: nobody is told, and as nobody acked it, nobody
-// answers for what it held.
+// byHand removes a message from the ring. It is no ack, so no process answers for its fires.
 func (t *truth) byHand(d engine.Delivery, what string) {
 	if t.cloud != nil {
 		t.observed(bg)
@@ -672,9 +669,9 @@ func (t *truth) byHand(d engine.Delivery, what string) {
 	t.off(bg, d.ID, &d.Message, what)
 }
 
-// healed is until when what a queue lost by itself is on it again: the window that
-// it was in, and the one after, which is compared with its runs. Where something is
-// always in flight, an account knows the age of its ring only to ten minutes.
+// healed is the longest time until messages that a queue lost are on it again: the window that
+// it was in, and the one after, which is compared with its runs. If something is always in
+// flight, an account knows the age of its ring only to ten minutes.
 func (t *truth) healed() time.Duration {
 	if t.cloud != nil {
 		return 12 * time.Minute
@@ -701,7 +698,7 @@ func (t *truth) Ack(ctx context.Context, done []engine.Delivery) []error {
 	return errs
 }
 
-// went asserts that what an acked message held is safe without it.
+// went asserts that the fires of an acked message are safe without it.
 func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
 	t.off(ctx, id, m, "ack")
 	for _, f := range m.Fires {
@@ -716,7 +713,7 @@ func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
 	}
 }
 
-// off notes that a message is on the ring no more.
+// off records that a message has left the ring.
 func (t *truth) off(ctx context.Context, id int64, m *ring.Message, what string) {
 	for _, f := range m.Fires {
 		t.trace(ctx, f.Run, "%s of message %d", what, id)
@@ -737,7 +734,7 @@ func (t *truth) off(ctx context.Context, id int64, m *ring.Message, what string)
 	}
 }
 
-// whyLost says why a fire without a message is lost; empty if it is not.
+// whyLost returns why a fire without a message is lost; empty if it is not.
 func (t *truth) whyLost(f core.Fire) string {
 	if t.fires[f.Run] > 0 || t.carried[f.Run] > 0 || t.settled[f.Run] || t.heals(f.Run) {
 		return ""
@@ -933,7 +930,7 @@ func (t *truth) schedule(s *core.Sched) *schedule.Schedule {
 	return sch
 }
 
-// revised notes a revision. Callers hold mu.
+// revised records a revision. Callers hold mu.
 func (t *truth) revised(j core.Job, deleted bool) {
 	list := t.jobs[j.Sched.ID]
 	t.w.entered(j.Sched.ID)
@@ -967,8 +964,8 @@ func (t *truth) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	return errs
 }
 
-// UpdateJobs fails where an edit that was read before an advance loses the tail
-// that it set, for then a second chain begins beside the first.
+// UpdateJobs fails if an edit that was read before an advance loses the tail that it set,
+// because then a second chain begins beside the first.
 func (t *truth) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -1064,7 +1061,7 @@ func (t *truth) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	err := t.Store.PutGlobal(ctx, seen, g)
 	if t.took(0, "a change of everything", err, func() bool { return became(g.Rev, before.Rev, is().Rev, err) }) {
 		t.pausedBy("", g.Pause, g.Rev)
-		for p := g.Readable; p < before.Readable; p++ { // which nobody reads from now on
+		for p := g.Readable; p < before.Readable; p++ { // partitions that are not read from now on
 			if left, _ := t.Store.Due(bg, p, core.Horizon, core.DueItem{}, 1); len(left) > 0 {
 				t.fail(left[0].Run, "partition %d is given up, and has %+v", p, left[0])
 			}
@@ -1073,10 +1070,10 @@ func (t *truth) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	return err
 }
 
-// became tells whether a write whose answer leaves it open made a revision the wanted
-// one. Two who read the same at one moment, or by a clock that is behind what is stored,
-// give the same: where something else kept this one from being made, the one that
-// stands is another's.
+// became reports whether a write with an unclear answer made a revision the wanted one. Two
+// writers that read the same revision at one moment, or by a clock behind the store, compute
+// the same number. If the answer rules out this write, the stored revision is the other
+// writer's.
 func became(want, before, now int64, err error) bool {
 	return now == want && before != want && !errors.Is(err, core.ErrRefused) && !errors.Is(err, core.ErrThrottled)
 }
@@ -1089,7 +1086,7 @@ func (t *truth) pausedBy(app string, p core.Pause, rev int64) {
 	for i := range t.pauses {
 		if o := &t.pauses[i]; o.app == app && o.pause.From.Equal(p.From) {
 			if !o.pause.To.IsZero() && (p.To.IsZero() || p.To.After(o.pause.To)) {
-				o.acked = time.Time{} // nobody was told of what it covers now
+				o.acked = time.Time{} // its new period is not acknowledged
 			}
 			o.pause, o.rev = p, rev
 			return
@@ -1118,7 +1115,7 @@ func (t *truth) latest() time.Time {
 	return last
 }
 
-// acknowledged notes that the author of a change of a job was told.
+// acknowledged records that the author of a job's change got the answer.
 func (t *truth) acknowledged(job core.JobID, rev int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -1129,7 +1126,7 @@ func (t *truth) acknowledged(job core.JobID, rev int64) {
 	}
 }
 
-// pauseAcknowledged notes that the author of a pause was told.
+// pauseAcknowledged records that the author of a pause got the answer.
 func (t *truth) pauseAcknowledged(app string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -1160,7 +1157,7 @@ func (t *truth) hold(inv *invocation) {
 	}
 }
 
-// letGo ends what an invocation holds; its messages are acked or come again.
+// letGo ends an invocation's hold; its messages are acked or come again.
 func (t *truth) letGo(inv *invocation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -1229,8 +1226,8 @@ func (inv *invocation) sawJournals(keys []core.JournalKey, found map[core.Journa
 // sweepEvery is how many seconds lie between two sweeps.
 const sweepEvery = 5
 
-// sweep lets the store remove what nobody is to ask for any more, and sees which
-// open runs a stored journal still names. A store that expires by age is left.
+// sweep lets the store remove expired runs, and checks which open runs a stored journal still
+// names. A store that expires by age is left.
 func (t *truth) sweep() {
 	s, ok := t.Store.(*memory.Store)
 	if !ok {
@@ -1264,7 +1261,7 @@ func (t *truth) sweep() {
 	}
 }
 
-// look asserts 7.1 over all that is open or owed.
+// look asserts 7.1 over all open runs and pending follow-ups.
 func (t *truth) look() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -1280,7 +1277,7 @@ func (t *truth) look() {
 			continue
 		}
 		if j := t.rounds.now[id.Job()]; j.Round == id && (j.Full || j.Over) {
-			continue // whoever owes the last end that was noted goes on with it
+			continue // the actor that owes the last recorded end continues it
 		}
 		if parent, ok := t.owing[id]; ok {
 			if _, owed := t.owes[parent]; owed {
@@ -1295,7 +1292,7 @@ func (t *truth) look() {
 			continue
 		}
 		t.fail(id, "run %d is open and named by no message, journal, check, entry or invocation", id)
-		delete(t.open, id) // said once
+		delete(t.open, id) // reported once
 	}
 	for id := range t.owes {
 		if t.heals(id) {

@@ -12,14 +12,14 @@ import (
 	"github.com/tickring/tickring/core/route"
 )
 
-// In a world with Waits the executors of the app that has no fixed ones go away, all at
-// once, and come back, and jobs of any app wait for one: those of that app because nobody
-// is there, those that ask before they choose because nobody answers.
+// In a world with Waits all executors of the app without fixed ones leave at once, and come
+// back, and jobs of any app wait for one: jobs of that app because none is available, jobs that
+// probe before they choose because none answers.
 
-// come is the app whose executors do.
+// come is the app whose executors come and go.
 const come = "beta"
 
-// waitLook is the longest between two looks of a fire that waits.
+// waitLook is the longest time between two checks of a fire that waits.
 const waitLook = 15 * time.Second
 
 // waitForExecutor is a job's, or come's, word; 0: none.
@@ -50,8 +50,8 @@ func (w *World) comings(d *dice) {
 	}
 }
 
-// allGo has all executors of come go for a while, with a goodbye or, silent, without one
-// and long ago.
+// allGo stops all executors of come for a while. They deregister or, if silent, stopped long
+// ago without that.
 func (w *World) allGo(long time.Duration, silent bool) {
 	at := time.Now()
 	w.count("all executors away", 1)
@@ -85,7 +85,7 @@ func (t *truth) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	return err
 }
 
-// there mirrors from when until when nobody was there. Callers hold mu.
+// there mirrors the periods without an executor. Callers hold mu.
 func (t *truth) there() {
 	if !t.w.cfg.Waits {
 		return
@@ -111,16 +111,16 @@ func (t *truth) there() {
 	}
 }
 
-// isNobody reports that nobody is there now. Callers hold mu.
+// isNobody reports whether no executor is available now. Callers hold mu.
 func (t *truth) isNobody() bool {
 	return len(t.nobody) > 0 && t.nobody[len(t.nobody)-1].until.After(time.Now())
 }
 
-// waitsUntil is when a run of a slot waits no longer, and whether its job asks before it
+// waitsUntil returns when a run of a slot stops waiting, and whether its job probes before it
 // chooses. Callers hold mu.
 func (t *truth) waitsUntil(run core.RunID, slot time.Time) (until time.Time, asks bool) {
 	revs := t.jobs[run.Job()]
-	r := &revs[len(revs)-1] // no edit changes what is read here
+	r := &revs[len(revs)-1] // no edit changes the fields that are read here
 	wait := r.def.WaitForExecutor
 	if r.def.App == come {
 		wait = cmp.Or(wait, t.w.appWaits)
@@ -131,8 +131,8 @@ func (t *truth) waitsUntil(run core.RunID, slot time.Time) (until time.Time, ask
 	return slot.Add(wait), route.Asks(r.def.Route) != route.AskNothing
 }
 
-// awaited is what has a run wait: that nobody is there, or answers, until the look after
-// somebody is, or until its wait is over. Callers hold mu of the truth and of the world.
+// awaited returns why a run waits: no executor is available or answers, until the check after
+// one is, or until its wait is over. Callers hold mu of the truth and of the world.
 func (t *truth) awaited(run core.RunID, app string, slot time.Time) (list []trouble) {
 	until, asks := t.waitsUntil(run, slot)
 	if app == come {
@@ -149,7 +149,7 @@ func (t *truth) awaited(run core.RunID, app string, slot time.Time) (list []trou
 	return list
 }
 
-// queued asserts that what begins to wait has nobody to go to. Callers hold mu.
+// queued asserts that a run that begins to wait has no executor. Callers hold mu.
 func (t *truth) queued(ctx context.Context, r *core.Run) {
 	st := t.story(r.ID)
 	st.queued = true
@@ -178,15 +178,15 @@ func (t *truth) queued(ctx context.Context, r *core.Run) {
 	}
 }
 
-// wasNobody reports that nobody was there at some moment. Callers hold mu.
+// wasNobody reports whether no executor was available at some moment. Callers hold mu.
 func (t *truth) wasNobody(app string, from, to time.Time) bool {
 	return app == come && slices.ContainsFunc(t.nobody, func(n trouble) bool {
 		return !n.from.After(to.Add(time.Second)) && !n.until.Before(from.Add(-time.Second))
 	})
 }
 
-// waited asserts that a run which failed for want of an executor waited for one as long
-// as its job says, and that there was none. Callers hold mu.
+// waited asserts that a run which failed without an executor waited for one as long as its job
+// allows, and that none was available. Callers hold mu.
 func (t *truth) waited(r *core.Run, st *story) {
 	slot := r.Slot.Time()
 	until, asks := t.waitsUntil(r.ID, slot)
@@ -204,15 +204,15 @@ func (t *truth) waited(r *core.Run, st *story) {
 	}
 }
 
-// unanswered notes that an address was asked for a run that chooses, and did not answer.
+// unanswered records that an address was probed for a run and did not answer.
 func (w *World) unanswered(app string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults.unheard[app] = with(w.faults.unheard[app], trouble{time.Now(), time.Now()})
 }
 
-// busyWith notes that an address was asked for a run that is to go to who has none of its
-// job, and has one.
+// busyWith records that an address was asked whether it is idle for a job, and runs one of its
+// runs.
 func (w *World) busyWith(job core.JobID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,8 +220,8 @@ func (w *World) busyWith(job core.JobID) {
 	w.faults.busy[job] = with(w.faults.busy[job], trouble{time.Now(), time.Now()})
 }
 
-// nextIdle is what has a run of a job come again where another went by the answer that it
-// asked for. Callers hold mu of the world.
+// nextIdle returns the troubles that make a run of a job come again because another used the
+// idle answer that it asked for. Callers hold mu of the world.
 func (w *World) nextIdle(job core.JobID) []trouble {
 	list := slices.Clone(w.faults.busy[job])
 	for i := range list {
@@ -230,13 +230,13 @@ func (w *World) nextIdle(job core.JobID) []trouble {
 	return list
 }
 
-// idleAt is an address that was asked for by one process whether it runs nothing of a job.
+// idleAt is an address that one process asked whether it is idle for a job.
 type idleAt struct {
 	in *incarnation
 	q  question
 }
 
-// saidIdle notes that it does not: one fire goes by that.
+// saidIdle records the answer that it is idle: one fire may use it.
 func (t *truth) saidIdle(in *incarnation, q question) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -244,8 +244,8 @@ func (t *truth) saidIdle(in *incarnation, q question) {
 	t.w.count("asked who is idle: idle", 1)
 }
 
-// wentByIdle asserts of what is sent first, of a job whose runs go to who is idle, that its
-// address said so, for this run and no other. Callers hold mu.
+// wentByIdle asserts for the first send of a job that needs an idle address: the address
+// reported idle, for this run and no other. Callers hold mu.
 func (t *truth) wentByIdle(in *incarnation, sh *dispatch.Shipment) {
 	r, job := sh.Run, &sh.Job.Def
 	if job.Route != core.RouteBusyover || t.story(r.ID).sends > 1 || r.MaybeSent || r.Shard.Of != 0 ||

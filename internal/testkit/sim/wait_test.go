@@ -10,9 +10,9 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Nobody is there for a while. Who comes back gets what waits: at once where one process
-// dispatches and is told of him, and within 15 s where many do; nothing of it twice. What
-// waits no longer is decided within a second, which is how a queue counts.
+// No executor is available for a while. A returning executor gets the waiting runs once each:
+// at once if one process dispatches and sees its registration, and within 15 s if many do. A
+// run whose wait ends is decided within a second, the unit of a queue's delay.
 func TestExecutorsComeBack(t *testing.T) {
 	const goes, away = 20 * time.Second, 80 * time.Second
 	waits := func(name string, s core.Schedule, change func(*manage.JobSpec)) manage.JobSpec {
@@ -80,8 +80,8 @@ func TestExecutorsComeBack(t *testing.T) {
 	}
 }
 
-// A run waits for a permit, all its executors go, and then it is given that: others go on in
-// its place, and it once somebody is there. What is late here the checker finds by itself.
+// A run waits for a permit, all its executors go, and then it gets the permit: other runs use
+// its place until an executor is available. The checker finds late runs by itself.
 func TestGivenAPermitWithNobodyThere(t *testing.T) {
 	const work, away = 20 * time.Second, 80 * time.Second
 	limited := func(app string) manage.JobSpec {
@@ -108,7 +108,7 @@ func TestGivenAPermitWithNobodyThere(t *testing.T) {
 				return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 			}
 			c.Act = func(w *World) {
-				trigger("alpha/one")(w) // at work from 10 s to 30 s
+				trigger("alpha/one")(w) // runs from 10 s to 30 s
 				trigger(come + "/one")(w)
 				w.sleep(bg, 7*time.Second)
 				w.allGo(away, false)

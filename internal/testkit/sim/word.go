@@ -7,15 +7,15 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// says notes the word of a handler that failed on its retry, in seconds. One that had a run
-// twice may say two.
+// says records the retry result of a handler that failed, in seconds. A handler that had a run
+// twice may give two.
 func (t *truth) says(id core.RunID, word int64) {
 	t.mu.Lock()
 	t.words[id] = append(t.words[id], word)
 	t.mu.Unlock()
 }
 
-// heeded asserts that what a handler said of its retry was done, and what none said was not.
+// heeded asserts that retries follow the handlers' results, and only them.
 func (w *World) heeded(r *core.Run, byID map[core.RunID]*core.Run) {
 	t := w.truth
 	words := t.words[r.ID]

@@ -1,17 +1,15 @@
-// Package sim runs whole deployments in virtual time, with a fault at every
-// call of every process, and checks from outside that the promises hold.
+// Package sim runs whole deployments in virtual time, with a fault at every call of every
+// process, and checks from outside that the promises hold.
 //
-// A world is internal/testkit/memory, or awsengine over fakes of AWS, as the truth; what a
-// deployment runs (deployment.go): tickers, dispatchers, callback servers and a
-// watchdog, or functions that are invoked and end (function.go); people; each a
-// process whose calls go through a port of its own (faults.go); fake executors
-// (executor.go); and a checker. What must hold at each step is asserted where it
-// happens (truth.go, story.go), what must be true in the end is counted at the end
-// (checker.go), when it had to be decided is bounded by the faults in its way
-// (liveness.go), and the product's own audit is held against all that (audit.go).
-// The rules are docs/internals/claim-protocol.md; its section 8 lists the windows that are
-// counted and not refused. A world runs in a bubble of testing/synctest and is made
-// by its seed as far as the order of goroutines allows.
+// A world has a store as the truth: internal/testkit/memory, or awsengine over fakes of AWS. It
+// runs a deployment (deployment.go): tickers, dispatchers, callback servers and a watchdog, or
+// functions that are invoked and end (function.go), and users. The calls of each process go
+// through its own port (faults.go). Fake executors are in executor.go. Assertions for each step
+// are in truth.go and story.go, and for the end of a world in checker.go; liveness.go bounds
+// the time of decisions by the faults in their way, and audit.go compares the product's own
+// audit with all that. The rules are docs/internals/claim-protocol.md; the windows of its
+// section 8 are counted and do not fail. A world runs in a bubble of testing/synctest, and its
+// seed determines it as far as the order of goroutines allows.
 package sim
 
 import (
@@ -37,7 +35,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// maxStep is by how far the clock of a machine is set.
+// maxStep is the largest step of a machine's clock.
 const maxStep = time.Hour
 
 // Config of a world.
@@ -46,24 +44,24 @@ type Config struct {
 	Fires int           // about how many instants are demanded
 	For   time.Duration // how long faults last
 	Rate  float64       // of random faults; 1 is usual, 0 none
-	// The worlds with late writes, stopped processes or clocks that are set are
-	// those in which the windows of claim protocol 8 may be seen.
+	// In worlds with late writes, stopped processes or clock steps the windows of claim
+	// protocol 8 may be seen.
 	Late, Pauses, Skew bool
 	Failing            float64 // how often a handler fails
-	Users              int     // people who change things, at once
+	Users              int     // users who change things, at once
 	Far                bool    // functions, which plan minutes ahead; else tickers that live, and plan seconds ahead
 	Deployed           bool    // with Far: the durations of the real functions, not a sixth of them
 	Partitions         int     // of the due index in the beginning; 0: 2
 	AWS                bool    // the state is in awsengine over fakeaws; else in internal/testkit/memory
 	SDK                bool    // faults befall each request of awsengine too
 	Waits              bool    // all executors of an app go away and come back, and jobs wait for one
-	Wakes              bool    // one process dispatches and is told who registers, as serve does
+	Wakes              bool    // one process dispatches and sees each registration, as serve does
 	Limits             bool    // jobs have limits of overlap
 	Rollouts           bool    // processes cannot read some definitions for a while
 	Losses             bool    // messages of runs that wait are lost, and come back
 	Hangs              bool    // executors hang on runs that have a timeout
 	Long               bool    // runs wait for minutes, and fewer are demanded
-	Days               bool    // runs are at work, and wait, for days
+	Days               bool    // runs execute, and wait, for days
 	Line               bool    // with Long: as many runs as may wait behind hung ones
 	// Machine is all on one machine, as serve is: it sleeps, its clock is set by
 	// up to an hour, calls are awaited for minutes.
@@ -71,13 +69,13 @@ type Config struct {
 	// Directed tests:
 	Jobs   []manage.JobSpec // in place of the mix
 	Script func(Call) Fate
-	// Request is what befalls a request of awsengine, in a world with SDK.
+	// Request returns the fault of a request of awsengine, in a world with SDK.
 	Request func(at time.Duration, c fakeaws.Call) fakeaws.Fault
 	Behave  func(*World, *dispatch.Shipment) (dispatch.Answer, bool)
 	Act     func(*World)
 }
 
-// Report is what became of a world.
+// Report holds the results of a world.
 type Report struct {
 	Seed    uint64
 	Fires   int // demanded instants, retries and triggers
@@ -106,9 +104,9 @@ type World struct {
 	log      *slog.Logger
 	began    time.Time
 	faulty   atomic.Bool
-	busy     atomic.Bool  // people are at work
-	losing   atomic.Bool  // the ring loses what comes of the first app
-	still    atomic.Bool  // nothing runs: no need to look each second
+	busy     atomic.Bool  // users act
+	losing   atomic.Bool  // the ring loses messages of the first app
+	still    atomic.Bool  // the deployment is stopped: no need to check each second
 	offset   atomic.Int64 // of the machine's clock, in nanoseconds
 	done     chan struct{}
 	wg       sync.WaitGroup
@@ -116,24 +114,24 @@ type World struct {
 	mu     sync.Mutex
 	counts map[string]int
 	calls  map[core.RunID]int // callbacks under way
-	serial int                // of jobs made by people
-	// appWaits is how long jobs of the app wait whose executors come and go.
+	serial int                // of jobs made by users
+	// appWaits is how long jobs of app come wait for an executor.
 	appWaits time.Duration
 	// appOverlap is the limit of jobs that say none, by app.
 	appOverlap map[string]core.Overlap
-	appLimits  map[string]core.Limits // those of all runs of an app
-	jobs       []string               // app/name of those that people know
+	appLimits  map[string]core.Limits // limits of all runs of an app
+	jobs       []string               // app/name of the jobs that users know
 	asked      []asked
-	repeats    []*again // commands to run again what ended
+	repeats    []*again // rerun commands
 	answers    []answer // to them
 	faults     *troubles
 	rollout    rollout
-	// changes are what people asked of triggers that waited.
+	// changes are the users' changes of triggers that waited.
 	changes map[core.RunID][]*changed
 }
 
-// Run makes a world, lets it live and judges it. It has to be called in a
-// bubble; it returns when every goroutine of the world has ended.
+// Run makes a world, lets it live and judges it. Call it in a bubble; it returns when every
+// goroutine of the world has ended.
 func Run(cfg Config) Report {
 	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{},
 		appOverlap: map[string]core.Overlap{}, appLimits: map[string]core.Limits{}, changes: map[core.RunID][]*changed{}, faults: newTroubles(),
@@ -238,7 +236,7 @@ func (w *World) process(name string, run func(in *incarnation)) *process {
 	return p
 }
 
-// processes are those that there are by now.
+// processes returns the processes started so far.
 func (w *World) processes() []*process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -284,7 +282,7 @@ func (w *World) closing() bool {
 	}
 }
 
-// dice are those of one actor of the world, who alone throws them.
+// dice returns the dice of one actor of the world; no other actor throws them.
 func (w *World) dice(actor string) *dice { return &dice{mix(w.cfg.Seed ^ hashOf(actor))} }
 
 func (w *World) count(what string, n int) {
@@ -293,8 +291,8 @@ func (w *World) count(what string, n int) {
 	w.mu.Unlock()
 }
 
-// stands lets time pass in which nothing of the deployment runs, so that days cost
-// nothing; what is stored goes on to expire.
+// stands lets time pass while the deployment is stopped, so that days cost nothing; stored
+// items still expire.
 func (w *World) stands(d time.Duration) {
 	w.still.Store(true)
 	until := time.Now().Add(d)
@@ -317,7 +315,7 @@ func (w *World) stands(d time.Duration) {
 	w.sleep(bg, 10*time.Second) // until all are there
 }
 
-// watch asserts each second what must hold at any moment.
+// watch asserts each second the rules that hold at any moment.
 func (w *World) watch() {
 	for n := 1; !w.closing(); n++ {
 		w.sleep(bg, time.Second)
@@ -336,7 +334,7 @@ func (w *World) watch() {
 // ticker beats once a second.
 func (w *World) ticker(in *incarnation) {
 	id := in.p.name
-	if d, _ := in.p.dice("name"); d.n(2) == 0 { // else it comes back under its old name, with leases it does not know of
+	if d, _ := in.p.dice("name"); d.n(2) == 0 { // else it comes back under its old name, with leases of which it does not know
 		id = fmt.Sprintf("%s.%d", in.p.name, in.n)
 	}
 	if w.cfg.Machine {
@@ -384,15 +382,15 @@ func (w *World) dispatcher(in *incarnation) {
 	w.takes(in, fast, ring.KindFires)
 }
 
-// delivers says how a delivery comes to the process past the queue.
+// delivers sets how a delivery comes to the process without the queue.
 func (in *incarnation) delivers(how func([]engine.Delivery)) {
 	in.p.mu.Lock()
 	defer in.p.mu.Unlock()
 	in.deliver = how
 }
 
-// instances are those of a function that dispatches: each invocation has one to itself,
-// which knows what it learnt itself, and one that is free is used again.
+// instances holds the dispatchers of a function: each invocation has one to itself, with its
+// own knowledge, and a free one is used again.
 type instances struct {
 	made func() *dispatch.Dispatcher
 	mu   sync.Mutex
@@ -414,7 +412,7 @@ func (x *instances) invoke(f func(d *dispatch.Dispatcher)) {
 	x.free = append(x.free, d)
 }
 
-// takes works on batches of one lane.
+// takes runs batches of one queue.
 func (w *World) takes(in *incarnation, of *instances, lane ring.Kind) {
 	for !w.closing() && !in.dead.Load() {
 		limit, _ := in.p.dice("limit")
@@ -429,8 +427,8 @@ func (w *World) takes(in *incarnation, of *instances, lane ring.Kind) {
 	}
 }
 
-// bySlot mostly makes a batch of each slot, so that what an invocation read
-// is known for certain; some stay mixed.
+// bySlot mostly makes a batch of each slot, so that the reads of an invocation are known for
+// certain; some stay mixed.
 func bySlot(d *dice, got []engine.Delivery) [][]engine.Delivery {
 	if d.n(5) == 0 {
 		return [][]engine.Delivery{got}
@@ -470,7 +468,7 @@ func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Del
 	}
 }
 
-// intake takes messages as serve does, which has few places for them here.
+// intake receives messages as serve does, with few places.
 func (w *World) intake(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) *engine.Intake {
 	return &engine.Intake{
 		Queue: ownClock{in.port}, Kind: lane, Messages: 8, Places: places, Now: in.p.now, Log: w.log,
@@ -512,17 +510,17 @@ func (w *World) intake(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) 
 	}
 }
 
-// places are for what the store has to do, of a process.
+// places is the number of parallel tasks of a process for the store.
 const places = 6
 
-// ownClock is the queue as a process sees it whose clock is its own.
+// ownClock is the queue for a process with its own clock.
 type ownClock struct{ *port }
 
 func (q ownClock) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
 	return q.port.Release(ctx, back, at.Add(-q.in.p.drift()))
 }
 
-// batch dispatches messages, and gathers for the checker what that does.
+// batch dispatches messages, and records their effects for the checker.
 func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatcher, got []engine.Delivery, free func()) []dispatch.Verdict {
 	inv := &invocation{in: in, got: got, began: time.Now(), until: time.Now().Add(w.deployed.invocation + time.Second),
 		fires: map[core.RunID]core.Fire{}, jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{},
@@ -578,7 +576,7 @@ func (w *World) duplicate(m engine.Delivery, after time.Duration, to int) {
 	})
 }
 
-// watchdog walks the journals and takes checks.
+// watchdog scans the journals and handles checks.
 func (w *World) watchdog(in *incarnation) {
 	d := in.watchdog()
 	in.spawn(func() {
@@ -684,7 +682,7 @@ func (w *World) callback(p *process, r wire.CallbackItem) (err error, answered b
 	return nil, false
 }
 
-// machine is what befalls a machine, and all that runs on it.
+// machine makes faults of a machine, and all that runs on it.
 func (w *World) machine(d *dice) {
 	for w.busy.Load() {
 		w.sleep(bg, d.between(time.Minute, 3*time.Minute))
@@ -727,7 +725,7 @@ func (w *World) setClock(offset time.Duration) {
 	}
 	back := w.faults.shown.Sub(now.Add(offset))
 	w.mu.Unlock()
-	// One that was set back, in one step or several, waits until it shows again what it has shown.
+	// A clock that was set back, in one step or several, waits until it shows again its latest time.
 	w.troubleForAll(now.Add(max(back, 0) + w.deployed.aftermath().again))
 	w.count("clock of all set", 1)
 	for _, p := range w.processes() {
@@ -735,7 +733,7 @@ func (w *World) setClock(offset time.Duration) {
 	}
 }
 
-// disasters are what befalls several at once, or for long.
+// disasters makes faults of several processes at once, or for long.
 func (w *World) disasters(d *dice) {
 	for w.busy.Load() {
 		w.sleep(bg, d.between(8*time.Second, 25*time.Second))
@@ -789,7 +787,7 @@ func (w *World) disasters(d *dice) {
 			if in := w.someProcess(d).living(); in != nil {
 				in.kill(in.p.kind())
 			}
-		case 5: // the index is parted, or the jobs are in groups anew
+		case 5: // the index is partitioned, or the jobs are grouped, again
 			g, err := w.truth.Global(bg)
 			if err == nil && d.n(2) == 0 {
 				seen := g.Rev
