@@ -21,12 +21,11 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// want is what an operation asks for, as it is meant: held against what the table of rules
-// comes to.
+// want is the permission that an operation must need, written by hand to check the table of rules.
 type want struct {
 	role  access.Role
 	right access.Right
-	scope string // shop: the app; all; list: whoever may see anything; open; own: people alone
+	scope string // shop: the app; all; list: any permission; open; own: users only
 	body  string
 }
 
@@ -35,8 +34,8 @@ const (
 	ofShop, ofAll, aList            = "shop", "all", "list"
 )
 
-// wanted are those of all operations; of one whose body says what it asks for there are more,
-// told apart by what stands behind a space.
+// wanted has the permission of each operation. An operation whose body decides has several entries, with a label
+// after a space.
 var wanted = map[string]want{
 	"GET /v1/proof":                                    {scope: "open"},
 	"GET /v1/status":                                   {viewer, "", aList, ""},
@@ -159,14 +158,14 @@ var wanted = map[string]want{
 	"GET /v1/facts/jobs":                        {viewer, "", aList, ""},
 }
 
-// someone is who asks; his grants are for shop, for pay, or for all.
+// someone is a caller; its grants are for shop, for pay, or for all.
 type someone struct {
 	name   string
-	grants []access.Grant // nil: no person
-	token  string         // of who is none
+	grants []access.Grant // nil: no user
+	token  string         // of callers that are no users
 }
 
-// everyone is each kind of caller, and each role of people for the app, for another and for all.
+// everyone returns each kind of caller, and each role of users for the app, for another one and for all.
 func everyone() (list []someone) {
 	list = []someone{{"nobody", nil, ""}, {"a wrong token", nil, "tkr_ann_WRONGWRONGWRONGWRONGWRONG"}, {"code of shop", nil, appToken},
 		{"the read token", nil, readToken}, {"the admin token", nil, token}, {"a person without a role", []access.Grant{}, ""}}
@@ -184,7 +183,7 @@ func everyone() (list []someone) {
 	return append(list, someone{"admin of pay, viewer of shop", []access.Grant{{App: "pay", Role: admin}, {App: "shop", Role: viewer}}, ""})
 }
 
-// answer is the status with which somebody is refused; 0: he is not.
+// answer returns the status with which a caller is rejected; 0 means that the caller is admitted.
 func (w want) answer(op string, s someone) int {
 	switch {
 	case w.scope == "open", w.scope == "known" && (s.grants != nil || s.token == readToken), s.token == token && w.scope != "own":
@@ -198,7 +197,7 @@ func (w want) answer(op string, s someone) int {
 	case s.token == readToken:
 		return 0
 	case s.token == appToken && strings.HasPrefix(op, "PUT /v1/jobs/{app}/{name}") && !strings.HasPrefix(op, "PUT /v1/jobs/{app}/{name}/"):
-		return 403 // of the job it may declare, which none of these bodies does
+		return 403 // none of these bodies declares a job, and this token allows nothing else
 	case s.grants == nil:
 		return 401
 	}
@@ -223,7 +222,7 @@ func (w want) answer(op string, s someone) int {
 			"GET /v1/upcoming/shape",
 			"GET /v1/audit",
 			"GET /v1/reports", "GET /v1/runs/shape", "GET /v1/lateness"}, opOf(op)):
-		return 403 // at the door
+		return 403 // before the operation
 	case (w.scope == ofShop || strings.Contains(op, "/{app}")) && !sees:
 		return 404
 	case slices.Index(access.Roles, has) < slices.Index(access.Roles, w.role), w.right != "" && !rights && has != admin:
@@ -232,14 +231,14 @@ func (w want) answer(op string, s someone) int {
 	return 0
 }
 
-// opOf is an operation without what tells its bodies apart.
+// opOf returns an operation without the label of its body.
 func opOf(op string) string {
 	parts := strings.Fields(op)
 	return parts[0] + " " + parts[1]
 }
 
-// TestEachOperationForEachRole: every operation of the document, with each kind of body that
-// asks for something else, for every kind of caller.
+// TestEachOperationForEachRole sends every operation of the document, with each kind of body that needs another
+// permission, as every kind of caller.
 func TestEachOperationForEachRole(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]any
@@ -278,8 +277,8 @@ func TestEachOperationForEachRole(t *testing.T) {
 	}
 }
 
-// TestUnknownQueryParametersAreRejected asks every operation of the document with a parameter
-// that it does not have, and with each that it has.
+// TestUnknownQueryParametersAreRejected sends every operation of the document with an unknown parameter, and with
+// each known one.
 func TestUnknownQueryParametersAreRejected(t *testing.T) {
 	var doc struct {
 		Paths      map[string]map[string]any
@@ -326,14 +325,14 @@ func TestUnknownQueryParametersAreRejected(t *testing.T) {
 
 var noRun = regexp.MustCompile(`run \d+ does not exist"`)
 
-// hides reports whether an answer is that there is no such thing for who may not see it. What
-// these tests ask for is there.
+// hides reports whether an answer says not found to a caller that may not see the object. All objects in these tests
+// exist.
 func hides(text string) bool {
 	return strings.Contains(text, "does not exist, or you cannot see it") || strings.Contains(text, "job 1 does not exist\"") ||
 		noRun.MatchString(text)
 }
 
-// guardedFixture has the apps shop and pay with a job each, and a run of each that waits.
+// guardedFixture has the apps shop and pay, each with a job and a waiting run.
 func guardedFixture(t *testing.T) (*fixture, string) {
 	f := newFixture(t)
 	f.h = f.withReports()
@@ -351,7 +350,7 @@ func guardedFixture(t *testing.T) (*fixture, string) {
 	return f, res.Run.ID
 }
 
-// send asks for an operation on what is shop's.
+// send sends an operation on objects of shop.
 func (f *fixture) send(op, run, body, secret string) (int, string) {
 	method, path, _ := strings.Cut(opOf(op), " ")
 	path = strings.NewReplacer("{app}", "shop", "{name}", "report", "{id}", "1", "{run}", run, "{at}", "2026-11-20T02:30",
@@ -362,8 +361,7 @@ func (f *fixture) send(op, run, body, secret string) (int, string) {
 	return f.as(secret, method, path, strings.ReplaceAll(body, "RUN", run))
 }
 
-// TestWhatOthersLeftOpen: a row for each permission rule that is known to have been missing in
-// a scheduler that people come from.
+// TestWhatOthersLeftOpen has a case for each permission rule that another scheduler is known to lack.
 func TestWhatOthersLeftOpen(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, f *fixture, shop string, payRun string){
 		"there is a role that only sees, and one that changes no job": func(t *testing.T, f *fixture, _, _ string) {
@@ -389,7 +387,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			if !strings.Contains(text, `"applied":false`) || !strings.Contains(text, "does not exist, or you cannot see it") {
 				t.Errorf("apply: %s", text)
 			}
-			// A job that comes after another's is handed its data, and keeps it from being deleted.
+			// A child job gets data from its parent, and the parent cannot be deleted.
 			f.expect(t, shop, "PUT", "/v1/jobs/shop/spy", `{"handler":"x","after":[{"job":"pay/bills"}]}`, 404)
 		},
 		"a dry run compares no secret for a caller who may set none": func(t *testing.T, f *fixture, shop, _ string) {
@@ -527,7 +525,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			f.expect(t, does, "PATCH", "/v1/jobs/shop/report/waiting/k", `{"addresses":["http://10.6.6.6"]}`, 403)
 			f.expect(t, does, "POST", "/v1/rerun", `{"job":"shop/report","key":"x","addresses":["http://10.6.6.6"]}`, 403)
 			f.expect(t, does, "PUT", "/v1/apps/shop", `{"executors":["http://10.6.6.6"]}`, 403)
-			// Nor to that which somebody else chose, once more and with other params.
+			// The same holds for a rerun with other params at an address that another user chose.
 			there, params := core.NumberedRun(1, 90), "p"
 			if err := f.e.Finish.Create(t.Context(), []core.Run{{ID: there, First: there, Attempt: 1, App: "shop", State: core.Failed,
 				Reason: core.ReasonHandler, Cause: core.CauseAPI, Params: &params, Address: "http://10.6.6.6",
@@ -566,7 +564,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 	}
 }
 
-// expect does one request with a token, and answers its body.
+// expect sends one request with a token, and returns the body of the answer.
 func (f *fixture) expect(t *testing.T, secret, method, path, body string, want int) string {
 	t.Helper()
 	status, text := f.as(secret, method, path, body)
@@ -576,8 +574,8 @@ func (f *fixture) expect(t *testing.T, secret, method, path, body string, want i
 	return text
 }
 
-// TestHeldByOthers: a group is shared by apps, and a run that waits in it names only what holds it of
-// apps that the caller sees.
+// TestHeldByOthers: apps share a group. A run that waits in the group names only holders in apps that the caller
+// sees.
 func TestHeldByOthers(t *testing.T) {
 	f, _ := guardedFixture(t)
 	f.must("PUT", "/v1/jobs/shop/report", `{"handler":"report","overlap":{"limit":3,"group":"db"}}`)
@@ -603,8 +601,7 @@ func TestHeldByOthers(t *testing.T) {
 	}
 }
 
-// TestRefusalsNameWhatIsSeen: a refusal that names jobs names those of apps that the caller sees, and
-// counts the others.
+// TestRefusalsNameWhatIsSeen: an error names the jobs of apps that the caller sees, and counts the others.
 func TestRefusalsNameWhatIsSeen(t *testing.T) {
 	f, _ := guardedFixture(t)
 	put := func(job, after string) {
@@ -646,8 +643,8 @@ func TestRefusalsNameWhatIsSeen(t *testing.T) {
 	}
 }
 
-// TestRightsStay: who has no right of its own changes the rest of a job, or app, that others
-// gave what takes one.
+// TestRightsStay: a user without a special permission can change the rest of a job or app that has a field with that
+// permission.
 func TestRightsStay(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
@@ -666,7 +663,7 @@ func TestRightsStay(t *testing.T) {
 	f.expect(t, edits, "PUT", "/v1/apps/shop", `{"title":"Store","allow":["10.0.0.0/8"],"executors":["http://10.0.0.2:9999"]}`, 403)
 }
 
-// TestAs: who a context says to ask is taken before any token.
+// TestAs: the caller in a context takes precedence over any token.
 func TestAs(t *testing.T) {
 	f := newFixture(t)
 	f.shop()

@@ -53,7 +53,7 @@ type fixture struct {
 	faulty *faulty
 }
 
-// faulty is a store that fails or panics when told so.
+// faulty is a store that fails or panics on demand.
 type faulty struct {
 	people.Store
 	do  func() error
@@ -68,7 +68,7 @@ func (f *faulty) ListJobs(ctx context.Context, app string, after core.JobID, lim
 	return list, next, err
 }
 
-// passOver takes a job out of a list, as one that cannot be read.
+// passOver removes a job from a list, as an unreadable one.
 func passOver(list *[]core.Job, job core.JobID) error {
 	var bad core.Unreadable
 	if i := slices.IndexFunc(*list, func(j core.Job) bool { return j.Def.ID == job }); i >= 0 {
@@ -128,7 +128,7 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
-// person makes one with grants, and answers a token of hers.
+// person creates a user with grants, and returns a token of the user.
 func (f *fixture) person(name string, grants ...access.Grant) string {
 	f.t.Helper()
 	ctx := context.Background()
@@ -143,7 +143,7 @@ func (f *fixture) person(name string, grants ...access.Grant) string {
 	return secret
 }
 
-// ask does one request and answers its status and body.
+// ask sends one request and returns its status and body.
 func (f *fixture) ask(method, path, body string) (int, string) {
 	f.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -162,7 +162,7 @@ func (f *fixture) must(method, path, body string) string {
 	return answer
 }
 
-// shop makes an app with a job.
+// shop creates an app with a job.
 func (f *fixture) shop() {
 	f.t.Helper()
 	f.must("PUT", "/v1/apps/shop", `{"title":"Shop","token":"secret-token","allow":["10.0.0.0/8"]}`)
@@ -171,15 +171,15 @@ func (f *fixture) shop() {
 		`{"handler":"report","schedule":{"cron":"0 30 2 * * ?","timezone":"Europe/Berlin"},"retry":{"max":2}}`)
 }
 
-// state is all that there is, to see that nothing was changed.
+// state returns all stored data, to check that nothing changed.
 func (f *fixture) state() string {
 	f.t.Helper()
 	return f.must("GET", "/v1/apps", "") + f.must("GET", "/v1/jobs", "") + f.must("GET", "/v1/changes", "") +
 		f.must("GET", "/v1/jobs/shop/report/waiting", "")
 }
 
-// TestBadInput: each has a clear error that says what, where and what is
-// allowed, with the right status, and changes nothing.
+// TestBadInput: each bad input gets the right status and an error that names the field and the allowed values. It
+// changes nothing.
 func TestBadInput(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
@@ -323,7 +323,7 @@ func TestToken(t *testing.T) {
 			r.Header.Set("Authorization", header)
 			w := httptest.NewRecorder()
 			f.h.ServeHTTP(w, r)
-			if path == "/v1/nothing" { // a mistake in a path is none in a token
+			if path == "/v1/nothing" { // a wrong path is not reported as a wrong token
 				if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "/v1/nothing does not exist") {
 					t.Errorf("%s %s: %d %s", name, path, w.Code, w.Body)
 				}
@@ -378,7 +378,7 @@ func TestHeadAndOptions(t *testing.T) {
 	}
 }
 
-// TestInside: what went wrong inside reaches the log and not the caller.
+// TestInside: the details of an internal error go to the log, and not to the caller.
 func TestInside(t *testing.T) {
 	f := newFixture(t)
 	for name, tt := range map[string]struct {
@@ -402,7 +402,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestOutOfTime: what ends because its time is over, or its caller gone, may be asked again.
+// TestOutOfTime: a request that timed out, or whose client left, can be sent again.
 func TestOutOfTime(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, context.Canceled} {
 		w := httptest.NewRecorder()
@@ -437,7 +437,7 @@ func TestJobs(t *testing.T) {
 	if err != nil || byNumber.Name != "report" {
 		t.Errorf("by number: %+v, %v", byNumber, err)
 	}
-	// Who asked stands in the change records; a token stands nowhere.
+	// The author is in the change records. No answer has a token.
 	f.must("PUT", "/v1/apps/shop", `{"token":"another-token"}`)
 	if all := f.must("GET", "/v1/changes", "") + f.must("GET", "/v1/apps", "") + f.must("GET", "/v1/apps/shop", ""); strings.Contains(all,
 		"another-token") || strings.Contains(all, "secret-token") {
@@ -500,7 +500,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestPreviewOfAJob: what spreads by the number of its job is previewed as that of the job.
+// TestPreviewOfAJob: the preview of a schedule that spreads by job number uses the number of the job.
 func TestPreviewOfAJob(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
@@ -525,8 +525,7 @@ func TestPreviewOfAJob(t *testing.T) {
 	}
 }
 
-// A job declared in code is the code's until anybody else changes or deletes
-// it, and again once it is given back.
+// A declared job belongs to its code until a user changes or deletes it, and again once it is returned to code.
 func TestDeclared(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
@@ -649,7 +648,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// slowLogs answer once they may, and say when they are asked.
+// slowLogs answers when may is ready, and signals when it is asked.
 type slowLogs struct{ asked, may chan struct{} }
 
 func (s slowLogs) Log(ctx context.Context, _ *core.App, _ *core.Run, _ int) (string, int, bool, error) {
@@ -661,8 +660,8 @@ func (s slowLogs) Log(ctx context.Context, _ *core.App, _ *core.Run, _ int) (str
 	return "one\n", 2, true, ctx.Err()
 }
 
-// TestTailsAreFew: one has the ends of half as many logs read at once as all have, and pieces likewise; who
-// finds no place is told to come again, and another has one.
+// TestTailsAreFew: one caller can read half as many tails of logs at once as all callers together, and as many
+// pieces. A caller over that limit gets an error that asks to retry; another caller gets an answer.
 func TestTailsAreFew(t *testing.T) {
 	for query, most := range map[string]int{"tail=1": 4, "from=1": 8} {
 		t.Run(query, func(t *testing.T) {
@@ -746,7 +745,7 @@ func TestApply(t *testing.T) {
 	if got := changes(apply(body)); got != want {
 		t.Errorf("dry run: %s", got)
 	}
-	// One bad job refuses all of it, the app that is yet to be made included.
+	// One bad job rejects the whole request, including an app that does not exist yet.
 	bad := body
 	bad.DryRun = false
 	for _, tt := range []struct {
@@ -776,7 +775,7 @@ func TestApply(t *testing.T) {
 	if got := changes(res); got != "pay:unchanged pay/salaries:unchanged shop/audit:unchanged true" {
 		t.Errorf("again: %s", got)
 	}
-	// A change comes with what was and what will be.
+	// A change has the old and the new value.
 	body.DryRun, body.Prune = true, true
 	body.Jobs = body.Jobs[:1]
 	body.Jobs[0].Schedule = client.Schedule{Cron: "0 45 2 * * ?"}
@@ -797,12 +796,12 @@ func TestApply(t *testing.T) {
 	if got := changes(apply(body)); got != "pay:updated pay/salaries:updated shop/audit:deleted true" {
 		t.Errorf("prune: %s", got)
 	}
-	// What another set made is refused by name.
+	// An object of another set is rejected by name.
 	body.Set, body.Prune = "other", false
 	if got := changes(apply(body)); !strings.Contains(got, "pay:refused pay/salaries:refused") {
 		t.Errorf("another set: %s", got)
 	}
-	// An app that moves from registration to calls takes its jobs along.
+	// An app that changes from registration to calls keeps its jobs.
 	moved := client.ApplyRequest{Apps: []client.AppSpec{{Name: "shop", Executors: []string{"call:https://shop.example"}}},
 		Jobs: []client.JobSpec{{App: "shop", Name: "report", Handler: "POST /report"}}}
 	if got := changes(apply(moved)); got != "shop:updated shop/report:updated true" {
@@ -815,7 +814,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestRoundTrip: a job in the words of the document means the same job.
+// TestRoundTrip: a job that is converted to the API and back is the same.
 func TestRoundTrip(t *testing.T) {
 	at := core.Instant(1800000000)
 	rules := [][]core.When{
@@ -875,7 +874,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDocument: what may stand in a field is what core lists.
+// TestDocument: the allowed values of a field in the document are those in core.
 func TestDocument(t *testing.T) {
 	f := newFixture(t)
 	var doc struct {
@@ -949,7 +948,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// BenchmarkApply makes 10,000 jobs, and then finds them as they are to be.
+// BenchmarkApply creates 10,000 jobs, and then applies them unchanged.
 func BenchmarkApply(b *testing.B) {
 	body := client.ApplyRequest{Apps: []client.AppSpec{{Name: "shop"}}}
 	for i := range api.MaxApplyJobs {
@@ -967,8 +966,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// TestUnreadableAppIsNamed: the list names it with the reason, and has the others; asked
-// alone it is refused, and not said to be gone or to come.
+// TestUnreadableAppIsNamed: a list names an unreadable app with the reason, and has the other apps. A request for the
+// app alone fails, but not with "not found".
 func TestUnreadableAppIsNamed(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
@@ -986,8 +985,8 @@ func TestUnreadableAppIsNamed(t *testing.T) {
 	}
 }
 
-// TestKeep: what says nothing of keep is kept for 30 days, 0 is for ever, and a change
-// that says nothing of it is back at 30; through a PUT and through apply.
+// TestKeep: a job without keep has 30 days, and 0 means forever. A change without keep resets it to 30, in a PUT and
+// in an apply.
 func TestKeep(t *testing.T) {
 	f := newFixture(t)
 	f.must("PUT", "/v1/apps/shop", "{}")
@@ -1022,7 +1021,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestNotifyOfNobody: an empty list would vanish, and what the app says count: it is refused.
+// TestNotifyOfNobody: an empty list is rejected, because it would be stored as absent and the app's setting would
+// apply.
 func TestNotifyOfNobody(t *testing.T) {
 	f := newFixture(t)
 	f.must("PUT", "/v1/apps/shop", "{}")
@@ -1034,8 +1034,7 @@ func TestNotifyOfNobody(t *testing.T) {
 	}
 }
 
-// TestApplyOfUnknownChannel: a file that names a channel which is not there changes nothing, and
-// is told so in a dry run too.
+// TestApplyOfUnknownChannel: a file that names an unknown channel changes nothing. A dry run reports the error too.
 func TestApplyOfUnknownChannel(t *testing.T) {
 	f := newFixture(t)
 	ch := core.Channel{Name: "mine", Kind: core.ChannelWebhook, URL: "https://hooks.example.com/t", Rev: 1}
@@ -1062,14 +1061,14 @@ func TestApplyOfUnknownChannel(t *testing.T) {
 	}
 }
 
-// TestBodyThatDoesNotCome: the wait for a body ends, and so does the connection; without a token there is no wait.
+// TestBodyThatDoesNotCome: the wait for a body ends, and so does the connection. Without a token there is no wait.
 func TestBodyThatDoesNotCome(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	synctest.Test(t, func(t *testing.T) {
 		inner := pipe.Listen()
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			r.Body = struct{ io.ReadCloser }{r.Body} // as internal/conns has it: net/http does not know it as its own
+			r.Body = struct{ io.ReadCloser }{r.Body} // as internal/conns does: net/http does not recognize the body as its own
 			f.h.ServeHTTP(w, r)
 		})}
 		var serving sync.WaitGroup

@@ -15,12 +15,12 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// applying is one apply under way.
+// applying is one apply in progress.
 type applying struct {
 	s        *server
 	r        *http.Request
 	set      string
-	notify   *core.Notify // of what is of no job; nil: it stays
+	notify   *core.Notify // the default notification settings; nil leaves them unchanged
 	channels []manage.ChannelSpec
 	apps     []manage.AppSpec
 	jobs     []manage.JobSpec
@@ -61,7 +61,7 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 	return a.out, err
 }
 
-// read translates the body. What cannot be is refused in its place.
+// read converts the body. An item that cannot be converted gets an error.
 func (a *applying) read(body *client.ApplyRequest) error {
 	a.beside = manage.After{}
 	for _, b := range body.Beside {
@@ -120,7 +120,7 @@ func (a *applying) read(body *client.ApplyRequest) error {
 	return a.r.Context().Err()
 }
 
-// refuse notes that nothing is to be done, for one of it is refused.
+// refuse records that nothing is to be changed, because an item was rejected.
 func (a *applying) refuse(err error) (change string, e *client.Error) {
 	a.refused = true
 	return manage.Refused, new(a.s.errorOf(a.r, err))
@@ -142,7 +142,7 @@ func (a *applying) refuseJob(i int, err error) {
 	a.out.Jobs[i].Change, a.out.Jobs[i].Error = a.refuse(err)
 }
 
-// check says of each what would become of it.
+// check fills in the change that each item would make.
 func (a *applying) check() error {
 	ctx := a.r.Context()
 	if err := a.checkChannels(); err != nil {
@@ -221,7 +221,7 @@ func (a *applying) traps(spec *manage.JobSpec, id core.JobID) []string {
 	return allSaid(language(a.r), c.Traps(core.InstantOf(time.Now())))
 }
 
-// made are the channels that it makes.
+// made returns the names of the channels in this apply.
 func (a *applying) made() []string {
 	names := make([]string, len(a.channels))
 	for i := range a.channels {
@@ -230,7 +230,7 @@ func (a *applying) made() []string {
 	return names
 }
 
-// checkTold refuses apps and jobs that tell channels which are not there, nor made with them.
+// checkTold rejects apps and jobs that name a channel which neither exists nor is in this apply.
 func (a *applying) checkTold() error {
 	var list []core.Notify
 	for i := range a.apps {
@@ -304,7 +304,7 @@ func (a *applying) checkChannels() error {
 	return nil
 }
 
-// parentless refuses a job that comes after one which neither is there nor is made.
+// parentless rejects a job whose parent neither exists nor is in this apply.
 func (a *applying) parentless(spec *manage.JobSpec) error {
 	for i, p := range spec.Def.After {
 		_, made := a.beside[p.Job]
@@ -321,8 +321,8 @@ func (a *applying) parentless(spec *manage.JobSpec) error {
 	return nil
 }
 
-// judgeWith judges a job by the app of the same apply: a check alone knows only
-// the app that is stored, and none when it is yet to be made.
+// judgeWith checks a job against the app in the same apply. CheckJob alone knows only the stored app, which may not
+// exist yet.
 func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult) manage.SaveResult {
 	refuse := func(err error) manage.SaveResult {
 		res.Change, res.Err = manage.Refused, err
@@ -345,8 +345,7 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 	case core.CodeOf(res.Err) != core.CodeNotFound && (field == "app" || spec.Def.Handler == ""):
 		return res
 	}
-	// It was refused for the stored app alone. What else there is to judge of
-	// it needs nothing that is stored.
+	// It was rejected because of the stored app alone. The remaining checks need no stored data.
 	j := Wanted(spec, nil)
 	if err := j.Validate(); err != nil {
 		return refuse(err)
@@ -367,12 +366,12 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 	if field == "app" {
 		res.Change, res.Err = manage.Created, nil
 	} else {
-		res.Change, res.Err = manage.Unchanged, nil // made clear when it is stored
+		res.Change, res.Err = manage.Unchanged, nil // the write determines it
 	}
 	return res
 }
 
-// Wanted is the job that a save of spec makes of old; old may be nil.
+// Wanted returns the job that a save of spec makes from old, which can be nil.
 func Wanted(spec *manage.JobSpec, old *core.Job) core.Job {
 	j := core.Job{Def: spec.Def}
 	if old != nil {
@@ -457,7 +456,7 @@ func (a *applying) write() {
 	}
 }
 
-// prune deletes, or lists, what the set made and the body does not name.
+// prune deletes, or only lists if dryRun is set, the objects of the set that the body does not name.
 func (a *applying) prune(dryRun bool, after int32) error {
 	p := manage.PruneRequest{Set: a.set, DryRun: dryRun, After: core.JobID(after), Stay: map[string]core.Notify{}}
 	for i := range a.jobs {

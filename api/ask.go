@@ -70,8 +70,8 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) (any, error) {
 	return client.Preview{Words: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Traps: allSaid(l, p.Traps)}, err
 }
 
-// ListChanges lists change records that the caller may see: of somebody who does not see all,
-// those of his apps.
+// ListChanges lists the change records that the caller may see. A caller who does not see all apps gets the records
+// of the visible apps.
 func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params client.ListChangesParams) (any, error) {
 	if _, err := s.sift(r, params.Job, params.App); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) (any, error) {
 		Sent: res.Sent, OutOfReach: res.OutOfReach, Failed: res.Failed, Partial: res.Partial, Next: res.Next}, err
 }
 
-// countOf is what an audit of a job and the sum of many have in common.
+// countOf converts the counts that the audit of a job and the total share.
 func countOf(c *ask.AuditCount) client.AuditCount {
 	out := client.AuditCount{Demanded: c.Demanded, OnTime: c.OnTime, Late: c.Late, WorstMs: c.Worst.Milliseconds(), NotSent: c.NotSent(),
 		Pending: c.Pending, Overdue: c.Overdue, OutOfReach: c.OutOfReach, Unaccounted: c.Unaccounted, Skipped: map[string]int64{}}

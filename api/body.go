@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of a body; that of one job, which may have 64 KB of params and 256 KB of script, each
-// byte written as six. A function is through with so many jobs long before an HTTP API ends the wait.
+// Limits of a body. MaxJob allows for 64 KB of params and 256 KB of script, in which JSON can write each byte as six.
+// A function handles MaxApplyJobs jobs well within the timeout of an HTTP API.
 const (
 	MaxBody      = 1 << 20
 	MaxJob       = 2 << 20
@@ -26,9 +26,8 @@ const (
 	MaxApplyApps = 100
 )
 
-// decode reads the body into v, at most limit bytes of JSON without unknown
-// fields. Its errors name the path. Lists and maps are counted before anything is decoded: an
-// item of three bytes may take a thousand in memory.
+// decode reads the body into v: at most limit bytes of JSON without unknown fields. Its errors name the path. It
+// counts lists and maps before it decodes them, because an item of three bytes can take a thousand in memory.
 func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	data, done, err := readBody(w, r, limit)
 	defer done()
@@ -55,9 +54,9 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	return nil
 }
 
-// bodyFor is how long a body may take to come, longPlaces how many long ones of those
-// who are no admin are in hand at once (of one person, or one app's code, half of them),
-// waitFor how long one waits for a place.
+// bodyFor is the time that a body may take to arrive. longPlaces is the number of long bodies held at once for
+// callers without an admin token. One user, or one app's code, gets half of them. waitFor is the longest wait for a
+// place.
 const (
 	bodyFor    = 10 * time.Second
 	longBody   = 32 << 10
@@ -67,15 +66,15 @@ const (
 
 var errNoPlace = core.Errorf(core.CodeUnavailable, "too many long requests are in progress: send it again")
 
-// readBody reads a body, and whoever has it in hand calls done. Without an admin token
-// few long ones are held at once: memory is everybody's.
+// readBody reads a body; the caller calls done when it has finished with it. To bound memory, it holds few long
+// bodies at once for callers without an admin token.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte, done func(), err error) {
-	// Where it cannot be set, as in a function, the whole body is there before.
+	// In a function this fails, but there the whole body has already arrived.
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(bodyFor))
 	defer func() {
-		if err == nil { // else net/http would wait for the rest of the body without end
-			_ = c.SetReadDeadline(time.Time{}) // it would end a request that takes longer
+		if err == nil { // else net/http would wait for the rest of the body forever
+			_ = c.SetReadDeadline(time.Time{}) // it would end a longer request
 		}
 	}()
 	body, done := http.MaxBytesReader(w, r.Body, limit), func() {}
@@ -96,7 +95,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte,
 	return append(data, more...), func() { of.long.Leave(who) }, err
 }
 
-// decodeOrNone is decode, and leaves v as it is when there is no body.
+// decodeOrNone is decode, but leaves v as it is if there is no body.
 func decodeOrNone(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength == 0 {
 		return nil
@@ -104,7 +103,7 @@ func decodeOrNone(w http.ResponseWriter, r *http.Request, v any) error {
 	return decode(w, r, MaxBody, v)
 }
 
-// decodeNamed reads what the path names, and its body may.
+// decodeNamed is decode for a body that may repeat the name in its path.
 func decodeNamed(w http.ResponseWriter, r *http.Request, v any, name *string, path string) error {
 	if err := decode(w, r, MaxBody, v); err != nil {
 		return err
@@ -112,7 +111,7 @@ func decodeNamed(w http.ResponseWriter, r *http.Request, v any, name *string, pa
 	return asInPath("name", name, path)
 }
 
-// asInPath fills in what the path says and a body may leave out, and refuses one that says otherwise.
+// asInPath sets a field of the body to its value in the path, and rejects another value.
 func asInPath(field string, body *string, path string) error {
 	if *body != "" && *body != path {
 		return core.Invalid(field, *body, "it differs from the path, %s", path)
@@ -121,9 +120,8 @@ func asInPath(field string, body *string, path string) error {
 	return nil
 }
 
-// checker walks JSON beside the type that it is to be decoded into, and finds
-// the first place that does not fit, among them a list or map with more entries than
-// api/openapi.yaml allows, which the tag "most" of its field says.
+// checker reads JSON along with the type to decode it into, and finds the first value that does not fit. A list or
+// map with more entries than api/openapi.yaml allows does not fit; the tag "most" of its field has that number.
 type checker struct{ dec *json.Decoder }
 
 var (
@@ -219,7 +217,7 @@ func (c checker) value(path string, t reflect.Type, most int) error {
 	return nil
 }
 
-// checkTime rejects times up to the beginning of 1970: the zero time and the zero instant would count as left out.
+// checkTime rejects times up to the beginning of 1970: the zero time and the zero instant would count as absent.
 func checkTime(field, text string) error {
 	for _, form := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(form, text); err == nil && t.Unix() <= 0 {
@@ -294,7 +292,7 @@ func wrongType(path string, token json.Token, want core.Text) error {
 	if path == "" {
 		e.Reason = core.Say("the body: %s", e.Reason)
 	}
-	// A secret that is written wrongly is still one.
+	// An invalid secret is still a secret.
 	if strings.HasSuffix(path, "token") || strings.Contains(path, "call.") {
 		e.Value = ""
 	}

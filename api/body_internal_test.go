@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/internal/places"
 )
 
-// TestLongBodiesAreFew: of those who have no admin token; short ones and an admin's wait
-// for nobody, who found no place is told to come again, and one leaves half of them to others.
+// TestLongBodiesAreFew: the server holds few long bodies at once for callers without an admin token, and half of them
+// at most for one caller. Others get an error that asks to retry. Short bodies and an admin's never wait.
 func TestLongBodiesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := places.New(longPlaces)
@@ -56,7 +56,7 @@ func TestLongBodiesAreFew(t *testing.T) {
 	})
 }
 
-// until is a body that has no more to say, and ends with the channel.
+// until is a body that sends nothing more, and ends when the channel is closed.
 type until <-chan struct{}
 
 func (u until) Read([]byte) (int, error) {

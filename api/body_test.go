@@ -11,8 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// FuzzBody: whatever comes in, it is taken as JSON that fits, or refused with a
-// message that says nothing of the decoder.
+// FuzzBody: any input is accepted as JSON that fits, or rejected with a message without internals of the decoder.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"jobs":[{"app":"a","name":"b","retry":{"max":1,"on":["failed"]},"schedule":{"any":[{"every":"5s","at":"2026-11-20T02:30:00Z"}]},"labels":{"k":"v"}}],"set":"s","dryRun":true}`,
@@ -35,7 +34,7 @@ func FuzzBody(f *testing.F) {
 		if !ok || e.Reason.String() == "" || strings.Contains(e.Reason.String(), "json") || strings.Contains(e.Reason.String(), "Go ") {
 			t.Fatalf("%q: %v", body, err)
 		}
-		// Where the JSON is fine, what does not fit is found.
+		// If the JSON is valid, the error names the field that does not fit.
 		if json.Valid([]byte(body)) && e.Reason.String() == "the body does not have the expected format" {
 			t.Fatalf("%q: no place was found", body)
 		}

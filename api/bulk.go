@@ -52,9 +52,9 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) (any, error) {
 	return out, nil
 }
 
-// mayBulk asks whether the caller may do it: to each job that is named, to the app of a filter,
-// and with neither to those of the apps that sees takes; nil: all. A dry run finds what the act
-// would find, and where that is refused what the caller sees.
+// mayBulk returns an error unless the caller may do the operation: on each job in the list, or on the app of the
+// filter. Without either, sees selects the apps where the caller may do it; nil means all. A dry run needs only the
+// permission to see, if it has a list or an app, or if the caller may do the operation nowhere.
 func (s *server) mayBulk(r *http.Request, body *client.BulkRequest) (sees func(app string) bool, err error) {
 	deed := bulk.Verb(body.Verb).Deed()
 	who := callerOf(r).Who

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// TestBulk: many jobs are counted, paused as one act and resumed by it; a reader may only count.
+// TestBulk: many jobs are counted, then paused and resumed as one operation. A reader may only count.
 func TestBulk(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
@@ -51,13 +51,13 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// TestBulkCountsWhatItActsOn: who may do it in some apps is told beforehand of those jobs alone, whatever
-// else he sees; who may do it nowhere is told of what he sees, and then that he may not.
+// TestBulkCountsWhatItActsOn: the dry run of a user with the permission in some apps counts the jobs of these apps
+// alone. For a user without the permission it counts all visible jobs, and the operation itself is rejected.
 func TestBulkCountsWhatItActsOn(t *testing.T) {
 	both := []string{"shop/report", "pay/bills"}
 	for name, c := range map[string]struct {
 		grants []access.Grant
-		found  map[string]int // by verb; what is not here is refused
+		found  map[string]int // by verb; other verbs are rejected
 		sees   []string
 	}{
 		"viewer of all, editor of shop": {[]access.Grant{{Role: viewer}, {App: "shop", Role: editor}},

@@ -20,7 +20,7 @@ func callOf(c *core.Call) client.Call {
 			Scope: c.Auth.OAuth.Scope}}}
 }
 
-// coreCall is a call as core has it, nil where it says nothing. Its errors name the field.
+// coreCall converts a call from the API; an empty call is nil. Its errors name the field.
 func coreCall(c client.Call) (*core.Call, error) {
 	if reflect.ValueOf(c).IsZero() {
 		return nil, nil
@@ -44,7 +44,7 @@ var sizes = []struct {
 	size int64
 }{{"MB", 1 << 20}, {"KB", 1 << 10}, {"B", 1}}
 
-// ParseSize reads a number of bytes as people write it: 512B 64KB 1MB. A KB is 1024 bytes.
+// ParseSize parses a number of bytes such as 512B, 64KB or 1MB. A KB is 1024 bytes.
 func ParseSize(text string) (int64, error) {
 	for _, u := range sizes {
 		if number, is := strings.CutSuffix(text, u.name); is {
@@ -57,7 +57,7 @@ func ParseSize(text string) (int64, error) {
 	return 0, errors.New("a size is written as 512B, 64KB or 1MB")
 }
 
-// FormatSize is the inverse of ParseSize, in the largest unit that fits; of 0 it is empty.
+// FormatSize is the inverse of ParseSize, in the largest unit that fits; 0 is "".
 func FormatSize(n int64) string {
 	for _, u := range sizes {
 		if n > 0 && n%u.size == 0 {

@@ -18,8 +18,8 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// TestWhereChangesComeFrom: each record has the address of who asked, and by what where its
-// author does not say that; what he writes into his request has no say in it.
+// TestWhereChangesComeFrom: each record has the address of the caller, and the kind of token or session unless its
+// author implies it. Headers of the request cannot set them.
 func TestWhereChangesComeFrom(t *testing.T) {
 	f := newFixture(t)
 	ask := func(who *access.Who, secret, method, path, body string) string {
@@ -74,7 +74,7 @@ func TestWhereChangesComeFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := []string{core.VerbCreated, core.VerbUpdated, core.VerbPaused, core.VerbResumed, core.VerbDeleted, core.VerbTriggered,
-		core.VerbChanged, core.VerbCancelled, core.VerbActed} // a kill is written down as a cancel is
+		core.VerbChanged, core.VerbCancelled, core.VerbActed} // a kill is recorded as a cancel
 	for _, c := range list.Changes {
 		from, via := "192.0.2.1", ""
 		switch {
@@ -95,7 +95,7 @@ func TestWhereChangesComeFrom(t *testing.T) {
 	}
 }
 
-// Whoever sees all apps and is no admin sees no changes of accounts.
+// A user who sees all apps but is no admin sees no changes of accounts.
 func TestAccountChangesAreOfAdmins(t *testing.T) {
 	f := newFixture(t)
 	for role, want := range map[access.Role]bool{access.Viewer: false, editor: false, access.Admin: true} {
@@ -112,8 +112,8 @@ func TestAccountChangesAreOfAdmins(t *testing.T) {
 	}
 }
 
-// TestChangesAreFound: the filters of the query, the cursor, and that who sees some apps gets
-// what is of these.
+// TestChangesAreFound checks the filters of the query, the cursor, and that a user of some apps gets only the changes
+// in these apps.
 func TestChangesAreFound(t *testing.T) {
 	f := newFixture(t)
 	f.shop()

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// ChannelOf is a channel in the words of the document: without its secrets.
+// ChannelOf converts a channel to the API, without its secrets.
 func ChannelOf(c *core.Channel) client.Channel {
 	out := client.Channel{Kind: string(c.Kind), To: c.To(), Set: c.Set, Rev: c.Rev, CreatedAt: c.Created, TestedAt: c.Tested}
 	shown := c.Shown()
@@ -17,14 +17,14 @@ func ChannelOf(c *core.Channel) client.Channel {
 	return out
 }
 
-// ChannelSpecOf is a spec in the words of the document.
+// ChannelSpecOf converts a spec to the API.
 func ChannelSpecOf(s manage.ChannelSpec) client.ChannelSpec {
 	out := client.ChannelSpec{Set: s.Channel.Set, IfRev: s.IfRev}
 	fill(&out, channelForm(&s.Channel))
 	return out
 }
 
-// channelForm is what a channel and its spec have in common.
+// channelForm converts the fields that a channel and its spec share.
 func channelForm(c *core.Channel) client.ChannelWhat {
 	out := client.ChannelWhat{Name: c.Name, Language: string(c.Language)}
 	switch c.Kind {
@@ -48,7 +48,7 @@ func channelForm(c *core.Channel) client.ChannelWhat {
 	return out
 }
 
-// ManageChannel is a spec as package manage takes it.
+// ManageChannel converts a spec from the API.
 func ManageChannel(s client.ChannelSpec) (manage.ChannelSpec, error) {
 	c := core.Channel{Name: s.Name, Set: s.Set, Language: core.Language(s.Language)}
 	if err := words.CheckLanguage(c.Language); err != nil {

@@ -14,7 +14,7 @@ func commandOf(c *core.Command) client.Command {
 	return client.Command{Line: c.Line, Dir: c.Dir, Env: c.Env, Hidden: c.Hidden, User: c.User, MaxOutput: FormatSize(c.MaxOutput)}
 }
 
-// coreCommand is a command as core has it, nil where it says nothing. Its errors name the field.
+// coreCommand converts a command from the API; an empty command is nil. Its errors name the field.
 func coreCommand(c client.Command) (*core.Command, error) {
 	if reflect.ValueOf(c).IsZero() {
 		return nil, nil

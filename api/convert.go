@@ -19,7 +19,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// JobOf is a job in the words of the document, with its schedule in English words and without its secrets.
+// JobOf converts a job to the API, with its schedule described in English and without its secrets.
 func JobOf(j *core.Job) client.Job { return jobIn(words.English, j) }
 
 func jobIn(l words.Language, j *core.Job) client.Job {
@@ -39,7 +39,7 @@ func jobIn(l words.Language, j *core.Job) client.Job {
 	return job
 }
 
-// fill puts the fields of a struct into those of the same name of the one at to.
+// fill copies the fields of base to the fields of the same name in to.
 func fill(to, base any) {
 	from, in := reflect.ValueOf(base), reflect.ValueOf(to).Elem()
 	for i := range from.NumField() {
@@ -47,7 +47,7 @@ func fill(to, base any) {
 	}
 }
 
-// baseOf is what a job and its spec have in common.
+// baseOf returns the fields that a job and its spec share.
 func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline time.Duration) client.JobBase {
 	on := make([]string, len(d.Retry.On))
 	for i, state := range d.Retry.On {
@@ -70,7 +70,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 	}
 }
 
-// NotifyOf is who is told what, in the words of the document.
+// NotifyOf converts notification settings to the API.
 func NotifyOf(n core.Notify) client.Notify {
 	out := client.Notify{To: n.To, Late: orNone(n.Late), Slow: orNone(n.Slow), Quiet: orNone(n.Quiet),
 		Overdue: client.Overdue{By: n.Overdue.By, Within: orNone(n.Overdue.Within)}}
@@ -80,14 +80,14 @@ func NotifyOf(n core.Notify) client.Notify {
 	return out
 }
 
-// coreNotify is who is told what, as package core has it. Its errors name the field.
+// coreNotify converts notification settings from the API. Its errors name the field.
 func coreNotify(n client.Notify) (core.Notify, error) {
 	out := core.Notify{To: n.To, Overdue: core.Overdue{By: n.Overdue.By}}
 	for _, list := range []struct {
 		field string
 		of    []string
 	}{{"to", n.To}, {"on", n.On}} {
-		if list.of != nil && len(list.of) == 0 { // it would say nothing, and what the app says count
+		if list.of != nil && len(list.of) == 0 { // it would be stored as absent, and the app's setting would apply
 			return out, core.Invalid("notify."+list.field, "[]", "the list is empty: name at least one value, or leave the field out")
 		}
 	}
@@ -109,7 +109,7 @@ func coreNotify(n client.Notify) (core.Notify, error) {
 	return out, nil
 }
 
-// JobSpecOf is a spec in the words of the document.
+// JobSpecOf converts a spec to the API.
 func JobSpecOf(spec manage.JobSpec) client.JobSpec {
 	job := client.JobSpec{Paused: spec.Paused, IfRev: spec.IfRev, Declared: spec.Declared}
 	fill(&job, baseOf(&spec.Def, spec.Schedule, spec.Misfire, spec.Grace, spec.Deadline))
@@ -122,7 +122,7 @@ func JobSpecOf(spec manage.JobSpec) client.JobSpec {
 	return job
 }
 
-// ManageJob is the spec as package manage takes it. Its errors name the field.
+// ManageJob converts a spec from the API. Its errors name the field.
 func ManageJob(j client.JobSpec) (manage.JobSpec, error) {
 	spec := manage.JobSpec{
 		Def: core.Def{
@@ -178,7 +178,7 @@ func ManageJob(j client.JobSpec) (manage.JobSpec, error) {
 	return spec, err
 }
 
-// keepOf writes for ever as 0; of what does not say it says nothing.
+// keepOf writes forever as 0, and leaves Days nil if it is not set.
 func keepOf(k core.Keep) (out client.Keep) {
 	out.Log = string(cmp.Or(k.Log, core.KeepLogFailure))
 	if k.Days != 0 {
@@ -188,7 +188,7 @@ func keepOf(k core.Keep) (out client.Keep) {
 	return out
 }
 
-// coreKeep is the keep as core has it. Its errors name the field.
+// coreKeep converts keep from the API. Its errors name the field.
 func coreKeep(k client.Keep) (out core.Keep, err error) {
 	out.Log = core.Keep{Log: core.KeepLog(k.Log)}.Kept()
 	switch {
@@ -250,7 +250,7 @@ func scheduleOf(s core.Schedule) client.Schedule {
 	return out
 }
 
-// coreSchedule is the schedule as core has it. Its errors name the field.
+// coreSchedule converts a schedule from the API. Its errors name the field.
 func coreSchedule(s client.Schedule) (core.Schedule, error) {
 	out := core.Schedule{Timezone: s.Timezone, From: s.From, Until: s.Until}
 	var err error
@@ -348,7 +348,7 @@ func limitsOf(l core.Limits) client.AppLimits {
 	return client.AppLimits{InFlight: l.InFlight, PerSecond: l.PerSecond}
 }
 
-// AppOf is an app in the words of the document: without its secrets.
+// AppOf converts an app to the API, without its secrets.
 func AppOf(a *core.App) client.App {
 	app := client.App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
 		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause),
@@ -359,14 +359,14 @@ func AppOf(a *core.App) client.App {
 	return app
 }
 
-// AppSpecOf is a spec in the words of the document.
+// AppSpecOf converts a spec to the API.
 func AppSpecOf(a manage.AppSpec) client.AppSpec {
 	return client.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
 		WaitForExecutor: orNone(a.WaitForExecutor), Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits),
 		Call: callOf(a.Call), Notify: NotifyOf(a.Notify), IfRev: a.IfRev}
 }
 
-// ManageApp is the spec as package manage takes it. Its errors name the field.
+// ManageApp converts a spec from the API. Its errors name the field.
 func ManageApp(a client.AppSpec) (manage.AppSpec, error) {
 	wait, err := parseDuration("waitForExecutor", a.WaitForExecutor)
 	if err != nil {
@@ -382,7 +382,6 @@ func ManageApp(a client.AppSpec) (manage.AppSpec, error) {
 		Call: call, Notify: notify, IfRev: a.IfRev}, err
 }
 
-// runOf is a run in the words of the document; job is nil when it is not known.
 // countedBy names the limits that counted a run which has ended.
 func countedBy(r *core.Run) *client.Permit {
 	out := &client.Permit{HeldBy: []string{}}
@@ -396,7 +395,7 @@ func countedBy(r *core.Run) *client.Permit {
 	return out
 }
 
-// permitOf is how a chain stands among those that share its limit.
+// permitOf describes the place of a retry chain among the runs that share its limit.
 func permitOf(p *core.Permits, first core.RunID) *client.Permit {
 	if p == nil {
 		return nil
@@ -435,7 +434,7 @@ func runOf(r *core.Run, job *core.Job) client.Run {
 	if r.RerunOf != 0 {
 		out.RerunOf = r.RerunOf.String()
 	}
-	if !r.IsBroadcast() { // those of its shards
+	if !r.IsBroadcast() { // a broadcast would list the addresses of its shards
 		out.Addresses = r.Addresses
 	}
 	if s := r.Shard; s.Total > 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// cursorFixture has two jobs of pay, one of a lower and one of a higher number than those of shop;
-// each has runs that ended long ago, and such as wait, those of pay more of them.
+// cursorFixture has two jobs of pay, one with a lower and one with a higher number than the jobs of shop. Each job
+// has old finished runs and waiting runs; the jobs of pay have more of them.
 func cursorFixture(t *testing.T) *fixture {
 	f := newFixture(t)
 	f.h = f.withReports()
@@ -47,7 +47,7 @@ func cursorFixture(t *testing.T) *fixture {
 	return f
 }
 
-// ofPay is all that there is of pay.
+// ofPay returns all data of pay.
 func (f *fixture) ofPay() string {
 	f.t.Helper()
 	all := f.must("GET", "/v1/apps/pay", "")
@@ -57,7 +57,7 @@ func (f *fixture) ofPay() string {
 	return all
 }
 
-// paged are operations that go on where their caller says, and what stands there.
+// paged are the operations that take a cursor, with the field that returns the next one.
 var paged = []struct{ op, cursor string }{
 	{"GET /v1/jobs?after=AFTER", "next"},
 	{"GET /v1/jobs?app=shop&after=AFTER", "next"},
@@ -99,8 +99,8 @@ var paged = []struct{ op, cursor string }{
 	{`POST /v1/redrive {"after":"AFTER"}`, "next"},
 }
 
-// TestPagedAreAll: an operation that goes on is among those that are tried with foreign cursors; a restore and a
-// rotation of the key are an admin's of all.
+// TestPagedAreAll: every operation with a cursor is in the list that is tested with foreign cursors. A restore and a
+// rotation of the key need an admin of all apps.
 func TestPagedAreAll(t *testing.T) {
 	var doc struct {
 		Paths      map[string]map[string]any
@@ -141,19 +141,19 @@ func TestPagedAreAll(t *testing.T) {
 	}
 }
 
-// spanned has a span for what asks for one.
+// spanned fills in a time range.
 var spanned = strings.NewReplacer("FROM", time.Now().Add(-3*time.Hour).UTC().Format(time.RFC3339),
 	"TO", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
 
-// behind does a paged operation from a cursor on.
+// behind sends a paged operation with a cursor.
 func (f *fixture) behind(secret, op, after string) (int, string) {
 	method, rest, _ := strings.Cut(spanned.Replace(op), " ")
 	path, body, _ := strings.Cut(rest, " ")
 	return f.as(secret, method, strings.ReplaceAll(path, "AFTER", url.QueryEscape(after)), strings.ReplaceAll(body, "AFTER", after))
 }
 
-// cursors are what one by one the pages of pay, and of all, say is next, and what somebody would
-// make up of the numbers of jobs and runs.
+// cursors returns the cursors from all pages of pay and of all apps. It adds cursors that a user could make up from
+// the numbers of jobs and runs.
 func (f *fixture) cursors() []string {
 	list := []string{"", "0", "-1", "x", "+", "+http://10.0.0.1:9998", "77.1.", "77"}
 	now := core.Millis(time.Now()) + 1
@@ -183,8 +183,8 @@ func (f *fixture) cursors() []string {
 	return list
 }
 
-// TestCursorsWidenNothing: where a page is to go on is the caller's word, and with it he is told
-// of nothing and does nothing that he may not, in each role for one app alone.
+// TestCursorsWidenNothing: the caller controls the cursor. No cursor lets a caller, in any role for one app, see or
+// change anything without permission.
 func TestCursorsWidenNothing(t *testing.T) {
 	cursors := cursorFixture(t).cursors()
 	for _, role := range access.Roles {
@@ -203,7 +203,7 @@ func TestCursorsWidenNothing(t *testing.T) {
 						told = strings.ReplaceAll(text, after, "")
 					}
 					var n struct{ Cleaned, Held, Missing, Found int }
-					_ = json.Unmarshal([]byte(text), &n) // of other answers it is none
+					_ = json.Unmarshal([]byte(text), &n) // other answers have no such fields
 					if status >= 500 || n.Cleaned+n.Held > 4 || n.Missing > 2 || n.Found > 2 || strings.Contains(told, "pay") {
 						t.Errorf("%s behind %q: %d %s", p.op, after, status, text)
 					}

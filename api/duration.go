@@ -15,15 +15,14 @@ var units = []struct {
 	size time.Duration
 }{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
 
-// ParseDuration reads a duration as people write it: 500ms 10s 5m 2h 30d, or
-// several units, each once and the larger first: 1h30m. A day is 24 hours.
-// Numbers are whole and without a sign. Its error says what is allowed.
+// ParseDuration parses a duration such as 500ms, 10s, 5m, 2h or 30d. It can have several units, each once and the
+// larger first: 1h30m. A day is 24 hours. Numbers are whole, without a sign. The error names the allowed formats.
 func ParseDuration(text string) (time.Duration, error) {
 	d, why := ReadDuration(text)
 	switch why.Code() {
 	case "":
 		return d, nil
-	case isEmpty, isNegative, isNone: // the others say what to write
+	case isEmpty, isNegative, isNone: // the other errors include the correct format
 		return 0, core.Errorf(core.CodeInvalid, "%s: use for example 500ms, 10s, 5m, 2h, 30d or 1h30m", why)
 	}
 	return 0, &core.Error{Code: core.CodeInvalid, Reason: why}
@@ -35,8 +34,8 @@ const (
 	isNone     = "not a duration"
 )
 
-// ReadDuration is ParseDuration for who says himself what is allowed; why is what is wrong with
-// the text, and the zero Text if nothing is.
+// ReadDuration is ParseDuration for callers that name the allowed formats themselves. why is the problem with the
+// text, or the zero Text if there is none.
 func ReadDuration(text string) (d time.Duration, why core.Text) {
 	if text == "" {
 		return 0, core.Say(isEmpty)
@@ -85,7 +84,7 @@ func ReadDuration(text string) (d time.Duration, why core.Text) {
 	return sum, core.Text{}
 }
 
-// parseDuration is ParseDuration of a field; empty is 0.
+// parseDuration is ParseDuration for a field; an empty text is 0.
 func parseDuration(field, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -100,9 +99,8 @@ func parseDuration(field, text string) (time.Duration, error) {
 	return 0, core.Invalid(field, text, "write a duration as 500ms, 10s, 5m, 2h, 30d or 1h30m")
 }
 
-// FormatDuration writes a duration in as few units as are exact: 90s is 1m30s,
-// 720h is 30d. ParseDuration reads the same, but for what is negative or has
-// parts of a millisecond.
+// FormatDuration formats a duration in the fewest exact units: 90s is 1m30s, 720h is 30d. ParseDuration reads the
+// result, unless the duration is negative or has a fraction of a millisecond.
 func FormatDuration(d time.Duration) string {
 	switch {
 	case d == 0:
@@ -120,7 +118,7 @@ func FormatDuration(d time.Duration) string {
 	return b.String()
 }
 
-// orNone is FormatDuration, empty for 0.
+// orNone is FormatDuration, but returns "" for 0.
 func orNone(d time.Duration) string {
 	if d == 0 {
 		return ""

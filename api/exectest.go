@@ -11,16 +11,16 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-// Beats asks addresses whether somebody is there, and what the time is; *send.Sender does.
+// Beats asks addresses for a heartbeat and their clock; *send.Sender implements it.
 type Beats interface {
 	AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error)
 }
 
-// testFor is how long an executor has to say that it is there.
+// testFor is the time within which an executor must answer a test.
 const testFor = 5 * time.Second
 
-// TestExecutor asks an executor whether it is there. What it asks has the app's token: so it
-// asks no address that the app does not have.
+// TestExecutor sends a heartbeat to an executor and reports its answer. The request carries the app's token, so only
+// addresses of the app are allowed.
 func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string) (any, error) {
 	var body client.ExecutorTestRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
@@ -57,7 +57,7 @@ func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string
 	return out, nil
 }
 
-// aheadOf is how far a clock is ahead; nil: it is not known.
+// aheadOf returns how far a clock is ahead; nil means unknown.
 func aheadOf(c core.Clock) *int64 {
 	if !c.Known {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/internal/assembly"
 )
 
-// beats answers for good addresses, and notes whom it asked.
+// beats answers for good addresses, and records each address that was asked.
 type beats struct {
 	logs
 	asked *[]string
@@ -27,8 +27,8 @@ func (b beats) AskClock(_ context.Context, _ *core.App, address string) (core.Cl
 	return core.Clock{Known: true, Ahead: 40}, nil
 }
 
-// TestExecutorsAreTested: one that answers and one that does not; an address that the app does
-// not have is asked nothing, for it would be told the app's token.
+// TestExecutorsAreTested tests an executor that answers and one that does not. An address that is not in the app gets
+// no request, because the request would have the app's token.
 func TestExecutorsAreTested(t *testing.T) {
 	f := newFixture(t)
 	f.must("PUT", "/v1/apps/fixed", `{"token":"secret-token","executors":["http://10.0.0.1:9999","http://dead:9999"]}`)

@@ -26,10 +26,10 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// apiWaits is how long an HTTP API waits for an answer, less what the way takes.
+// apiWaits is how long an HTTP API waits for an answer, less the network time.
 const apiWaits = 20 * time.Second
 
-// slow is a store of which each call takes its time.
+// slow is a store where each call takes time.
 type slow struct {
 	people.Store
 	takes time.Duration
@@ -84,7 +84,7 @@ func (s *slow) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c co
 	return s.Store.DeleteJob(ctx, seen, t, c)
 }
 
-// Kill is that of an executor which is slow too.
+// Kill is slow, like an executor under load.
 func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.JobID) error {
 	time.Sleep(f.slow.takes)
 	_, err := bound.OpenRuns(ctx, job, f.e.Manage.OpenRuns, nil, func(r *core.Run) bool {
@@ -99,7 +99,7 @@ func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.
 	return err
 }
 
-// counting is a ring that counts.
+// counting is a ring that counts fires.
 type counting struct{ fires atomic.Int64 }
 
 func (c *counting) Enqueue(_ context.Context, out []ring.Out) []error {
@@ -109,7 +109,7 @@ func (c *counting) Enqueue(_ context.Context, out []ring.Out) []error {
 	return make([]error, len(out))
 }
 
-// fleet is the API over many jobs, in a bubble of time.
+// fleet is the API over many jobs, in a synctest bubble.
 type fleet struct {
 	t     *testing.T
 	e     *engine.Engine
@@ -120,14 +120,14 @@ type fleet struct {
 	bytes int           // of the longest answer
 	pages int
 	mu    sync.Mutex
-	told  []string // addresses that were told to kill
+	told  []string // addresses that got a kill
 	now   func() time.Time
 	from  core.Instant
 }
 
-// newFleet makes n jobs which fire as often, and of which nothing ever ran.
+// newFleet creates n jobs with the same interval and without runs.
 func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
-	now := func() time.Time { return time.Now().AddDate(27, 0, 0) } // a bubble begins in 2000
+	now := func() time.Time { return time.Now().AddDate(27, 0, 0) } // a bubble starts in 2000
 	f := &fleet{t: t, e: memory.Open(memory.Options{Now: now}), ring: &counting{}, now: now, from: core.InstantOf(now())}
 	app := core.App{Name: "shop", Created: now(), Rev: 1}
 	if err := f.e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}); err != nil {
@@ -171,8 +171,8 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	return f
 }
 
-// held asserts that no request took as long as an HTTP API waits, and no answer was
-// longer than a function gives, and that they were many.
+// held asserts that every request ended within the wait of an HTTP API, and that every answer was short enough for a
+// function. If many is set, it expects many requests.
 func (f *fleet) held(many bool) {
 	f.t.Helper()
 	if f.most > apiWaits || many && f.pages < 2 {
@@ -191,9 +191,8 @@ func fleetSize() int {
 	return 100_000
 }
 
-// TestFleetInPages: an audit and a replan of a big fleet, on a store that is slow,
-// come in pages of which each ends while somebody waits for it, and the sum is that of
-// all jobs.
+// TestFleetInPages: an audit and a replan of a big fleet on a slow store return in pages. Each page ends within the
+// client's timeout, and the sum covers all jobs.
 func TestFleetInPages(t *testing.T) {
 	for name, c := range map[string]struct {
 		n            int

@@ -30,50 +30,46 @@ import (
 //go:embed openapi.yaml
 var document []byte
 
-// Logs reads what executors logged of runs; *send.Sender does.
+// Logs reads the logs of runs from their executors; *send.Sender implements it.
 type Logs interface {
-	// Log reads lines from the given one (from 1) on; the line to go on from,
-	// and whether there will be no more.
+	// Log reads lines from fromLine (1 is the first) on. It returns the line to continue from, and whether the log
+	// ends there.
 	Log(ctx context.Context, app *core.App, run *core.Run, fromLine int) (text string, nextLine int, end bool, err error)
 }
 
-// Answer returns what an address of an app said last; false: nothing is known.
+// Answer returns the last response of an address of an app; false means that none is known.
 type Answer = func(app, address string) (probe.Answer, bool)
 
-// Options of NewHandler.
+// Options configures NewHandler.
 type Options struct {
-	// Token is the admin token, which may do all; ReadToken one that may only read.
-	// One that is empty lets nobody in.
+	// Token is the admin token; ReadToken may only read. An empty token is never accepted.
 	Token, ReadToken string
-	// Access knows people by their tokens; nil: no token is one of a person.
+	// Access finds users by their tokens; nil means that there are no users.
 	Access *access.Access
-	// URL is the one by which the server is reached besides the addresses at which it
-	// listens; empty is none.
+	// URL is the public URL of the server; empty means that only its listening addresses are used.
 	URL string
-	// Admit judges beforehand who says to be the code of an app, so that strangers do
-	// not have the store asked; nil: it is asked.
+	// Admit limits requests with the token of an app before the store is read, so that unknown clients cannot load
+	// it; nil means no limit.
 	Admit func(ctx context.Context, app, token string) error
-	// Status says what the server is; nil is nothing known.
+	// Status describes the server; nil means unknown.
 	Status func() client.Status
-	// Facts says what doctor judges; nil is nothing known.
+	// Facts returns the data that doctor evaluates; nil means unknown.
 	Facts func(ctx context.Context, l words.Language) client.Facts
-	// Answer is what the address of an executor said last; nil: nothing is known.
+	// Answer returns the last response of an executor's address; nil means unknown.
 	Answer Answer
-	// Dead are the dead letters; nil: none are kept.
+	// Dead reads the dead-letter messages; nil means that none are kept.
 	Dead operate.DeadLetters
-	// Notices is how notices and channels fare; nil: it is not said.
+	// Notices returns the state of notifications and channels; nil means unknown.
 	Notices Notices
-	// Reports are what runs came to, by hour and day; nil: there are none.
+	// Reports counts the results of runs by hour and day; nil means no reports.
 	Reports *report.Reports
-	// Restore begins a new generation of the data; nil where there is no other
-	// deployment to be told from.
+	// Restore starts a new generation of the data; nil means that no other deployment can share the data.
 	Restore Restore
 	// Rotator replaces the key of stored secrets.
 	Rotator engine.Rotator
-	// Refused is where who is refused leaves a trace, and who says of executors that
-	// they were; nil: nowhere.
+	// Refused records rejected requests, and lists the executors among them; nil means no record.
 	Refused *refusal.Trace
-	// Log takes what callers are not told; slog.Default() if nil.
+	// Log gets the details that callers do not see; nil means slog.Default().
 	Log *slog.Logger
 }
 
@@ -90,7 +86,7 @@ var statuses = map[core.Code]int{
 	core.CodeInternal:     http.StatusInternalServerError,
 }
 
-// NewHandler serves /v1. logs may be nil: then no run has a log.
+// NewHandler returns a handler that serves /v1. If logs is nil, no run has a log.
 func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -107,8 +103,8 @@ type server struct {
 	logs         Logs
 	o            Options
 	known        []known
-	long         *places.Places // of long bodies
-	tails, reads *places.Places // of ends of logs, and of pieces of them; of admins too
+	long         *places.Places // long bodies
+	tails, reads *places.Places // tails and pieces of logs; admins count too
 	quota        quota
 	mux          *queryMux
 }
@@ -133,11 +129,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rule := ruleOf(pattern)
 	if pattern == "" {
 		if s.methods(r) == nil {
-			// To strangers too: the paths are no secret, and whoever has a wrong one would look for a mistake in his token.
+			// Unknown clients get it too: paths are no secret, and a 401 would make users look for the mistake in
+			// their token.
 			s.fail(w, r, core.Errorf(core.CodeNotFound, "%s does not exist: see /v1/openapi.yaml", core.Truncate(r.URL.Path)))
 			return
 		}
-		rule = lists // which methods there are
+		rule = lists // the Allow header
 	}
 	who, err := s.whoSent(r, rule)
 	if err == nil {
@@ -154,7 +151,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if who.From == "" { // else who asks in this process knows better
+	if who.From == "" { // else the caller in this process has set it
 		who.From = access.Host(r.RemoteAddr)
 	}
 	c := caller{Who: who}
@@ -177,7 +174,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// methods are those that are at the path of a request.
+// methods returns the methods that exist at the path of a request.
 func (s *server) methods(r *http.Request) (allow []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		try := r.Clone(r.Context())
@@ -189,7 +186,7 @@ func (s *server) methods(r *http.Request) (allow []string) {
 	return allow
 }
 
-// lost answers what no pattern takes: another method.
+// lost answers a request whose path exists for other methods only.
 func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 	allow := s.methods(r)
 	w.Header().Set("Allow", strings.Join(append(allow, http.MethodOptions), ", "))
@@ -201,7 +198,7 @@ func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 		Value: core.Truncate(r.Method), Message: words.Say(language(r), core.Say("allowed here are %s", strings.Join(allow, ", ")))}})
 }
 
-// badParam answers what the generated code could not read of path and query.
+// badParam answers a request whose path or query the generated code could not parse.
 func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
 	var missing *RequiredParamError
 	var format *InvalidParamFormatError
@@ -228,15 +225,15 @@ func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
 	s.fail(w, r, err)
 }
 
-// language is the one in which a caller is answered, by its Accept-Language.
+// language returns the language for answers to a request, by its Accept-Language.
 func language(r *http.Request) words.Language { return words.Asked(r.Header.Get("Accept-Language")) }
 
-// said tells in the header of an answer in which language its words are.
+// said sets the Content-Language of an answer.
 func said(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Language", string(language(r)))
 }
 
-// allSaid is each of the texts in a language; nil of none.
+// allSaid translates texts; the result is nil if there are none.
 func allSaid(l words.Language, texts []core.Text) (list []string) {
 	for _, t := range texts {
 		list = append(list, words.Say(l, t))
@@ -244,8 +241,8 @@ func allSaid(l words.Language, texts []core.Text) (list []string) {
 	return list
 }
 
-// errorOf is what a caller is told of an error. Of an internal one that is an
-// ID, under which the log has the rest.
+// errorOf returns the error that a caller sees. For an internal error it has only an ID, under which the log has the
+// details.
 func errorOf(r *http.Request, log *slog.Logger, err error) client.Error {
 	code, l := core.CodeOf(err), language(r)
 	if e, ok := errors.AsType[*core.Error](err); ok && code != core.CodeInternal {
@@ -273,8 +270,8 @@ func errorOf(r *http.Request, log *slog.Logger, err error) client.Error {
 		Message: words.Say(l, core.Say("internal error: the server's log has the details under %s", id))}
 }
 
-// WriteError answers an error in the shape of this interface, with the status
-// of its code. What callers are not to know goes into the log.
+// WriteError answers with an error in the format of this API and the status of its code. It logs the details that
+// callers must not see.
 func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	said(w, r)
 	e := errorOf(r, log, err)

@@ -41,7 +41,7 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) (any, error) {
 		out.Deserted = append(out.Deserted, client.DesertedApp{App: d.App, Jobs: d.Jobs, Job: d.First})
 	}
 	if out.Scheduler = s.facts(r); out.Scheduler != nil {
-		out.Scheduler.Executors = nil // they have a list of their own
+		out.Scheduler.Executors = nil // the answer has its own list of them
 		out.Scheduler.Failing = &client.FailingCount{Jobs: h.Fail, Partial: h.Partial || h.Unchecked > 0}
 	}
 	return out, nil

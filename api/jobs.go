@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/internal/refusal"
 )
 
-// nextShown is how many next instants a job that is read alone comes with.
+// nextShown is the number of next scheduled times in the answer for a single job.
 const nextShown = 5
 
 func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.ListJobsParams) (any, error) {
@@ -55,7 +55,7 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.
 	return out, nil
 }
 
-// failedJobs names jobs that cannot be read, and of the others those whose secrets cannot be decrypted.
+// failedJobs names the jobs that cannot be read, and the jobs whose secrets cannot be decrypted.
 func failedJobs(jobs []core.Job, failed core.Unreadable) (list []client.UnreadableJob) {
 	for i := range jobs {
 		if why := jobs[i].LockedSecrets(); why != nil {
@@ -68,7 +68,7 @@ func failedJobs(jobs []core.Job, failed core.Unreadable) (list []client.Unreadab
 	return list
 }
 
-// last shows the last run of a job; nil when it has none.
+// last converts the last run of a job; nil if it has none.
 func (p *pauses) last(r *core.Run, j *core.Job) *client.Run {
 	if r == nil {
 		return nil
@@ -152,12 +152,12 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 		return nil, err
 	}
 	if c.Kind == access.Code {
-		if group := spec.Def.Overlap.Group; group != "" { // it may be another app's, whose jobs it would have wait
+		if group := spec.Def.Overlap.Group; group != "" { // a group can be another app's, whose jobs would then wait
 			return nil, core.Errorf(core.CodeForbidden, "the group %q: only the admin token can set a limit that jobs share, "+
 				"because jobs of other apps can share it; code can declare a limit of one job", group)
 		}
 		for _, p := range spec.Def.After {
-			if of, _, _ := strings.Cut(p.Job, "/"); of != app { // whose runs would hand it data, and which could not be deleted
+			if of, _, _ := strings.Cut(p.Job, "/"); of != app { // the job would get data from their runs, and they could not be deleted
 				return nil, core.Errorf(core.CodeForbidden, "after %s: only the admin token can make a job follow jobs of another app; "+
 					"code can name jobs of its own app", p.Job)
 			}
@@ -181,7 +181,7 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 	return jobResult(res), res.Err
 }
 
-// over leaves a trace of code that declares more than it may.
+// over records that code exceeded its quota.
 func (s *server) over(r *http.Request) {
 	s.o.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.API, Reason: refusal.Quota, Remote: r.RemoteAddr})
 }
@@ -295,8 +295,8 @@ func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) 
 	return client.AppResult{Name: name, Change: manage.Deleted}, err
 }
 
-// RefusedExecutors lists the executors of the app that were refused a moment ago for their
-// token, address or app; of any app if app is empty.
+// RefusedExecutors lists the executors of an app that were recently rejected because of their token, address or app.
+// An empty app means all apps.
 func RefusedExecutors(t *refusal.Trace, app string) []client.RefusedExecutor {
 	var list []client.RefusedExecutor
 	for _, r := range t.Executors(app) {
@@ -309,7 +309,7 @@ func RefusedExecutors(t *refusal.Trace, app string) []client.RefusedExecutor {
 	return list
 }
 
-// ExecutorOf shows an executor, with what its address said last; nil: nothing is known of that.
+// ExecutorOf converts an executor, with the last response of its address if answer is not nil and has one.
 func ExecutorOf(app string, v *ask.ExecutorView, answer Answer) client.Executor {
 	x := client.Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used, BeatAt: v.Beat, Since: v.Since,
 		Dialect: v.Dialect, ClockAheadMs: aheadOf(v.Clock), Replaced: v.Replaced}

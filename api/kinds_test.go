@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestEveryKindIsConverted: each kind of schedule, alone and in a list, comes
-// back from the document as it was.
+// TestEveryKindIsConverted: each kind of schedule, alone and in a list, is unchanged after a conversion to the API
+// and back.
 func TestEveryKindIsConverted(t *testing.T) {
 	rules := map[core.Kind]core.When{
 		core.KindCron:       {Expr: "0 0 3 * * ?"},
@@ -52,8 +52,7 @@ func TestEveryKindIsConverted(t *testing.T) {
 	}
 }
 
-// TestUnknownKindIsNotSwallowed: shown without its rule a job would seem to
-// fire by hand only.
+// TestUnknownKindIsNotSwallowed: without its rule a job would look as if it had no schedule.
 func TestUnknownKindIsNotSwallowed(t *testing.T) {
 	defer func() {
 		if recover() == nil {
@@ -90,7 +89,7 @@ func TestEveryOperationHasItsRule(t *testing.T) {
 	}
 }
 
-// TestDocumentNamesThePolicies: the words of the document are those of core.
+// TestDocumentNamesThePolicies: the document has the same values as core.
 func TestDocumentNamesThePolicies(t *testing.T) {
 	doc, err := os.ReadFile("openapi.yaml")
 	if err != nil {

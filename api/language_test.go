@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLanguage: what an answer says in words is in the language that is asked for, and its
-// header tells which; codes, fields and values are the same in each.
+// TestLanguage: the text of an answer is in the requested language, and a header names the language. Codes, fields
+// and values are the same in each.
 func TestLanguage(t *testing.T) {
 	f := newFixture(t)
 	f.shop()

@@ -10,13 +10,13 @@ import (
 	"github.com/tickring/tickring/core/notice"
 )
 
-// Notices reads what is known of notices: of jobs, and of how channels fare. One that is not
-// stored is not in the answer.
+// Notices reads the state of the notifications of jobs and of channels. The result omits names without a stored
+// state.
 type Notices interface {
 	Notices(ctx context.Context, names []string) (map[string]notice.State, error)
 }
 
-// Troubles tells which of some channels do not take notices, by name.
+// Troubles returns the channels that failed to take notifications, by name.
 func Troubles(ctx context.Context, of Notices, channels []core.Channel) (map[string]*client.ChannelTrouble, error) {
 	if of == nil || len(channels) == 0 {
 		return nil, nil
@@ -33,7 +33,7 @@ func Troubles(ctx context.Context, of Notices, channels []core.Channel) (map[str
 	for i := range channels {
 		c := &channels[i]
 		t := found[names[i]].Trouble
-		if t == nil || t.Last.Before(c.Created) { // that of an older one of the name
+		if t == nil || t.Last.Before(c.Created) { // it is from a deleted channel of this name
 			continue
 		}
 		list[c.Name] = &client.ChannelTrouble{Channel: c.Name, Since: later(t.Since, c.Created), LastAt: t.Last, Error: t.Error,
@@ -49,7 +49,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// noticeState is what is known of the notices of a job.
+// noticeState returns the notification state of a job.
 func noticeState(ctx context.Context, of Notices, job core.JobID) (st notice.State, err error) {
 	if of == nil {
 		return st, nil
@@ -62,9 +62,9 @@ func noticeState(ctx context.Context, of Notices, job core.JobID) (st notice.Sta
 	return found[name], nil
 }
 
-// noticeOf is what became of the notice of a run; nil: there is none.
+// noticeOf returns the status of the notification of a run; nil means that there is none.
 func noticeOf(ctx context.Context, of Notices, r *core.Run) (*client.RunNotice, error) {
-	if core.EndEvent(r) == "" || !r.Notice { // it is not read for what ended well
+	if core.EndEvent(r) == "" || !r.Notice { // saves a read for successful runs
 		return nil, nil
 	}
 	st, err := noticeState(ctx, of, r.ID.Job())
@@ -90,7 +90,7 @@ func waitingOf(p *notice.Pending) client.WaitingNotice {
 		Error: p.Error}
 }
 
-// noticesOf is what is known of the notices of a job; nil is nothing.
+// noticesOf returns the notifications of a job; nil means none.
 func noticesOf(ctx context.Context, of Notices, job core.JobID) (*client.JobNotices, error) {
 	st, err := noticeState(ctx, of, job)
 	if err != nil || len(st.Told)+len(st.Pending) == 0 {

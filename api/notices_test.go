@@ -10,13 +10,12 @@ import (
 	"github.com/tickring/tickring/core/notice"
 )
 
-// known is what is known of notices.
+// known is a fixed state of notifications.
 type known map[string]notice.State
 
 func (k known) Notices(context.Context, []string) (map[string]notice.State, error) { return k, nil }
 
-// TestTroubles: what was wrong with a channel of the name that was deleted is not said of the
-// one that was made since.
+// TestTroubles: the trouble of a deleted channel is not reported for a newer channel of the same name.
 func TestTroubles(t *testing.T) {
 	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	is := func(since, last int) notice.State {

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-// jobsAsk is how jobs are asked for.
+// jobsAsk converts the parameters of a job list.
 func jobsAsk(p *client.ListJobsParams, f ask.JobFilter) ask.JobsAsk {
 	a := ask.JobsAsk{JobFilter: f, By: ask.Order(p.Sort), Down: p.Down, Cursor: p.Cursor, Recent: p.Runs}
 	for _, is := range p.Is {
@@ -21,7 +21,7 @@ func jobsAsk(p *client.ListJobsParams, f ask.JobFilter) ask.JobsAsk {
 	return a
 }
 
-// jobsNow lists jobs by how they stand.
+// jobsNow lists jobs with their current status.
 func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.ListJobsParams, f ask.JobFilter) (any, error) {
 	if params.After != 0 {
 		return nil, core.Invalid("after", r.URL.Query().Get("after"), "use cursor to continue this list")
@@ -55,7 +55,7 @@ func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.
 	return out, nil
 }
 
-// briefOf is what of a run a bar shows.
+// briefOf returns the fields of a run that its bar shows.
 func briefOf(r *core.Run, now time.Time) client.RunBrief {
 	b := client.RunBrief{ID: r.ID.String(), State: string(r.State), Reason: string(r.Reason), At: r.At.Time()}
 	if r.Sent() {

@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 )
 
-// TestJobsNow: the list by how jobs stand has counts, the last runs in brief and a cursor.
+// TestJobsNow: the list of jobs with their status has counts, the last runs in brief and a cursor.
 func TestJobsNow(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
@@ -40,12 +40,12 @@ func TestJobsNow(t *testing.T) {
 	}
 }
 
-// TestHome: it has how many of each kind there are, and how the scheduler does.
+// TestHome: the answer has the number of jobs in each status, and the state of the scheduler.
 func TestHome(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	f.must("PUT", "/v1/jobs/shop/soon", `{"handler":"x","schedule":{"every":"5m"}}`)
-	later := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339) // its own time may be within the next minutes
+	later := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339) // so that it is not among the jobs of the next minutes
 	f.must("PUT", "/v1/jobs/shop/report", `{"handler":"x","schedule":{"at":"`+later+`"}}`)
 	h, err := f.c.GetHome(t.Context())
 	if err != nil || h.Coming.Jobs != 1 || len(h.Coming.First) != 1 || h.Coming.First[0].Job != "shop/soon" || len(h.Deserted) != 1 ||

@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// inFleet is a test over a fleet in a bubble of time.
+// inFleet runs a test over a fleet in a synctest bubble.
 func inFleet(t *testing.T, n int, takes time.Duration, do func(f *fleet)) {
 	synctest.Test(t, func(t *testing.T) { do(newFleet(t, n, time.Hour, takes)) })
 }
@@ -32,7 +32,7 @@ func (f *fleet) jobsOf(query string) (jobs []client.Job) {
 	}
 }
 
-// runsOf reads all pages of a list of runs; each is there once.
+// runsOf reads all pages of a list of runs, and checks that each run is there once.
 func (f *fleet) runsOf(path string) (runs []client.Run) {
 	f.t.Helper()
 	seen := map[string]bool{}
@@ -52,7 +52,7 @@ func (f *fleet) runsOf(path string) (runs []client.Run) {
 	}
 }
 
-// run stores runs of the first job, each as it is changed.
+// run stores n runs of the first job, each changed by change.
 func (f *fleet) run(n int, change func(i int, r *core.Run)) {
 	f.t.Helper()
 	runs := make([]core.Run, n)
@@ -66,12 +66,12 @@ func (f *fleet) run(n int, change func(i int, r *core.Run)) {
 		if err := f.e.Finish.Create(f.t.Context(), runs[i:i+1])[0]; err != nil {
 			f.t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond) // of the bubble: no two are of one moment
+		time.Sleep(time.Millisecond) // in the bubble: no two runs have the same time
 	}
 }
 
-// TestListsEndInTime: what is asked of many jobs or runs on a slow store comes in
-// pages, of which some may be empty, and nothing is left out.
+// TestListsEndInTime: lists of many jobs or runs on a slow store come in pages. Some pages can be empty, and nothing
+// is left out.
 func TestListsEndInTime(t *testing.T) {
 	t.Run("few of many jobs", func(t *testing.T) {
 		inFleet(t, 20_000, time.Second, func(f *fleet) {
@@ -148,7 +148,7 @@ func TestListsEndInTime(t *testing.T) {
 	})
 }
 
-// TestAnswersFit: no page is longer than a function answers.
+// TestAnswersFit: no page is longer than a function may answer.
 func TestAnswersFit(t *testing.T) {
 	long := strings.Repeat("<", 10_000) // six bytes each in JSON
 	inFleet(t, 1, 0, func(f *fleet) {
@@ -193,8 +193,8 @@ func TestAnswersFit(t *testing.T) {
 	})
 }
 
-// TestKillInPages: a kill of many runs at many addresses, on a slow store, marks all
-// runs of an address and then tells it, once.
+// TestKillInPages: a kill of many runs at many addresses, on a slow store, marks all runs of an address and then
+// sends it one kill.
 func TestKillInPages(t *testing.T) {
 	for _, path := range []string{"/v1/jobs/shop/job-0/kill", "/v1/runs/" + core.NumberedRun(1, 7).String() + "/kill"} {
 		inFleet(t, 1, 200*time.Millisecond, func(f *fleet) {
@@ -223,8 +223,7 @@ func TestKillInPages(t *testing.T) {
 	}
 }
 
-// TestApplyIsBounded: more than a body may hold is refused with what is allowed; a
-// prune goes by pages.
+// TestApplyIsBounded: a body over the limit is rejected with the limit; a prune goes by pages.
 func TestApplyIsBounded(t *testing.T) {
 	inFleet(t, 1, 20*time.Millisecond, func(f *fleet) {
 		var jobs []core.Job
@@ -268,8 +267,8 @@ func TestApplyIsBounded(t *testing.T) {
 	}
 }
 
-// TestUnreadableJobOfOthers: who does not see all is told of one that cannot be read where he asks for an
-// app of his own, for elsewhere nobody knows whose it is, whichever way jobs are listed.
+// TestUnreadableJobOfOthers: the app of an unreadable job is unknown. A user who does not see all apps gets it only
+// in a list of an app that the user sees, however jobs are listed.
 func TestUnreadableJobOfOthers(t *testing.T) {
 	f, _ := guardedFixture(t)
 	shop := f.person("vera", access.Grant{App: "shop", Role: viewer})
@@ -288,7 +287,7 @@ func TestUnreadableJobOfOthers(t *testing.T) {
 	}
 }
 
-// TestUnreadableJobIsNamed: the page names it with the reason, and has the others.
+// TestUnreadableJobIsNamed: the page names an unreadable job with the reason, and has the other jobs.
 func TestUnreadableJobIsNamed(t *testing.T) {
 	inFleet(t, 3, 0, func(f *fleet) {
 		f.slow.bad = 2

@@ -9,17 +9,17 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Of a Pause of a job.
+// Values of Pause.Of: the object that is paused.
 const (
 	ofJob        = "job"
 	ofApp        = "app"
 	ofEverything = "everything"
 )
 
-// pauses are those of apps and of everything, which change no job and yet
-// hold it; of the apps the rest too.
+// pauses are the pauses of apps and of everything, which hold jobs without changing them. It also has the apps
+// themselves.
 type pauses struct {
-	l    words.Language // of whoever asks
+	l    words.Language // of the caller
 	now  time.Time
 	all  core.Pause
 	apps map[string]core.App
@@ -39,7 +39,7 @@ func (s *server) pauses(r *http.Request) (pauses, error) {
 	return p, err
 }
 
-// show is a job with what holds it now and its next instants outside of that.
+// show converts a job with the pause that holds it and its next scheduled times outside of the pause.
 func (p *pauses) show(s *server, j *core.Job, count int) client.Job {
 	out := jobIn(p.l, j)
 	out.Next = timesOf(s.m.NextOf(j, count, p.all, p.apps[j.Def.App].Pause))
@@ -53,7 +53,7 @@ func (p *pauses) show(s *server, j *core.Job, count int) client.Job {
 		if !held.p.Covers(p.now) {
 			continue
 		}
-		// Of two, the one that ends last says until when.
+		// If several pauses hold the job, show the one that ends last.
 		if first := out.Pause; first == nil || !first.Until.IsZero() && (held.p.To.IsZero() || held.p.To.After(first.Until)) {
 			out.Pause = pauseOf(held.p)
 			out.Pause.Of = held.of

@@ -8,8 +8,8 @@ import (
 	"github.com/tickring/tickring/api/client"
 )
 
-// A pause of an app or of everything changes no job, and yet each job says
-// that it is held, by what, and until when; what falls into it is not next.
+// A pause of an app or of everything changes no job. Each job still shows which pause holds it and until when, and
+// its next times are after the pause.
 func TestHeld(t *testing.T) {
 	f := newFixture(t)
 	f.shop()

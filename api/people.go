@@ -33,7 +33,7 @@ func coreGrants(list []client.Grant) []access.Grant {
 	return out
 }
 
-// FormatGrants is grants as people write them: viewer shop:editor+scripts.
+// FormatGrants formats grants in the short form: viewer shop:editor+scripts.
 func FormatGrants(list []client.Grant) string {
 	words := make([]string, len(list))
 	for i, g := range list {
@@ -45,8 +45,7 @@ func FormatGrants(list []client.Grant) string {
 	return strings.Join(words, " ")
 }
 
-// ParseGrants reads the words of FormatGrants; what is no role, or no right, is refused where it is
-// given.
+// ParseGrants parses the output of FormatGrants. It does not check roles and rights; the server rejects unknown ones.
 func ParseGrants(words []string) []client.Grant {
 	list := []client.Grant{}
 	for _, w := range words {
@@ -111,7 +110,7 @@ func (s *server) EndTokenOf(w http.ResponseWriter, r *http.Request, person, toke
 	return client.Done{Done: true}, s.o.Access.EndToken(r.Context(), callerOf(r).Who, person, token)
 }
 
-// kinds are what callers are known by, in words.
+// kinds has the API name of each kind of caller.
 var kinds = map[access.Kind]string{access.AdminToken: "admin-token", access.ReadToken: "read-token", access.Person: "session",
 	access.PersonToken: "token"}
 

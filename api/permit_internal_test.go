@@ -6,7 +6,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestCountedBy: what counted a run is named after its end too, each limit of it.
+// TestCountedBy: a finished run still names each limit that counted it.
 func TestCountedBy(t *testing.T) {
 	j := core.Job{Def: core.Def{ID: 2, App: "shop", Params: `{"t":1}`, Overlap: core.Overlap{Limit: 1, Key: "/t"}}}
 	app := core.App{Name: "shop", Limits: core.Limits{InFlight: 5}}

@@ -9,10 +9,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of what code may declare with its app's token, for each change stays in the
-// records and each job is planned: jobs of an app, about, and how many times a minute one
-// is made or changed; one of several KB counts as so many. What changes nothing is free,
-// or the executors of a large app could not all start at once.
+// Limits on what code may declare with the token of its app, because each change stays in the records and each job is
+// planned. DeclaredJobs is the approximate number of jobs of an app, DeclaredChanges the number of creates and
+// changes a minute. A job of several KB counts once per KB. A declaration that changes nothing is free: otherwise the
+// executors of a large app could not all start at once.
 const (
 	DeclaredJobs    = 1000
 	DeclaredChanges = 120
@@ -24,7 +24,7 @@ type quota struct {
 	of map[string]*share
 }
 
-// share is what is left to an app.
+// share is the remaining quota of an app at a time.
 type share struct {
 	left float64
 	at   time.Time
@@ -35,20 +35,20 @@ func (s *share) fill(now time.Time) {
 	s.at = now
 }
 
-// weight is as how many changes that of a job counts.
+// weight returns the number of changes that a change of a job counts as.
 func weight(j *client.JobSpec) float64 {
 	b, _ := json.Marshal(j) // it was read as JSON
 	return float64(1 + len(b)>>10)
 }
 
-// take has an app make a change, or says why not yet.
+// take counts one change of an app, or returns an error if its quota is used up.
 func (q *quota) take(app string, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.of[app]
 	if s == nil {
 		for name, s := range q.of {
-			if s.fill(now); s.left == DeclaredChanges { // as one that is not known
+			if s.fill(now); s.left == DeclaredChanges { // full, as for a new app
 				delete(q.of, name)
 			}
 		}
@@ -67,8 +67,8 @@ func (q *quota) take(app string, now time.Time) error {
 	return nil
 }
 
-// settle says as how much the change that was taken counts, 0 if it was none. What is
-// more than is left is owed.
+// settle corrects the count of the last change to its weight, 0 if nothing changed. The remaining quota can become
+// negative.
 func (q *quota) settle(app string, weight float64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// TestQuotaComesBack: what was used is there again after a minute, and no app is remembered
-// that has all of its share.
+// TestQuotaComesBack: a used quota is available again after a minute, and apps with a full quota are forgotten.
 func TestQuotaComesBack(t *testing.T) {
 	var q quota
 	now := time.Unix(1_800_000_000, 0)
@@ -32,7 +31,7 @@ func TestQuotaComesBack(t *testing.T) {
 	if q.settle("pay", 0); use("pay") != 1 {
 		t.Error("what was given back is not there")
 	}
-	q.settle("pay", DeclaredChanges+1) // it is owed for a minute
+	q.settle("pay", DeclaredChanges+1) // the excess takes another minute
 	now = now.Add(time.Minute)
 	if n := use("pay"); n != 0 {
 		t.Errorf("%d changes while some are owed", n)

@@ -10,10 +10,10 @@ import (
 	"github.com/tickring/tickring/api"
 )
 
-// TestDeclaredChangesAreBounded: with an app's token so many jobs are made or changed a
-// minute. What changes nothing, or another app or an admin does, is not counted.
+// TestDeclaredChangesAreBounded: the token of an app can create or change a limited number of jobs per minute.
+// Declarations without a change do not count, and neither do changes by another app or an admin.
 func TestDeclaredChangesAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // where nothing comes back meanwhile
+	synctest.Test(t, func(t *testing.T) { // where no time passes and no quota comes back
 		f := newFixture(t)
 		f.shop()
 		f.must("PUT", "/v1/apps/pay", `{"token":"token-of-pay"}`)
@@ -47,10 +47,10 @@ func TestDeclaredChangesAreBounded(t *testing.T) {
 	})
 }
 
-// TestDeclaredBytesAreBounded: a job of 60 KB counts as so many, for what is kept of its
-// changes would be 20 GB a day. What changes nothing is free, of any size.
+// TestDeclaredBytesAreBounded: a job of 60 KB counts as 60 changes, because the records of its changes would be 20 GB
+// a day. A declaration that changes nothing is free, whatever its size.
 func TestDeclaredBytesAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // where nothing comes back meanwhile
+	synctest.Test(t, func(t *testing.T) { // where no time passes and no quota comes back
 		f := newFixture(t)
 		f.shop()
 		for i, c := range []struct {
@@ -65,7 +65,7 @@ func TestDeclaredBytesAreBounded(t *testing.T) {
 	})
 }
 
-// TestDeclaredLimits: code limits its own job, and no group, which is not its app's alone.
+// TestDeclaredLimits: code can limit its own job, but cannot use a group, because other apps can share it.
 func TestDeclaredLimits(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
@@ -79,7 +79,7 @@ func TestDeclaredLimits(t *testing.T) {
 	f.must("PUT", "/v1/jobs/shop/a", `{"handler":"x","declared":true,"overlap":{"limit":1,"group":"db"}}`)
 }
 
-// TestDeclaredJobsAreBounded: so many jobs of an app are made by its code; an admin makes more.
+// TestDeclaredJobsAreBounded: code can create a limited number of jobs in its app; an admin can create more.
 func TestDeclaredJobsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	f.shop()

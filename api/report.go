@@ -42,7 +42,7 @@ func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params client
 	return out, err
 }
 
-// question is what is asked for. Its errors name the parameter.
+// question converts the parameters of a report. Its errors name the parameter.
 func (s *server) question(r *http.Request, params *client.GetReportParams) (q report.Question, err error) {
 	sees, err := s.sift(r, params.Job, params.App)
 	if err != nil {

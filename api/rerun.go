@@ -68,14 +68,14 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) (any, error) {
 	return out, err
 }
 
-// Reruns are the runs that run one again, as far as the last 100 changes of its job tell.
+// Reruns returns the runs that rerun a run, as far as the last 100 changes of its job show.
 func Reruns(ctx context.Context, c *client.Client, r *client.Run) (runs []string) {
 	if r.JobID == 0 || r.Skip != nil || core.State(r.State).Open() {
 		return nil
 	}
 	list, err := c.ListChanges(ctx, client.ListChangesParams{Job: fmt.Sprint(r.JobID), Verb: core.VerbTriggered, Limit: 100})
 	if err != nil {
-		return nil // what is known of the run is shown without it
+		return nil // the run is shown without its reruns
 	}
 	for i := range list.Changes {
 		var note struct{ Runs, RerunOf []string }

@@ -12,16 +12,16 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Restore begins a new generation of the data, or shuts the present one.
+// Restore starts a new generation of the data, or fences the present one.
 type Restore interface {
 	Do(ctx context.Context, req restore.Request) (restore.Result, error)
 	Fence(ctx context.Context, by string) (core.Global, error)
 }
 
-// unfenced are the paths that change something where everything else is shut.
+// unfenced are the paths that may change data while a fence blocks all other changes.
 var unfenced = map[string]bool{"/v1/fence": true, "/v1/restore": true}
 
-// open refuses changes where nothing may work.
+// open rejects changes while the data is fenced.
 func (s *server) open(r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || unfenced[r.URL.Path] {
 		return nil
@@ -69,7 +69,7 @@ func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) (any, error) {
 	return f, nil
 }
 
-// CountFailing counts the failing jobs of the apps that sees does not deny; nil: they could not be counted.
+// CountFailing counts the failing jobs of the apps that sees allows; nil means that the count failed.
 func CountFailing(ctx context.Context, m *people.People, sees func(app string) bool) *client.FailingCount {
 	n, partial, err := m.CountFailing(ctx, sees)
 	if err != nil {
@@ -78,7 +78,7 @@ func CountFailing(ctx context.Context, m *people.People, sees func(app string) b
 	return &client.FailingCount{Jobs: n, Partial: partial}
 }
 
-// facts are those that the caller may see; nil: nothing is known here.
+// facts returns the facts that the caller may see; nil means unknown.
 func (s *server) facts(r *http.Request) *client.Facts {
 	if s.o.Facts == nil {
 		return nil

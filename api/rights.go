@@ -17,29 +17,29 @@ import (
 	"github.com/tickring/tickring/internal/places"
 )
 
-// A rule is what an operation asks of its caller, by its pattern: which deed, and of which
-// app. It is asked before the operation does anything; of what a body names the operation
-// asks itself, by [server.may].
+// A rule is the permission that an operation needs, and how the server finds the app that the request is about. The
+// server checks it before the operation starts. The operation itself checks apps that only the body names, by
+// [server.may].
 type rule struct {
 	deed access.Deed
 	of   scope
 }
 
-// scope is where an operation says of which app it is.
+// scope is the part of a request that names its app.
 type scope int
 
 const (
-	ofAll    scope = iota // of none, or of all
+	ofAll    scope = iota // no app, or all apps
 	ofPath                // in the path: /v1/jobs/{app}/…, /v1/apps/{app}…
 	ofNumber              // by a job's number: /v1/jobs/{id}
 	ofRun                 // by a run's ID: /v1/runs/{run}…
 )
 
-// lists are operations whose answer has what the caller may see, and whose body says what
-// else is asked for.
+// lists is the rule of operations that return only items that the caller may see. They check further permissions by
+// their body.
 var lists = rule{access.Enter, ofAll}
 
-// rules are those of all operations; what is not here only an admin of all may.
+// rules has the rule of each operation, by pattern. Operations without an entry need an admin of all apps.
 var rules = map[string]rule{
 	"GET /v1/proof":                                    {access.Open, ofAll},
 	"GET /v1/status":                                   lists,
@@ -122,7 +122,7 @@ var rules = map[string]rule{
 	"GET /v1/facts/jobs":                               lists,
 }
 
-// ruleOf is that of a pattern.
+// ruleOf returns the rule of a pattern.
 func ruleOf(pattern string) rule {
 	if r, ok := rules[pattern]; ok {
 		return r
@@ -130,7 +130,7 @@ func ruleOf(pattern string) rule {
 	return rule{access.Administer, ofAll}
 }
 
-// segment is what a path has in the place of {app}, {id} or {run}.
+// segment returns the part of a path that stands for {app}, {id} or {run}.
 func segment(r *http.Request) string {
 	if parts := strings.Split(r.URL.EscapedPath(), "/"); len(parts) > 3 { // /v1/jobs/{app}/{name}
 		if name, err := url.PathUnescape(parts[3]); err == nil {
@@ -140,7 +140,7 @@ func segment(r *http.Request) string {
 	return ""
 }
 
-// admit asks whether a caller may do what a rule says.
+// admit returns an error unless the caller has the permission of a rule.
 func (s *server) admit(r *http.Request, who access.Who, rule rule) error {
 	if rule.of == ofAll || who.Kind == access.Nobody || who.May(rule.deed, "") == nil {
 		return who.May(rule.deed, "")
@@ -158,8 +158,8 @@ func (s *server) admit(r *http.Request, who access.Who, rule rule) error {
 	return who.May(rule.deed, app)
 }
 
-// mayJob asks whether somebody may do a deed to a job, by app/name or number. Whether there is
-// one that he may not see is not told.
+// mayJob returns an error unless who has a permission for a job, given as app/name or number. A job that the caller
+// cannot see gives the same error as a missing job.
 func (s *server) mayJob(ctx context.Context, who access.Who, deed access.Deed, ref string) error {
 	if who.May(deed, "") == nil {
 		return nil
@@ -185,7 +185,7 @@ func (s *server) mayJob(ctx context.Context, who access.Who, deed access.Deed, r
 	return who.May(deed, app)
 }
 
-// mayRun is mayJob of a run: by its ID, or by its job with an instant or a key.
+// mayRun is mayJob for a run, given by its ID, or by its job with a scheduled time or a key.
 func (s *server) mayRun(ctx context.Context, who access.Who, deed access.Deed, ref ask.RunRef) error {
 	if who.May(deed, "") == nil {
 		return nil
@@ -202,7 +202,7 @@ func (s *server) mayRun(ctx context.Context, who access.Who, deed access.Deed, r
 		return err
 	}
 	app := run.App
-	if !found { // an instant may have been skipped
+	if !found { // the run may have been skipped
 		names, err := s.m.Names(ctx, []core.JobID{id.Job()})
 		if err != nil {
 			return err
@@ -215,10 +215,10 @@ func (s *server) mayRun(ctx context.Context, who access.Who, deed access.Deed, r
 	return who.May(deed, app)
 }
 
-// may asks whether the caller of a request may do a deed to an app, or with none to all.
+// may returns an error unless the caller has a permission for an app; an empty app means all apps.
 func may(r *http.Request, deed access.Deed, app string) error { return callerOf(r).May(deed, app) }
 
-// mayThese asks it of what a job, or else an app, picks; with neither of all.
+// mayThese is may for the app of a job, if one is given, else for app, else for all apps.
 func (s *server) mayThese(r *http.Request, deed access.Deed, job, app string) error {
 	switch {
 	case job != "":
@@ -231,8 +231,8 @@ func (s *server) mayThese(r *http.Request, deed access.Deed, job, app string) er
 	return may(r, deed, app)
 }
 
-// sift is what the caller of a list sees of what a job, or else an app, picks: of either all,
-// where he may see it, with neither what is his.
+// sift returns a filter of the apps that the caller may see; nil means all. If a job or an app is given, it returns
+// an error unless the caller may see it.
 func (s *server) sift(r *http.Request, job, app string) (func(app string) bool, error) {
 	if job == "" && app == "" {
 		return callerOf(r).Sift(), nil
@@ -240,7 +240,7 @@ func (s *server) sift(r *http.Request, job, app string) (func(app string) bool, 
 	return callerOf(r).Sift(), s.mayThese(r, access.See, job, app)
 }
 
-// unless is the deed of what only shows with dryRun what it would do.
+// unless returns the permission of an operation: with dryRun, reading is enough.
 func unless(dryRun bool, deed access.Deed) access.Deed {
 	if dryRun {
 		return access.See
@@ -248,10 +248,10 @@ func unless(dryRun bool, deed access.Deed) access.Deed {
 	return deed
 }
 
-// A caller is who sent a request that is let in.
+// A caller is the authenticated sender of a request.
 type caller struct {
 	access.Who
-	long *places.Places // of long bodies, for who is no admin
+	long *places.Places // limits long bodies at a time; nil for admins
 }
 
 type callerKey struct{}
@@ -265,19 +265,19 @@ func withCaller(r *http.Request, c caller) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
 }
 
-// actor is the author of what a request changes: who asks, and nothing that it says.
+// actor returns the author of the changes that a request makes. Nothing in the request can set it.
 func actor(r *http.Request) core.Actor { return callerOf(r).Actor() }
 
 type asKey struct{}
 
-// As is a context whose requests are somebody's, whatever their Authorization says: for who has
-// found out by other means, and asks the handler in the same process.
+// As returns a context whose requests come from who, whatever their Authorization header. Code in this process uses
+// it after it has authenticated a user by other means.
 func As(ctx context.Context, who access.Who) context.Context {
 	return context.WithValue(ctx, asKey{}, who)
 }
 
-// A known is a token and who has it. Hashes are compared, so that the time it takes
-// tells nothing of the token.
+// A known is a configured token and its caller. Hashes are compared, so that the duration of the comparison reveals
+// nothing about the token.
 type known struct {
 	who   access.Who
 	token string
@@ -292,7 +292,7 @@ func knownOf(o *Options) []known {
 	return slices.DeleteFunc(list, func(k known) bool { return k.token == "" })
 }
 
-// whoSent is who sent a request, as its context or its token says.
+// whoSent returns the caller of a request, from its context or its token.
 func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
 	if who, ok := r.Context().Value(asKey{}).(access.Who); ok {
 		return who, nil
@@ -328,7 +328,7 @@ func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
 		}
 	}
 	app, found, err := s.m.FindApp(r.Context(), name)
-	if strings.HasPrefix(app.Token, core.LockedMark) { // nobody has it
+	if strings.HasPrefix(app.Token, core.LockedMark) { // no caller has this token
 		found = false
 	}
 	of := sha256.Sum256([]byte(app.Token))
@@ -338,8 +338,9 @@ func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
 	return access.CodeOf(name), nil
 }
 
-// Prove answers what only who knows the tokens can, for where it was reached, so that a
-// caller sends its own to nobody else: who hands the question on is reached elsewhere.
+// Prove returns proofs that only a holder of the tokens can compute, each for a host at which this server is reached.
+// A client checks them before it sends its token. A server that relays the question has another host and fails the
+// check.
 func (s *server) Prove(w http.ResponseWriter, r *http.Request, params client.ProveParams) (any, error) {
 	if n := len(params.Nonce); n < 16 || n > 64 {
 		return nil, core.Invalid("nonce", params.Nonce, "16 to 64 random characters are expected")
@@ -348,7 +349,7 @@ func (s *server) Prove(w http.ResponseWriter, r *http.Request, params client.Pro
 	if u, err := url.Parse(s.o.URL); err == nil && u.Host != "" {
 		hosts = append(hosts, client.HostOf(u))
 	}
-	at := client.HostOf(&url.URL{Scheme: "https", Host: r.Host}) // what is before a function goes by it
+	at := client.HostOf(&url.URL{Scheme: "https", Host: r.Host}) // load balancers before a function route by it
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 		at = client.HostAt(local)
 	}

@@ -25,7 +25,7 @@ const (
 	appToken  = "secret-token" // of shop
 )
 
-// as does one request with a token.
+// as sends one request with a token.
 func (f *fixture) as(token, method, path, body string) (int, string) {
 	f.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -40,7 +40,7 @@ func (f *fixture) as(token, method, path, body string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestWhoMayDoWhat: each token with each operation of the document.
+// TestWhoMayDoWhat tries each token with each operation of the document.
 func TestWhoMayDoWhat(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
@@ -55,7 +55,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	for path, item := range doc.Paths {
 		for method := range item {
 			if method == "parameters" || strings.HasPrefix(path, "/v1/me") || strings.HasPrefix(path, "/v1/people") {
-				continue // no machine has an account, and one that reads sees no people: TestEachOperationForEachRole
+				continue // no machine has an account, and the read token sees no users: TestEachOperationForEachRole
 			}
 			operations++
 			method, op := strings.ToUpper(method), strings.ToUpper(method)+" "+path
@@ -85,7 +85,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 				ask(readToken, "{}", 403, "this token is read-only")
 			}
 			ask("", "{}", 401, "missing or wrong")
-			ask("token-of-pay", "{}", 401, "missing or wrong") // it is not that of shop
+			ask("token-of-pay", "{}", 401, "missing or wrong") // it is the token of another app
 			if op != "PUT /v1/jobs/{app}/{name}" {
 				ask(appToken, `{"declared":true}`, 401, "missing or wrong")
 				continue
@@ -120,8 +120,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-// TestCodeDeclares: with its app's token code makes and changes its jobs, in its own
-// name, and neither pauses nor resumes any.
+// TestCodeDeclares: code with the token of its app creates and changes jobs under its own name. It can neither pause
+// nor resume a job.
 func TestCodeDeclares(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
@@ -148,8 +148,8 @@ func TestCodeDeclares(t *testing.T) {
 	declare("fresh", `,"params":"q"`, 401, "")
 }
 
-// TestProof: what a nonce is, that the proof of one tells nothing of another, and which
-// hosts are proven: that of the connection and that of the URL, whatever a caller says.
+// TestProof checks the allowed nonces, that one proof reveals nothing about another, and which hosts are proven: the
+// host of the connection and the host of the URL, whatever the caller sends.
 func TestProof(t *testing.T) {
 	f := newFixture(t)
 	proofs := regexp.MustCompile(`^{"proofs":\["[0-9a-f]{64}","[0-9a-f]{64}"\]}\n$`)
@@ -191,8 +191,8 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// A hostile list is one of a request: what stands before its items, an item, what stands behind,
-// and how many items the document allows.
+// A hostileList is an oversized list in a request: the text before its items, an item, the text after them, and the
+// number of items that the document allows.
 type hostileList struct {
 	at, before, after string
 	item              func(i int) string
@@ -205,7 +205,7 @@ func listsOf(doc map[string]any, s map[string]any, l hostileList, deep int, foun
 		s, _ = doc["components"].(map[string]any)["schemas"].(map[string]any)[ref[strings.LastIndexByte(ref, '/')+1:]].(map[string]any)
 	}
 	if deep == 0 {
-		return // a schema of itself
+		return // a recursive schema
 	}
 	for _, of := range []string{"allOf", "oneOf"} {
 		parts, _ := s[of].([]any)
@@ -236,8 +236,8 @@ func listsOf(doc map[string]any, s map[string]any, l hostileList, deep int, foun
 	}
 }
 
-// TestNoOperationHoldsMuchMemory: nothing is read of strangers, and no list of any operation is
-// decoded that has more items than the document allows, whoever sends it.
+// TestNoOperationHoldsMuchMemory: the server reads no body from unknown clients, and decodes no list with more items
+// than the document allows, whoever sends it.
 func TestNoOperationHoldsMuchMemory(t *testing.T) {
 	f, _ := guardedFixture(t)
 	viewerToken, adminToken := f.person("vera", access.Grant{Role: viewer}), f.person("alma", access.Grant{Role: access.Admin})

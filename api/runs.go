@@ -33,7 +33,7 @@ func (s *server) runs(page *ask.RunPage) client.RunPage {
 	return out
 }
 
-// runFilter is which runs are asked for.
+// runFilter returns the filter that the parameters describe.
 func runFilter(p *client.ListRunsParams) (ask.RunFilter, error) {
 	f := ask.RunFilter{Job: p.Job, App: p.App, Failed: p.Failed, Address: p.Address, Text: p.Text, From: p.From, To: p.To,
 		Limit: p.Limit, After: p.After}
@@ -119,8 +119,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) (an
 	return out, nil
 }
 
-// ofSeen are the first runs of those that hold permits of what the caller sees: a group may be of
-// many apps.
+// ofSeen returns the first runs of the holders whose apps the caller sees. A group can span several apps.
 func (s *server) ofSeen(ctx context.Context, sees func(app string) bool, holders []core.Holder) ([]string, error) {
 	jobs := make([]core.JobID, len(holders))
 	for i := range holders {
@@ -153,7 +152,7 @@ func (s *server) GetRunByKey(w http.ResponseWriter, r *http.Request, app, name, 
 }
 
 func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, params client.GetLogParams) (any, error) {
-	if params.From < 0 || params.From > math.MaxInt32 { // as executors count them
+	if params.From < 0 || params.From > math.MaxInt32 { // executors use 32 bits
 		return nil, core.Invalid("from", r.URL.Query().Get("from"), "line numbers from 1 to %d are allowed", math.MaxInt32)
 	}
 	if tail := params.Tail; r.URL.Query().Has("tail") && (tail < 1 || tail > aside.MaxTail || params.From > 1) {
@@ -162,8 +161,8 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
 	}
-	who, room := callerOf(r).App+"/"+callerOf(r).Name, s.reads // an answer of an executor may have 4 MB
-	if params.Tail != 0 {                                      // it holds some of them at once
+	who, room := callerOf(r).App+"/"+callerOf(r).Name, s.reads // an answer of an executor can have 4 MB
+	if params.Tail != 0 {                                      // a tail holds several answers at once
 		room = s.tails
 	}
 	if !room.Enter(r.Context(), who, waitFor) {
@@ -178,7 +177,7 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		return nil, core.Errorf(core.CodeNotFound, "run %s has no log", run)
 	}
 	app, err := s.m.App(r.Context(), v.Run.App)
-	if err != nil { // it may be gone; its executor is not asked with its token then
+	if err != nil { // without its app the executor is asked without a token
 		app = core.App{Name: v.Run.App}
 	}
 	from := max(params.From, 1)
@@ -187,17 +186,17 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 	if tail := params.Tail; tail != 0 {
 		from = 1
 		log.Text, log.From, log.Next, log.End, err = aside.Tail(r.Context(), s.logs, &app, &v.Run, tail)
-		found = core.CodeOf(err) != core.CodeNotFound // else there are words in its place, or no line
+		found = core.CodeOf(err) != core.CodeNotFound // else the text is an error message, or empty
 	}
 	if !found {
 		log.Text, log.Next, log.End, err = s.logs.Log(r.Context(), &app, &v.Run, from)
 	}
 	if log.Text != "" && core.CodeOf(err) == core.CodeTooLarge {
-		err = nil // its last line says that it goes on
+		err = nil // the last line of the text already reports it
 	}
 	if kept, is := s.kept(r, &v.Run, &log, from, err); is && (kept.Text != "" || log.Text == "") {
 		log, err = kept, nil
-	} else if err == nil || found && log.Text != "" { // of a tail that broke off the next piece has the error
+	} else if err == nil || found && log.Text != "" { // if a tail broke off, the next piece has the error
 		log.Kept, err = messageKept(language(r), &v.Run, &log), noLog(&v.Run, &log)
 	}
 	if params.Tail != 0 {
@@ -208,8 +207,8 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 	return log, err
 }
 
-// noLog is an error where an executor of the wire has no log of a run that has ended, which it
-// says in words in place of lines, such as "readLog fail, logFile not exists".
+// noLog returns an error if an xxl-job executor has no log of a run that ended. Such an executor sends a message in
+// place of log lines, such as "readLog fail, logFile not exists".
 func noLog(run *core.Run, log *client.Log) error {
 	scheme, _, _ := core.ParseAddress(run.Address)
 	if scheme != core.SchemeWire || run.State.Open() || log.Text == "" || !log.End || log.Next > 1 {
@@ -219,8 +218,7 @@ func noLog(run *core.Run, log *client.Log) error {
 		run.Address, run.ID, core.Truncate(strings.TrimSpace(log.Text)), run.ID)
 }
 
-// messageKept says that a text is the message of a run, which stands in for its log, and
-// what of it is missing; nil: it is a log.
+// messageKept describes a text that is the message of a run in place of its log; nil means that the text is a log.
 func messageKept(l words.Language, run *core.Run, log *client.Log) *client.KeptLog {
 	if run.State.Open() || log.Text == "" {
 		return nil
@@ -232,7 +230,7 @@ func messageKept(l words.Language, run *core.Run, log *client.Log) *client.KeptL
 		why = core.Say("HTTP endpoints have no logs; the message has at most the last 4 KB of the answer")
 	case scheme == core.SchemeQueue:
 		why = core.Say("executors of a queue have no logs that can be read; they send the end of the log in the message")
-	case run.Address == core.LocalAddress && log.Next <= 1: // words in its place
+	case run.Address == core.LocalAddress && log.Next <= 1: // the executor returned an error message in place of the log
 		why = core.Say("the log file is missing in the server's data directory; the message has at most the last 4 KB of the output")
 	default:
 		return nil
@@ -241,11 +239,11 @@ func messageKept(l words.Language, run *core.Run, log *client.Log) *client.KeptL
 		Live: words.Say(l, why)}
 }
 
-// kept is what is kept of a log, from a line on, where its executor does not answer with
-// it; false: nothing is.
+// kept returns the stored log of a run from a line on, if its executor does not return one; false means that none is
+// stored.
 func (s *server) kept(r *http.Request, run *core.Run, live *client.Log, from int, err error) (client.Log, bool) {
 	ctx := r.Context()
-	// An executor that started anew has no log of it, and says so in words at its end.
+	// A restarted executor has no log of the run, and returns only an error message that ends it.
 	empty := live.End && live.Next <= from && from == 1
 	if run.State.Open() || err == nil && !empty || ctx.Err() != nil {
 		return client.Log{}, false
@@ -342,7 +340,7 @@ func (s *server) triggered(w http.ResponseWriter, r *http.Request, res operate.T
 	return client.TriggerResult{Run: runOf(&res.Run, job), Existing: res.Existing, Waiting: res.Waiting}, err
 }
 
-// jobOrNone is nil when the job was deleted.
+// jobOrNone returns a job, or nil if it was deleted.
 func (s *server) jobOrNone(ctx context.Context, id core.JobID) (*core.Job, error) {
 	j, err := s.m.Job(ctx, id.String())
 	if core.CodeOf(err) == core.CodeNotFound {

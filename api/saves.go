@@ -12,9 +12,9 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// maySave asks whether the caller may make a job what a spec says. What takes a right of its own
-// takes it where the spec says something else than is stored, so that who has no such right
-// changes the rest of a job that others gave a script.
+// maySave returns an error unless the caller may save a job as a spec describes. A field with a permission of its own
+// needs it only if its value differs from the stored one. So a caller without the script permission can change the
+// rest of a job with a script.
 func (s *server) maySave(r *http.Request, spec *manage.JobSpec) error {
 	who := callerOf(r).Who
 	if who.Kind == access.Code || who.May(access.Administer, "") == nil {
@@ -42,7 +42,7 @@ func (s *server) maySave(r *http.Request, spec *manage.JobSpec) error {
 		}
 	}
 	if n := spec.Def.Command.Normal(); n != nil && !n.Equal(old.Command.Shown()) {
-		// It runs on the server itself, and may come to read what that has.
+		// It runs on the server itself and can read the server's data.
 		if err := who.May(access.Administer, ""); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (s *server) maySave(r *http.Request, spec *manage.JobSpec) error {
 	if err := mayCall(who, app, spec.Def.Call, old.Call); err != nil {
 		return err
 	}
-	for _, p := range spec.Def.After { // whose runs hand it data, and which cannot be deleted then
+	for _, p := range spec.Def.After { // the job gets data from the parent's runs, and the parent cannot be deleted while it exists
 		if of, _, _ := strings.Cut(p.Job, "/"); of != app && !slices.ContainsFunc(old.After, func(o core.Parent) bool { return o.Job == p.Job }) {
 			if err := who.May(access.Edit, of); err != nil {
 				return err
@@ -60,7 +60,7 @@ func (s *server) maySave(r *http.Request, spec *manage.JobSpec) error {
 	return mayShare(who, spec.Def.Overlap.Group, old.Overlap.Group)
 }
 
-// maySaveApp is maySave of an app.
+// maySaveApp is maySave for an app.
 func (s *server) maySaveApp(r *http.Request, spec *manage.AppSpec) error {
 	who := callerOf(r).Who
 	if who.May(access.Administer, "") == nil {
@@ -96,7 +96,8 @@ func (s *server) maySaveApp(r *http.Request, spec *manage.AppSpec) error {
 	return mayShare(who, spec.Overlap.Group, old.Overlap.Group)
 }
 
-// mayCall asks of what calls carry: secrets that are given, and where one is sent for a token.
+// mayCall checks the permissions for a call: for new secrets, and for the URL to which a secret is sent to get a
+// token.
 func mayCall(who access.Who, app string, call, old *core.Call) error {
 	if err := mayGive(who, app, call); err != nil {
 		return err
@@ -115,8 +116,8 @@ func mayCall(who access.Who, app string, call, old *core.Call) error {
 	return nil
 }
 
-// mayGive asks of secrets that a call has in clear. A dry run asks too: it reports a
-// change, and so whether a guessed secret is the stored one.
+// mayGive checks the permission for secrets that a call has in clear text. A dry run needs it too: its result reveals
+// whether a guessed secret is the stored one.
 func mayGive(who access.Who, app string, call *core.Call) error {
 	if call == nil || reflect.DeepEqual(call, call.Shown()) {
 		return nil
@@ -138,8 +139,8 @@ func drops(call, old *core.Call) bool {
 	})
 }
 
-// mayDeleteApp asks for the right to secrets if the app has any: the app could be made
-// again without them.
+// mayDeleteApp needs the permission for secrets if the app has any, because the app could be created again without
+// them.
 func (s *server) mayDeleteApp(r *http.Request, name string) error {
 	old, _, err := s.m.FindApp(r.Context(), name)
 	if err != nil || old.Token == "" && !drops(nil, old.Call) {
@@ -148,7 +149,7 @@ func (s *server) mayDeleteApp(r *http.Request, name string) error {
 	return may(r, access.Secret, name)
 }
 
-// mayTry asks of the secrets in a dry run.
+// mayTry checks the permission for secrets in a dry run.
 func (a *applying) mayTry(app string, call *core.Call, other bool) error {
 	if other {
 		if err := may(a.r, access.Secret, app); err != nil {
@@ -158,7 +159,7 @@ func (a *applying) mayTry(app string, call *core.Call, other bool) error {
 	return mayGive(callerOf(a.r).Who, app, call)
 }
 
-// mayShare asks of a limit that jobs share, for those of other apps may share it.
+// mayShare checks the permission for a shared limit, which jobs of other apps can share.
 func mayShare(who access.Who, group, old string) error {
 	if group == "" || group == old {
 		return nil
@@ -166,7 +167,7 @@ func mayShare(who access.Who, group, old string) error {
 	return who.May(access.Edit, "")
 }
 
-// mayApply asks of what an apply changes beside apps and jobs.
+// mayApply checks the permissions for changes to anything but apps and jobs.
 func mayApply(r *http.Request, body *client.ApplyRequest) error {
 	edit := unless(body.DryRun, access.Edit)
 	if callerOf(r).Kind == access.ReadToken {
@@ -183,7 +184,7 @@ func mayApply(r *http.Request, body *client.ApplyRequest) error {
 	return nil
 }
 
-// permit refuses what the caller may not make, or with dryRun may not see.
+// permit rejects each item that the caller may not save, or may not see if dryRun is set.
 func (a *applying) permit(dryRun bool) error {
 	for i, c := range a.channels {
 		if dryRun && !c.Channel.Equal(c.Channel.Shown()) && a.out.Channels[i].Error == nil {
@@ -211,7 +212,7 @@ func (a *applying) permit(dryRun bool) error {
 		} else if err == nil {
 			err = a.s.maySave(a.r, &a.jobs[i])
 		}
-		for _, p := range a.jobs[i].Def.After { // whether there is one is told
+		for _, p := range a.jobs[i].Def.After { // the answer reveals whether the parent exists
 			if of, _, _ := strings.Cut(p.Job, "/"); err == nil {
 				err = may(a.r, access.See, of)
 			}

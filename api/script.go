@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// scriptOf is a version of a script in the words of the document; none where it is nil.
+// scriptOf converts a version of a script to the API; nil becomes the zero value.
 func scriptOf(s *core.Script, source string) client.Script {
 	if s == nil {
 		return client.Script{}
@@ -22,7 +22,7 @@ func scriptOf(s *core.Script, source string) client.Script {
 		By: s.By, Source: source}
 }
 
-// coreScript is a script as core has it, nil where there is none. Its errors name the field.
+// coreScript converts a script from the API; an empty script is nil. Its errors name the field.
 func coreScript(s client.ScriptSpec) (*core.Script, error) {
 	if s == (client.ScriptSpec{}) {
 		return nil, nil
@@ -75,7 +75,7 @@ func (s *server) ListScripts(w http.ResponseWriter, r *http.Request, app, name s
 	return out, err
 }
 
-// number is that of a version as a path has it.
+// number parses a version number in a path.
 func number(version string) (int, error) {
 	n, err := strconv.ParseUint(version, 10, 31)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *server) DiffScripts(w http.ResponseWriter, r *http.Request, app, name s
 		to.Source)}, nil
 }
 
-// before is the version that is kept before another.
+// before returns the newest stored version of a script before another.
 func (s *server) before(r *http.Request, j *core.Job, version int) (int, error) {
 	list, err := s.m.ScriptVersions(r.Context(), j)
 	for _, v := range list {

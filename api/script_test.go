@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// scriptBody is JSON with a source in it, whatever that is.
+// scriptBody returns JSON with any source in it.
 func scriptBody(t *testing.T, form map[string]any) string {
 	t.Helper()
 	b, err := json.Marshal(form)
@@ -69,7 +69,7 @@ func TestScripts(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 
-	// What a run was sent with says which version.
+	// The parameters of a run include the version of its script.
 	read("/v1/jobs/shop/clean", &j)
 	f.must("PUT", "/v1/jobs/shop/clean", job(map[string]any{"kind": "shell", "hash": core.HashScript(two)}))
 	for _, c := range []struct{ path, body, says string }{
@@ -78,7 +78,7 @@ func TestScripts(t *testing.T) {
 		{"clean", job(map[string]any{"kind": "shell", "source": "a\x00b"}), "zero byte at 1"},
 		{"clean", job(map[string]any{"kind": "shell", "source": strings.Repeat("x", core.MaxScript+1)}), "at most 262144"},
 		{"clean", job(map[string]any{"kind": "shell", "source": strings.Repeat("\x01", core.MaxScript+1)}), "at most 262144"},
-		// six times as long
+		// As JSON, the source before this line is six times as long.
 		{"clean", job(map[string]any{"kind": "shell", "source": "x", "hash": core.HashScript("y")}),
 			"it differs from the one of the source"},
 		{"clean", job(map[string]any{"kind": "shell", "hash": core.HashScript("y")}),
@@ -115,7 +115,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestScriptTakesARight: code of an app may declare a job, and no script; who may read reads.
+// TestScriptTakesARight: code of an app may declare a job but no script. A reader may read scripts.
 func TestScriptTakesARight(t *testing.T) {
 	f := newFixture(t)
 	f.shop()

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 )
 
-// shape answers a question whose job and span are still words.
+// shape answers a histogram question whose job and time range are still as in the request.
 func (s *server) shape(r *http.Request, q report.ShapeQuestion, job string, from, to time.Time) (report.Shape, error) {
 	if s.o.Reports == nil {
 		return report.Shape{}, core.Errorf(core.CodeRefused, "this deployment has no reports")
@@ -68,7 +68,7 @@ func (s *server) GetShape(w http.ResponseWriter, r *http.Request, params client.
 	return out, nil
 }
 
-// partial reports whether something of the span that is not to come is not counted.
+// partial reports whether part of the past time range is not counted.
 func (s *server) partial(a *report.Shape) bool {
 	return a.CountedFrom > a.From || a.CountedTo < min(a.To, core.InstantOf(s.m.Now()))
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/tickring/tickring/core/report"
 )
 
-// withReports is the API with reports over the fixture's store.
+// withReports returns the API with reports over the fixture's store.
 func (f *fixture) withReports() http.Handler {
 	o := f.o
-	o.Reports = report.New(f.e.Report, report.Options{LiveFor: time.Minute}) // a busy machine counts all, too
+	o.Reports = report.New(f.e.Report, report.Options{LiveFor: time.Minute}) // a slow machine needs the time to count everything
 	return api.NewHandler(f.m, logs{}, o)
 }
 
-// TestShapeAndLateness: what ran is in a bucket, with how it ended and how late it went.
+// TestShapeAndLateness: a run is in a bucket, with its result and lateness.
 func TestShapeAndLateness(t *testing.T) {
 	f := newFixture(t)
 	f.shop()

@@ -11,11 +11,11 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// accountPage is who is logged in, to himself.
+// accountPage shows users their own account.
 type accountPage struct {
 	Me     client.Me
 	Token  tokenForm
-	Secret string // of a token that was just made: it is shown this once
+	Secret string // a token that was just created; shown only once
 	Wrong  string
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// TestAccount: one's own password, sessions and tokens are changed where one is logged in; a token
-// is shown once, and what was typed is kept where it is refused.
+// TestAccount: users change their own password, sessions and tokens. A token is shown once, and a rejected form keeps
+// the input.
 func TestAccount(t *testing.T) {
 	s := newConsole(t)
 	s.newcomer("ann", access.Grant{App: "shop", Role: access.Operator})
@@ -85,7 +85,8 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// TestPeople: an admin makes, changes and deletes people; of two who edit one the second is told.
+// TestPeoplePage: an admin creates, changes and deletes users. If two admins edit one user, the second gets a
+// conflict.
 func TestPeoplePage(t *testing.T) {
 	s := newConsole(t)
 	form := url.Values{"do": {"save"}, "name": {"lina"}, "roles": {"shop:editor+scripts\nweb:viewer"}, "password": {goodPassword}}
@@ -118,14 +119,14 @@ func TestPeoplePage(t *testing.T) {
 	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
 }
 
-// TestFilterOfPeople: people are found by a part of their names and by a role that they have somewhere;
-// where nobody but the owner of the admin token is, the page says how one is made.
+// TestFilterOfPeople: users are found by a part of their name and by a role in any app. Without users, the page shows
+// how to create one.
 func TestFilterOfPeople(t *testing.T) {
 	s := newConsole(t)
 	first := "tickring people set lina --role shop:editor --password first-password.txt"
 	s.says("/console/people", "No users yet.", first)
 	s.in("zh")
-	s.never(s.says("/console/people", "<th>角色</th>"), "5月") // what somebody may is no month
+	s.never(s.says("/console/people", "<th>角色</th>"), "5月") // the roles column is not translated as a month
 	s.in("en")
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
 	s.ask("PUT", "/v1/people/omar", `{"grants": [{"role": "operator"}]}`)

@@ -15,10 +15,10 @@ type appForm struct {
 	HasToken                            bool
 	Placed                              bool   // the form has Executors and Allow
 	Token                               string // keep, set or none
-	Secret                              string // of set
+	Secret                              string // for set
 	InFlight, PerSecond                 string
-	Limit, Full                         string // of overlap
-	To, On, Quiet, Late, Slow           string // of notify
+	Limit, Full                         string // overlap
+	To, On, Quiet, Late, Slow           string // notify
 	Rev                                 string
 }
 
@@ -47,7 +47,7 @@ func specOf(app client.App) client.AppSpec {
 		WaitForExecutor: app.WaitForExecutor, Overlap: app.Overlap, Limits: app.Limits, Notify: app.Notify}
 }
 
-// into changes what the form has; the rest of an app stays.
+// into sets the fields of the form in spec; the other fields of the app stay.
 func (f appForm) into(spec *client.AppSpec) (err error) {
 	spec.Title, spec.WaitForExecutor = strings.TrimSpace(f.Title), strings.TrimSpace(f.Wait)
 	if f.Placed {
@@ -87,10 +87,10 @@ func (f appForm) into(spec *client.AppSpec) (err error) {
 	return nil
 }
 
-// differs is how an app would differ from what it is now.
+// differs returns the differences between the stored app and the form.
 func (f appForm) differs(now client.App) []difference {
 	spec, mine := specOf(now), now
-	_ = f.into(&spec) // else it was no conflict
+	_ = f.into(&spec) // valid, or there would be no conflict
 	mine.Title, mine.Executors, mine.Allow, mine.WaitForExecutor = spec.Title, spec.Executors, spec.Allow, spec.WaitForExecutor
 	mine.Overlap, mine.Limits, mine.Notify = spec.Overlap, spec.Limits, spec.Notify
 	if spec.Token != nil {
@@ -106,7 +106,7 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-// wholeNumber reads a number that may be left out.
+// wholeNumber parses an optional number; empty is 0.
 func wholeNumber(name, text string) (int, error) {
 	if text = strings.TrimSpace(text); text == "" {
 		return 0, nil

@@ -18,31 +18,30 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// ask is one request of a browser: who asks, in which language, by whose clock. Its
-// methods are what templates are written with.
+// An ask is one request of a browser: its user, language and time zone. Templates call its methods.
 type ask struct {
-	*client.Client // of the API, as who asks
+	*client.Client // calls the API as the user
 	c              *Console
 	w              http.ResponseWriter
 	r              *http.Request
 	Lang           words.Language
 	Now            time.Time
-	began          time.Time // by the machine
+	began          time.Time // machine time
 	zone           zone
 	who            access.Who
-	page           string // of the menu
-	out            bool   // nobody is logged in
-	still          bool   // what is typed on it stays
-	since          string // what was written before it was begun
+	page           string // in the menu
+	out            bool   // no user is logged in
+	still          bool   // an open page with input does not refresh
+	since          string // the write count or journal before the page was built
 	glance         *glance.Glance
 }
 
-// Cookies of the console, besides that of a session.
+// Cookies of the console, other than the session's.
 const (
 	langCookie = "tickring_lang"
 	zoneCookie = "tickring_zone" // job, mine or utc
-	tzCookie   = "tickring_tz"   // the zone of the browser
-	saidCookie = "tickring_said" // what a form did, for the page after it
+	tzCookie   = "tickring_tz"   // the browser's time zone
+	saidCookie = "tickring_said" // the result of a form, which the next page shows
 )
 
 func (c *Console) askOf(w http.ResponseWriter, r *http.Request) *ask {
@@ -66,8 +65,8 @@ var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 // typedText returns a posted text with LF line ends, because browsers post CRLF.
 func typedText(posted string) string { return lineEnds.Replace(posted) }
 
-// shownText returns the text that a browser shows, and posts unchanged, for a stored text: without
-// CRs, and without the first line break of a text area.
+// shownText returns a stored text as a browser shows it and posts it unchanged: without CRs, and without the first
+// line break of a text area.
 func shownText(stored string) string { return strings.TrimPrefix(typedText(stored), "\n") }
 
 // keptText returns stored if posted is the text that a browser showed for it, otherwise the posted
@@ -81,13 +80,13 @@ func keptText(posted, stored string) string {
 
 func (a *ask) Path(name string) string { return a.r.PathValue(name) }
 
-// May reports whether who is logged in may do a deed (of access.Deeds) to an app, or with none
-// to what is of none: what he may not is not offered. The API refuses it besides.
+// May reports whether the user has a permission (of access.Deeds) for an app; an empty app means objects without an
+// app. Pages offer only allowed actions. The API checks again.
 func (a *ask) May(deed, app string) bool { return a.who.May(access.Deed(deed), app) == nil }
 
 func (a *ask) MaySome(deed string) bool { return a.who.MaySome(access.Deed(deed)) }
 
-// MayHere is May for the app of this page, or where it is of none MaySome.
+// MayHere is May for the app of this page, or MaySome if the page has no app.
 func (a *ask) MayHere(deed string) bool {
 	if app := a.Path("app"); app != "" {
 		return a.May(deed, app)
@@ -97,11 +96,11 @@ func (a *ask) MayHere(deed string) bool {
 
 func (a *ask) Who() access.Who { return a.who }
 
-// Out reports whether nobody is logged in: then there is no menu.
+// Out reports whether no user is logged in; the page then has no menu.
 func (a *ask) Out() bool { return a.out }
 
-// With is the URL of this page with other values of its query, in pairs of name and value;
-// an empty value takes the name out. What belongs to a page of a list (after) goes.
+// With returns the URL of this page with other values of its query, in pairs of name and value. An empty value
+// removes the name. The position in a list (after) is removed too.
 func (a *ask) With(pairs ...string) string {
 	q := a.r.URL.Query()
 	q.Del("after")
@@ -118,7 +117,7 @@ func (a *ask) With(pairs ...string) string {
 	return a.r.URL.EscapedPath() + "?" + q.Encode()
 }
 
-// Held are values of the query, in pairs of name and value, for a form that is to keep them.
+// Held returns the named values of the query as pairs of name and value. A form keeps them as hidden fields.
 func (a *ask) Held(names ...string) [][2]string { return held(a.r.URL.Query(), names) }
 
 func held(q url.Values, names []string) (list [][2]string) {
@@ -130,7 +129,7 @@ func held(q url.Values, names []string) (list [][2]string) {
 	return list
 }
 
-// remember keeps what a form did for the page after it.
+// remember keeps the result of a form for the next page.
 func (a *ask) remember(said core.Text) {
 	if said.Code() == "" {
 		return
@@ -139,7 +138,7 @@ func (a *ask) remember(said core.Text) {
 		Path: Root, MaxAge: 20, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: a.secure()})
 }
 
-// said is what the form before this page did, told once.
+// said returns the result of the form before this page, once.
 func (a *ask) said() string {
 	k, err := a.r.Cookie(saidCookie)
 	if err != nil || a.partial() {
@@ -154,7 +153,7 @@ func (a *ask) said() string {
 	return strings.ToValidUTF8(string(b), "")
 }
 
-// partial reports whether a page that is open asks for itself again.
+// partial reports whether an open page refreshes itself.
 func (a *ask) partial() bool { return a.r.Header.Get("HX-Request") != "" }
 
 func (a *ask) secure() bool { return a.c.secure(a.r) }
@@ -171,7 +170,7 @@ type problem struct {
 	Message string
 }
 
-// problemOf is an error as people are told it. What is not for them goes to the log.
+// problemOf returns the error that users see. It logs the details that users must not see.
 func (a *ask) problemOf(err error) problem {
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		return problem{Status: e.Status, Message: e.Error()}
@@ -190,7 +189,7 @@ func (a *ask) problemOf(err error) problem {
 
 func (a *ask) fail(err error) {
 	p := a.problemOf(err)
-	a.still = p.Status < 500 // it is the same when it is asked for again
+	a.still = p.Status < 500 // another request gives the same page
 	switch p.Status {
 	case http.StatusNotFound:
 		p.Title = a.Say("Not found")
@@ -206,8 +205,7 @@ func (a *ask) fail(err error) {
 	a.render(p.Status, "problem", p)
 }
 
-// again answers a page whose form was not done: the page shows what was wrong, and has what
-// was typed.
+// again shows the page of a rejected form again, with the error and the input.
 func (a *ask) again(err error, name string, data any) (string, core.Text, error) {
 	a.render(a.problemOf(err).Status, name, data)
 	return "", core.Text{}, errShown

@@ -15,8 +15,7 @@ import (
 	"github.com/tickring/tickring/core/bulk"
 )
 
-// bulkPanel is what is to be done to many jobs: to those that were picked, or to all that the
-// filters of the list find.
+// bulkPanel is the form of a bulk operation on the selected jobs, or on all jobs that match the filters of the list.
 type bulkPanel struct {
 	Verb   string
 	Picked []string
@@ -24,21 +23,21 @@ type bulkPanel struct {
 	Sample []string
 	Filter *client.BulkFilter
 	Held   [][2]string
-	Back   string // where the list is, if not here
-	Some   bool   // found are those of the apps alone where he may do it
-	Act    string // names the act beforehand: a form that is sent twice does it once
+	Back   string // the URL of the list, if not here
+	Some   bool   // found counts only apps where the user may do it
+	Act    string // the ID of the operation: a form that is sent twice runs it once
 	F      typed
 }
 
 var bulkVerbs = []string{"pause", "resume", "trigger", "kill", "label", "delete"}
 
-// filterFields are the fields of the list that say which jobs are found.
+// filterFields are the fields of the list that select jobs.
 var filterFields = []string{"app", "text", "label", "is"}
 
-// shownFields are those that say how they are shown.
+// shownFields are the fields that set how the list is shown.
 var shownFields = []string{"sort", "down", "cols", "rows"}
 
-// bulkPanel counts what the filters find; nil where no panel is asked for.
+// bulkPanel counts the jobs that match the filters; nil if the page has no such panel.
 func (a *ask) bulkPanel(verb string, picked []string, q url.Values) (*bulkPanel, error) {
 	if !slices.Contains(bulkVerbs, verb) {
 		return nil, nil
@@ -66,16 +65,16 @@ func bulkFilter(q url.Values) *client.BulkFilter {
 
 type bulkPage struct {
 	Verb   string
-	Form   url.Values // goes on with the next part; none: it is done
+	Form   url.Values // continues with the next part; nil means done
 	Found  int
 	Done   int
 	Same   int
 	Fail   int
 	Failed []client.BulkFailure // the first of them
-	Halted bool                 // before its end
-	Undo   string               // the act, where it can be undone
+	Halted bool                 // stopped by the user
+	Undo   string               // the operation, if it can be undone
 	Wrong  string
-	Held   [][2]string // of the list that it came from
+	Held   [][2]string // fields of the list where the operation started
 	Back   string
 }
 
@@ -92,7 +91,7 @@ func (a *ask) bulk() (string, core.Text, error) {
 	}
 	p := bulkPage{Verb: req.Verb, Held: held(q, slices.Concat(filterFields, shownFields)), Back: listOf(q), Failed: failuresOf(q)}
 	for name, n := range map[string]*int{"done": &p.Done, "same": &p.Same, "fail": &p.Fail, "found": &p.Found} {
-		*n, _ = strconv.Atoi(q.Get(name)) // they are told, and nothing goes by them
+		*n, _ = strconv.Atoi(q.Get(name)) // only shown, so it need not be valid
 	}
 	next, _ := strconv.ParseInt(q.Get("next"), 10, 32)
 	req.After = int32(next)
@@ -110,7 +109,7 @@ func (a *ask) bulk() (string, core.Text, error) {
 		res, err = a.Bulk(a.Ctx(), req)
 	}
 	switch {
-	case err != nil && req.After == 0 && req.Undo == "": // nothing is done yet: what was typed is shown again
+	case err != nil && req.After == 0 && req.Undo == "": // nothing is done yet: show the input again
 		return a.bulkAgain(err, req.Verb)
 	case err != nil:
 		problem := a.problemOf(err)
@@ -128,7 +127,7 @@ func (a *ask) bulk() (string, core.Text, error) {
 	if res.Next != 0 {
 		p.Form = q
 		q.Set("act", res.Act)
-		if !req.Until.IsZero() { // the same of all parts, whenever each is done
+		if !req.Until.IsZero() { // the same end for all parts
 			q.Set("until", req.Until.Format(time.RFC3339Nano))
 		}
 		q.Del("failed")
@@ -144,10 +143,11 @@ func (a *ask) bulk() (string, core.Text, error) {
 	return "", core.Text{}, errShown
 }
 
-// failuresKept is how many failures of an act are named, all parts together; the rest are counted.
+// failuresKept is the number of failures of an operation that are named, over all its parts; further ones are only
+// counted.
 const failuresKept = 100
 
-// failuresOf are those of the parts before, as the form brings them.
+// failuresOf returns the failures of earlier parts, which the form carries.
 func failuresOf(q url.Values) (list []client.BulkFailure) {
 	for _, one := range q["failed"][:min(len(q["failed"]), failuresKept)] {
 		job, message, _ := strings.Cut(one, " ")
@@ -156,7 +156,7 @@ func failuresOf(q url.Values) (list []client.BulkFailure) {
 	return list
 }
 
-// bulkForm reads what the form of a verb asks for besides.
+// bulkForm reads the fields that depend on the verb.
 func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
 	switch req.Verb {
 	case "pause":
@@ -178,7 +178,7 @@ func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
 		}
 	case "delete":
 		n := len(req.Jobs)
-		if req.Filter != nil && req.After == 0 { // it may find others by now than when the panel was shown
+		if req.Filter != nil && req.After == 0 { // it can match other jobs than when the panel was shown
 			now, err := a.Bulk(a.Ctx(), client.BulkRequest{Verb: req.Verb, Filter: req.Filter, DryRun: true})
 			if err != nil {
 				return err
@@ -197,7 +197,7 @@ func (a *ask) foundIn() int {
 	return n
 }
 
-// bulkAgain shows the list with the panel that was refused.
+// bulkAgain shows the list with the rejected panel.
 func (a *ask) bulkAgain(err error, verb string) (string, core.Text, error) {
 	page, lerr := a.jobsList(a.r.PostForm)
 	if lerr != nil {
@@ -213,12 +213,12 @@ func (a *ask) bulkAgain(err error, verb string) (string, core.Text, error) {
 	return a.again(err, "jobs", page)
 }
 
-// listOf is the list with the filters of a form, shown as it was.
+// listOf returns the URL of the list with the filters of a form.
 func listOf(q url.Values) string {
 	return addressOf(Root+"jobs", q, slices.Concat(filterFields, shownFields))
 }
 
-// addressOf is a page with those values of a form that are named.
+// addressOf returns the URL of a page with the named values of a form.
 func addressOf(page string, q url.Values, names []string) string {
 	kept := url.Values{}
 	for _, name := range names {

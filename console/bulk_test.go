@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// hidden are the hidden fields of the form that is posted to an address.
+// hidden returns the hidden fields of the form that posts to an address.
 func hidden(t *testing.T, body, action string) url.Values {
 	t.Helper()
 	_, form, ok := strings.Cut(body, `action="`+action+`"`)
@@ -29,8 +29,8 @@ func hidden(t *testing.T, body, action string) url.Values {
 	return q
 }
 
-// TestPauseMany: what was picked, or all that the filter finds, is counted before it is
-// paused, with a reason, as one act; and that pause alone is taken back.
+// TestPauseMany: the selected jobs, or all that match the filter, are counted and then paused with a reason as one
+// operation. An undo ends only that pause.
 func TestPauseMany(t *testing.T) {
 	s := newConsole(t)
 	for i := range 5 {
@@ -66,7 +66,7 @@ func TestPauseMany(t *testing.T) {
 	s.says("/console/jobs?is=paused", "Paused 3", "a new bank", "before")
 }
 
-// TestDeleteMany: who deletes says how many.
+// TestDeleteMany: the user must type the number of jobs.
 func TestDeleteMany(t *testing.T) {
 	s := newConsole(t)
 	for i := range 3 {
@@ -92,7 +92,8 @@ func TestDeleteMany(t *testing.T) {
 	s.says("/console/jobs", "No jobs yet.")
 }
 
-// TestDeleteManyOfSomeApps: who may do it in some apps is shown how many there are of those, and says that.
+// TestDeleteManyOfSomeApps: a user with the permission in some apps sees the number of jobs in those apps, and types
+// that number.
 func TestDeleteManyOfSomeApps(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/pay", `{"allow": ["10.0.0.0/8"]}`)
@@ -139,8 +140,8 @@ func TestRunManyOnce(t *testing.T) {
 	}
 }
 
-// TestManyInParts: what could not be done is told of all parts together, and a pause that was
-// stopped between two can be taken back.
+// TestManyInParts: the page shows the failures of all parts together. A pause that was stopped between two parts can
+// be undone.
 func TestManyInParts(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/job", `{"handler": "x"}`)
@@ -175,8 +176,8 @@ func TestManyInParts(t *testing.T) {
 	}
 }
 
-// TestRefusedManyKeepTheirFilter: a panel that was refused is of the same jobs when it is sent again, and the way
-// back from it, from what it did and from taking that back is to the list as it was shown.
+// TestRefusedManyKeepTheirFilter: a rejected panel applies to the same jobs when it is sent again. The links back,
+// from the panel, its result and an undo, lead to the list as it was shown.
 func TestRefusedManyKeepTheirFilter(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/one", `{"handler": "x"}`)

@@ -22,21 +22,21 @@ import (
 type changesPage struct {
 	Filter  client.ListChangesParams
 	Changes []change
-	NowRev  int64        // of the job; 0: it is gone
+	NowRev  int64        // of the job; 0: the job is deleted
 	Gone    bool         // it was deleted
-	Back    []difference // from what it is to what it was before the open change
-	Looked  time.Time    // how far back, where the page ends before it is full
-	Next    string       // the page behind this one
+	Back    []difference // from the current job to the job before the open change
+	Looked  time.Time    // how far back the search went, if it ended before the page was full
+	Next    string       // the next page
 	Verbs   []string
-	People  []string // who is found among them
+	People  []string // the authors of the changes on the page
 	Apps    []string
-	Open    *change // whose difference is shown as text
+	Open    *change // shown as a text difference
 	Diff    []diffLine
 }
 
 func (p *changesPage) Ref() string { return p.Filter.Job }
 
-// FixedName is such a filter in words.
+// FixedName describes a filter that the page has no field for.
 func (a *ask) FixedName(f [2]string) string {
 	switch f[0] {
 	case "channel":
@@ -75,15 +75,15 @@ func (p *changesPage) Command() string {
 
 type change struct {
 	client.Change
-	Rev     int64 // of the job since; 0: it is no revision of a job
+	Rev     int64 // the revision of the job that it made; 0: none
 	Fields  []difference
-	Restore bool     // the job before it is known
-	Runs    []string // those that it made
-	Cleaned int64    // how many it removed
-	Jobs    []string // of an act on many: those that it concerns too
+	Restore bool     // the earlier job is known
+	Runs    []string // the runs that it created
+	Cleaned int64    // the number of runs that it removed
+	Jobs    []string // the further jobs of a bulk operation
 }
 
-// difference is a field that differs.
+// A difference is a changed field.
 type difference struct{ Path, Old, New string }
 
 func differences(list []manifest.FieldChange) []difference {
@@ -99,7 +99,7 @@ func (a *ask) changeOf(c *client.Change) change {
 	if c.Job == "" && c.JobID == 0 {
 		switch {
 		case c.Person != "":
-			was, _ := recordedPerson(c.Old) // none before: all that he began with
+			was, _ := recordedPerson(c.Old) // a new user has no earlier record
 			if is, ok := recordedPerson(c.New); ok {
 				out.Fields = personDiffers(was, is)
 			}
@@ -131,7 +131,7 @@ func (a *ask) changeOf(c *client.Change) change {
 	return out
 }
 
-// recordedChannel is the channel that a record holds, without its secrets; nil where it holds none.
+// recordedChannel returns the channel in a record, without its secrets; nil if there is none.
 func recordedChannel(record json.RawMessage) *client.Channel {
 	var c core.Channel
 	if json.Unmarshal(record, &c) != nil || c.Name == "" {
@@ -141,7 +141,8 @@ func recordedChannel(record json.RawMessage) *client.Channel {
 	return &out
 }
 
-// recordedPerson is the person that a record holds; false: it cannot be read. Where it holds none nothing is set.
+// recordedPerson returns the user in a record, or the zero value if the record has none; false means that it cannot
+// be read.
 func recordedPerson(record json.RawMessage) (*client.Person, bool) {
 	var p struct {
 		Disabled, HasPassword bool
@@ -158,8 +159,9 @@ func recordedPerson(record json.RawMessage) (*client.Person, bool) {
 }
 
 const (
-	changesShown = 100 // lines of a page, or some more
-	// changesAsked are so many requests for one page: an act on many jobs is one line.
+	changesShown = 100 // lines of a page, approximately
+	// changesAsked is the maximum number of requests for one page. A page can need several, because a bulk operation
+	// is one line.
 	changesAsked = 10
 )
 
@@ -184,7 +186,7 @@ func (a *ask) changes() (any, error) {
 		return nil, err
 	}
 	if rev := a.Q("diff"); rev != "" {
-		if p.open(rev); p.Open == nil && p.Filter.Job != "" { // it is on a page behind this one: the page begins with it
+		if p.open(rev); p.Open == nil && p.Filter.Job != "" { // it is on a later page: start the page with it
 			p.Filter.To, p.Filter.After = madeBy(rev), ""
 			if err := a.findChanges(p); err != nil {
 				return nil, err
@@ -240,7 +242,7 @@ func (a *ask) findChanges(p *changesPage) error {
 	return nil
 }
 
-// madeBy is a moment up to which a revision was made, by its number.
+// madeBy returns a time just after a revision was made, computed from its number.
 func madeBy(rev string) time.Time {
 	n, err := strconv.ParseInt(rev, 10, 64)
 	if err != nil || n <= 0 {
@@ -249,7 +251,7 @@ func madeBy(rev string) time.Time {
 	return core.FromMillis(n + 1)
 }
 
-// together is the change on the page that one more is of: an act on many jobs is one line.
+// together returns the last change of the list if c is a part of it: a bulk operation is one line.
 func together(list []change, c *client.Change) (*change, bool) {
 	if len(list) == 0 || c.Job == "" || c.Verb == core.VerbUpdated || c.Verb == core.VerbTriggered {
 		return nil, false
@@ -288,7 +290,7 @@ func (a *ask) Verb(verb string) string {
 	return verb
 }
 
-// Origin is where a change came from and by what, empty where neither was written down.
+// Origin describes the address and the client of a change; empty if neither was recorded.
 func (a *ask) Origin(from, via string) string {
 	token, byToken := core.TokenOf(via)
 	switch from = cmp.Or(from, "-"); {
@@ -302,7 +304,7 @@ func (a *ask) Origin(from, via string) string {
 	return a.Say("from %s", from)
 }
 
-// Subject is what a change concerns, with a link where it has a page.
+// Subject names the object of a change, with a link if it has a page.
 func (a *ask) Subject(c change) template.HTML {
 	switch {
 	case c.Job != "" && len(c.Jobs) > 0:
@@ -332,7 +334,7 @@ func (a *ask) FieldText(d difference) string {
 	return a.Say("%s: changed from %s to %s", d.Path, old, now)
 }
 
-// open shows a change as text: the job before it and after it.
+// open shows a change as a text difference of the job.
 func (p *changesPage) open(rev string) {
 	for i := range p.Changes {
 		c := &p.Changes[i]
@@ -344,7 +346,7 @@ func (p *changesPage) open(rev string) {
 	}
 }
 
-// recordText is the manifest of the job that a record holds; of a script it has the hash.
+// recordText returns the manifest of the job in a record; a script is shown as its hash.
 func recordText(record json.RawMessage) string {
 	j, _ := manifest.Recorded(record)
 	if j == nil {
@@ -360,7 +362,7 @@ func recordText(record json.RawMessage) string {
 	return string(text)
 }
 
-// restoreJob makes a job as it was before a change.
+// restoreJob restores a job to its state before a change.
 func (a *ask) restoreJob() (string, core.Text, error) {
 	rev := a.Form("change")
 	f := client.ListChangesParams{Job: a.ref(), To: madeBy(rev), Limit: changesShown}

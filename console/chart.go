@@ -10,8 +10,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// kinds are the ways in which runs end, as charts count them, in the order in which they
-// stand on one another.
+// kinds are the groups of states that charts count, from the bottom of a bar to its top.
 var kinds = []struct {
 	class  string
 	text   core.Text
@@ -26,7 +25,7 @@ var kinds = []struct {
 
 const failedKind = 4
 
-// counts are how many runs there are of each of kinds.
+// counts has the number of runs of each of kinds.
 type counts [5]int64
 
 func (c counts) all() (n int64) {
@@ -41,7 +40,7 @@ func (c counts) Sum() int64 { return c.all() }
 type stretch struct {
 	From, To time.Time
 	N        counts
-	Late     int64 // of all of them
+	Late     int64 // over all kinds
 }
 
 func sumOf(list []stretch) (sum counts) {
@@ -53,8 +52,8 @@ func sumOf(list []stretch) (sum counts) {
 	return sum
 }
 
-// chart draws stretches of one length side by side: a bar is made of how its runs ended, and
-// leads where to says. The script lets a range be drawn across several.
+// chart draws a bar for each stretch, split by the results of its runs. The bar links to the URL that to returns. The
+// script lets users select a range of bars.
 func (a *ask) chart(list []stretch, to func(*stretch) string) template.HTML {
 	const high = 56.0
 	if len(list) == 0 {
@@ -76,7 +75,7 @@ func (a *ask) chart(list []stretch, to func(*stretch) string) template.HTML {
 			if n == 0 {
 				continue
 			}
-			h := max(2, (high-4)*float64(n)/float64(most)) // one that failed among many is seen
+			h := max(2, (high-4)*float64(n)/float64(most)) // so that one failure among many runs is visible
 			y -= h
 			bars += fmt.Sprintf(`<rect class="b-%s" x="%d" y="%.1f" width="6" height="%.1f"/>`, kinds[k].class, i*8+1, max(0, y), h)
 			said = append(said, fmt.Sprintf("%d %s", n, words.Say(a.Lang, kinds[k].text)))
@@ -96,7 +95,7 @@ func (a *ask) chart(list []stretch, to func(*stretch) string) template.HTML {
 	return html(`%s%s`, template.HTML(b.String()), a.axis(list[0].From, list[len(list)-1].To))
 }
 
-// spark is a chart without words, for a row.
+// spark returns a small chart without text. It fits into a table row.
 func spark(list []stretch) template.HTML {
 	most := int64(1)
 	for i := range list {
@@ -119,7 +118,7 @@ func spark(list []stretch) template.HTML {
 	return template.HTML(b.String())
 }
 
-// axis is below a chart of moments: some of them, evenly.
+// axis returns evenly spaced times below a chart.
 func (a *ask) axis(from, to time.Time) template.HTML {
 	const marks = 5
 	loc := a.In("")

@@ -13,13 +13,13 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// cleanPage removes records of runs of a job or app: counted first, then part by part.
+// cleanPage removes runs of a job or app, part by part, after it has counted them.
 type cleanPage struct {
 	Asked   client.CleanRequest
-	Older   string // so many days, or a moment with its zone
+	Older   string // a number of days, or a time with its zone
 	Counted *client.CleanResult
-	More    bool       // not all of it was counted
-	Form    url.Values // removes them, or goes on with that
+	More    bool       // some runs were not counted
+	Form    url.Values // starts the removal, or continues it
 	Begun   bool
 	Done    int64
 	Held    int64
@@ -27,16 +27,16 @@ type cleanPage struct {
 	Back    string
 }
 
-// countWithin is how long counting works for one answer.
+// countWithin is the time limit of a count.
 const countWithin = 10 * time.Second
 
 func (a *ask) clean() (any, error) {
 	p := &cleanPage{Older: a.Q("older"), Back: Root + "runs"}
-	if a.r.URL.RawQuery == "" { // nothing is asked yet
+	if a.r.URL.RawQuery == "" { // the form is still empty
 		return p, nil
 	}
 	err := a.cleanAsked(p, a.r.URL.Query())
-	if err == nil && (p.Older != a.Q("older") || a.Q("zone") != "") { // so that the link means the same to everybody
+	if err == nil && (p.Older != a.Q("older") || a.Q("zone") != "") { // so that the link means the same for all users
 		http.Redirect(a.w, a.r, a.With("older", p.Older, "zone", ""), http.StatusSeeOther)
 		return nil, errShown
 	}
@@ -126,7 +126,7 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 	if err != nil {
 		return "", core.Text{}, err
 	}
-	p.Done, _ = strconv.ParseInt(q.Get("done"), 10, 64) // they are told, and nothing goes by them
+	p.Done, _ = strconv.ParseInt(q.Get("done"), 10, 64) // only shown, so they need not be valid
 	p.Held, _ = strconv.ParseInt(q.Get("held"), 10, 64)
 	p.Asked.After = q.Get("next")
 	res, err := a.Clean(a.Ctx(), p.Asked)

@@ -8,11 +8,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// The commands that do the same as a panel does when it is sent as it opens. What is still to
-// be typed is an example, or …
+// Commands with the effect of a panel when it opens. Fields without a value have an example, or ….
 
-// BulkCommands are those that do to many what a panel does: to those that are picked, and to all
-// that the filter finds.
+// BulkCommands returns the commands of a bulk panel: one for the selected jobs, and one for all jobs that match the
+// filter.
 func (a *ask) BulkCommands(p *bulkPanel) (list []string) {
 	more := map[string]string{"pause": ` --reason "…"`, "label": " --set team=pay"}[p.Verb]
 	if len(p.Picked) > 0 {
@@ -41,7 +40,7 @@ func (a *ask) RerunCommand(p *runsPage) string {
 	return "tickring rerun" + runsWords(f, "--ran-at")
 }
 
-// runsWords say which runs, as commands take it; of these two name the flag of an address each.
+// runsWords returns the flags that select runs; address is the name of the flag for an address.
 func runsWords(f client.ListRunsParams, address string) string {
 	var b strings.Builder
 	if what := f.Job + f.App; what != "" {
@@ -100,7 +99,7 @@ var channelSamples = map[core.ChannelKind]string{
 	core.ChannelSNS:      `{arn: "arn:aws:sns:eu-central-1:123456789012:oncall"}`,
 }
 
-// ChannelCommand is the command that makes a channel, or another of the same name.
+// ChannelCommand returns the command that creates a channel, or another one of the same name.
 func (a *ask) ChannelCommand(name, kind string) string {
 	if name == "" {
 		name = "oncall"

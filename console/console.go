@@ -28,42 +28,41 @@ import (
 const Root = "/console/"
 
 type Options struct {
-	// API is asked for everything, in this process.
+	// API answers all requests of the pages, in this process.
 	API http.Handler
-	// Access knows who is logged in, and lets people in.
+	// Access authenticates users.
 	Access *access.Access
-	// Provider lets in whom it knows, besides passwords; nil: there is none.
+	// Provider adds single sign-on; nil means passwords only.
 	Provider *oidc.Provider
-	// Writes grows with what is written to the store, so that open pages hear of it at
-	// once; nil where nobody knows: then they ask again and again.
+	// Writes returns a counter of writes to the store, so that open pages refresh at once; nil means that they poll.
 	Writes func() uint64
-	// Newest returns the key of the newest journal, where nobody knows Writes: an open page asks
-	// for it before it is made anew. May be nil.
+	// Newest returns the key of the newest journal if Writes is nil: an open page checks it before it is rebuilt. May
+	// be nil.
 	Newest func(ctx context.Context) (core.JournalKey, error)
-	// Done ends the connections of pages that listen; nil: nothing but their own end does.
+	// Done closes the connections of listening pages; may be nil.
 	Done <-chan struct{}
-	// Listeners is how many pages may listen for that at once, of one person half of them at
-	// most: 500, or fewer. The others ask.
+	// Listeners is the maximum number of listening pages, half of them for one user; 0 means 500, which is also the
+	// limit. Further pages poll.
 	Listeners int
-	// URL is where browsers reach this server, "https://jobs.example" if by TLS; may be empty.
+	// URL is the public URL of the server, such as "https://jobs.example"; may be empty.
 	URL string
-	// Name is what this deployment is called, for who is logged in; may be empty.
+	// Name is the name of the deployment that logged-in users see; may be empty.
 	Name string
-	// Log takes what people are not told; slog.Default() if nil.
+	// Log gets the details that users do not see; nil means slog.Default().
 	Log *slog.Logger
-	// Now is the clock; time.Now if nil.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Console serves the pages. Handler is its way in.
+// Console serves the pages through Handler.
 type Console struct {
-	alarms alarms // for the menu
+	alarms alarms // in the menu
 	o      Options
 	mux    *http.ServeMux
 	asks   map[words.Language]*client.Client
 	menu   []entry
 	intake intake
-	listen *places.Places // of pages that listen
+	listen *places.Places // listening pages
 }
 
 func New(o Options) *Console {
@@ -77,8 +76,8 @@ func New(o Options) *Console {
 	c := &Console{o: o, mux: http.NewServeMux(), asks: map[words.Language]*client.Client{}, intake: newIntake(),
 		listen: places.New(listeners)}
 	for _, l := range words.Languages {
-		// Of https nobody has to prove who he is; the transport leaves this process never. Who
-		// asks stands in the context of each question (api.As), and not in a token.
+		// An https URL spares the client the proof of the server; the transport never leaves this process. The user
+		// is in the context of each request (api.As), and not in the token.
 		one, err := client.New("https://console.invalid", "nobody", client.Config{HTTP: &http.Client{Transport: inside{o.API}},
 			Timeout: askTimeout, Language: string(l)})
 		if err != nil {
@@ -103,18 +102,18 @@ func New(o Options) *Console {
 
 const askTimeout = 25 * time.Second
 
-// maxForm bounds what a form may bring, in bytes: a script of 256 KB and params of 64 KB, each byte
-// written as three.
+// maxForm is the limit of a form in bytes. It allows for a script of 256 KB and params of 64 KB, in which a form can
+// write each byte as three.
 const maxForm = 1 << 20
 
 type entry struct {
-	Name string // of the page
+	Name string // of its page
 	Path string
 	Text core.Text
-	Part int // those of one part stand together
+	Part int // entries with the same number form a group
 }
 
-// policy is what a page may load and do: what comes from here, and no more.
+// policy lets a page load and run only files of this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
@@ -136,7 +135,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	if _, port, _ := net.SplitHostPort(r.Host); c.secure(r) && port == "" { // it counts for all ports of a host
+	if _, port, _ := net.SplitHostPort(r.Host); c.secure(r) && port == "" { // it would apply to all ports of a host
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	if err := crossOrigin.Check(r); err != nil {
@@ -147,7 +146,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			post := *r
 			post.Method = http.MethodPost
-			if _, pattern := c.mux.Handler(&post); pattern != "" { // of a form whose answer was a page: what it is about stands above
+			if _, pattern := c.mux.Handler(&post); pattern != "" { // the URL of a form whose answer was a page: its subject is one level up
 				http.Redirect(w, r, here(path.Dir(r.URL.EscapedPath())), http.StatusSeeOther)
 				return
 			}
@@ -168,10 +167,10 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mux.ServeHTTP(w, r)
 }
 
-// crossOrigin refuses what the page of another site has a browser send.
+// crossOrigin rejects requests that a page of another site makes a browser send.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// page serves a page: what get answers fills pages/NAME.html.
+// page registers a page that fills pages/NAME.html with the result of get.
 func (c *Console) page(pattern, name string, get func(*ask) (any, error)) {
 	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		a, ok := c.begin(w, r)
@@ -188,9 +187,9 @@ func (c *Console) page(pattern, name string, get func(*ask) (any, error)) {
 	})
 }
 
-// form takes what a form posts from who may do a deed to the app of the path, or else to some app:
-// of nobody else it is read. do does it, and answers the page to go on to, and what to
-// say there. An error is shown on a page of its own, unless do has shown it.
+// form registers the handler of a form. It reads the form only if the user has the permission for the app in the
+// path, or for some app if the path has none. do returns the next page and a message for it. An error is shown on a
+// page of its own, unless do has shown it.
 func (c *Console) form(pattern string, deed access.Deed, do func(*ask) (to string, said core.Text, err error)) {
 	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		a, ok := c.begin(w, r)
@@ -219,7 +218,7 @@ func (c *Console) form(pattern string, deed access.Deed, do func(*ask) (to strin
 	})
 }
 
-// errShown is what the function of a page or form answers that has written the answer itself.
+// errShown is the error of a page or form function that has already written its answer.
 var errShown = errors.New("shown")
 
 func badForm(err error) error {
@@ -229,7 +228,7 @@ func badForm(err error) error {
 	return core.Errorf(core.CodeInvalid, "the form cannot be read")
 }
 
-// here is a path of the console, or its home page in the place of any other.
+// here returns to if it is a path of the console, otherwise the home page.
 func here(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, Root) || strings.Contains(u.Path, "..") ||
@@ -239,8 +238,7 @@ func here(to string) string {
 	return u.String()
 }
 
-// begin is the start of each page: who asks, in which language. It has answered where
-// nobody is logged in.
+// begin authenticates the user of a page. If no user is logged in, it has already answered, and returns false.
 func (c *Console) begin(w http.ResponseWriter, r *http.Request) (*ask, bool) {
 	a := c.askOf(w, r)
 	who, err := c.whoIs(r)
@@ -258,13 +256,13 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) (*ask, bool) {
 		return nil, false
 	}
 	a.r = r.WithContext(api.As(r.Context(), who))
-	if _, err := r.Cookie(saidCookie); err != nil && r.Method == http.MethodGet { // after a form it shows what that did
+	if _, err := r.Cookie(saidCookie); err != nil && r.Method == http.MethodGet { // else the page shows the result of a form
 		var ctx context.Context
 		ctx, a.glance = glance.Begin(a.r.Context())
 		a.r = a.r.WithContext(ctx)
 	}
 	switch {
-	case c.o.Writes != nil: // after that the session was seen, which is of no page
+	case c.o.Writes != nil: // after the session was recorded as seen, which changes no page
 		a.since = fmt.Sprint(c.o.Writes())
 	case c.o.Newest != nil && r.Method == http.MethodGet:
 		a.since = a.sent()
@@ -272,10 +270,10 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) (*ask, bool) {
 	return a, true
 }
 
-// refuse answers who has no page to go back to.
+// refuse shows an error to a browser without a page to return to.
 func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) { c.askOf(w, r).fail(err) }
 
-// inside does requests by a handler in this process.
+// inside sends requests to a handler in this process.
 type inside struct{ h http.Handler }
 
 func (t inside) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -291,7 +289,7 @@ func (t inside) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var _ http.RoundTripper = inside{}
 
-// pageOf names the console's page for a page of xxl-job's admin.
+// pageOf maps a page of xxl-job's admin to the console's page.
 var pageOf = map[string]string{"jobinfo": "jobs", "jobcode": "scripts", "joblog": "runs", "jobgroup": "executors", "user": "people"}
 
 // SendAway redirects a browser that opens / or a page of xxl-job's admin, such as a

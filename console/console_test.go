@@ -10,8 +10,7 @@ import (
 	"github.com/tickring/tickring/console"
 )
 
-// TestWhatIsChangedIsPostedFromHere: nothing is changed by GET, nor by what the page of
-// another site has a browser send.
+// TestWhatIsChangedIsPostedFromHere: neither a GET nor a request from the page of another site changes anything.
 func TestWhatIsChangedIsPostedFromHere(t *testing.T) {
 	s := newConsole(t)
 	for _, c := range []struct {
@@ -38,7 +37,7 @@ func TestWhatIsChangedIsPostedFromHere(t *testing.T) {
 	}
 }
 
-// TestPagesAreOfHere: a page loads nothing of others, is in no frame, and says so.
+// TestPagesAreOfHere: the headers forbid a page to load files of other hosts and to be in a frame.
 func TestPagesAreOfHere(t *testing.T) {
 	s := newConsole(t)
 	h := s.get("/console/jobs").Header()
@@ -52,7 +51,7 @@ func TestPagesAreOfHere(t *testing.T) {
 	}
 }
 
-// TestGoesOnHere: who is sent on is sent to a page of the console.
+// TestGoesOnHere: redirects lead only to pages of the console.
 func TestGoesOnHere(t *testing.T) {
 	s := newConsole(t)
 	for _, to := range []string{"https://evil.test/", "//evil.test/console/", "/\\evil.test", "/console/../v1/jobs", "javascript:alert(1)",
@@ -68,7 +67,7 @@ func TestGoesOnHere(t *testing.T) {
 	}
 }
 
-// TestLanguage: a page is in the language that was chosen, or that the browser asks for.
+// TestLanguage: a page is in the chosen language, or in the language of the browser.
 func TestLanguage(t *testing.T) {
 	s := newConsole(t)
 	r := httptest.NewRequest(http.MethodGet, "http://console.test/console/jobs", nil)
@@ -82,8 +81,8 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// TestAskedAgain: an open page that asks for itself is told when nothing has changed. No browser keeps
-// a page, nor shows what was asked for so in the place of one: who is logged out has none by Back.
+// TestAskedAgain: an open page that polls gets 304 if nothing has changed. Browsers store no page, so that Back shows
+// none after a logout.
 func TestAskedAgain(t *testing.T) {
 	s := newConsole(t)
 	for _, path := range []string{"/console/", "/console/jobs", "/console/account", "/console/keys"} {
@@ -108,13 +107,13 @@ func TestAskedAgain(t *testing.T) {
 	s.says("/console/jobs", "shop/new")
 }
 
-// TestSendAway: a browser that asks for / goes to the console, and so does one with a
-// bookmark of xxl-job; a program is answered by what it asks.
+// TestSendAway: a browser that opens / or a bookmark of xxl-job is redirected to the console. Other clients get the
+// answer of their path.
 func TestSendAway(t *testing.T) {
 	h := console.SendAway(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	for _, c := range []struct {
 		method, path, accept string
-		to                   string // empty: answered by what it asks
+		to                   string // empty: not redirected
 	}{
 		{"GET", "/", "text/html,*/*", "/console/"}, {"GET", "/xxl-job-admin/", "text/html", "/console/"},
 		{"GET", "/xxl-job-admin", "text/html", "/console/"}, {"GET", "/xxl-job-admin/toLogin", "text/html", "/console/"},
@@ -134,8 +133,7 @@ func TestSendAway(t *testing.T) {
 	}
 }
 
-// TestAddressesOfForms: who opens or loads again the address of a form, of which there is no page,
-// comes to what the form is about.
+// TestAddressesOfForms: a GET of a form's URL, which has no page, redirects to the page of its subject.
 func TestAddressesOfForms(t *testing.T) {
 	s := newConsole(t)
 	forms, pages := patternsOf(t, "POST"), patternsOf(t, "GET")

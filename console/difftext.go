@@ -12,14 +12,14 @@ type diffLine struct {
 	Text  string
 }
 
-// diffOf is how two texts differ, as diff -u writes it; empty where they do not.
+// diffOf returns the difference of two texts in the format of diff -u; empty if they are equal.
 func diffOf(old, now string) []diffLine { return diffLines(udiff.Unified("a", "b", old, now)) }
 
-// diffLines are the lines of a difference, without its head.
+// diffLines returns the lines of a difference, without its header.
 func diffLines(text string) (list []diffLine) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		head := len(list) == 0 // behind it a line may begin so of itself: one taken out that was -- a comment
+		head := len(list) == 0 // a later line can look like a header: a removed "-- comment"
 		switch {
 		case head && (strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ")), strings.HasPrefix(line, "\\ "):
 		case strings.HasPrefix(line, "@@"):

@@ -1,23 +1,20 @@
-// Package console is the pages for people, under /console: HTML from the server, over
-// the API, which it asks in this process as whoever is logged in.
+// Package console serves the web pages for users under /console. It renders HTML on the server from answers of the
+// API, which it calls in this process as the logged-in user.
 //
-// It owns no rule and no query: who may do what, what is found and what is refused the
-// API says, and its words are shown as they came. A page is a function of a request
-// (a file an idea: jobs.go), which asks the API and fills a template of the same name
-// (pages/jobs.html); a form of it is posted, done by the API, and answered by going on to
-// a page. The URL of a page carries all its state: filters, sort, range, the open panel.
+// It has no rules and no queries of its own. The API decides permissions, finds data and rejects input, and pages
+// show its messages unchanged. A page is a function (one file for each subject: jobs.go) that calls the API and fills
+// a template of the same name (pages/jobs.html). A form is posted, the API handles it, and the browser is redirected
+// to a page. The URL of a page has all its state: filters, sort order, time range, open panel.
 //
-// How a page is written:
+// How to write a page:
 //
 //	c.page("GET /console/jobs", "jobs", (*ask).jobs)     // pages/jobs.html, in the menu as jobs
-//	c.form("POST /console/jobs/bulk", access.Operate, (*ask).bulk) // answers where to go on
+//	c.form("POST /console/jobs/bulk", access.Operate, (*ask).bulk) // returns the next page
 //
-// Templates get a view: .Data is what the page's function answered, and the methods of ask
-// are the forms that all pages share (view.go): {{$.Say "Jobs"}}, {{$.Time .At}},
-// {{$.State .Run}}, {{$.Bars .Runs}}. Every sentence goes through Say, whose code is English
-// and whose Chinese is in package words.
+// A template gets a view: .Data is the result of the page's function, and the methods of ask format values for all
+// pages (view.go): {{$.Say "Jobs"}}, {{$.Time .At}}, {{$.State .Run}}, {{$.Bars .Runs}}. Every sentence goes through
+// Say with the English text; package words has the Chinese translation.
 //
-// It refuses markup in data (html/template escapes by construction), scripts and styles
-// inside of pages (the policy of content allows none), hosts of others, and every change
-// that was not posted by one of its own pages.
+// Data never becomes markup (html/template escapes it). The content policy blocks inline scripts and styles and other
+// hosts. Changes are accepted only from forms of the console's own pages.
 package console

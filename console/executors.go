@@ -16,43 +16,43 @@ import (
 )
 
 const (
-	appsAPage = 50  // whose executors are asked for
-	atOnce    = 8   // questions
-	lookedAt  = 500 // the newest runs of an app, which say how its executors do
-	// lastAnswers are as many of them as say whether a fixed address answers.
+	appsAPage = 50  // apps on a page
+	atOnce    = 8   // requests
+	lookedAt  = 500 // the newest runs of an app that show how its executors do
+	// lastAnswers is the number of them that show whether a fixed address answers.
 	lastAnswers = 50
 	lastOfJobs  = 10  // if the store charges for reads, the last run of one job is read in place of this many runs
-	maxSaid     = 500 // bytes of what a tested executor answered
+	maxSaid     = 500 // bytes of the answer of a tested executor
 )
 
 type executorsPage struct {
 	Apps    []appRow
 	Failed  []client.UnreadableApp
-	Text    string // a part of the names or titles of those that are asked for
-	All     int    // apps that it finds
-	Part    bool   // of them, this page has some
-	Live    int    // executors of those that are shown
-	Empty   int    // of those, apps that have none
+	Text    string // a part of a name or title, as a filter
+	All     int    // apps that match it
+	Part    bool   // the page shows only some of them
+	Live    int    // live executors of the apps on the page
+	Empty   int    // apps on the page without executors
 	Next    string
 	Panel   string
 	Form    appForm
 	Wrong   string
-	Address string // at which executors reach this server
+	Address string // the URL of this server for executors
 }
 
 type appRow struct {
 	client.App
 	Live, Gone int // executors
-	Unchecked  int // of those that are live
+	Unchecked  int // live executors that were never checked
 	Beat       time.Time
 	Refused    []client.RefusedExecutor
 	Err        string
 }
 
-// State is the shape of an app: one without executors is red.
+// State returns the shape of an app: red if it has no executors.
 func (r *appRow) State() string {
 	switch {
-	case r.Err != "": // nobody knows
+	case r.Err != "": // unknown
 		return "skip"
 	case r.Live == 0:
 		return "fail"
@@ -112,7 +112,7 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 			return
 		}
 		row.Refused = found.Refused
-		var recent []client.Run // of fixed addresses nobody is heard: how they answered says whether they are there
+		var recent []client.Run // fixed addresses send no heartbeats: their answers to runs show whether they are available
 		if len(row.Executors) > 0 {
 			if recent, err = a.recentOf(row.Name, lastAnswers); err != nil {
 				row.Err = a.problemOf(err).Message
@@ -178,7 +178,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// address is the one by which the browser reaches this server: executors may do so too.
+// address returns the URL by which the browser reaches this server, because executors may use it too.
 func (a *ask) address() string {
 	scheme := "http"
 	if a.secure() {
@@ -193,10 +193,10 @@ type appPage struct {
 	Refused   []client.RefusedExecutor
 	Live      int
 	Beat      time.Time
-	Runs      int  // that were looked at
-	OfJobs    bool // the last of each of some jobs
+	Runs      int  // number of runs read
+	OfJobs    bool // the last run of each of some jobs
 	Jobs      []client.Job
-	More      bool // jobs than are shown
+	More      bool // there are more jobs
 	Panel     string
 	Form      appForm
 	Wrong     string
@@ -205,7 +205,7 @@ type appPage struct {
 	Address   string
 }
 
-// Properties are what an executor of xxl-job is told so that it comes.
+// Properties returns the settings with which an xxl-job executor registers.
 func (p *appPage) Properties() string {
 	token := ""
 	if p.App.HasToken {
@@ -214,7 +214,7 @@ func (p *appPage) Properties() string {
 	return "xxl.job.admin.addresses=" + p.Address + "/xxl-job-admin\nxxl.job.accessToken=" + token + "\nxxl.job.executor.appname=" + p.App.Name
 }
 
-// Curl registers an executor by hand.
+// Curl returns a command that registers an executor by hand.
 func (p *appPage) Curl() string {
 	token := ""
 	if p.App.HasToken {
@@ -224,14 +224,14 @@ func (p *appPage) Curl() string {
 		`{"registryGroup":"EXECUTOR","registryKey":"` + p.App.Name + `","registryValue":"http://127.0.0.1:9999/"}'`
 }
 
-// absent reports whether an address does not answer, or does not take what is sent to it.
+// absent reports whether an address does not answer, or rejects requests.
 func absent(x client.Executor) bool { return x.Answers != nil && !*x.Answers }
 
-// unchecked reports whether nothing was ever heard from a fixed address.
+// unchecked reports whether a fixed address has never answered anything.
 func unchecked(x client.Executor) bool { return x.Fixed && x.Answers == nil && x.BeatAt.IsZero() }
 
-// unanswered is the newest run that was sent to a fixed address, where that did not answer;
-// nil where it did, or has since, or nothing was sent to it.
+// unanswered returns the newest run that was sent to a fixed address, if the address did not answer it and has not
+// answered since; otherwise nil.
 func unanswered(x client.Executor, recent []client.Run) *client.Run {
 	if !x.Fixed {
 		return nil
@@ -253,9 +253,9 @@ func unanswered(x client.Executor, recent []client.Run) *client.Run {
 type executorRow struct {
 	client.Executor
 	Running, Runs, Failed int
-	Share                 int // of the runs, in percent
+	Share                 int // percentage of the runs
 	P50, P99              time.Duration
-	Silent                *client.Run // the newest that was sent to it, where it did not answer
+	Silent                *client.Run // the newest run sent to it, if it did not answer
 }
 
 func (x *executorRow) State() string {
@@ -270,8 +270,7 @@ func (x *executorRow) State() string {
 
 func (x *executorRow) Absent() bool { return absent(x.Executor) }
 
-// clockFar is how far a clock may be from ours: logs are asked for by time, and what is late is
-// judged by both clocks.
+// clockFar is the largest harmless clock difference. Logs are requested by time, and lateness uses both clocks.
 const clockFar = 30 * time.Second
 
 func (a *ask) ClockOf(x client.Executor) template.HTML {
@@ -358,7 +357,7 @@ func (a *ask) appPage(name string) (*appPage, error) {
 	return p, nil
 }
 
-// rowOf sums up what an executor did.
+// rowOf summarizes the runs of an executor.
 func rowOf(x client.Executor, recent, running []client.Run) executorRow {
 	row := executorRow{Executor: x, Silent: unanswered(x, recent)}
 	for i := range running {

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core/probe"
 )
 
-// wrong posts a form that has to be refused with a status, and answers the page that says why.
+// wrong posts a form that must fail with a status, and returns the page with the error.
 func (s *site) wrong(path string, form url.Values, status int, texts ...string) string {
 	s.t.Helper()
 	w := s.post(path, form)
@@ -32,7 +32,7 @@ func (s *site) wrong(path string, form url.Values, status int, texts ...string) 
 	return body
 }
 
-// done posts a form, and wants the page that it leads to to say all of the texts.
+// done posts a form, and checks the texts on the page after it.
 func (s *site) done(path string, form url.Values, texts ...string) string {
 	s.t.Helper()
 	w := s.post(path, form)
@@ -42,7 +42,8 @@ func (s *site) done(path string, form url.Values, texts ...string) string {
 	return s.says(w.Header().Get("Location"), texts...)
 }
 
-// TestExecutorsThatAreNotKnown: of an app whose executors cannot be read the list says why, and not that none is live.
+// TestExecutorsThatAreNotKnown: if the executors of an app cannot be read, the list shows the error, and not that
+// none is live.
 func TestExecutorsThatAreNotKnown(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -66,8 +67,8 @@ func TestExecutorsThatAreNotKnown(t *testing.T) {
 	}
 }
 
-// TestAppsOfExecutors: an app without executors is red and says how one comes; a name full
-// of markup is text.
+// TestAppsOfExecutors: an app without executors is red, and the page shows how to register one. Markup in a name
+// stays text.
 func TestAppsOfExecutors(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/empty", `{"title": "<script>alert(1)</script>"}`)
@@ -87,8 +88,7 @@ func TestAppsOfExecutors(t *testing.T) {
 	}
 }
 
-// TestFilterOfApps: apps are found by a part of their names or titles, and what is counted of one page
-// of many is said of that page.
+// TestFilterOfApps: apps are found by a part of their name or title. Counts of a single page are labeled as such.
 func TestFilterOfApps(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/pay", `{"title": "Payments & <b>banks</b>"}`)
@@ -107,8 +107,8 @@ func TestFilterOfApps(t *testing.T) {
 	s.never(s.says(next[0], "of the 10 on this page", `id="app-many-59"`), `id="app-many-49"`, `id="app-shop"`)
 }
 
-// TestDeadFixedAddress: a fixed address that did not take the last run that was sent to it is
-// red, with what was answered, on the list too; once it took one it is not.
+// TestDeadFixedAddress: a fixed address that did not accept its last run is red, with its answer, in the list too.
+// After it accepts one, it is not.
 func TestDeadFixedAddress(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
@@ -144,15 +144,15 @@ func TestDeadFixedAddress(t *testing.T) {
 	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999": {At: s.Clock.Add(time.Second)}}
 	s.answers["http://10.0.0.7:9999"] = probe.Answer{At: s.Clock.Add(time.Second), Took: 37 * time.Millisecond}
 	s.says("/console/executors/shop", ">Response time<", ">Run time p50<", `<td class="num hide">37 ms</td>`)
-	s.says("/console/executors", "1 live") // it is there again, though nothing was sent to it since
+	s.says("/console/executors", "1 live") // it is available again, although no run was sent to it since
 	s.answers = nil
 	sent(time.Second, core.Succeeded, "")
 	s.says("/console/executors", "1 live")
 	s.says("/console/executors/shop", "1 of 1 live")
 }
 
-// TestExecutorIsTested: whether an executor is there is asked from its row, and what it
-// answered is said as text; of an address that the app does not have nobody asks.
+// TestExecutorIsTested: a button in the row of an executor tests it and shows the answer as text. An address that the
+// app does not have gets no request.
 func TestExecutorIsTested(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999", "http://10.0.0.8:9999"]}`)
@@ -181,8 +181,8 @@ func TestExecutorIsTested(t *testing.T) {
 	}
 }
 
-// TestClocks: how far an executor's clock is from the server's is on its row, marked where that
-// does harm; where it is not known the row says why.
+// TestClocks: the row of an executor shows how far its clock is off, with a mark if that is harmful. If it is
+// unknown, the row shows the reason.
 func TestClocks(t *testing.T) {
 	s := newConsole(t)
 	row := func(says string) {
@@ -211,8 +211,8 @@ func TestClocks(t *testing.T) {
 	row("50 s ahead")
 }
 
-// TestAppForms: an app is made, edited, paused, resumed and deleted; what is wrong is said in
-// words and what was typed is kept; of a token nothing is shown; who was second is told.
+// TestAppForms: apps are created, edited, paused, resumed and deleted. Errors are shown and the input is kept, tokens
+// are never shown, and the second of two edits gets a conflict.
 func TestAppForms(t *testing.T) {
 	s := newConsole(t)
 	s.says("/console/executors?panel=new", "Create app")
@@ -252,7 +252,7 @@ func TestAppForms(t *testing.T) {
 	s.wrong("/console/executors/pay?panel=delete", url.Values{"do": {"delete"}}, http.StatusNotFound)
 }
 
-// TestAppWithJobsStays: an app that has jobs is not deleted, and the page says so.
+// TestAppWithJobsStays: an app with jobs cannot be deleted, and the page shows the reason.
 func TestAppWithJobsStays(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}}`)

@@ -2,25 +2,25 @@ package console
 
 import "github.com/tickring/tickring/core"
 
-// field is one of a job, as the form has it. Its name is its path in a manifest.
+// A field is one field of a job in the form. Its name is its path in a manifest.
 type field struct {
 	Name    string
 	Kind    string // text, number, check, choice, marks, lines, pairs, numbers, parents, area, secret
 	Label   core.Text
 	Hint    core.Text
-	Options []string // of a choice, the first is the default; of marks, of which any are taken
+	Options []string // of a choice: the first is the default; of marks: any number can be selected
 	Sample  string
-	For     string // shown where that runs: handler, script or command; empty: whatever runs
+	For     string // shown only if this runs: handler, script or command; empty: always
 }
 
-// group is fields that answer one question.
+// A group is a section of the form.
 type group struct {
 	Name   string
 	Title  core.Text
 	Fields []field
 }
 
-// groups are all fields of a job but what runs and when, which have forms of their own.
+// groups are all fields of a job except the schedule and the kind of work, which have forms of their own.
 var groups = []group{
 	{"job", core.Say("The job"), []field{
 		{Name: "app", Kind: "text", Label: core.Say("App"), Hint: core.Say("App whose executors run the job")},
@@ -151,17 +151,16 @@ var groups = []group{
 	}},
 }
 
-// unshown are what a manifest may say of a job, or of the set it is of, that the form has no fields for.
-// The form carries them.
+// unshown are the fields of a manifest, of the job or its set, that the form does not show but carries.
 var unshown = []field{{Name: "set", Kind: "text"}, {Name: "paused", Kind: "text"}, {Name: "call.hidden", Kind: "lines", For: "handler"},
 	{Name: "command.hidden", Kind: "lines", For: "command"}}
 
-// commonSchedules are what many begin with. What they mean is said by who reads them when they fire.
+// commonSchedules are frequent schedules to start from. Each is described by the code that computes its times.
 var commonSchedules = []string{"crontab * * * * *", "crontab */5 * * * *", "crontab */15 8-17 * * 1-5", "crontab 0 * * * *",
 	"crontab 30 2 * * *", "crontab 0 6,18 * * *", "crontab 0 9 * * 1-5", "crontab 0 22 * * 0", "crontab 0 3 1 * *",
 	"cron 0 0 18 L * ?", "cron 0 0 18 LW * ?", "cron 0 0 9 ? * MON#1", "crontab 0 4 1 1,4,7,10 *"}
 
-// zones are those that the form offers; any other is typed.
+// zones are the time zones in the form's list; users can type any other.
 var zones = []string{"UTC", "Africa/Cairo", "Africa/Johannesburg", "Africa/Lagos", "Africa/Nairobi", "America/Argentina/Buenos_Aires",
 	"America/Bogota", "America/Chicago", "America/Denver", "America/Halifax", "America/Lima", "America/Los_Angeles", "America/Mexico_City",
 	"America/New_York", "America/Phoenix", "America/Santiago", "America/Sao_Paulo", "America/Toronto", "America/Vancouver", "Asia/Bangkok",

@@ -13,10 +13,10 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Bounds of what finds things.
+// Limits of a search.
 const (
-	findText = 200 // bytes that may be asked for
-	findMany = 12  // jobs, and as many apps
+	findText = 200 // bytes of the search text
+	findMany = 12  // jobs, and the same number of apps
 )
 
 type findPage struct {
@@ -25,7 +25,7 @@ type findPage struct {
 	Over  bool
 }
 
-// hit is one thing that is found, and what it is.
+// A hit is one search result.
 type hit struct{ Path, Name, Note, Kind string }
 
 func (a *ask) find() (any, error) {
@@ -35,7 +35,7 @@ func (a *ask) find() (any, error) {
 	return p, err
 }
 
-// findList is the list alone, as somebody types.
+// findList returns only the list of results, while the user types.
 func (c *Console) findList(w http.ResponseWriter, r *http.Request) {
 	a, ok := c.begin(w, r)
 	if !ok {
@@ -49,14 +49,14 @@ func (c *Console) findList(w http.ResponseWriter, r *http.Request) {
 	a.part("find", "found", p)
 }
 
-// NamesOf has a field offer the jobs or apps there are, in the list that the part "names" brings.
+// NamesOf returns the attributes with which a field suggests names of jobs or apps, from the part "names".
 func (a *ask) NamesOf(kind string) template.HTMLAttr {
 	list := kind + "s-named"
 	return template.HTMLAttr(`list="` + list + `" autocomplete="off" data-hx-get="` + Root + "find/names?of=" + kind +
 		`" data-hx-trigger="focus once, input changed delay:120ms" data-hx-target="#` + list + `" data-hx-swap="innerHTML"`)
 }
 
-// findNames are jobs, or apps, whose names a field of a filter may mean, as somebody types it.
+// findNames suggests jobs or apps for a filter field while the user types.
 func (c *Console) findNames(w http.ResponseWriter, r *http.Request) {
 	a, ok := c.begin(w, r)
 	if !ok {
@@ -125,10 +125,10 @@ func (a *ask) found(text string) (list []hit, err error) {
 	return list, nil
 }
 
-// cut is the first n bytes of a text, or all of it.
+// cut returns the first n bytes of a text.
 func cut(text string, n int) string { return strings.ToValidUTF8(text[:min(n, len(text))], "") }
 
-// has reports whether a part of s is text, whatever its case.
+// has reports whether s contains text, ignoring case.
 func has(s, text string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(text)) }
 
 func (a *ask) findJobs(text string) ([]client.Job, error) {
@@ -138,12 +138,12 @@ func (a *ask) findJobs(text string) ([]client.Job, error) {
 	}
 	page, err := a.ListJobs(a.Ctx(), p)
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < http.StatusInternalServerError {
-		return nil, nil // no job is called so
+		return nil, nil // the text cannot be a job name
 	}
 	return page.Jobs, err
 }
 
-// exactly is what is named in whole: a run by its number, a job by its, a run by its instant.
+// exactly returns exact matches: a run by its ID, a job by its number, a run by its scheduled time.
 func (a *ask) exactly(text string) (list []hit) {
 	if strings.Trim(text, "0123456789") == "" {
 		if r, err := a.GetRun(a.Ctx(), text); err == nil {
@@ -159,12 +159,12 @@ func (a *ask) exactly(text string) (list []hit) {
 	return list
 }
 
-// action is what one can do or see, wherever one is; it is offered to who may do it.
+// An action is a link that every page offers to users with the permission.
 type action struct {
 	text core.Text
 	path string
 	deed access.Deed
-	some bool // who may do it to any app; else: to all
+	some bool // the permission for any app is enough; else for all apps
 }
 
 var actions = []action{
@@ -203,7 +203,7 @@ func (a *ask) actions(text string) (list []hit) {
 	return list
 }
 
-// command is what can be done to a job: "pause nightly" leads to where that is asked.
+// A command is an operation on a job: "pause nightly" links to its panel.
 type command struct {
 	text        core.Text
 	panel, page string
@@ -219,7 +219,7 @@ var commands = []command{
 	{core.Say("changes of"), "", "/changes", access.See},
 }
 
-// command is what a text begins with, and the rest; nil where it begins with none.
+// command splits a text into the command that it starts with and the rest; nil if it starts with none.
 func (a *ask) command(text string) (*command, string) {
 	first, rest, ok := strings.Cut(text, " ")
 	if !ok || strings.TrimSpace(rest) == "" {
@@ -234,15 +234,15 @@ func (a *ask) command(text string) (*command, string) {
 	return nil, text
 }
 
-// pageCommands are the commands that do what pages do.
+// pageCommands has the CLI command with the function of each page.
 var pageCommands = map[string]string{"home": "home", "jobs": "get", "runs": "runs", "upcoming": "upcoming", "executors": "executors",
 	"lateness": "lateness", "reports": "report", "notices": "get channels", "scripts": "script", "changes": "changes", "people": "people",
 	"operating": "doctor, tickring audit, tickring redrive"}
 
-// CommandOf is that of an entry of the menu.
+// CommandOf returns the CLI command of a menu entry.
 func (a *ask) CommandOf(e entry) string { return "tickring " + pageCommands[e.Name] }
 
-// keysPage are the keys that pages know. Over: they are shown over another page.
+// keysPage lists the keyboard shortcuts. Over reports whether it is shown over another page.
 type keysPage struct {
 	Keys []key
 	Over bool

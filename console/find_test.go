@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestFind: what is typed finds jobs, apps, pages and actions, and what can be done to a job;
-// markup in a name is text, and what finds nothing says so.
+// TestFind: a search finds jobs, apps, pages, actions and operations on a job. Markup in a name stays text, and an
+// empty result shows a message.
 func TestFind(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/pay", `{"title": "<i>Payments</i>"}`)
@@ -42,7 +42,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindRun: a run is found by its number.
+// TestFindRun: a run is found by its ID.
 func TestFindRun(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock"}`)
@@ -53,7 +53,7 @@ func TestFindRun(t *testing.T) {
 	s.says(hit, "shop/stock has no run at 2026-11-20T06:09:00Z", "tickring run shop/stock@06:09")
 }
 
-// TestActionsLeadSomewhere: each page and action that is offered is there.
+// TestActionsLeadSomewhere: the page of each listed page and action exists.
 func TestActionsLeadSomewhere(t *testing.T) {
 	s := newConsole(t)
 	list := s.says("/console/find/list?text=")
@@ -69,8 +69,7 @@ func TestActionsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestNamesOfFilters: the fields of filters that take a job or an app offer those there are, as many
-// as are read at once.
+// TestNamesOfFilters: filter fields for a job or an app suggest existing names, up to a limit.
 func TestNamesOfFilters(t *testing.T) {
 	s := newConsole(t)
 	for i := range 30 {
@@ -92,7 +91,7 @@ func TestNamesOfFilters(t *testing.T) {
 	s.says("/console/find/names?of=job&job=" + strings.Repeat("x", 5000))
 }
 
-// TestKeys: the sheet names the keys, and each page leads to it.
+// TestKeys: the list of shortcuts has the keys, and each page links to it.
 func TestKeys(t *testing.T) {
 	s := newConsole(t)
 	s.says("/console/keys", "Ctrl K", "find a job, a run, an app or an action", "<h1>")
@@ -118,7 +117,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestWordsOfTheScript: what the script says again and again of moments has the words of the tables.
+// TestWordsOfTheScript: the script formats times with the translated texts of the page.
 func TestWordsOfTheScript(t *testing.T) {
 	s := newConsole(t)
 	s.says("/console/jobs", `data-far="in {}|{} ago|0 s|1 min|2 h|2 d"`)
@@ -133,8 +132,8 @@ func TestWordsOfTheScript(t *testing.T) {
 	}
 }
 
-// TestClock: a page says what time it is at the server, by the reader's clock; a page that is asked for
-// again does not, for then it would never be the same.
+// TestClock: a page shows the server's time in the user's zone. A refresh has none, so that an unchanged page stays
+// the same.
 func TestClock(t *testing.T) {
 	s := newConsole(t)
 	s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "America/New_York", "mine"

@@ -27,7 +27,7 @@ import (
 
 const adminToken = "the-admin-token"
 
-// site is a console on a memory engine, and the cookies of a browser that is logged in.
+// site is a console on a memory engine, with the cookies of a logged-in browser.
 type site struct {
 	*peopletest.Fixture
 	t       *testing.T
@@ -36,10 +36,10 @@ type site struct {
 	access  *access.Access
 	cookies map[string]string
 	reports *report.Reports
-	beat    func(address string) error                                                 // what executors answer who asks whether they are there
-	clock   core.Clock                                                                 // which these say
-	answers map[string]probe.Answer                                                    // of fixed addresses that were asked
-	log     func(run *core.Run, from int) (text string, next int, end bool, err error) // what executors have of logs
+	beat    func(address string) error                                                 // the answer of executors to a test
+	clock   core.Clock                                                                 // the clock that they report
+	answers map[string]probe.Answer                                                    // of fixed addresses that were checked
+	log     func(run *core.Run, from int) (text string, next int, end bool, err error) // the logs that executors return
 }
 
 // Log implements api.Logs.
@@ -55,7 +55,7 @@ func (s *site) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (s
 	return text, next, end, err
 }
 
-// errHangs is what log answers for an executor that does not.
+// errHangs makes log wait like an executor that does not answer.
 var errHangs = errors.New("it hangs")
 
 // AskClock implements api.Beats.
@@ -63,13 +63,13 @@ func (s *site) AskClock(_ context.Context, _ *core.App, address string) (core.Cl
 	return s.clock, s.beat(address)
 }
 
-// newConsole makes one with an app named shop, logged in as who has the admin token.
+// newConsole returns a console with an app named shop, logged in with the admin token.
 func newConsole(t *testing.T) *site {
 	f := peopletest.New(t)
 	log := slog.New(slog.DiscardHandler)
 	s := &site{Fixture: f, t: t, cookies: map[string]string{}}
 	now := func() time.Time { return f.Clock }
-	// A busy machine answers late, and a report then without what is not summed up yet.
+	// On a slow machine a report would otherwise omit runs that are not counted yet.
 	s.reports = report.New(f.E.Report, report.Options{Now: now, LiveFor: time.Minute})
 	s.access = access.New(f.E.People, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond,
 		Admin: func(token string) bool { return token == adminToken }})
@@ -106,7 +106,7 @@ func (s *site) do(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// get asks for a page.
+// get requests a page.
 func (s *site) get(path string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	return s.do(httptest.NewRequest(http.MethodGet, "http://console.test"+path, nil))
@@ -128,7 +128,7 @@ func (s *site) post(path string, form url.Values) *httptest.ResponseRecorder {
 	return s.do(r)
 }
 
-// says asks for a page and wants all of the texts on it.
+// says requests a page and checks that it has all of the texts.
 func (s *site) says(path string, texts ...string) string {
 	s.t.Helper()
 	w := s.get(path)
@@ -144,7 +144,7 @@ func (s *site) says(path string, texts ...string) string {
 	return body
 }
 
-// ask asks the API, and wants its answer.
+// ask sends a request to the API, and checks that it succeeds.
 func (s *site) ask(method, path, body string) {
 	s.t.Helper()
 	r := httptest.NewRequest(method, "http://console.test"+path, strings.NewReader(body))

@@ -24,13 +24,12 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// The form of a job: what is typed in it becomes a job as a manifest has it, and is read
-// and judged as one.
+// The form of a job: its fields are turned into a manifest of the job, which is then parsed and checked.
 
-// jobForm is the form as it is shown.
+// jobForm is the form as the page shows it.
 type jobForm struct {
-	Ref      string // of the job that is edited; empty: it is new
-	From     string // of the job that is copied
+	Ref      string // of the edited job; empty: a new job
+	From     string // of the copied job
 	Rev      int64
 	Groups   []shownGroup
 	What     string // handler, script or command
@@ -38,17 +37,17 @@ type jobForm struct {
 	Zone     string
 	Window   [3]shownField // from, until, jitter
 	After    [2]shownField // after, within
-	Parents  []shownParent // of after
+	Parents  []shownParent // for after
 	Unshown  []shownField
 	Apps     []string
-	Handlers []string // that jobs have
+	Handlers []string // of existing jobs
 	Jobs     []string
-	Typed    bool // what it shows is not stored
-	AsIs     bool // params that are no JSON are meant so
-	NewApp   bool // the app is not there: it may be made too
-	Made     bool // and is to be
+	Typed    bool // the form shows unsaved input
+	AsIs     bool // save params that are invalid JSON
+	NewApp   bool // the app does not exist: offer to create it
+	Made     bool // create it
 	Address  string
-	Problems []string // of no field
+	Problems []string // of the form as a whole
 	Errors   int
 	Preview  *shownPreview
 	Text     string // the manifest
@@ -61,7 +60,7 @@ type shownGroup struct {
 	Title  string
 	Fields []shownField
 	Wrong  bool // a field of it has an error
-	Said   bool // a field of it says something
+	Said   bool // a field of it has a value
 }
 
 type shownField struct {
@@ -70,7 +69,7 @@ type shownField struct {
 	Value, Error                         string
 }
 
-// option is a value that may be chosen, as people read it.
+// An option is a choice with its displayed text.
 type option struct {
 	Value, Text string
 	On          bool
@@ -79,17 +78,17 @@ type option struct {
 type shownRule struct {
 	N                         int
 	Kind, Expr, Offset, Error string
-	Caret                     string // spaces up to the character that is wrong, and ^
+	Caret                     string // spaces up to the wrong character, then ^
 }
 
-// shownParent is a job that it comes after.
+// shownParent is a parent job in the form.
 type shownParent struct {
 	N    int
 	Job  string
 	When []option
 }
 
-// shownPreview is what a schedule means.
+// shownPreview describes a schedule and its next times.
 type shownPreview struct {
 	Words string
 	Next  []coming
@@ -97,13 +96,13 @@ type shownPreview struct {
 	Traps []string
 }
 
-// maxRules is how many schedules a job has at most.
+// maxRules is the maximum number of schedules of a job.
 const maxRules = 16
 
-// Zones are those that the form offers.
+// Zones returns the time zones in the form's list.
 func (a *ask) Zones() []string { return zones }
 
-// newJob is the form of a job that is not there yet; from names one that it is copied from.
+// newJob shows the form of a new job; from names a job to copy.
 func (a *ask) newJob() (any, error) {
 	a.page = "jobs"
 	if a.Q("view") == "manifest" {
@@ -131,7 +130,7 @@ func (a *ask) newJob() (any, error) {
 	return a.shownForm(v, o, set, subject{From: a.Q("from")})
 }
 
-// editJob is the form of a job that is there.
+// editJob returns the form of an existing job.
 func (a *ask) editJob(j client.Job) (*jobForm, error) {
 	o, set, err := a.objectOf(j)
 	if err != nil {
@@ -140,8 +139,7 @@ func (a *ask) editJob(j client.Job) (*jobForm, error) {
 	return a.shownForm(valuesOf(o), o, set, subject{Ref: j.App + "/" + j.Name, Rev: j.Rev})
 }
 
-// fieldView and groupView are a part of the form with who asks, for templates that are
-// given one thing.
+// fieldView and groupView pass a part of the form to templates, together with the ask.
 type (
 	fieldView struct {
 		Ask   *ask
@@ -154,20 +152,19 @@ type (
 	}
 )
 
-// FieldOf is what the template of a field takes.
+// FieldOf returns the data for the template of a field.
 func (a *ask) FieldOf(d shownField) fieldView { return fieldView{a, d} }
 
-// GroupOf is what the template of a group takes.
+// GroupOf returns the data for the template of a group.
 func (a *ask) GroupOf(f *jobForm, g shownGroup) groupView { return groupView{a, f, g} }
 
-// subject is what a form is of: a job that is edited, or copied, as of a revision.
+// A subject is the job that a form edits (Ref) or copies (From), with its revision.
 type subject struct {
 	Ref, From string
 	Rev       int64
 }
 
-// saveJob takes the form. While somebody types, and where another schedule is asked for, it
-// only says what it would mean.
+// saveJob handles the form. While the user types or adds a schedule, it only shows a preview.
 func (a *ask) saveJob() (string, core.Text, error) {
 	a.page = "jobs"
 	if a.Path("name") == "" && a.Q("view") == "manifest" {
@@ -181,7 +178,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 		v.Set("app", a.Path("app"))
 		v.Set("name", a.Path("name"))
 	}
-	if from != "" { // what the form does not show stays as it is
+	if from != "" { // fields that the form does not show stay
 		app, name, _ := strings.Cut(from, "/")
 		j, err := a.GetJob(a.Ctx(), app, name)
 		if err != nil {
@@ -195,7 +192,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 		}
 	}
 	set = cmp.Or(a.Form("set"), set)
-	if a.Form("do") == "common" && a.Form("common") != "" { // it is the last schedule
+	if a.Form("do") == "common" && a.Form("common") != "" { // add it as the last schedule
 		n := 0
 		for n+1 < maxRules && v.Has("kind."+strconv.Itoa(n+1)) {
 			n++
@@ -251,7 +248,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 	return a.refuseForm(f, err)
 }
 
-// refuseForm shows the form with what the API said of it.
+// refuseForm shows the form with an error of the API.
 func (a *ask) refuseForm(f *jobForm, err error) (string, core.Text, error) {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || e.Status >= http.StatusInternalServerError {
@@ -269,17 +266,17 @@ func (a *ask) refuseForm(f *jobForm, err error) (string, core.Text, error) {
 	return "", core.Text{}, errShown
 }
 
-// shownForm is a form with what a job says.
+// shownForm returns the form of a job without errors for fields that are still empty.
 func (a *ask) shownForm(v url.Values, o object, set string, of subject) (*jobForm, error) {
 	a.still = true
 	f, _, err := a.judged(v, o, set, of, nil)
-	if f != nil && of.Ref == "" && of.From == "" { // nothing was typed yet: nothing is wrong
+	if f != nil && of.Ref == "" && of.From == "" { // the user has not typed anything yet
 		f.quiet()
 	}
 	return f, err
 }
 
-// judged is a form with what is wrong with it, and the spec where nothing is.
+// judged returns the form with its errors, and the spec if there are none.
 func (a *ask) judged(v url.Values, o object, set string, of subject, own map[string]core.Text) (*jobForm, *manage.JobSpec, error) {
 	f := a.filled(v, of)
 	apps, err := a.ListApps(a.Ctx())
@@ -289,7 +286,7 @@ func (a *ask) judged(v url.Values, o object, set string, of subject, own map[str
 	for i := range apps.Apps {
 		f.Apps = append(f.Apps, apps.Apps[i].Name)
 	}
-	if !a.partial() { // what is said while somebody types has no lists
+	if !a.partial() { // the preview while the user types has no lists
 		a.offer(f, v.Get("app"))
 	}
 	for name, why := range own {
@@ -315,17 +312,17 @@ func (a *ask) judged(v url.Values, o object, set string, of subject, own map[str
 	return f, &spec, err
 }
 
-// maxOffered bounds how many jobs there are to pick from: those of the app come first, and any
-// other is typed.
+// maxOffered is the maximum number of jobs in the list of parents: the app's jobs come first. Users can type any
+// other.
 const maxOffered = 500
 
-// offer lists the handlers of an app's jobs, and jobs to come after.
+// offer lists the handlers of an app's jobs, and possible parents.
 func (a *ask) offer(f *jobForm, app string) {
 	handlers, jobs := map[string]bool{}, map[string]bool{}
 	list := func(of string) {
 		page, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: of, Limit: maxOffered})
 		if err != nil {
-			return // the form stands without it
+			return // the form works without it
 		}
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
@@ -346,19 +343,19 @@ func (a *ask) offer(f *jobForm, app string) {
 	f.Handlers, f.Jobs = slices.Sorted(maps.Keys(handlers)), slices.Sorted(maps.Keys(jobs))
 }
 
-// previewOf says what the schedule means, whatever else is wrong.
+// previewOf describes the schedule, even if other fields are wrong.
 func (a *ask) previewOf(f *jobForm, o object) error {
 	if o["schedule"] == nil {
 		return nil
 	}
 	spec, err := readObject(object{"app": "x", "name": "x", "handler": "x", "schedule": o["schedule"]}, "")
 	if err != nil {
-		return nil // said at its field
+		return nil // its field shows the error
 	}
 	s := api.JobSpecOf(spec).Schedule
 	q := client.PreviewRequest{Schedule: s, From: a.Now, Count: shownNext}
 	if app, name, edited := strings.Cut(f.Ref, "/"); edited && spreads(&s) {
-		if j, err := a.GetJob(a.Ctx(), app, name); err == nil { // else it is an example, as of a new one
+		if j, err := a.GetJob(a.Ctx(), app, name); err == nil { // else the times are an example, as for a new job
 			q.JobID = j.ID
 		}
 	}
@@ -383,14 +380,14 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 	return nil
 }
 
-// spreads reports whether the instants of a schedule go by the number of its job.
+// spreads reports whether the times of a schedule depend on the number of its job.
 func spreads(s *client.Schedule) bool {
 	return slices.ContainsFunc(append([]client.Rule{{Every: s.Every, Offset: s.Offset}}, s.Any...), func(r client.Rule) bool {
 		return r.Every != "" && r.Offset == nil
 	})
 }
 
-// filled is a form with what was typed in it.
+// filled returns the form with the values of v.
 func (a *ask) filled(v url.Values, of subject) *jobForm {
 	f := &jobForm{Ref: of.Ref, From: of.From, Rev: of.Rev, What: v.Get("what"), Zone: v.Get("timezone"), Address: v.Get("address")}
 	if f.What == "" {
@@ -460,7 +457,7 @@ func (a *ask) parent(n int, job, when string) shownParent {
 	return p
 }
 
-// template begins the script of the form with that of a language.
+// template puts the template of a language into the script field.
 func (f *jobForm) template(kind string) {
 	for i := range f.Groups {
 		for k := range f.Groups[i].Fields {
@@ -471,10 +468,10 @@ func (f *jobForm) template(kind string) {
 	}
 }
 
-// Template is what a script of a language begins with.
+// Template returns the template of a script in a language.
 func (a *ask) Template(kind string) string { return templateOfKind(kind) }
 
-// Common are common schedules, each by its kind and expression, and what it means.
+// Common returns common schedules, with their kind, expression and description.
 func (a *ask) Common() (list []option) {
 	for _, one := range commonSchedules {
 		kind, expr, _ := strings.Cut(one, " ")
@@ -489,7 +486,7 @@ func (a *ask) Common() (list []option) {
 	return list
 }
 
-// typedOf is what was typed in a field; of marks those that are set, one a line.
+// typedOf returns the value of a field; for marks, the selected values, one a line.
 func typedOf(v url.Values, d field) string {
 	if d.Kind == "marks" {
 		return strings.Join(v[d.Name], "\n")
@@ -497,10 +494,10 @@ func typedOf(v url.Values, d field) string {
 	return typedText(v.Get(d.Name))
 }
 
-// Choice is what a value is called that is chosen for a field.
+// Choice returns the displayed name of a field's value.
 func (a *ask) Choice(field, value string) string { return words.Choice(a.Lang, field, value) }
 
-// ChoiceText is that, and what it comes to.
+// ChoiceText is Choice with the effect of the value.
 func (a *ask) ChoiceText(field, value string) string {
 	name, means := a.Choice(field, value), words.Means(a.Lang, field, value)
 	if means == "" {
@@ -509,8 +506,7 @@ func (a *ask) ChoiceText(field, value string) string {
 	return a.Say("%s – %s", name, means)
 }
 
-// window are the fields that all schedules of a job share; afters are the jobs that it comes
-// after.
+// window has the fields that all schedules of a job share; afters has the fields of parent jobs.
 var (
 	window = []field{
 		{Name: "from", Kind: "text", Label: core.Say("Valid from"), Hint: core.Say("The first day or time that counts"), Sample: "2026-12-24"},
@@ -527,12 +523,12 @@ var (
 	}
 )
 
-// BadRule reports whether a schedule is wrong.
+// BadRule reports whether a schedule has an error.
 func (f *jobForm) BadRule() bool {
 	return slices.ContainsFunc(f.Rules, func(r shownRule) bool { return r.Error != "" })
 }
 
-// Elsewhere reports whether something besides the schedules is wrong.
+// Elsewhere reports whether any field other than the schedules has an error.
 func (f *jobForm) Elsewhere() bool {
 	n := f.Errors
 	for i := range f.Rules {
@@ -543,7 +539,7 @@ func (f *jobForm) Elsewhere() bool {
 	return n > 0
 }
 
-// quiet takes the errors out of a form in which nothing was typed.
+// quiet removes the errors of a form without input.
 func (f *jobForm) quiet() {
 	for i := range f.Groups {
 		f.Groups[i].Wrong = false
@@ -557,7 +553,7 @@ func (f *jobForm) quiet() {
 	f.Errors, f.Problems = 0, nil
 }
 
-// wrong puts what is wrong to its field, or to the form as a whole.
+// wrong adds an error to its field, or to the form as a whole.
 func (f *jobForm) wrong(path, why, caret string) {
 	f.Errors++
 	put := func(d *shownField) bool {
@@ -607,7 +603,7 @@ func (f *jobForm) wrong(path, why, caret string) {
 			return
 		}
 	}
-	// Of call.auth.basic and such the first field below is told.
+	// An error of a path without a field, such as call.auth.basic, goes to the first field below it.
 	for _, exact := range []bool{true, false} {
 		for i := range f.Groups {
 			for k := range f.Groups[i].Fields {
@@ -628,8 +624,8 @@ func (f *jobForm) wrong(path, why, caret string) {
 	f.Problems = append(f.Problems, why)
 }
 
-// caretOf is where in an expression the character stands that a reason is about, as a line
-// to be put below it; empty where it says none.
+// caretOf returns a line that marks the wrong character of an expression, to be shown below the expression; empty if
+// the reason names no character.
 func caretOf(t core.Text) string {
 	if strings.HasPrefix(t.Code(), "at offset %d") && len(t.Args()) > 0 {
 		if n, ok := t.Args()[0].(int); ok && n >= 0 && n < 1000 {
@@ -646,7 +642,7 @@ func caretOf(t core.Text) string {
 	return ""
 }
 
-// at is what stands at a path of a job.
+// at returns the value at a path of a job.
 func at(o object, path string) any {
 	first, rest, more := strings.Cut(path, ".")
 	if !more {
@@ -656,8 +652,8 @@ func at(o object, path string) any {
 	return at(below, rest)
 }
 
-// onlyNamesOf leaves of a list of names those that a table has: a header that was taken out, or has
-// another name, is hidden no more.
+// onlyNamesOf removes the names from a list that are not in a table: a header that was removed or renamed is no
+// longer hidden.
 func onlyNamesOf(o object, list, table string) {
 	names, _ := at(o, list).([]any)
 	of, _ := at(o, table).(object)
@@ -671,7 +667,7 @@ func onlyNamesOf(o object, list, table string) {
 	}
 }
 
-// setAt puts something at a path of a job; nil takes it out.
+// setAt sets the value at a path of a job; nil removes it.
 func setAt(o object, path string, v any) {
 	first, rest, more := strings.Cut(path, ".")
 	switch below, _ := o[first].(object); {
@@ -691,7 +687,7 @@ func setAt(o object, path string, v any) {
 	}
 }
 
-// valuesOf are the values of the form for a job as a manifest has it.
+// valuesOf returns the form values of a job's manifest.
 func valuesOf(o object) url.Values {
 	v := url.Values{}
 	for _, g := range groups {
@@ -719,7 +715,7 @@ func valuesOf(o object) url.Values {
 	default:
 		v.Set("what", "handler")
 	}
-	if o["script"] == nil { // hidden, until somebody chooses that a script runs
+	if o["script"] == nil { // hidden until the user selects a script
 		v.Set("script.source", templateOfKind(string(core.ScriptShell)))
 	}
 	parents := o["after"]
@@ -761,7 +757,7 @@ func valuesOf(o object) url.Values {
 	return v
 }
 
-// textOf is a value of a manifest as it is typed.
+// textOf formats a manifest value as input of a field.
 func textOf(kind string, v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -788,8 +784,8 @@ func textOf(kind string, v any) string {
 	return fmt.Sprint(v)
 }
 
-// objectFrom is the job that a form says, over what the job says that the form does not
-// show. What cannot be read is said by field.
+// objectFrom returns the job in the form. Values that the form does not show come from base. Unreadable values are
+// returned as errors, by field.
 func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text) {
 	o, wrong := maps.Clone(base), map[string]core.Text{}
 	what := v.Get("what")
@@ -815,7 +811,7 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 	}
 	for _, d := range unshown {
 		switch text := v.Get(d.Name); {
-		case d.Name == "set" || text == "": // it is of no job; it stays as it is
+		case d.Name == "set" || text == "": // not a field of the job; it stays
 		case d.For != "" && d.For != what:
 			setAt(o, d.Name, nil)
 		case d.Name == "paused":
@@ -828,13 +824,13 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 	for _, of := range [][2]string{{"call.hidden", "call.headers"}, {"command.hidden", "command.env"}} {
 		onlyNamesOf(o, of[0], of[1])
 	}
-	if what == "script" { // its language is chosen before its text is written
+	if what == "script" { // the language is selected before there is a source
 		setAt(o, "script.kind", v.Get("script.kind"))
 	}
 	if at(o, "script.source") == nil {
 		if delete(o, "script"); what == "script" {
 			wrong["script.source"] = core.Say("required: the text of the script")
-			o["handler"] = "x" // something that is right stands in for it
+			o["handler"] = "x" // a valid placeholder
 		}
 	}
 	if what != "command" {
@@ -854,7 +850,7 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 	return o, wrong
 }
 
-// valueOf is what was typed, as a manifest has it.
+// valueOf parses the input of a field as a manifest value.
 func valueOf(kind, text string) (any, core.Text) {
 	var list []any
 	switch kind {
@@ -887,7 +883,7 @@ func valueOf(kind, text string) (any, core.Text) {
 	return text, core.Text{}
 }
 
-// afterFrom reads the jobs that it comes after.
+// afterFrom reads the parent jobs.
 func afterFrom(v url.Values, o object, wrong map[string]core.Text) {
 	var list []any
 	for i := range core.MaxParents {
@@ -953,7 +949,7 @@ func scheduleFrom(v url.Values, a *ask) any {
 	return list
 }
 
-// flags are those of `tickring create`, by the fields that they stand for.
+// flags has the flag of `tickring create` for each field.
 var flags = map[string]string{"title": "title", "author": "author", "handler": "handler", "params": "params", "timeout": "timeout",
 	"misfire": "misfire", "grace": "grace", "deadline": "deadline", "route": "route", "block": "block", "retry.max": "retry",
 	"retry.delay": "retry-delay", "retry.backoff": "backoff", "command.line": "command", "command.dir": "dir", "command.user": "user",
@@ -961,7 +957,7 @@ var flags = map[string]string{"title": "title", "author": "author", "handler": "
 	"schedule.offset": "offset", "schedule.fixedDelay": "fixed-delay", "schedule.at": "at", "schedule.timezone": "timezone",
 	"schedule.from": "from", "schedule.until": "until", "schedule.jitter": "jitter", "command.env": "env", "labels": "label"}
 
-// commandOf is the command line that does what a form does.
+// commandOf returns the command with the effect of a form.
 func commandOf(o object, ref string) string {
 	if ref != "" {
 		return "tickring edit " + ref
@@ -996,7 +992,7 @@ func commandOf(o object, ref string) string {
 	return strings.Join(line, " ")
 }
 
-// shellWord is a word as a shell reads it.
+// shellWord quotes a word for a shell if needed.
 func shellWord(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r > 0x7f || !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=:,@%+", r))
@@ -1006,13 +1002,13 @@ func shellWord(s string) string {
 	return quoted(s)
 }
 
-// quoted is any text as a shell takes it for one word.
+// quoted quotes a text as one word for a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// object is a job as a manifest has it.
+// An object is a job in the format of a manifest.
 type object = map[string]any
 
-// objectOf is a job as its manifest has it, and the set that it is of.
+// objectOf returns the manifest of a job, and its set.
 func (a *ask) objectOf(j client.Job) (object, string, error) {
 	text, err := a.manifest(j)
 	if err != nil {
@@ -1025,11 +1021,11 @@ func (a *ask) objectOf(j client.Job) (object, string, error) {
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Jobs) != 1 {
 		return nil, "", fmt.Errorf("read the manifest of a job: %w", errors.Join(err, errors.New("one job is expected")))
 	}
-	delete(doc.Jobs[0], "paused") // the live state stays
+	delete(doc.Jobs[0], "paused") // the form does not change the state
 	return doc.Jobs[0], doc.Set, nil
 }
 
-// readObject is read of a job as a form has it.
+// readObject is read for a job from the form.
 func readObject(o object, set string) (manage.JobSpec, error) {
 	doc := object{"version": 1, "jobs": []object{o}}
 	if set != "" {

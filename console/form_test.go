@@ -14,10 +14,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// lineEnds are those of a page, which a browser reads as one character each.
+// lineEnds converts the line ends of a page as a browser does.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// fields are those of a form as a browser has them, by their names.
+// fields returns the values of a form by name, as a browser reads them.
 func fields(body string) url.Values {
 	v := url.Values{}
 	body = lineEnds.Replace(body)
@@ -66,7 +66,7 @@ func cutOut(s, begin, end string) string {
 	return text
 }
 
-// form is what a form on a page would send, with other values in pairs.
+// form returns the values that a form on a page would send, with other values in pairs.
 func (s *site) form(path string, pairs ...string) url.Values {
 	s.t.Helper()
 	_, body, _ := strings.Cut(s.get(path).Body.String(), `<form class="stack full"`)
@@ -81,7 +81,7 @@ func with(v url.Values, pairs ...string) url.Values {
 	return v
 }
 
-// typing sends a form as an open page does while somebody types.
+// typing sends a form as an open page does while the user types.
 func (s *site) typing(path string, form url.Values) string {
 	s.t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, strings.NewReader(form.Encode()))
@@ -94,7 +94,7 @@ func (s *site) typing(path string, form url.Values) string {
 	return html.UnescapeString(w.Body.String())
 }
 
-// TestNewJob: a job is made by the form; sent twice it is made once.
+// TestNewJob: the form creates a job, only once if it is sent twice.
 func TestNewJob(t *testing.T) {
 	s := newConsole(t)
 	s.never(s.says("/console/jobs/new?app=shop", "New job", "Meaning", `value="shop"`), "Remaining errors", "bad-field")
@@ -113,8 +113,8 @@ func TestNewJob(t *testing.T) {
 	s.done("/console/jobs/new", with(form, "app", "fresh", "newapp", "1"), "fresh/ledger is created")
 }
 
-// TestWhileTyping: what a schedule means is said while it is typed, what is wrong at its
-// character, and nothing is stored.
+// TestWhileTyping: while the user types, the form describes the schedule and marks the wrong character. Nothing is
+// stored.
 func TestWhileTyping(t *testing.T) {
 	s := newConsole(t)
 	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "sweep", "expr.0", "30 2 * * 1-8")
@@ -149,8 +149,8 @@ func TestWhileTyping(t *testing.T) {
 	s.loses("/console/jobs/shop/ledger", http.StatusNotFound)
 }
 
-// TestPreviewIsOfTheJob: instants that spread by their job are its own in the form of a job that
-// is there and where it is resumed, and an example in that of one that is not.
+// TestPreviewIsOfTheJob: if times depend on the job, the preview of an existing job has its own times, and of a new
+// job example times.
 func TestPreviewIsOfTheJob(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/first", `{"handler":"x"}`)
@@ -174,8 +174,7 @@ func TestPreviewIsOfTheJob(t *testing.T) {
 	s.says("/console/jobs/shop/spread?panel=resume", s.M.NextOf(&j, 1)[0].Time().Format("15:04"))
 }
 
-// TestEditKeepsAll: a job that says all there is to say is the same after its form was sent
-// unchanged, and after that of its copy.
+// TestEditKeepsAll: a job with every field is the same after its form is sent unchanged, and so is a copy.
 func TestEditKeepsAll(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook":{"url":"https://hooks.example.com/x"}}`)
@@ -197,14 +196,13 @@ func TestEditKeepsAll(t *testing.T) {
 	}
 	s.never(s.get("/console/jobs/web/full?view=edit").Body.String(), "secret\"", "value=\"p\"")
 	again := s.form("/console/jobs/new?from=web/full")
-	s.wrong("/console/jobs/new", again, http.StatusBadRequest, "stands for the stored secret") // which is not shown
+	s.wrong("/console/jobs/new", again, http.StatusBadRequest, "stands for the stored secret") // the form does not have it
 	s.done("/console/jobs/new", with(again, "call.auth.basic.password", "p"), "web/full-copy is created")
 	s.done("/console/jobs/web/full/edit", with(form, "title", "other"), "is changed", "other")
 	s.says("/console/jobs/web/full/changes", "title: changed from T to other")
 }
 
-// TestTwoEdit: of two who edit one job the second is told who changed what, loses nothing,
-// and may save over it.
+// TestTwoEdit: if two users edit one job, the second sees who changed what, loses no input, and may overwrite it.
 func TestTwoEdit(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
@@ -220,7 +218,7 @@ func TestTwoEdit(t *testing.T) {
 	s.wrong(at, second, http.StatusNotFound)
 }
 
-// TestFormOfScriptAndCommand: what runs is a handler, a script or a command.
+// TestFormOfScriptAndCommand: a job runs a handler, a script or a command.
 func TestFormOfScriptAndCommand(t *testing.T) {
 	s := newConsole(t)
 	form := s.form("/console/jobs/new?app=shop", "name", "sweep", "what", "script", "script.kind", "python", "handler", "left",
@@ -243,8 +241,8 @@ func TestFormOfScriptAndCommand(t *testing.T) {
 	}
 }
 
-// TestChoicesAreSaid: what may be chosen is said in words, with what it comes to, in the language
-// of who reads; the value stays, for it is what a manifest says.
+// TestChoicesAreSaid: choices are described in the user's language. Their values stay, because manifests have the
+// values.
 func TestChoicesAreSaid(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook":{"url":"https://hooks.example.com/x"}}`)
@@ -273,8 +271,8 @@ func TestChoicesAreSaid(t *testing.T) {
 	}
 }
 
-// TestScriptOfANewJob begins with the template of its language, in the form as on the page of a
-// script; what was typed is not taken for one.
+// TestScriptOfANewJob: a new script starts with the template of its language, in the form and on the script page. A
+// change of language keeps the other fields. A job with a handler stores no template.
 func TestScriptOfANewJob(t *testing.T) {
 	s := newConsole(t)
 	form := s.form("/console/jobs/new?app=shop", "name", "sweep", "what", "script")
@@ -298,7 +296,7 @@ func TestScriptOfANewJob(t *testing.T) {
 	}
 }
 
-// TestPicked: handlers that jobs of the app have, and jobs to come after, are there to pick from.
+// TestPicked: the form suggests handlers of the app's jobs, and parent jobs.
 func TestPicked(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/web", `{}`)
@@ -331,8 +329,8 @@ func TestPicked(t *testing.T) {
 	}
 }
 
-// TestNearlyJSON: params that begin as JSON and are none are stored by who says so, and not
-// unseen; the place is said.
+// TestNearlyJSON: params that start as JSON but are invalid are stored only if the user confirms it. The error has
+// the position.
 func TestNearlyJSON(t *testing.T) {
 	s := newConsole(t)
 	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "h", "params", "{\"since\": 1,\n \"é\": 2,}")
@@ -343,7 +341,7 @@ func TestNearlyJSON(t *testing.T) {
 	s.wrong("/console/jobs/new", form, http.StatusBadRequest, why, "save the params as they are")
 	s.wrong("/console/jobs/new", with(form, "params", "[1, 2"), http.StatusBadRequest, "line 1, column 6: unexpected end")
 	s.done("/console/jobs/new", with(form, "asis", "1"), "shop/ledger is created")
-	s.done("/console/jobs/shop/ledger/edit", s.form("/console/jobs/shop/ledger?view=edit", "title", "T"), "is changed") // as they were
+	s.done("/console/jobs/shop/ledger/edit", s.form("/console/jobs/shop/ledger?view=edit", "title", "T"), "is changed") // unchanged
 	for _, params := range []string{`{"a": [1]}`, "--since {x}", "", `{"n": {{attempt}}}`} {
 		next := s.form("/console/jobs/shop/ledger?view=edit", "params", params)
 		if strings.Contains(params, "{{") {
@@ -356,8 +354,8 @@ func TestNearlyJSON(t *testing.T) {
 		"line 2, column 6")
 }
 
-// TestCommonSchedules: common schedules are there to begin with, each of them one, and said in the
-// language of who reads; without the script of the page a button takes one.
+// TestCommonSchedules: the form offers common schedules, each with a description in the user's language. Without the
+// script, a button applies one.
 func TestCommonSchedules(t *testing.T) {
 	s := newConsole(t)
 	body := s.says("/console/jobs/new", `value="crontab 0 9 * * 1-5">at 09:00, Monday to Friday – 0 9 * * 1-5`, `value="cron 0 0 18 L * ?"`)
@@ -378,7 +376,7 @@ func TestCommonSchedules(t *testing.T) {
 		again.Get("name") != "ledger" {
 		t.Errorf("%d %q", w.Code, again)
 	}
-	w = s.post("/console/jobs/new", with(form, "common", "")) // nothing is chosen
+	w = s.post("/console/jobs/new", with(form, "common", "")) // no schedule is selected
 	if again := fields(w.Body.String()); w.Code != http.StatusOK || again.Get("kind.1") != "every" || again.Get("expr.1") != "1h" {
 		t.Errorf("%d %q", w.Code, again)
 	}
@@ -386,8 +384,8 @@ func TestCommonSchedules(t *testing.T) {
 	s.says("/console/jobs/new", "周一至周五 09:00 执行：0 9 * * 1-5")
 }
 
-// TestTwoViews: the form and the manifest are two views of one thing: what was typed in one is in
-// the other, and nothing is stored by that; a new job is made in either.
+// TestTwoViews: the form and the manifest are two views of one job. A change of view keeps the input and stores
+// nothing. Both can create a job.
 func TestTwoViews(t *testing.T) {
 	s := newConsole(t)
 	text := strings.ReplaceAll(s.form("/console/jobs/new?view=manifest").Get("text"), "app: web", "app: shop")
@@ -429,8 +427,8 @@ func TestTwoViews(t *testing.T) {
 	}
 }
 
-// TestTwoViewsLoseNothing: what the form has no fields for, and secrets, go from the manifest to the form
-// and back, and are stored from either. What is shown beside the form says no secret.
+// TestTwoViewsLoseNothing: fields that the form does not show, and secrets, survive a change of view in both
+// directions, and both views store them. The preview beside the form shows no secret.
 func TestTwoViewsLoseNothing(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/web", `{"executors": ["call:https://example.com"]}`)
@@ -460,7 +458,7 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	}
 	stored("nightly", "k-1", "b-1", core.Paused)
 
-	// Of a job that is there, secrets that are not typed stay, and so does its state.
+	// In an existing job, the state and the secrets without input stay.
 	const edit, manifest = "/console/jobs/web/ping/edit", "/console/jobs/web/ping/manifest"
 	form = s.form("/console/jobs/web/ping?view=edit", "do", "manifest")
 	typed := fields(s.post(edit, form).Body.String())
@@ -474,14 +472,14 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "title", "T"), "is changed")
 	stored("nightly", "k-1", "b-2", core.Started)
 
-	// A header that was hidden may go, and have another name.
+	// A hidden header can be removed or renamed.
 	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "call.headers", "Y-Key=k-2"), "is changed")
 	if c := s.Job("web/ping").Def.Call; len(c.Hidden) != 0 || len(c.Headers) != 1 || c.Headers["Y-Key"] != "k-2" {
 		t.Errorf("%+v", c)
 	}
 	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "call.headers", "X-Key=k-1", "call.hidden", "X-Key"), "is changed")
 
-	// Of two who change only a secret, the second is told.
+	// If two users change only a secret, the second gets a conflict.
 	form = s.form("/console/jobs/web/ping?view=edit")
 	s.done(edit, with(form, "call.auth.bearer", "b-3"), "is changed")
 	if w := s.post(edit, with(form, "call.auth.bearer", "b-4")); w.Code != http.StatusConflict {
@@ -490,8 +488,8 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	stored("nightly", "k-1", "b-3", core.Started)
 }
 
-// TestUnchangedTextsKeepTheirBytes: browsers change the line ends of each text that they show. Whatever
-// else is changed in a form, a text that was not typed in stays as it is stored.
+// TestUnchangedTextsKeepTheirBytes: browsers change the line ends of each text that they show. A text without input
+// stays as stored, whatever else changes in the form.
 func TestUnchangedTextsKeepTheirBytes(t *testing.T) {
 	const crlf = "\nfirst\r\nsecond\rthird\n"
 	quoted := strconv.Quote(crlf)

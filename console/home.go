@@ -12,24 +12,24 @@ import (
 	"github.com/tickring/tickring/internal/doctor"
 )
 
-// homeRows are shown of each kind.
+// homeRows is the number of rows shown of each kind.
 const homeRows = 6
 
-// homePage is what needs somebody now, and what comes.
+// homePage lists problems and upcoming runs.
 type homePage struct {
 	client.Home
-	Findings []finding // of the scheduler, that are not well
+	Findings []finding // findings about the scheduler that are not healthy
 	Verdict  string
-	Shape    string // of Verdict
-	Empty    bool   // there is no job
+	Shape    string // for Verdict
+	Empty    bool   // there are no jobs
 }
 
-// Calm reports whether nothing needs anybody.
+// Calm reports whether there are no problems.
 func (p *homePage) Calm() bool {
 	return p.Failing.Count+p.Late.Count+p.Long.Count+p.DesertedCount+len(p.Findings)+p.Unchecked == 0
 }
 
-// home is what needs somebody now: each is a link to where it is seen.
+// home lists the current problems; each one links to its page.
 func (a *ask) home() (any, error) {
 	began := time.Now()
 	home, err := a.GetHome(a.Ctx())
@@ -58,22 +58,22 @@ func (a *ask) home() (any, error) {
 	return p, nil
 }
 
-// first are as many of a list as home shows.
+// first returns the rows of a list that home shows.
 func first[T any](list []T) []T { return list[:min(len(list), homeRows)] }
 
-// Rest is how many are not among those that are shown.
+// Rest returns the number of rows that are not shown.
 func (a *ask) Rest(all, shown int) int { return max(0, all-shown) }
 
-// Bounds of what is counted for the menu.
+// Limits of the problem count in the menu.
 const (
-	alarmFor    = 30 * time.Second // how old a count may be
-	alarmLong   = 5 * time.Minute  // the same, where reads are paid
-	alarmWait   = time.Second      // how long a page waits for one
-	alarmPeople = 1000             // whose counts are known
+	alarmFor    = 30 * time.Second // age at which a count is repeated
+	alarmLong   = 5 * time.Minute  // the same, if the store charges for reads
+	alarmWait   = time.Second      // how long a page waits for a count
+	alarmPeople = 1000             // users whose counts are kept
 )
 
-// alarms are how many apps need somebody, of those that each person sees, as they were last
-// counted: each page has the menu, and none is to wait long for a count.
+// alarms has the number of apps without executors that each user sees, from the last count. Every page shows it in
+// the menu, and must not wait long for a count.
 type alarms struct {
 	mu sync.Mutex
 	of map[string]alarm
@@ -93,7 +93,7 @@ func (l *alarms) put(a *ask, apps int) {
 	l.of[a.who.Name] = alarm{a.Now, apps}
 }
 
-// get is the last count, and whether it is young enough.
+// get returns the last count, and whether it is recent enough.
 func (l *alarms) get(a *ask) (apps int, young bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *alarms) get(a *ask) (apps int, young bool) {
 	return last.apps, known && a.Now.Sub(last.at).Abs() < lasts
 }
 
-// Alarm is how many apps need somebody, beside their entry of the menu.
+// Alarm returns the number of apps without executors, for their menu entry.
 func (a *ask) Alarm(e entry) template.HTML {
 	if e.Name != "executors" || a.who.Kind == access.Nobody {
 		return ""
@@ -115,7 +115,7 @@ func (a *ask) Alarm(e entry) template.HTML {
 		ctx, cancel := context.WithTimeout(a.Ctx(), alarmWait)
 		defer cancel()
 		home, err := a.GetHome(ctx)
-		if err == nil { // else what was known last
+		if err == nil { // else the last known count is shown
 			apps = home.DesertedCount
 		}
 		a.c.alarms.put(a, apps)

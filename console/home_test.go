@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// TestHome: without trouble it says so in one line, and what comes next; what fails, what is
-// late and an app without executors are named, each as a link.
+// TestHome: without problems the page shows one line and the upcoming runs. Failing and late jobs and apps without
+// executors are shown as links.
 func TestHome(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
@@ -44,7 +44,7 @@ func TestHome(t *testing.T) {
 	if err := s.E.Finish.Create(t.Context(), []core.Run{failed})[0]; err != nil {
 		t.Fatal(err)
 	}
-	s.Clock = s.Clock.Add(2 * time.Second) // what is known of last runs is a second old at most
+	s.Clock = s.Clock.Add(2 * time.Second) // the state of last runs may be a second old
 	page := s.says("/console/", "Failing: 1", `href="/console/jobs?is=failing"`, "/console/runs/"+id.String(), "Apps without executors: 1",
 		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)
 	for _, path := range []string{"/console/", "/console/operating", "/console/operating?jobs=1"} {
@@ -58,8 +58,7 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// TestHomeSaysWhatItCuts: of many of a kind some are named, and how many more there are is a link
-// to them.
+// TestHomeSaysWhatItCuts: of each kind only some are shown, with a link to the others and their number.
 func TestHomeSaysWhatItCuts(t *testing.T) {
 	s := newConsole(t)
 	for i := range 23 {
@@ -71,8 +70,8 @@ func TestHomeSaysWhatItCuts(t *testing.T) {
 	s.says("/console/jobs", `title="Apps without executors: 23">23</span>`)
 }
 
-// TestMenuCountsApps: each page's menu says how many apps need somebody, counted again after a
-// while, or when somebody looks at home.
+// TestMenuCountsApps: the menu of every page has the number of apps without executors. The count is repeated after
+// some time, and on the home page.
 func TestMenuCountsApps(t *testing.T) {
 	s := newConsole(t)
 	const one = `title="Apps without executors: 1">1</span>`
@@ -92,8 +91,8 @@ func TestMenuCountsApps(t *testing.T) {
 	}
 }
 
-// TestHomeNamesWhatWaits: a job whose run was due and is not sent is late, and one whose run
-// takes longer than those before it took is named with how long they took.
+// TestHomeNamesWhatWaits: a job is late if a due run was not sent. A run that takes longer than earlier ones is shown
+// with their duration.
 func TestHomeNamesWhatWaits(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
@@ -111,8 +110,8 @@ func TestHomeNamesWhatWaits(t *testing.T) {
 	}
 }
 
-// TestPausesOfMoreThanAJobAreSaid: where everything or an app is paused, what falls to that is neither on the axis nor
-// in the list: the page names the pause, and does not say that no job has a schedule.
+// TestPausesOfMoreThanAJobAreSaid: runs that a pause of everything or of an app holds are neither on the axis nor in
+// the list. The page shows the pause, and not that no job has a schedule.
 func TestPausesOfMoreThanAJobAreSaid(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -142,8 +141,8 @@ func TestPausesOfMoreThanAJobAreSaid(t *testing.T) {
 	s.says("/console/upcoming", ">shop<", "App b is paused.")
 }
 
-// TestWhatWaitsOfManyJobs: where there are so many jobs that retries and triggers that wait are not listed, the page says
-// so, and where they are.
+// TestWhatWaitsOfManyJobs: if there are too many jobs to list waiting retries and triggers, the page shows that, with
+// a link to them.
 func TestWhatWaitsOfManyJobs(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -160,8 +159,8 @@ func TestWhatWaitsOfManyJobs(t *testing.T) {
 	}
 }
 
-// TestUpcoming: a lane for each app, often as a band, many in one second marked; a stretch in
-// the URL lists its fires, with who is paused then; bad moments are answered in words.
+// TestUpcoming: each app has a lane, with a band for frequent jobs and marks for peaks. A time range in the URL lists
+// its runs, with pauses. Invalid times show an error.
 func TestUpcoming(t *testing.T) {
 	s := newConsole(t)
 	s.says("/console/upcoming", "No upcoming runs", "No scheduled runs in this time range.")
@@ -206,8 +205,8 @@ func TestUpcoming(t *testing.T) {
 	}
 }
 
-// TestHomeOfAnInstantThatNobodyPlanned: it is due, and leads to its page; how the run before it went is not
-// said of it.
+// TestHomeOfAnInstantThatNobodyPlanned: the run is shown as due, with a link to its page, and without the result of
+// the run before it.
 func TestHomeOfAnInstantThatNobodyPlanned(t *testing.T) {
 	s := newConsole(t)
 	job := s.Create(peopletest.Spec("stock", peopletest.Every(time.Hour)))
@@ -224,7 +223,7 @@ func TestHomeOfAnInstantThatNobodyPlanned(t *testing.T) {
 	s.says(at, "the run is under way")
 }
 
-// TestMenuDoesNotWaitForACount: where the count does not come in time a page has the one before, and so has the next.
+// TestMenuDoesNotWaitForACount: if a count takes too long, this page and the next one show the count before.
 func TestMenuDoesNotWaitForACount(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"cron": "0 0 3 * * ?"}}`)
@@ -253,7 +252,8 @@ func TestMenuDoesNotWaitForACount(t *testing.T) {
 	}
 }
 
-// TestHomeSaysWhatItRead: where the runs of all jobs are not read, Home says so, and not that nothing is late.
+// TestHomeSaysWhatItRead: if the runs of some jobs were not read, the home page shows that, and does not claim that
+// no job is late.
 func TestHomeSaysWhatItRead(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
@@ -275,8 +275,8 @@ func TestHomeSaysWhatItRead(t *testing.T) {
 	}
 }
 
-// TestPagesSayWhatTheyDidNotCheck: where more jobs may be failing than a page reads the runs of, Home and Jobs say how many and how to
-// see them, and not that nothing fails.
+// TestPagesSayWhatTheyDidNotCheck: if more jobs may be failing than a page checks, the home page and the job list
+// show how many, with a link. They do not claim that no job fails.
 func TestPagesSayWhatTheyDidNotCheck(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)

@@ -10,17 +10,17 @@ import (
 	"github.com/tickring/tickring/internal/places"
 )
 
-// How forms come in: memory is everybody's, and also strangers send long ones, for what was typed when
-// a session had ended is kept.
+// Limits of incoming forms, which bound memory. Unknown clients send long forms too, because a form that was posted
+// after its session ended is kept.
 const (
-	formFor     = 10 * time.Second // to come
+	formFor     = 10 * time.Second // to arrive
 	longForm    = 32 << 10         // bytes
-	longPlaces  = 4                // of long ones of strangers, and as many of people
+	longPlaces  = 4                // of unknown clients, and the same number of users
 	placeWithin = 5 * time.Second
-	strangerFor = 30 * time.Second // for a long one and the taking of its answer
+	strangerFor = 30 * time.Second // for a long form and the transfer of its answer
 )
 
-// intake has the places of long forms.
+// intake limits the long forms in progress.
 type intake struct {
 	strangers, people *places.Places
 }
@@ -30,15 +30,14 @@ func newIntake() intake { return intake{places.New(longPlaces), places.New(longP
 var errNoPlace = core.Errorf(core.CodeUnavailable,
 	"the server cannot accept more long forms now: go back, where your input is kept, and submit it again")
 
-// take has a form of at most so many bytes come in within a while, and a long one find a place first,
-// which leave gives back.
+// take limits the size and the time of a form. A long form first waits for a place, which leave releases.
 func (c *Console) take(w http.ResponseWriter, r *http.Request, bound int64) (leave func(), err error) {
 	leave = func() {}
 	r.Body = http.MaxBytesReader(w, r.Body, bound)
 	if r.Method != http.MethodPost || r.ContentLength == 0 {
 		return leave, nil
 	}
-	rc := http.NewResponseController(w) // in a function, where it has no deadlines, all has come before
+	rc := http.NewResponseController(w) // a function has no deadlines, but there the whole form has already arrived
 	if r.ContentLength < 0 || r.ContentLength > longForm {
 		of, who := c.intake.strangers, access.House(from(r).Address)
 		if p, err := c.whoIs(r); err == nil {
@@ -46,7 +45,7 @@ func (c *Console) take(w http.ResponseWriter, r *http.Request, bound int64) (lea
 		}
 		if !of.Enter(r.Context(), who, placeWithin) {
 			_ = rc.SetReadDeadline(time.Now().Add(formFor))
-			_, _ = io.Copy(io.Discard, r.Body) // else a browser that is still sending hears no answer
+			_, _ = io.Copy(io.Discard, r.Body) // else a browser that is still sending gets no answer
 			w.Header().Set("Retry-After", "10")
 			return nil, errNoPlace
 		}
@@ -60,7 +59,7 @@ func (c *Console) take(w http.ResponseWriter, r *http.Request, bound int64) (lea
 	return leave, nil
 }
 
-// timely is a body with a deadline, which is over when the body is: it would end what is done then.
+// timely is a body with a deadline that ends with the body, so that it does not interrupt the work on the form.
 type timely struct {
 	io.ReadCloser
 	rc *http.ResponseController

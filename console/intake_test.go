@@ -18,12 +18,12 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// line is a connection with deadlines, on which the body of a form comes.
+// line is a connection with deadlines that sends the body of a form.
 type line struct {
 	*httptest.ResponseRecorder
-	text    io.Reader // of the body; then nothing comes any more
-	until   time.Time // it may be read; zero: for ever
-	answer  time.Time // it may be written
+	text    io.Reader // of the body; then it sends nothing more
+	until   time.Time // read deadline; zero: none
+	answer  time.Time // write deadline
 	reads   *atomic.Int32
 	stalled bool
 }
@@ -42,15 +42,15 @@ func (l *line) Read(b []byte) (int, error) {
 		return n, err
 	}
 	if l.until.IsZero() {
-		return 0, io.ErrUnexpectedEOF // the test would wait for ever
+		return 0, io.ErrUnexpectedEOF // the test would wait forever
 	}
 	<-time.After(time.Until(l.until))
 	return 0, os.ErrDeadlineExceeded
 }
 
-// TestStrangersFillNoMemory: of those who are not logged in few send long forms at once, each for 10 s;
-// of one address half of these. Others find a place meanwhile, what was typed when a session had ended is
-// kept, and who has a session waits for no stranger.
+// TestStrangersFillNoMemory: few clients that are not logged in can send long forms at once, each for 10 s, and half
+// of them from one address. Others get a place after that, and a form that was posted after its session ended is
+// kept. Logged-in users do not wait for them.
 func TestStrangersFillNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConsole(t)
@@ -137,7 +137,7 @@ func TestStrangersFillNoMemory(t *testing.T) {
 	})
 }
 
-// TestPeopleLeaveEachOtherRoom: of those who are logged in one holds half of the places for long forms at most.
+// TestPeopleLeaveEachOtherRoom: one logged-in user gets at most half of the places for long forms.
 func TestPeopleLeaveEachOtherRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConsole(t)

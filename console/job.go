@@ -20,27 +20,27 @@ type jobPage struct {
 	Ref       string // app/name
 	Answer    template.HTML
 	Next      []coming
-	Runs      []client.Run // the newest first
-	AtWork    []client.Run // those that have no end yet, also behind Runs
+	Runs      []client.Run // newest first
+	AtWork    []client.Run // runs without an end, also older ones than Runs
 	Executors []client.Executor
-	Of        client.App // what its app says for it
-	Panel     string     // the open one
+	Of        client.App // its app, whose settings apply by default
+	Panel     string     // the open panel
 	F         typed
-	Text      string // of view=manifest
+	Text      string // for view=manifest
 	View      string
-	Typed     bool     // the text is not what is stored
-	Problems  []string // of what was typed there
+	Typed     bool     // the text is unsaved input
+	Problems  []string // errors of that input
 	Clash     *clash
 }
 
-// typed is what a form was sent with, shown again where it was refused.
+// typed is the input of a rejected form, which the page shows again.
 type typed struct {
 	Error string
-	Field string // whose error it is; empty: of the form as a whole
+	Field string // with the error; empty: the form as a whole
 	Of    url.Values
 }
 
-// Or is what was typed in a field, or what stands there at first.
+// Or returns the input of a field, or first if there is none.
 func (f typed) Or(name, first string) string {
 	if list, ok := f.Of[name]; ok && len(list) > 0 {
 		return list[0]
@@ -48,18 +48,18 @@ func (f typed) Or(name, first string) string {
 	return first
 }
 
-// Has reports whether a box or an entry of a list was picked.
+// Has reports whether a checkbox or an entry of a list is selected.
 func (f typed) Has(name, value string) bool { return slices.Contains(f.Of[name], value) }
 
 type coming struct {
 	At    time.Time
-	Run   string // that waits for it; empty: it is the schedule's
-	Cause string // of Run
-	Note  string // a change of the clock before it
+	Run   string // the waiting run; empty: planned by the schedule
+	Cause string // for Run
+	Note  string // a change of the clocks before it
 }
 
-// shownNext and shownRuns are how many instants and runs the page of a job shows. lookedBack is how many
-// times as far back as these came it looks for others at work.
+// shownNext and shownRuns are the numbers of scheduled times and runs on the page of a job. lookedBack times the time
+// range of these runs is searched for older unfinished runs.
 const (
 	shownNext  = 10
 	shownRuns  = 30
@@ -117,24 +117,24 @@ func (a *ask) jobPage(j client.Job) (*jobPage, error) {
 	return p, nil
 }
 
-// atWork are the runs of a job that have no end yet, of its newest and those behind them: one that hangs
-// has more and more before it that were skipped for it, or wait. Only where there are such it is sought: where others
-// came to an end meanwhile a part of the way back, else until as many are found as may be at work; and no longer than
-// a page may wait for what it can do without.
+// atWork returns the unfinished runs of a job, which can be older than the newest runs: a hanging run has many
+// skipped or waiting runs after it. It searches older runs only if there are such runs. If other runs ended since, it
+// searches a limited range, otherwise until it finds the maximum number of concurrent runs. A slow search is given
+// up.
 func (a *ask) atWork(p *jobPage) (list []client.Run) {
 	held, over := false, false
 	for _, r := range p.Runs {
 		switch state := core.State(r.State); {
 		case state.Open() && !r.SentAt.IsZero():
 			list = append(list, r)
-		case state == core.Queued && r.WaitsUntil.IsZero() || isHeld(&r): // not one that waits for an executor
+		case state == core.Queued && r.WaitsUntil.IsZero() || isHeld(&r): // not a run that waits for an executor
 			held = true
 		case !state.Open():
 			over = true
 		}
 	}
 	most := max(1, cmp.Or(p.Overlap.Limit, p.Of.Overlap.Limit))
-	if p.Overlap.Key != "" || p.Of.Overlap.Key != "" { // so many of each value
+	if p.Overlap.Key != "" || p.Of.Overlap.Key != "" { // the limit applies to each value of the key
 		most = shownRuns
 	}
 	if !held || len(p.Runs) < shownRuns || len(list) >= most {
@@ -161,19 +161,19 @@ func (a *ask) atWork(p *jobPage) (list []client.Run) {
 	return list
 }
 
-// isHeld reports whether a run fell because others were at work.
+// isHeld reports whether a run was skipped because of other running ones.
 func isHeld(r *client.Run) bool {
 	return r.Reason == string(core.ReasonOverlap) || r.Reason == string(core.ReasonQueueFull)
 }
 
-// nextOf is what is to come of a job, as the engine plans it.
+// nextOf returns the upcoming runs of a job, as the engine plans them.
 func (a *ask) nextOf(j *client.Job) ([]coming, error) {
 	page, err := a.ListUpcoming(a.Ctx(), client.ListUpcomingParams{Job: j.App + "/" + j.Name, For: "366d", Limit: shownNext})
 	if err != nil {
 		return nil, err
 	}
 	loc := locationOf(j.Schedule.Timezone)
-	if len(page.Upcoming) == 0 { // later than that
+	if len(page.Upcoming) == 0 { // none within that time
 		for _, at := range j.Next {
 			page.Upcoming = append(page.Upcoming, client.Coming{ScheduledAt: at, Cause: string(core.CauseSchedule)})
 		}
@@ -189,7 +189,7 @@ func (a *ask) nextOf(j *client.Job) ([]coming, error) {
 	return list, nil
 }
 
-// Waits is what a run is that waits, by its cause.
+// Waits names a waiting run by its cause.
 func (a *ask) Waits(cause string) string {
 	switch core.Cause(cause) {
 	case core.CauseRetry:
@@ -202,7 +202,7 @@ func (a *ask) Waits(cause string) string {
 	return a.Say("waiting run")
 }
 
-// clockChange says that the clocks of a zone change between two moments; empty if they do not.
+// clockChange returns a message if the clocks of a zone change between two times, otherwise an empty text.
 func (a *ask) clockChange(from, to time.Time, loc *time.Location) string {
 	was, is := from.In(loc).Format("-07:00"), to.In(loc).Format("-07:00")
 	if was == is {
@@ -220,7 +220,7 @@ func locationOf(name string) *time.Location {
 	return time.UTC
 }
 
-// answer is the one line that says how a job stands.
+// answer returns the status of a job in one line.
 func (a *ask) answer(p *jobPage) template.HTML {
 	j, zone := &p.Job, a.ZoneName(p.Schedule.Timezone)
 	parts := []template.HTML{html("%s", j.Words)}
@@ -245,8 +245,8 @@ func (a *ask) answer(p *jobPage) template.HTML {
 	return template.HTML(strings.Join(texts, sep)) // each part was escaped
 }
 
-// failingSince is the instant of the first of the failures in a row that the newest runs
-// are; zero where the newest did not fail. What is tried again has not failed yet.
+// failingSince returns the scheduled time of the first in the series of failures that the newest runs are; zero if
+// the newest run did not fail. A run that is retried has not failed.
 func failingSince(runs []client.Run) (since time.Time) {
 	for i := range runs {
 		switch shape := shapes[core.State(runs[i].State)]; {
@@ -260,7 +260,7 @@ func failingSince(runs []client.Run) (since time.Time) {
 	return since
 }
 
-// PauseText is who paused a job, what else with it, until when, and why.
+// PauseText describes a pause: its author, scope, end and reason.
 func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
 	by := p.By
 	if by == "" {
@@ -282,7 +282,7 @@ func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
 	return note
 }
 
-// Barred are runs as bars: they come with the newest first, and are drawn with the oldest first.
+// Barred returns runs, given newest first, as bars with the oldest first.
 func (a *ask) Barred(runs []client.Run) template.HTML {
 	list := make([]Bar, len(runs))
 	for i := range runs {
@@ -334,7 +334,7 @@ func (a *ask) RunNote(r client.Run) string {
 	return a.ReasonName(r.Reason) + ": " + line
 }
 
-// clip is the beginning of a text, of at most n characters.
+// clip returns the first n characters of a text.
 func clip(text string, n int) string {
 	if r := []rune(text); len(r) > n {
 		return string(r[:n]) + "…"
@@ -342,7 +342,7 @@ func clip(text string, n int) string {
 	return text
 }
 
-// Ends says after which ends of another job one comes.
+// Ends describes the results of a parent job that trigger a job.
 func (a *ask) Ends(when string) string {
 	switch when {
 	case "failed":
@@ -376,10 +376,10 @@ func pairs(m map[string]string) []string {
 	return list
 }
 
-// Open is how many runs have no end yet.
+// Open returns the number of unfinished runs.
 func (p *jobPage) Open() int { return len(p.AtWork) }
 
-// Alive are the executors that answer.
+// Alive returns the executors that answer.
 func (p *jobPage) Alive() (list []client.Executor) {
 	for _, x := range p.Executors {
 		if x.Live && x.Used {
@@ -389,12 +389,12 @@ func (p *jobPage) Alive() (list []client.Executor) {
 	return list
 }
 
-// Newest are the runs that are shown as rows.
+// Newest returns the runs that are shown as rows.
 func (p *jobPage) Newest() []client.Run { return p.Runs[:min(len(p.Runs), 12)] }
 
 func (p *jobPage) Paused() bool { return p.State == string(core.Paused) }
 
-// Mend is the command of a job's page for its view.
+// Mend returns the command with the effect of the manifest view.
 func (p *jobPage) Mend() string {
 	if p.Ref == "" {
 		return "tickring apply -f job.yaml"
@@ -404,17 +404,17 @@ func (p *jobPage) Mend() string {
 
 func (p *jobPage) IsJSON() bool { return p.Params != "" && json.Valid([]byte(p.Params)) }
 
-// ZoneName is a zone as it is written; of a job that says none UTC.
+// ZoneName returns the name of a job's zone; UTC if the job has none.
 func (a *ask) ZoneName(zone string) string { return cmp.Or(zone, "UTC") }
 
-// Both reports whether the reader's zone is another than that of a job.
+// Both reports whether the user's zone differs from the job's zone.
 func (a *ask) Both(zone string) bool { return a.Mine() != a.ZoneName(zone) }
 
 func (a *ask) Location(name string) *time.Location { return locationOf(name) }
 
 func (a *ask) Lines(list []string) string { return strings.Join(list, "\n") }
 
-// LimitText is the limit of a job's runs in words; that of its app counts where it says none.
+// LimitText describes the limit of a job's runs, or its app's limit if the job has none.
 func (a *ask) LimitText(p *jobPage) string {
 	o, of := p.Overlap, ""
 	if o.Limit == 0 && p.Of.Overlap.Limit > 0 {
@@ -443,7 +443,7 @@ func (a *ask) beyond(o *client.Overlap) string {
 	return a.Say("the next is skipped")
 }
 
-// BlockText is what becomes of one more run now.
+// BlockText describes the effect of another run now.
 func (a *ask) BlockText(p *jobPage) string {
 	open := p.Open()
 	text := a.Say("No run of this job is in progress.")
@@ -469,13 +469,13 @@ func (a *ask) BlockText(p *jobPage) string {
 	return text + " " + a.Say("An executor that already runs this job starts this run afterwards (block: serial).")
 }
 
-// ifResumed is what would come of a paused job if it were resumed now, and which pauses would hold it still.
+// ifResumed describes a paused job if it were resumed now: its next times, and the pauses that would still hold it.
 type ifResumed struct {
 	Next []time.Time
 	Held []*client.Pause
 }
 
-// IfResumed looks at its schedule, and at the pauses of its app and of everything.
+// IfResumed computes the effect of resuming a job, with the pauses of its app and of everything.
 func (a *ask) IfResumed(p *jobPage) (out ifResumed) {
 	from := a.Now
 	hold := func(of string, pause *client.Pause) {
@@ -485,7 +485,7 @@ func (a *ask) IfResumed(p *jobPage) (out ifResumed) {
 		held := *pause
 		held.Of = of
 		out.Held = append(out.Held, &held)
-		if last := pause.Until.Add(-1); last.After(from) { // it comes again at the end of a pause
+		if last := pause.Until.Add(-1); last.After(from) { // fires again at the end of a pause
 			from = last
 		}
 	}
@@ -546,11 +546,11 @@ func (a *ask) plainTime(t time.Time, zone string) string {
 	return t.In(a.In(zone)).Format("2006-01-02 15:04 MST")
 }
 
-// beside is a part of a page with who asks, for templates that are given one thing.
+// beside passes a part of a page to templates that take one value, together with the ask.
 type beside struct {
 	Ask   *ask
 	Clash *clash
 }
 
-// Beside is what the template of a clash takes.
+// Beside returns the data for the template of a clash.
 func (a *ask) Beside(c *clash) beside { return beside{a, c} }

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// never fails where a page has a text.
+// never fails if a page has one of the texts.
 func (s *site) never(body string, texts ...string) {
 	s.t.Helper()
 	for _, text := range texts {
@@ -26,7 +26,7 @@ func (s *site) never(body string, texts ...string) {
 	}
 }
 
-// loses asks for a page of which nothing is there.
+// loses requests a page that must fail with a status.
 func (s *site) loses(path string, status int, texts ...string) {
 	s.t.Helper()
 	w := s.get(path)
@@ -43,8 +43,8 @@ func (s *site) loses(path string, status int, texts ...string) {
 const pay = `{"handler":"sweep","title":"Ledger to bank","author":"lina","params":"{\"since\":\"13:40\"}",` +
 	`"schedule":{"crontab":"0 3 * * *","timezone":"Europe/Berlin"},"labels":{"team":"pay"},"retry":{"max":2}}`
 
-// TestJobPage: the page of a job says in one line how it stands, when it comes in its zone,
-// what it is, and where it may run.
+// TestJobPage: the page shows the status of a job in one line, its next runs in its zone, its settings, and its
+// executors.
 func TestJobPage(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
@@ -61,7 +61,7 @@ func TestJobPage(t *testing.T) {
 	s.loses("/console/jobs/nope/none", http.StatusNotFound)
 }
 
-// TestClockChange: before the first instant of another offset it is said that the clocks change.
+// TestClockChange: a message before the first run with another offset reports that the clocks change.
 func TestClockChange(t *testing.T) {
 	s := newConsole(t)
 	s.Clock = time.Date(2027, 3, 25, 12, 0, 0, 0, time.UTC)
@@ -72,7 +72,7 @@ func TestClockChange(t *testing.T) {
 	}
 }
 
-// TestFailingSince: the line names the first failure of those in a row that are the newest.
+// TestFailingSince: the line has the first failure in the newest series of failures.
 func TestFailingSince(t *testing.T) {
 	s := newConsole(t)
 	j := s.Create(peopletest.Spec("tick", peopletest.Every(time.Minute)))
@@ -93,9 +93,9 @@ func TestFailingSince(t *testing.T) {
 	s.never(s.get("/console/jobs/shop/tick").Body.String(), "<b>no")
 }
 
-// TestWhatComesOfAJob: of one that has a schedule the page does not say that it has none: it is paused, by itself or with
-// its app, at work and comes after that, or comes later than in a year. Of a fixed delay that has ended, or cannot be
-// planned, nothing comes after its run.
+// TestWhatComesOfAJob: the page does not claim that a job has no schedule, if the job or its app is paused. The same
+// holds if its fixed delay starts after the present run, or if the next run is over a year away. If a fixed delay has
+// ended or cannot be planned, there is no next run.
 func TestWhatComesOfAJob(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -126,8 +126,8 @@ func TestWhatComesOfAJob(t *testing.T) {
 	}
 }
 
-// TestResumeThatIsHeld: what comes of a paused job once it is resumed is what comes after the pauses of its app and of
-// everything, which are named.
+// TestResumeThatIsHeld: the panel of a paused job shows the runs after a resume, outside the pauses of its app and of
+// everything, and names these pauses.
 func TestResumeThatIsHeld(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -151,7 +151,7 @@ func TestResumeThatIsHeld(t *testing.T) {
 	}
 }
 
-// TestActsOnAJob: each act does what it says, asks for what it needs, and keeps what was typed.
+// TestActsOnAJob: each action does its work, requires its fields, and keeps the input after an error.
 func TestActsOnAJob(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
@@ -174,8 +174,8 @@ func TestActsOnAJob(t *testing.T) {
 	s.loses(at, http.StatusNotFound)
 }
 
-// TestTriggerOnce: a form that is sent twice makes one run, and leads to it; params that are
-// JSON no more are asked about.
+// TestTriggerOnce: a form that is sent twice creates one run and links to it. Params that are no longer valid JSON
+// need a confirmation.
 func TestTriggerOnce(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
@@ -197,8 +197,8 @@ func TestTriggerOnce(t *testing.T) {
 	s.wrong(at+"/trigger", url.Values{"key": {"console-3"}, "retries": {"many"}}, http.StatusBadRequest, "a whole number")
 }
 
-// TestSmallFormsOfTwo: of two who label, pause or delete one job the second is told what is there
-// now and has what he typed, sends it again knowingly; who is refused for a mistake is still told.
+// TestSmallFormsOfTwo: if two users label, pause or delete one job, the second sees the present state and the input,
+// and can send it again. An earlier input error does not hide the conflict.
 func TestSmallFormsOfTwo(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
@@ -217,7 +217,7 @@ func TestSmallFormsOfTwo(t *testing.T) {
 	s.says(at, "tier=gold")
 	mine.Set("rev", now)
 	s.never(s.done(at+"/label", mine, "the labels of shop/ledger are saved", "owner=x"), "tier=gold")
-	s.done(at+"/label", mine, "the labels of shop/ledger are saved") // sent twice it changes once
+	s.done(at+"/label", mine, "the labels of shop/ledger are saved") // sent twice, it changes once
 
 	seen = rev(s.says(at + "?panel=pause"))
 	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason":"the bank is closed till Monday"}`)
@@ -227,7 +227,7 @@ func TestSmallFormsOfTwo(t *testing.T) {
 	s.done(at+"/pause", mine, "is paused", "lunch")
 	s.Clock = s.Clock.Add(20 * time.Second)
 	s.done(at+"/pause", mine, "was already paused")
-	for _, until := range []string{"3h", ""} { // another end is no second sending
+	for _, until := range []string{"3h", ""} { // another end is not a repeated form
 		s.wrong(at+"/pause", with(mine, "until", until), http.StatusConflict, "changed in the meantime")
 	}
 	mine.Set("rev", rev(s.says(at+"?panel=pause")))
@@ -245,8 +245,8 @@ func TestSmallFormsOfTwo(t *testing.T) {
 	s.done(at+"/delete", mine, "is deleted")
 }
 
-// TestManifestView: a job is its text; saved there it is changed, mistakes are said by their
-// lines, and who was slower is told who changed what.
+// TestManifestView: the manifest of a job can be edited. Errors have line numbers, and the slower of two users sees
+// who changed what.
 func TestManifestView(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
@@ -263,7 +263,7 @@ func TestManifestView(t *testing.T) {
 	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {"version: 1\n"}}, http.StatusBadRequest, "only one job can be edited here")
 	mine := url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 4 * * *", 1)}}
 	s.done(at+"/manifest", mine, "is changed", "at 04:00")
-	s.done(at+"/manifest", mine, "already matches your input") // sent twice it changes once
+	s.done(at+"/manifest", mine, "already matches your input") // sent twice, it changes once
 	body = s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 5 * * *", 1)}},
 		http.StatusConflict, "Another user changed this", "0 3 * * *", "0 5 * * *", "Overwrite with mine", "Use theirs")
 	_, rest, _ = strings.Cut(body, `name="rev" value="`)
@@ -271,8 +271,8 @@ func TestManifestView(t *testing.T) {
 	s.done(at+"/manifest", url.Values{"rev": {now}, "text": {strings.Replace(text, "0 3 * * *", "0 5 * * *", 1)}}, "at 05:00")
 }
 
-// TestChanges: who changed what is found by job, app, person, verb and time, with the
-// difference, and is taken back.
+// TestChanges: changes are found by job, app, user, verb and time, are shown with their differences, and can be
+// undone.
 func TestChanges(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
@@ -308,7 +308,7 @@ func TestChanges(t *testing.T) {
 		"at 03:00")
 	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {"7000"}}, http.StatusNotFound)
 	s.says("/console/jobs/shop/ledger/changes", "from 192.0.2.1, logged in")
-	// A job that is gone comes back.
+	// A deleted job is restored.
 	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
 	body = s.says("/console/jobs/shop/ledger/changes", "deleted")
 	_, rest, _ = strings.Cut(body, "changes?diff=")
@@ -317,7 +317,7 @@ func TestChanges(t *testing.T) {
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"0"}}, "at 03:00", "lina")
 }
 
-// TestChangesOfOthers: what changed of a person and of a channel is said, and no secret of theirs.
+// TestChangesOfOthers: the changes of a user and of a channel are shown without secrets.
 func TestChangesOfOthers(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "viewer"}], "password": "correct horse battery"}`)
@@ -329,8 +329,8 @@ func TestChangesOfOthers(t *testing.T) {
 	s.never(s.says("/console/changes?channel=oncall", "oncall"), "hush", "/hook")
 }
 
-// TestManyChanges: a page has some, says how the list goes on, keeps the filter there, and a
-// difference that lies far behind is opened and taken back.
+// TestManyChanges: a page has a limited number of changes and a link to the next page, which keeps the filter. A
+// difference far back can be opened and undone.
 func TestManyChanges(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
@@ -366,7 +366,7 @@ func TestManyChanges(t *testing.T) {
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}}, "at 03:00")
 }
 
-// TestWhatWaitsIsNamed: on the page of a job what waits is called by its cause.
+// TestWhatWaitsIsNamed: the page of a job names each waiting run by its cause.
 func TestWhatWaitsIsNamed(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"ledger","retry":{"max":2,"delay":"2h"}}`)
@@ -388,7 +388,7 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 	s.never(s.says("/console/jobs/shop/ledger", "waiting retry"), "waiting manual run")
 }
 
-// TestNotFailingWhileTriedAgain: a job whose last attempt is being tried again does not fail, as home has it.
+// TestNotFailingWhileTriedAgain: a job whose last attempt is retried is not failing, as on the home page.
 func TestNotFailingWhileTriedAgain(t *testing.T) {
 	s := newConsole(t)
 	j := s.Create(peopletest.Spec("tick", peopletest.Every(time.Minute)))
@@ -400,17 +400,17 @@ func TestNotFailingWhileTriedAgain(t *testing.T) {
 	s.says("/console/jobs/shop/tick", "failing since "+"<time")
 }
 
-// skipped is a run that ended n minutes ago without a beginning, for others were at work.
+// skipped stores a run that was skipped n minutes ago because other runs were in progress.
 func (s *site) skipped(j *core.Job, n int) core.Run {
 	return s.ended(j, n, func(r *core.Run) {
 		r.State, r.Reason, r.SentAt, r.Address = core.Skipped, core.ReasonOverlap, time.Time{}, ""
 	})
 }
 
-// TestAtWorkBehindWhatWasSkipped: a run that hangs is named where its job is killed, paused and run by hand, however
-// many were skipped for it since, and by what its skipped runs say is to be done.
+// TestAtWorkBehindWhatWasSkipped: a hanging run is shown where its job is killed, paused or run by hand, however many
+// runs were skipped since. The next step of the skipped runs links to it.
 func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // no machine is too slow for the time that is given
+	synctest.Test(t, func(t *testing.T) { // synctest: a slow machine does not exceed the time limit
 		s := newConsole(t)
 		spec := peopletest.Spec("tick", peopletest.Every(time.Minute))
 		spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
@@ -435,15 +435,15 @@ func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
 		check(hanging(2000))
 		last := s.skipped(&j, 50)
 		s.says("/console/runs/"+last.ID.String(), "/console/runs?job=shop%2ftick&state=running")
-		s.ended(&j, 49, func(*core.Run) {}) // another was done meanwhile, elsewhere
+		s.ended(&j, 49, func(*core.Run) {}) // another run ended since, elsewhere
 		check(hanging(150))
 	})
 }
 
-// TestAtWorkIsSoughtOnlyThere: runs at work are sought behind the newest only where there may be one more; and where that
-// does not come to an end the page goes without.
+// TestAtWorkIsSoughtOnlyThere: older runs are searched for running ones only if there can be one more. If the search
+// takes too long, the page is shown without it.
 func TestAtWorkIsSoughtOnlyThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // no machine is too slow for the time that is given
+	synctest.Test(t, func(t *testing.T) { // synctest: a slow machine does not exceed the time limit
 		s := newConsole(t)
 		spec := peopletest.Spec("tick", peopletest.Every(time.Minute))
 		spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
@@ -466,7 +466,7 @@ func TestAtWorkIsSoughtOnlyThere(t *testing.T) {
 			t.Error("none was sought")
 		}
 		sought = 0
-		s.ended(&j, 50, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} }) // as many as may
+		s.ended(&j, 50, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} }) // the maximum number of runs
 		if s.says(at, "Kill runs…"); sought > 0 {
 			t.Error("one more than may was sought")
 		}

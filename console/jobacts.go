@@ -19,13 +19,12 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// What is done to one job: each act is a panel of its page, and a form that is posted.
+// Actions on one job: each one has a panel on the job's page, and a form.
 
-// Key is one for a trigger: the form that holds it, sent twice, makes one run.
+// Key returns a new key for a trigger: a form with the key creates one run, even if it is sent twice.
 func (a *ask) Key() string { return "console-" + rand.Text() }
 
-// act does something to the job of the path. What the API refuses is shown in the panel,
-// with what was typed.
+// act runs an action on the job in the path. If the API rejects it, the panel shows the error and the input.
 func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, core.Text, error) {
 	to, said, err := do()
 	if err == nil {
@@ -51,10 +50,10 @@ func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, c
 	p := a.problemOf(err)
 	page.Panel, page.F = panel, typed{Error: p.Message, Of: a.r.PostForm}
 	if seen := a.seen(); isConflict(err) && seen != nil && *seen != j.Rev {
-		a.r.PostForm.Del("rev") // sent again, it is for what the page shows now
+		a.r.PostForm.Del("rev") // sent again, the form applies to the job as shown now
 		if panel == "label" {
 			mine := j
-			mine.Labels, _ = pairsOf("labels", a.Form("labels")) // else it was no conflict
+			mine.Labels, _ = pairsOf("labels", a.Form("labels")) // valid, or there would be no conflict
 			if page.Clash, bad = a.clash(&j, *seen, &mine); bad != nil {
 				return "", said, bad
 			}
@@ -70,7 +69,7 @@ func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, c
 	return "", said, errShown
 }
 
-// seen is the revision that the page of the form was of; nil where the form says none.
+// seen returns the job's revision when the form was shown; nil if the form has none.
 func (a *ask) seen() *int64 {
 	rev, err := strconv.ParseInt(a.Form("rev"), 10, 64)
 	if err != nil {
@@ -79,11 +78,11 @@ func (a *ask) seen() *int64 {
 	return &rev
 }
 
-// typedBy is the zone by whose clock a form was typed: the one that it names beside its
-// fields, and carries. The reader may have chosen another since.
+// typedBy returns the zone of the times in a form. The form carries the zone that it shows beside its fields, because
+// users can select another one before they send it.
 func (a *ask) typedBy() *time.Location { return locationOf(a.Form("zone")) }
 
-// typedIn is that of a query, whose link may say none: then it is the reader's.
+// typedIn returns the zone of the times in a query; if a link has none, the user's zone.
 func (a *ask) typedIn(q url.Values) *time.Location {
 	if zone := q.Get("zone"); zone != "" {
 		return locationOf(zone)
@@ -91,8 +90,8 @@ func (a *ask) typedIn(q url.Values) *time.Location {
 	return a.In("")
 }
 
-// when is a moment as people type it: a clock time (the next one), a day, both, or a span
-// from now; zero where nothing was typed.
+// when parses a time as users type it: a clock time (its next occurrence), a day, both, or a duration from now. An
+// empty text is the zero time.
 func (a *ask) when(field, text string, loc *time.Location) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -152,7 +151,7 @@ func (a *ask) triggerJob() (string, core.Text, error) {
 	})
 }
 
-// stillJSON refuses params that are none, where those of the job are JSON.
+// stillJSON rejects params that are invalid JSON if the job's params are JSON.
 func stillJSON(was, is string) error {
 	if was == "" || !json.Valid([]byte(was)) || is == "" {
 		return nil
@@ -163,7 +162,8 @@ func stillJSON(was, is string) error {
 	return nil
 }
 
-// nearJSON says where a text that begins as JSON is none; a template is JSON only once it is filled.
+// nearJSON returns the error in a text that starts as JSON but is invalid. A template becomes JSON only when it is
+// filled in.
 func nearJSON(text string, template bool) core.Text {
 	begins := strings.TrimSpace(text)
 	if !strings.HasPrefix(begins, "{") && !strings.HasPrefix(begins, "[") || template && strings.Contains(text, "{{") {
@@ -198,7 +198,7 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 		}
 		res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until,
 			IfRev: a.seen()})
-		if isConflict(err) && a.pausedSo(until) { // sent twice
+		if isConflict(err) && a.pausedSo(until) { // the form was sent twice
 			err = nil
 		}
 		if err != nil {
@@ -219,8 +219,8 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 	})
 }
 
-// pausedSo reports whether the job of the path is paused as the form asks for, by who sent it. Of a span from
-// now the end is a little later when it is sent again.
+// pausedSo reports whether the user has already paused the job in the path as the form requests. If the form has a
+// duration, the end moves a little each time it is sent.
 func (a *ask) pausedSo(until time.Time) bool {
 	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 	return err == nil && j.State == string(core.Paused) && j.Pause != nil && j.Pause.Of == "job" &&
@@ -245,10 +245,10 @@ func (a *ask) killJob() (string, core.Text, error) {
 	})
 }
 
-// maxKills bounds how many parts of the runs of a job one form ends.
+// maxKills is the maximum number of pages of runs that one form kills.
 const maxKills = 20
 
-// killAll ends what runs of the job of the path, part by part.
+// killAll kills the unfinished runs of the job in the path, page by page.
 func (a *ask) killAll() (core.Text, error) {
 	killed, cancelled, after, problem := 0, 0, "", ""
 	for range maxKills {
@@ -303,10 +303,10 @@ func (a *ask) labelJob() (string, core.Text, error) {
 	})
 }
 
-// sameSpec is a job as it is put again unchanged: its script by its hash.
+// sameSpec returns the spec with which a PUT leaves a job unchanged; it has the hash of the script.
 func sameSpec(j *client.Job) (spec client.JobSpec, err error) {
 	same := *j
-	same.Declared = "" // who made it last, of a spec whether code asks
+	same.Declared = "" // in a job it is the declared state, in a spec a request by code
 	text, err := json.Marshal(same)
 	if err == nil {
 		err = json.Unmarshal(text, &spec)
@@ -314,7 +314,7 @@ func sameSpec(j *client.Job) (spec client.JobSpec, err error) {
 	return spec, err
 }
 
-// pairsOf reads key=value, one a line or with spaces between.
+// pairsOf parses key=value pairs, separated by line breaks or spaces.
 func pairsOf(field, text string) (map[string]string, error) {
 	out := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -12,16 +12,16 @@ import (
 
 type jobsPage struct {
 	client.JobPage
-	Next    string // the page after this
+	Next    string // the next page
 	Stands  []stand
 	Columns []column
 	Apps    []string
-	Filter  bool // anything but the order is chosen
+	Filter  bool // a filter is set
 	Command string
 	Panel   *bulkPanel
 }
 
-// Wide reports whether the list has more columns than a screen may have room for: then it scrolls by itself.
+// Wide reports whether the list may be wider than the screen; it then scrolls by itself.
 func (p *jobsPage) Wide() bool {
 	n := 0
 	for _, c := range p.Columns {
@@ -32,7 +32,7 @@ func (p *jobsPage) Wide() bool {
 	return n > len(columnsShown)
 }
 
-// stand is one of the ways in which jobs stand, as a filter with its count.
+// A stand is a status of jobs, as a filter with its count.
 type stand struct {
 	Label string
 	N     int // -1: not counted
@@ -41,15 +41,15 @@ type stand struct {
 	Bad   bool
 }
 
-// column is one that the list can have; To sorts by it.
+// A column is a column of the list; To sorts by it.
 type column struct {
-	Name, Label, To, Order string // of aria-sort
+	Name, Label, To, Order string // for aria-sort
 	Class                  string
 	On                     bool
 }
 
-// barsShown is how many runs of a job have bars. fewBars replaces it if the store charges for reads: reading fewBars runs costs the
-// minimum of one request.
+// barsShown is the number of runs of a job that are shown as bars. If the store charges for reads it is fewBars,
+// which costs the minimum of one request.
 const barsShown, fewBars = 30, 8
 
 func (a *ask) bars() int {
@@ -127,7 +127,7 @@ func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 	return out, nil
 }
 
-// filterWords say which jobs, as commands take it.
+// filterWords returns the flags that select jobs.
 func filterWords(app string, labels, is []string, text string) (words []string) {
 	if app != "" {
 		words = append(words, shellWord(app))
@@ -155,11 +155,11 @@ func jobsCommand(p client.ListJobsParams) string {
 	return strings.Join(words, " ")
 }
 
-// columnsShown are those of a list of which no query says otherwise. That of the jobs is always there.
+// columnsShown are the default columns. The job column is always shown.
 var columnsShown = []string{"job", "schedule", "next", "runs", "last", "took"}
 
-// columns are all that the list can have. By those that have an order it is sorted: again on the
-// one that it is sorted by turns it round.
+// columns returns all columns that the list can have. A column with a sort order links to it, and to the reverse
+// order if the list is sorted by it.
 func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) {
 	columns := []column{{Name: "number", Label: a.Say("Number"), To: "number", Class: "num hide"},
 		{Name: "job", Label: a.Say("Job"), To: "name"},
@@ -196,7 +196,7 @@ func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) 
 	return columns, nil
 }
 
-// JobNote is the line under a job, where there is something to say.
+// JobNote returns the line under a job, if there is anything to report.
 func (a *ask) JobNote(j client.Job) string {
 	switch {
 	case j.Problem != "":
@@ -215,8 +215,8 @@ func (a *ask) JobNote(j client.Job) string {
 
 func (a *ask) Labels(j client.Job) []string { return pairs(j.Labels) }
 
-// failuresInARow is the first of the failed runs behind which nothing succeeded, of a list
-// with the newest first, and how many they are.
+// failuresInARow returns the time of the first in the newest series of failures, and its length. runs has the newest
+// first.
 func failuresInARow(runs []client.RunBrief) (since time.Time, n int) {
 	for _, r := range runs {
 		switch shapes[core.State(r.State)] {
@@ -229,7 +229,7 @@ func failuresInARow(runs []client.RunBrief) (since time.Time, n int) {
 	return since, n
 }
 
-// NextOf is when a job comes next; zero where it does not.
+// NextOf returns the next scheduled time of a job; zero if there is none.
 func (a *ask) NextOf(j client.Job) time.Time {
 	if len(j.Next) == 0 {
 		return time.Time{}
@@ -237,7 +237,7 @@ func (a *ask) NextOf(j client.Job) time.Time {
 	return j.Next[0]
 }
 
-// BriefBars are the bars of runs in brief, which come with the newest first.
+// BriefBars returns the bars of runs, which come newest first.
 func (a *ask) BriefBars(runs []client.RunBrief) any {
 	list := make([]Bar, len(runs))
 	for i, r := range runs {

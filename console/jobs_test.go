@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// TestRowsOfJobs: a row has the labels of its job, and of one that is paused its last result too,
-// with whose clock says until when; how many are started is a filter.
+// TestRowsOfJobs: a row has the labels of its job. The row of a paused job has its last result, and its end with the
+// zone. The status is a filter with a count.
 func TestRowsOfJobs(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
@@ -37,8 +37,8 @@ func TestRowsOfJobs(t *testing.T) {
 	s.never(s.says("/console/jobs?is=started", "shop/other", "tickring get --is started"), "shop/ledger<")
 }
 
-// TestColumnsOfJobs: number and author are columns that can be had, others can be left out; the
-// address of the list says which, and its filters, its order and a view keep that.
+// TestColumnsOfJobs: number and author are optional columns, and others can be omitted. The URL of the list has the
+// columns, and its filters, its sort order and a view keep them.
 func TestColumnsOfJobs(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -63,7 +63,7 @@ func TestColumnsOfJobs(t *testing.T) {
 	}
 }
 
-// TestRowsOfPages: a page of jobs, and of runs, has as many rows as its address says.
+// TestRowsOfPages: a page of jobs or runs has the number of rows in its URL.
 func TestRowsOfPages(t *testing.T) {
 	s := newConsole(t)
 	for n := range 30 {
@@ -77,7 +77,7 @@ func TestRowsOfPages(t *testing.T) {
 	}
 }
 
-// TestZoneOfTimes: the axis of what comes, and each of the runs around one, name whose clock it is.
+// TestZoneOfTimes: the axis of upcoming runs, and each of the neighboring runs, show their time zone.
 func TestZoneOfTimes(t *testing.T) {
 	s := newConsole(t)
 	s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "America/New_York", "mine"

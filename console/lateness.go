@@ -21,8 +21,8 @@ type latenessPage struct {
 	Width  time.Duration
 	Rows   []lateRow
 	Cut    int
-	Worst  *lateCell // of all
-	Of     *lateRow  // whose that is
+	Worst  *lateCell // the latest cell of all
+	Of     *lateRow  // the row of Worst
 	Wrong  string
 }
 
@@ -30,11 +30,11 @@ type lateRow struct {
 	App, Job string
 	JobID    int32
 	Cells    []lateCell
-	Worst    int64 // the latest of its runs
-	Marks    int64 // lost and skipped
+	Worst    int64 // in ms, of its latest run
+	Marks    int64 // lost and skipped runs
 }
 
-// lateCell is one of its buckets; the zero value is one in which nothing was due.
+// lateCell is one bucket of a row; the zero value means that nothing was due.
 type lateCell struct {
 	At            time.Time
 	Late          client.ReportTimes
@@ -47,7 +47,7 @@ type degree struct {
 	text  core.Text
 }
 
-// heats are how late is how dark, from below.
+// heats are the upper limits of lateness for each color, from light to dark.
 var heats = []degree{
 	{100 * time.Millisecond, core.Say("below 0.1 s")}, {time.Second, core.Say("below 1 s")}, {5 * time.Second, core.Say("below 5 s")},
 	{30 * time.Second, core.Say("below 30 s")}, {5 * time.Minute, core.Say("below 5 min")}, {1 << 62, core.Say("later")},
@@ -57,13 +57,13 @@ func heat(ms int64) int {
 	return slices.IndexFunc(heats, func(d degree) bool { return time.Duration(ms)*time.Millisecond < d.below })
 }
 
-// Bounds of the heat map.
+// Limits of the heat map.
 const (
 	lateBuckets = 96
 	lateRows    = 100
 )
 
-// lateness is the heat map; without a begin of 24 hours.
+// lateness shows the heat map; without a start it covers 24 hours.
 func (a *ask) lateness() (any, error) {
 	p := &latenessPage{}
 	err := a.late(p)
@@ -103,7 +103,7 @@ func (a *ask) late(p *latenessPage) (err error) {
 			if i < 0 || i >= n {
 				continue
 			}
-			if c.Late.Runs+c.Lost+c.Skipped == 0 { // what has no schedule was not due
+			if c.Late.Runs+c.Lost+c.Skipped == 0 { // no scheduled runs were due
 				continue
 			}
 			cell := &r.Cells[i]
@@ -141,11 +141,11 @@ func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
 	return Root + "runs?" + q.Encode()
 }
 
-// WorstRuns is the list of the runs of the worst of all.
+// WorstRuns returns the link to the runs of the worst cell.
 func (a *ask) WorstRuns(p *latenessPage) string { return a.lateRuns(p, p.Of, p.Worst.At) }
 
-// LateMap draws one row: a field for each stretch of time, darker the later, empty where
-// nothing was due, crossed where a run was lost or skipped. Each leads to its runs.
+// LateMap draws one row: a field for each bucket, darker for later runs, empty if nothing was due, crossed if a run
+// was lost or skipped. Each field links to its runs.
 func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="heat" viewBox="0 0 %d 22" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
@@ -171,7 +171,7 @@ func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
 	return template.HTML(b.String())
 }
 
-// LateName is whose a row is.
+// LateName returns the label of a row.
 func (a *ask) LateName(r lateRow) string {
 	switch {
 	case r.Job != "":
@@ -184,7 +184,7 @@ func (a *ask) LateName(r lateRow) string {
 	return a.Say("all")
 }
 
-// LateOpen is where the name of a row leads: an app to its jobs, a job to its runs.
+// LateOpen returns the link of a row: from an app to its jobs, from a job to its runs.
 func (a *ask) LateOpen(p *latenessPage, r lateRow) string {
 	switch {
 	case r.Job != "" && p.Asked.Job == "":

@@ -10,24 +10,24 @@ import (
 	"github.com/tickring/tickring/core/glance"
 )
 
-// How pages that are open hear of what changed.
+// How open pages notice changes.
 const (
 	maxListeners = 500
 	lookEvery    = 200 * time.Millisecond
-	tellEvery    = 800 * time.Millisecond // at most so often
-	listenFor    = 10 * time.Minute       // then the browser comes again
+	tellEvery    = 800 * time.Millisecond // minimum time between messages
+	listenFor    = 10 * time.Minute       // then the browser reconnects
 	checkEvery   = 5 * time.Second        // whether the session has ended
-	pollEvery    = 4 * time.Second        // at most so often, where nobody tells them, or there is no place to listen
+	pollEvery    = 4 * time.Second        // minimum time between polls, if pages poll
 	pollMost     = time.Minute
-	pollSwift    = 300 * time.Millisecond // an answer that took no longer is asked for as often as may be
-	pollTimes    = 50                     // what it took beyond that
-	pollUnit     = time.Second / 2        // for each read unit that an answer took, so that an open page costs $1 a month at most
-	pollCall     = 20                     // what else such an answer costs, in read units: the calls of a function and of queues
-	busyFor      = 2 * time.Minute        // after the newest journal runs may begin and end without another
-	madeAnew     = 2 * time.Minute        // at this age a page is made anew, though nothing was sent, when it asks next
+	pollSwift    = 300 * time.Millisecond // pages that took no longer are polled every pollEvery
+	pollTimes    = 50                     // wait per further build time
+	pollUnit     = time.Second / 2        // wait per read unit of an answer, so that an open page costs at most $1 a month
+	pollCall     = 20                     // other costs of an answer, in read units: calls of a function and of queues
+	busyFor      = 2 * time.Minute        // runs can start and end without another journal for this long after the newest one
+	madeAnew     = 2 * time.Minute        // age at which the next poll rebuilds a page, even if no run was sent
 )
 
-// Live says how an open page hears of changes: "push", or after how many milliseconds it asks.
+// Live returns how an open page notices changes: "push", or the poll interval in milliseconds.
 func (a *ask) Live() string {
 	if a.c.o.Writes != nil {
 		return "push"
@@ -46,8 +46,8 @@ func again(took time.Duration, units float64) time.Duration {
 	return wait
 }
 
-// sent returns the second in which the page was begun and the newest journal, for a page that polls; empty if the journal cannot be
-// read.
+// sent returns the second in which the build of the page began and the newest journal. It is empty if the journal
+// cannot be read.
 func (a *ask) sent() string {
 	newest, err := a.c.o.Newest(a.Ctx())
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *ask) unsure() {
 func (c *Console) peek(w http.ResponseWriter, r *http.Request) {
 	ctx, _ := glance.Begin(r.Context())
 	if secret, _ := c.sessionOf(r); c.o.Access.Ended(ctx, secret) {
-		c.begin(w, r) // which answers who is not logged in
+		c.begin(w, r) // answers that the session has ended
 		return
 	}
 	began, seen, _ := strings.Cut(r.Header.Get("X-Since"), "@")
@@ -86,15 +86,14 @@ func (c *Console) peek(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Still reports whether an open page is not asked for again: the answer to a form, whose
-// address answers another page, and a form that is filled in.
+// Still reports whether an open page does not refresh: the answer to a form, whose URL is another page, or a form
+// with input.
 func (a *ask) Still() bool { return a.still || a.Posted() }
 
-// Posted reports whether the page is the answer to a form: what was typed there is not saved.
+// Posted reports whether the page is the answer to a form, so that its input is not saved.
 func (a *ask) Posted() bool { return a.r.Method != http.MethodGet }
 
-// live tells a page that something was written, at most every tellEvery; what that means
-// for it the page finds out by asking for itself.
+// live sends an event to an open page after a write, at most every tellEvery. The page then refreshes itself.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	if c.o.Newest != nil && r.Method == http.MethodHead {
 		c.peek(w, r)
@@ -104,7 +103,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		return
-	case r.Method == http.MethodHead: // whether the server answers, and knows who asks
+	case r.Method == http.MethodHead: // checks that the server answers and the session is valid
 		return
 	case c.o.Writes == nil:
 		http.Error(w, "ask again instead", http.StatusNotFound)
@@ -130,7 +129,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	secret, _ := c.sessionOf(r)
 	seen, told, quiet := c.o.Writes(), time.Time{}, time.Now()
 	checked := quiet
-	if since := r.URL.Query().Get("since"); since != "" && since != fmt.Sprint(seen) { // since the page was made, or listened last
+	if since := r.URL.Query().Get("since"); since != "" && since != fmt.Sprint(seen) { // written after the page was built, or last listened
 		told = quiet
 		fmt.Fprint(w, "event: changed\ndata: \n\n")
 		if rc.Flush() != nil {
@@ -156,7 +155,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 			case n != seen && now.Sub(told) >= tellEvery:
 				seen, told, quiet = n, now, now
 				fmt.Fprint(w, "event: changed\ndata: \n\n")
-			case now.Sub(quiet) > 15*time.Second: // so that both ends notice when the other is gone
+			case now.Sub(quiet) > 15*time.Second: // so that both ends notice a broken connection
 				quiet = now
 				fmt.Fprint(w, ": here\n\n")
 			default:

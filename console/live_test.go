@@ -17,8 +17,8 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// TestNothingIsMissedBeforeListening: a page says what was written before it was made, and is
-// told when it begins to listen if something came since; its tag is of what it shows.
+// TestNothingIsMissedBeforeListening: a page has the write count before it was built. When it starts to listen, it
+// gets an event if there was a write since. The tag of a page ignores the count.
 func TestNothingIsMissedBeforeListening(t *testing.T) {
 	s := newConsole(t)
 	over, writes := make(chan struct{}), uint64(7)
@@ -47,7 +47,7 @@ func TestNothingIsMissedBeforeListening(t *testing.T) {
 	}
 }
 
-// TestAnswersSayWhenToAskAgain: where nobody tells a page of changes, also the answer that nothing is new.
+// TestAnswersSayWhenToAskAgain: for pages that poll, every answer has the poll interval, also a 304.
 func TestAnswersSayWhenToAskAgain(t *testing.T) {
 	s := newConsole(t)
 	tag := ""
@@ -67,9 +67,9 @@ func TestAnswersSayWhenToAskAgain(t *testing.T) {
 	}
 }
 
-// TestPollIsAnsweredBeforeAPageIsMade: where nobody tells a page of changes, it asks by a HEAD, which is answered by the
-// newest journal and the session alone: 204 while nothing was sent, for two minutes at most; and to nobody else. A page
-// that could not be made is made anew at once.
+// TestPollIsAnsweredBeforeAPageIsMade: an open page polls by HEAD. With a valid session, the newest journal alone
+// decides the answer: 204 if no run was sent since, for at most two minutes. A page that could not be built is
+// rebuilt at once.
 func TestPollIsAnsweredBeforeAPageIsMade(t *testing.T) {
 	s := newConsole(t)
 	newest := core.JournalKey{Minute: s.Clock.Unix()/60 - 5, Nonce: "a"}
@@ -115,8 +115,8 @@ func TestPollIsAnsweredBeforeAPageIsMade(t *testing.T) {
 	poll("nobody", http.StatusUnauthorized)
 }
 
-// TestListenersLeaveOthersRoom: one person, in however many sessions, has half of the places of pages that
-// listen at most; who has none is refused at once, and is told that he is known by a HEAD, which takes none.
+// TestListenersLeaveOthersRoom: one user, in any number of sessions, gets at most half of the places of listening
+// pages. Without a place the request fails at once; a HEAD needs no place and reports that the session is valid.
 func TestListenersLeaveOthersRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConsole(t)
@@ -159,7 +159,7 @@ func TestListenersLeaveOthersRoom(t *testing.T) {
 	})
 }
 
-// A page of a user who is disabled hears nothing more.
+// A page of a disabled user gets no further events.
 func TestListeningEndsWithItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConsole(t)

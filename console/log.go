@@ -18,25 +18,25 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of what one answer brings of a log.
+// Limits of one answer with a log.
 const (
-	logPage   = 1000             // lines of the page, which works without a script
-	logWithin = time.Second      // an executor may be slow: the page waits no longer, and its script asks then
-	logFoot   = 3 * time.Second  // of the last lines, for which no page waits
+	logPage   = 1000             // lines of a page without its script
+	logWithin = time.Second      // if an executor is slower, the page is sent and its script continues
+	logFoot   = 3 * time.Second  // for the last lines, for which no page waits
 	logLoad   = 5 * time.Minute  // a download
-	logBytes  = 64 << 20         // of a download
-	logBrief  = 20 * time.Second // a download of a function, which answers within 29 s
-	logSmall  = 4 << 20          // of such a download: a function answers 6 MB at most, where a third is added perhaps
+	logBytes  = 64 << 20         // bytes of a download
+	logBrief  = 20 * time.Second // a download from a function, which answers within 29 s
+	logSmall  = 4 << 20          // bytes of such a download: a function answers at most 6 MB, and base64 can add a third
 	logAnswer = 20 * time.Second // a piece for the script
 )
 
 type logPiece struct {
-	From  int      `json:"from"` // the number of the first of Lines
+	From  int      `json:"from"` // the number of the first line
 	Lines []string `json:"lines"`
-	Next  int      `json:"next"` // to go on from
-	End   bool     `json:"end"`  // no more will come
+	Next  int      `json:"next"` // the line to continue from
+	End   bool     `json:"end"`  // there are no further lines
 	Note  string   `json:"note,omitempty"`
-	// Broken says that it was not answered from there on: Note has why.
+	// Broken reports that the rest could not be read; Note has the reason.
 	Broken bool `json:"broken,omitempty"`
 }
 
@@ -51,17 +51,17 @@ type logData struct {
 	Lines    []logLine
 	Note     string
 	Last     bool   // only the last lines, below a run
-	From     int    // the first line that the script asks for
-	Tail     bool   // a link leads to the last lines
-	NextURL  string // of the lines that follow on the next page
+	From     int    // the first line that the script requests
+	Tail     bool   // show a link to the last lines
+	NextURL  string // of the next page of lines
 	Open     bool
 	Wrap     bool
 	Find     string
 	LinesURL string
-	Page     string // that lines are linked to; empty: this one
+	Page     string // the target of line links; empty: this page
 }
 
-// logShown is a page of a log; with last=N only its last lines.
+// logShown shows a page of a log; with last=N, the last N lines.
 func (a *ask) logShown() (any, error) {
 	r, err := a.GetRun(a.Ctx(), a.Path("run"))
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *ask) logShown() (any, error) {
 	case d.Last:
 		d.Page = a.RunPath(r.ID) + "/log"
 		piece = a.logPiece(ctx, &r, 1, min(last, logPage))
-		if !d.Open && !piece.End && len(piece.Lines) > 0 { // it breaks off
+		if !d.Open && !piece.End && len(piece.Lines) > 0 { // it broke off
 			piece.Note = a.logPiece(ctx, &r, piece.Next, 0).Note
 		}
 	case a.Q("tail") != "":
@@ -113,7 +113,7 @@ func (a *ask) logShown() (any, error) {
 	return d, nil
 }
 
-// atLeast is a whole number of the query; least if it is left out.
+// atLeast parses a whole number of the query; the default is least.
 func atLeast(a *ask, name string, least int) (int, error) {
 	given := a.Q(name)
 	if given == "" {
@@ -126,8 +126,8 @@ func atLeast(a *ask, name string, least int) (int, error) {
 	return int(n), nil
 }
 
-// logPiece is what the API answers of a log from a line on, or of its last lines (tail). Why
-// there is nothing is in its note.
+// logPiece returns a piece of a log from a line on, or its last lines (tail). If there is none, the note has the
+// reason.
 func (a *ask) logPiece(ctx context.Context, r *client.Run, from, tail int) logPiece {
 	p := logPiece{From: from, Next: from, Lines: []string{}}
 	open, unsent := core.State(r.State).Open(), r.SentAt.IsZero()
@@ -143,7 +143,7 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from, tail int) logPi
 	switch {
 	case ctx.Err() != nil:
 		p.Broken, p.Note = true, a.Say("The executor did not return the log in time. Refresh the page to try again.")
-	case open && from == 1 && status(err) == http.StatusNotFound, // of a function nothing is there before its first line
+	case open && from == 1 && status(err) == http.StatusNotFound, // a function's log does not exist before its first line
 		err == nil && open && log.Next <= 1:
 		p.Note = a.Say("No log lines yet: the run has not started on its executor, or wrote nothing.")
 	case err != nil:
@@ -164,7 +164,7 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from, tail int) logPi
 	return p
 }
 
-// keptNote says which part of a log was kept, and why that is shown.
+// keptNote describes the saved part of a log, and why it is shown.
 func (a *ask) keptNote(k *client.KeptLog, zone string) string {
 	live := firstLine(k.Live)
 	if k.Message {
@@ -193,7 +193,7 @@ func (a *ask) keptNote(k *client.KeptLog, zone string) string {
 	return a.Say("The executor did not return the log (%s). This is the complete log, saved at %s.", live, at)
 }
 
-// logPieces answers the script with what comes from a line on.
+// logPieces returns the lines from a number on to the script.
 func (c *Console) logPieces(w http.ResponseWriter, r *http.Request) {
 	a, ok := c.begin(w, r)
 	if !ok {
@@ -221,7 +221,7 @@ func (c *Console) logPieces(w http.ResponseWriter, r *http.Request) {
 	writeZipped(w, r, http.StatusOK, body)
 }
 
-// logFile answers with the log as it came, as a file. Where it breaks off its last line says so.
+// logFile returns the log unchanged, as a file. If the log breaks off, the last line reports it.
 func (c *Console) logFile(w http.ResponseWriter, r *http.Request) {
 	a, ok := c.begin(w, r)
 	if !ok {
@@ -270,7 +270,7 @@ func (c *Console) logFile(w http.ResponseWriter, r *http.Request) {
 }
 
 var (
-	// escapes are what makes terminals colour, move and rename: taken out.
+	// escapes are terminal sequences for colors, cursor and title. They are removed.
 	escapes = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[ -/]*[0-~])")
 	bad     = regexp.MustCompile(`\b(?:ERROR|FATAL|PANIC|SEVERE|CRITICAL)\b`)
 	warn    = regexp.MustCompile(`\bWARN(?:ING)?\b`)
@@ -289,8 +289,8 @@ func toneOf(line string) string {
 	return ""
 }
 
-// plainText is what somebody wrote as text alone: without what colours a terminal, and with
-// what is no text, or turns it around, written out.
+// plainText returns foreign text without terminal sequences. Control characters and characters that change the text
+// direction are shown as escapes.
 func plainText(s string) string {
 	if !strings.ContainsFunc(s, odd) {
 		return s
@@ -316,10 +316,10 @@ func odd(r rune) bool {
 		r == 0x2028 || r == 0x2029)
 }
 
-// Plain is what somebody else wrote, as text.
+// Plain is plainText for templates.
 func (a *ask) Plain(s string) string { return plainText(s) }
 
-// LogText is one line with its number, which is a link to it on a page.
+// LogText returns a line with its number, which links to the line on a page.
 func (a *ask) LogText(l logLine, page string) template.HTML {
 	return html(`<div id="L%d" class="%s"><a href="%s#L%d">%d</a><span>%s</span></div>`, l.N, l.Tone, page, l.N, l.N, l.Text)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// TestLogThatBreaksOff: of a log of which a later piece is not answered the page's script, the foot of the run and the
-// page of its further lines say that the rest is missing, and why; what was kept takes the place of what came before
-// where lines between are missing.
+// TestLogThatBreaksOff: if a later piece of a log cannot be read, users see that the rest is missing, and why. This
+// applies to the script, the page of the run, and later pages. The saved log replaces the lines so far if lines in
+// between would be missing.
 func TestLogThatBreaksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConsole(t)
@@ -75,8 +75,8 @@ func zipped(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// TestLogOfAnOpenRun: an executor that does not answer is said, and asked on; that there is no line yet is said of one that
-// answers so, of a function whose log is not there before its first line, and of a run that was not sent.
+// TestLogOfAnOpenRun: if an executor does not answer, the page shows that and retries. It reports "no lines yet" for
+// an executor that returns none, for a function before its first line, and for a run that was not sent.
 func TestLogOfAnOpenRun(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -103,7 +103,7 @@ func TestLogOfAnOpenRun(t *testing.T) {
 	s.never(s.says("/console/runs/"+r.ID.String()+"/log/lines?from=1", none, `"end":false`), "broken")
 }
 
-// TestLogPageComesSoon: the page of a log, whose script asks on by itself, waits a second for an executor that hangs.
+// TestLogPageComesSoon: the page of a log waits one second for a hanging executor; its script continues.
 func TestLogPageComesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConsole(t)

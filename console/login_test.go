@@ -15,7 +15,7 @@ import (
 
 const goodPassword = "correct horse"
 
-// person makes one with a password and grants.
+// person creates a user with a password and grants.
 func (s *site) person(name string, grants ...access.Grant) {
 	s.t.Helper()
 	s.newcomer(name, grants...)
@@ -29,7 +29,7 @@ func (s *site) person(name string, grants ...access.Grant) {
 	}
 }
 
-// newcomer makes a person who has yet to change the password.
+// newcomer creates a user who must change the password.
 func (s *site) newcomer(name string, grants ...access.Grant) {
 	s.t.Helper()
 	password := goodPassword
@@ -39,15 +39,15 @@ func (s *site) newcomer(name string, grants ...access.Grant) {
 	}
 }
 
-// logInAs logs out, and in as a person.
+// logInAs logs out, and logs in as a user.
 func (s *site) logInAs(name string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	clear(s.cookies)
 	return s.post("/console/login", url.Values{"name": {name}, "password": {goodPassword}, "to": {"/console/jobs"}})
 }
 
-// TestLogInAsAPerson: by name and password, whose session no script reads and no other site uses,
-// until it is ended.
+// TestLogInAsAPerson: a login by name and password starts a session that scripts cannot read and other sites cannot
+// use.
 func TestLogInAsAPerson(t *testing.T) {
 	s := newConsole(t)
 	s.person("ann", access.Grant{Role: access.Viewer})
@@ -102,8 +102,8 @@ func TestLogInAsAPerson(t *testing.T) {
 	}
 }
 
-// TestKnownBrowser: strangers who try a name keep no browser waiting in which that person logged in
-// before, and who comes by a token is known by nothing.
+// TestKnownBrowser: failed logins by unknown clients do not delay a browser in which that user has logged in before.
+// A login by token does not mark the browser as known.
 func TestKnownBrowser(t *testing.T) {
 	s := newConsole(t)
 	if s.cookies["tickring_known"] != "" {
@@ -126,8 +126,8 @@ func TestKnownBrowser(t *testing.T) {
 	}
 }
 
-// TestSharedMachine: who says that others use the machine too has a session that goes with the browser,
-// which is no known one afterwards, nor when the first password is changed there.
+// TestSharedMachine: a user who marks the browser as shared gets a session that ends with the browser. The browser is
+// not marked as known, even if the first password is changed there.
 func TestSharedMachine(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"role": "viewer"}], "password": "`+goodPassword+`"}`)
@@ -146,7 +146,7 @@ func TestSharedMachine(t *testing.T) {
 		}
 	}
 	s.newcomer("nora")
-	for _, shared := range []string{"", "1", ""} { // one browser: what was ticked last counts
+	for _, shared := range []string{"", "1", ""} { // in one browser, the last choice applies
 		s.post("/console/login", url.Values{"name": {"nora"}, "password": {goodPassword}, "shared": {shared}})
 		delete(s.cookies, "tickring_known")
 		s.done("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {goodPassword + " 2"},
@@ -173,7 +173,7 @@ func TestSharedMachine(t *testing.T) {
 	}
 }
 
-// Over TLS the session's cookie is of this host alone, and on port 443 the browser keeps to TLS.
+// Over TLS the cookie of the session is for this host alone, and on port 443 the browser stays with TLS.
 func TestSessionCookieIsOfThisHost(t *testing.T) {
 	s := newConsole(t)
 	s.person("ann", access.Grant{Role: access.Viewer})
@@ -208,8 +208,8 @@ func TestSessionCookieIsOfThisHost(t *testing.T) {
 	}
 }
 
-// TestLogInLink: the link of the server's start logs in once, by a form that its page sends by itself: who
-// only looks at it does not use it up.
+// TestLogInLink: the link that a server prints at its start logs in once, by a form that its page sends. A GET alone
+// does not use it up.
 func TestLogInLink(t *testing.T) {
 	s := newConsole(t)
 	clear(s.cookies)
@@ -226,7 +226,7 @@ func TestLogInLink(t *testing.T) {
 	if w := s.get("/console/"); w.Code != http.StatusOK {
 		t.Errorf("%d", w.Code)
 	}
-	if w := s.get(link); w.Code != http.StatusSeeOther { // a second click of who is in
+	if w := s.get(link); w.Code != http.StatusSeeOther { // a second click while logged in
 		t.Errorf("%d", w.Code)
 	}
 	clear(s.cookies)
@@ -235,8 +235,8 @@ func TestLogInLink(t *testing.T) {
 	}
 }
 
-// TestPagesAskAsWhoIsLoggedIn: who has no role for an app sees nothing of it, and does nothing that
-// his role is not for.
+// TestPagesAskAsWhoIsLoggedIn: a user without a role for an app sees nothing of it. Users can do only operations that
+// their role allows.
 func TestPagesAskAsWhoIsLoggedIn(t *testing.T) {
 	s := newConsole(t)
 	for _, app := range []string{"pay"} {

@@ -13,10 +13,10 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// A job as text: the form and the manifest are two views of one thing. What is typed in
-// either is read by package manifest, as `tickring apply` reads a file.
+// A job as text: the form and the manifest are two views of the same job. Package manifest parses the input of both,
+// as `tickring apply` parses a file.
 
-// manifest is the text of a job, as `tickring get -o yaml` prints it.
+// manifest returns a job in the format of `tickring get -o yaml`.
 func (a *ask) manifest(j client.Job) (string, error) {
 	if j.Script.Kind != "" && j.Script.Source == "" {
 		s, err := a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(j.Script.Version))
@@ -33,7 +33,7 @@ func (a *ask) manifest(j client.Job) (string, error) {
 	return string(text), err
 }
 
-// read is what a text says of one job. An error is a manifest.Errors.
+// read parses a manifest with one job. Its errors are manifest.Errors.
 func read(text string) (manage.JobSpec, error) {
 	doc, err := manifest.Parse("", []byte(text), manifest.Options{Small: true})
 	switch {
@@ -45,7 +45,7 @@ func read(text string) (manage.JobSpec, error) {
 	return doc.Jobs[0].Spec, nil
 }
 
-// asJob is the job that a spec makes.
+// asJob returns the job that a spec creates.
 func asJob(spec *manage.JobSpec) client.Job {
 	wanted := api.Wanted(spec, nil)
 	j := api.JobOf(&wanted)
@@ -53,7 +53,7 @@ func asJob(spec *manage.JobSpec) client.Job {
 	return j
 }
 
-// written is asJob with the secrets that were typed, for who goes on in the other view.
+// written is asJob with the secrets in the input, which a change to the other view needs.
 func written(spec *manage.JobSpec) client.Job {
 	j, typed := asJob(spec), api.JobSpecOf(*spec)
 	j.Call, j.Command = typed.Call, typed.Command
@@ -74,9 +74,8 @@ func (a *ask) lines(errs manifest.Errors) (list []string) {
 	return list
 }
 
-// put stores a job as somebody wants it who saw revision rev; 0: there was none. Who sends
-// the same twice is told the same twice, but for a secret: whether that is what is stored nobody
-// is told.
+// put stores a job if its revision is still rev; 0 means that there is none. A form that is sent twice succeeds
+// twice, unless it has a secret: the answer must not reveal whether the secret is the stored one.
 func (a *ask) put(spec *manage.JobSpec, rev int64) (client.JobResult, error) {
 	body := api.JobSpecOf(*spec)
 	body.IfRev = &rev
@@ -95,13 +94,13 @@ func (a *ask) put(spec *manage.JobSpec, rev int64) (client.JobResult, error) {
 	return res, err
 }
 
-// isConflict reports whether somebody else was faster.
+// isConflict reports whether another user has changed the object first.
 func isConflict(err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
 	return ok && e.Code == string(core.CodeConflict)
 }
 
-// changedTo says what became of a job that was saved.
+// changedTo returns the message after a job was saved.
 func changedTo(res client.JobResult) core.Text {
 	switch res.Change {
 	case manage.Created:
@@ -161,7 +160,7 @@ func (a *ask) saveManifest() (string, core.Text, error) {
 	return "", core.Text{}, errShown
 }
 
-// manifestPage is the page of the job of the path, with a text that was typed.
+// manifestPage returns the page of the job in the path with unsaved text.
 func (a *ask) manifestPage(text string) (*jobPage, error) {
 	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 	if err != nil {
@@ -176,8 +175,8 @@ func (a *ask) manifestPage(text string) (*jobPage, error) {
 	return page, nil
 }
 
-// shownManifest shows a text that is not stored, of a job as of a revision, so that who mends it
-// is still told of what others do meanwhile; or of one that is not there yet.
+// shownManifest shows unsaved text of a new job, or of a job as of a revision. The revision stays, so that a later
+// save still detects changes by other users.
 func (a *ask) shownManifest(text string, rev int64, problems []string, status int) (string, core.Text, error) {
 	a.page = "jobs"
 	name, page := "jobtext", &jobPage{Text: text, Typed: true}
@@ -198,13 +197,13 @@ func (a *ask) shownAsManifest(spec *manage.JobSpec, rev int64) (string, core.Tex
 	if err != nil {
 		return "", core.Text{}, err
 	}
-	if spec.Paused != nil && !*spec.Paused { // which is not said of what is stored
+	if spec.Paused != nil && !*spec.Paused { // a manifest of a stored job omits it
 		text += "    paused: false\n"
 	}
 	return a.shownManifest(text, rev, nil, http.StatusOK)
 }
 
-// shownAsForm shows what a text says in the form.
+// shownAsForm shows a manifest in the form.
 func (a *ask) shownAsForm(spec *manage.JobSpec, rev int64) (string, core.Text, error) {
 	a.page = "jobs"
 	o, set, err := a.objectOf(written(spec))
@@ -229,13 +228,13 @@ func (a *ask) shownAsForm(spec *manage.JobSpec, rev int64) (string, core.Text, e
 	return "", core.Text{}, errShown
 }
 
-// clash is what somebody else made of a job meanwhile.
+// A clash describes the changes by others since a form was shown.
 type clash struct {
 	Changes []change
-	Differs []difference // from what is there now to what was typed
+	Differs []difference // from the stored job to the input
 }
 
-// clash says who changed a job after a revision, and how what was typed differs from that.
+// clash returns the changes of a job after a revision, and the differences from the stored job to the input.
 func (a *ask) clash(now *client.Job, since int64, typed *client.Job) (*clash, error) {
 	list, err := a.ListChanges(a.Ctx(), client.ListChangesParams{Job: now.App + "/" + now.Name, Limit: 50})
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// hostile is what a field may have in it: an element, the end of one and of an attribute, one
-// that does something, and what turns the order of letters round.
+// hostile is the test input for text fields: an element, the end of an element and of an attribute, an event handler,
+// and a character that reverses the text direction.
 const hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e{{.}}"
 
-// printable is what of it a field takes that takes no other letters.
+// printable is hostile for fields that accept only printable characters.
 var printable = strings.ReplaceAll(hostile, "\u202e", "")
 
-// hostileSite has it in each field that takes text.
+// hostileSite returns a site with hostile in every text field.
 func hostileSite(t *testing.T) *site {
 	s := newConsole(t)
 	s.Commands = true
@@ -112,7 +112,7 @@ func hostileSite(t *testing.T) *site {
 	return s
 }
 
-// viewsOf gives who is logged in a view, and everybody another.
+// viewsOf gives the logged-in user a view, and shares another one.
 func (s *site) viewsOf(ctx context.Context, name string) {
 	s.t.Helper()
 	who, err := s.access.Session(ctx, s.cookies["tickring_session"])
@@ -127,8 +127,8 @@ func (s *site) viewsOf(ctx context.Context, name string) {
 	}
 }
 
-// markupIn is what of a page is no page of ours: the console has no script, style or handler in
-// its pages, and no picture.
+// markupIn returns the foreign markup in a page: the console's own pages have no inline scripts, styles or handlers,
+// and no images.
 func markupIn(body string) (wrong []string) {
 	z := nethtml.NewTokenizer(strings.NewReader(body))
 	for {
@@ -154,7 +154,7 @@ func markupIn(body string) (wrong []string) {
 	}
 }
 
-// patternsOf are those of all pages, or of all forms, as they are registered.
+// patternsOf returns the registered URL patterns of all pages, or of all forms.
 func patternsOf(t *testing.T, method string) (list []string) {
 	for _, file := range []string{"menu.go", "console.go"} {
 		b, err := os.ReadFile(file)
@@ -173,8 +173,7 @@ var (
 	variable = regexp.MustCompile(`\{\w+\}`)
 )
 
-// kindOf is what makes a page one that was not looked at yet: its path with names in the place of
-// numbers, and which words its query has.
+// kindOf groups pages that need to be checked only once: the path with numbers replaced, and the names in the query.
 func kindOf(path string) string {
 	u, err := url.Parse(path)
 	if err != nil {
@@ -192,11 +191,10 @@ func kindOf(path string) string {
 	return kind + "?" + strings.Join(words, "&")
 }
 
-// refusedIsText posts forms with markup in their fields that are refused: each is shown again with what was
-// typed, as text.
+// refusedIsText posts forms with markup that are rejected: the page must show the input as text.
 func (s *site) refusedIsText(run string) {
 	s.t.Helper()
-	all := func(form url.Values, but ...string) url.Values { // markup in all that somebody types
+	all := func(form url.Values, but ...string) url.Values { // markup in every text input
 		for name := range form {
 			if !slices.Contains([]string{"do", "rev", "key", "kind", "what", "kind.0", "which", "verb", "zone", "act", "copyof"}, name) {
 				form.Set(name, hostile)
@@ -261,14 +259,14 @@ func (s *site) refusedIsText(run string) {
 	}
 }
 
-// TestMarkupIsText: markup in whatever somebody can write is text on every page that is registered,
-// and on every page that leads to, in both languages; and so is what is asked for.
+// TestMarkupIsText: markup in any input is shown as text on every registered page, on every page that these link to,
+// and in searches, in both languages.
 func TestMarkupIsText(t *testing.T) {
 	s := hostileSite(t)
-	said := map[string]bool{} // pages on which the text is read
+	said := map[string]bool{} // pages that show the text
 	look := func(path string) string {
 		if path == "/console/live" || strings.HasPrefix(path, "/console/static/") {
-			return "" // it goes on; files of ours
+			return "" // endless, or own files
 		}
 		w := s.get(path)
 		body := w.Body.String()

@@ -5,7 +5,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// pages are all of them, and what stands in the menu.
+// pages registers all pages and forms, and fills the menu.
 func (c *Console) pages() {
 	c.page("GET /console/{$}", "home", (*ask).home)
 	c.page("GET /console/jobs", "jobs", (*ask).jobs)

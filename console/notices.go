@@ -16,10 +16,10 @@ import (
 type noticesPage struct {
 	Channels []client.Channel
 	Troubled int
-	Rest     client.Notify // who is told of what is of no job
-	Apps     []client.App  // that tell somebody
-	Jobs     []client.Job  // that say themselves who is told
-	Looked   int           // jobs, of which there are more with More
+	Rest     client.Notify // for events without a job
+	Apps     []client.App  // with channels
+	Jobs     []client.Job  // with channels of their own
+	Looked   int           // jobs read; More reports whether there are others
 	More     bool
 	Panel    string
 	Form     channelForm
@@ -39,7 +39,7 @@ func (a *ask) notices() (any, error) {
 	return p, nil
 }
 
-// jobsLooked is of how many jobs the page says whom they tell.
+// jobsLooked is the number of jobs whose channels the page shows.
 const jobsLooked = 1000
 
 func (a *ask) noticesPage() (*noticesPage, error) {
@@ -100,14 +100,14 @@ type channelPage struct {
 	Channel client.Channel
 	Apps    []client.App
 	Jobs    []client.Job
-	Rest    bool // what is of no job is told by it
+	Rest    bool // it gets events without a job
 	Looked  int
 	More    bool
 	Panel   string
 	Form    channelForm
 	Wrong   string
 	Clash   *clash
-	Test    *client.ChannelTest // what a test came to
+	Test    *client.ChannelTest // the result of a test
 }
 
 func (a *ask) channel() (any, error) {
@@ -135,13 +135,13 @@ func (a *ask) channelPage(name string) (*channelPage, error) {
 
 func (a *ask) ChannelPath(name string) string { return Root + "notices/" + url.PathEscape(name) }
 
-// channelForm holds secrets only if they were just typed.
+// channelForm has secrets only as input.
 type channelForm struct {
 	Name, Kind, Language, Rev             string
 	URL, Secret                           string
 	To, From, Host, Port, User, Pass, TLS string
 	ARN                                   string
-	HasSecret, HasURL, HasPass            bool // one is stored, and stays where none is typed
+	HasSecret, HasURL, HasPass            bool // one is stored, and stays if the input is empty
 }
 
 func channelFormOf(ch client.Channel) channelForm {
@@ -168,7 +168,7 @@ func channelFormOf(ch client.Channel) channelForm {
 	return f
 }
 
-// channelForm reads what was posted.
+// channelForm reads the posted form.
 func (a *ask) channelForm() channelForm {
 	return channelForm{Name: strings.TrimSpace(a.Form("name")), Kind: a.Form("kind"), Language: a.Form("language"), Rev: a.Form("rev"),
 		URL: strings.TrimSpace(a.Form("url")), Secret: a.Form("secret"), To: a.Form("to"), From: strings.TrimSpace(a.Form("from")),
@@ -177,7 +177,7 @@ func (a *ask) channelForm() channelForm {
 		HasPass: a.Form("haspass") != ""}
 }
 
-// kept is a secret that was typed, or that which is stored.
+// kept returns a secret in the input, or the marker for the stored one.
 func kept(typed string, stored bool) string {
 	if typed == "" && stored {
 		return core.AsStored
@@ -185,7 +185,7 @@ func kept(typed string, stored bool) string {
 	return typed
 }
 
-// spec is the channel that the form asks for.
+// spec returns the channel in the form.
 func (f channelForm) spec() (client.ChannelSpec, error) {
 	s := client.ChannelSpec{Name: f.Name, Language: f.Language}
 	secret, hook := kept(f.Secret, f.HasSecret), kept(f.URL, f.HasURL)
@@ -220,10 +220,10 @@ func (f channelForm) spec() (client.ChannelSpec, error) {
 	return s, nil
 }
 
-// differs is how a channel would differ from what it is now. Of secrets it says nothing.
+// differs returns the differences between the stored channel and the form, except for secrets.
 func (f channelForm) differs(now client.Channel) []difference {
 	f.Name = now.Name
-	spec, _ := f.spec() // else it was no conflict, as below
+	spec, _ := f.spec() // valid, or there would be no conflict
 	what, _ := api.ManageChannel(spec)
 	what.Channel = what.Channel.Normal()
 	mine := api.ChannelOf(&what.Channel)
@@ -231,7 +231,7 @@ func (f channelForm) differs(now client.Channel) []difference {
 	return differences(manifest.DiffChannel(&now, &mine))
 }
 
-// noticesDo makes a channel, or says who is told of what is of no job.
+// noticesDo creates a channel, or sets the channels for events without a job.
 func (a *ask) noticesDo() (string, core.Text, error) {
 	var err error
 	f := a.channelForm()
@@ -268,7 +268,7 @@ func (a *ask) noticesDo() (string, core.Text, error) {
 	return a.again(err, "notices", p)
 }
 
-// refusal is the error of one thing among others, as that of a request.
+// refusal converts the error of one item to the error of a request.
 func refusal(e *client.Error) error {
 	one := *e
 	one.Status = map[string]int{string(core.CodeConflict): http.StatusConflict, string(core.CodeNotFound): http.StatusNotFound}[e.Code]
@@ -314,7 +314,7 @@ func (a *ask) channelDo() (string, core.Text, error) {
 		return "", core.Text{}, gone
 	}
 	a.page, p.Test, p.Form = "notices", test, channelFormOf(p.Channel)
-	if err == nil { // the test did not arrive: the page says why
+	if err == nil { // the test failed: the page shows the reason
 		a.render(http.StatusOK, "channel", p)
 		return "", core.Text{}, errShown
 	}
@@ -346,5 +346,5 @@ func (a *ask) KindName(kind string) string {
 
 func (a *ask) Kinds() []core.ChannelKind { return core.ChannelKinds }
 
-// TLS are the ways in which a connection for mail is encrypted.
+// TLS returns the types of encryption for mail.
 func (a *ask) TLS() []string { return []string{"starttls", "implicit", "none"} }

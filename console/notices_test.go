@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestChannelForms: a channel of each kind is made and edited; its secrets are never shown
-// and stay where none is typed.
+// TestChannelForms: channels of each kind are created and edited. Secrets are never shown, and stay if the input is
+// empty.
 func TestChannelForms(t *testing.T) {
 	s := newConsole(t)
 	s.says("/console/notices", "No channels yet", "nobody")
@@ -49,7 +49,7 @@ func TestChannelForms(t *testing.T) {
 		edit.Set("language", "en")
 		for _, secret := range []string{"url", "secret", "pass"} {
 			if secret != "url" || kind != "email" {
-				edit.Set(secret, form.Get(secret)) // typed again
+				edit.Set(secret, form.Get(secret)) // entered again
 			}
 		}
 		page = s.wrong(at+"?panel=edit", edit, http.StatusConflict, "Another user changed this",
@@ -73,8 +73,8 @@ func TestChannelForms(t *testing.T) {
 	s.wrong("/console/notices/by-slack?panel=delete", url.Values{"do": {"delete"}}, http.StatusNotFound)
 }
 
-// TestWhoIsTold: the page says which apps and jobs tell by a channel; one that is named is
-// not deleted; who is told of what is of no job is changed there.
+// TestWhoIsTold: the page lists the apps and jobs that use a channel. A channel in use cannot be deleted. The
+// channels for events without a job are set there.
 func TestWhoIsTold(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://hooks.example.com/t"}}`)
@@ -88,7 +88,7 @@ func TestWhoIsTold(t *testing.T) {
 	s.says("/console/notices/oncall", "what is of no job")
 }
 
-// TestChannelIsTested: the page says that a test was taken, or what was answered.
+// TestChannelIsTested: the page shows that a test was accepted, or the error.
 func TestChannelIsTested(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://hooks.example.com/t"}}`)

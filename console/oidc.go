@@ -8,10 +8,10 @@ import (
 	"github.com/tickring/tickring/internal/oidc"
 )
 
-// ticketCookie is what a browser keeps while it is at the provider.
+// ticketCookie keeps the login state while the browser is at the provider.
 const ticketCookie = "tickring_oidc"
 
-// Provider is who lets people in besides; nil: nobody.
+// Provider returns the single sign-on provider; nil if there is none.
 func (a *ask) Provider() *oidc.Provider { return a.c.o.Provider }
 
 func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +33,7 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	if k, err := r.Cookie(ticketCookie); err == nil {
 		kept = k.Value
 	}
-	http.SetCookie(w, a.ticket("", -1)) // one log-in
+	http.SetCookie(w, a.ticket("", -1)) // valid for one login
 	w.Header().Set("Cache-Control", "no-store")
 	undo := func() {}
 	who, to, err := c.o.Provider.Finish(r.Context(), kept, r.URL.Query(), func() (err error) {
@@ -44,7 +44,7 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 		undo()
 	}
 	a.r = r.Clone(r.Context())
-	a.r.URL = &url.URL{Path: Root + "login", RawQuery: url.Values{"to": {here(to)}}.Encode()} // what a page says it is: the code is used up
+	a.r.URL = &url.URL{Path: Root + "login", RawQuery: url.Values{"to": {here(to)}}.Encode()} // shown URL: the code works once
 	secret := ""
 	if err == nil {
 		secret, err = c.o.Access.External(r.Context(), who.Issuer, who.Subject, who.Claims, from(r))
@@ -52,8 +52,8 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	c.enter(a, secret, err, a.way(to))
 }
 
-// ticket is the cookie of a log-in. It has to come back from another site, by a link: no form
-// and no frame brings it.
+// ticket returns the cookie of a login. The browser sends it when a link from another site opens the page, but not
+// with a form or a frame.
 func (a *ask) ticket(value string, maxAge int) *http.Cookie {
 	return &http.Cookie{Name: ticketCookie, Value: value, Path: Root + "oidc/", HttpOnly: true, Secure: a.secure(),
 		SameSite: http.SameSiteLaxMode, MaxAge: maxAge}

@@ -27,8 +27,8 @@ func (s *site) withProvider() {
 	s.h = console.New(console.Options{API: s.api, Access: s.access, Provider: p, Log: log})
 }
 
-// TestProviderLink: the page of the log-in leads to the provider and from there to the page that was
-// asked for; where there is none, neither is. One that is away is said to be, in either language.
+// TestProviderLink: the login page links to the provider, which then leads back to the requested page. Without a
+// provider there is no link. If the provider is down, an error is shown in both languages.
 func TestProviderLink(t *testing.T) {
 	s := newConsole(t)
 	clear(s.cookies)
@@ -62,8 +62,8 @@ func TestProviderLink(t *testing.T) {
 	}
 }
 
-// TestUnsentByProvider: what was typed when a session had ended stays on its page while who typed
-// it logs in by the provider in another tab, and goes on from there.
+// TestUnsentByProvider: a form that was posted after its session ended stays on its page. The user logs in by the
+// provider in another tab, and can then send it.
 func TestUnsentByProvider(t *testing.T) {
 	s := newConsole(t)
 	s.withProvider()

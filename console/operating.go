@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	workFor       = 15 * time.Second // what is done in parts goes on for so long, then somebody asks for more
+	workFor       = 15 * time.Second // work in parts stops after this time, and the user can continue
 	lettersAPage  = 50
 	longestAudits = 31 * 24 * time.Hour
 )
 
-// operatingPage is how the deployment itself does.
+// operatingPage shows the state of the deployment.
 type operatingPage struct {
 	Facts    client.Facts
 	Findings []finding
-	Verdict  string // of doctor
-	Shape    string // of Verdict
-	Well     int    // that are shown with all
+	Verdict  string // from doctor
+	Shape    string // for Verdict
+	Well     int    // healthy findings, shown with All
 	All      bool
-	Jobs     bool // how jobs fare was looked at, too
+	Jobs     bool // the jobs were checked too
 	Pause    *client.Pause
 
 	Letters []client.DeadLetter
-	More    string // letters
+	More    string // link to more messages
 
 	Audit  *client.Audit
-	Span   string // of the audit
+	Span   string // the time range of the audit
 	Job    string
-	GoOn   string // where there is more to audit
-	NoSums string // why there is no audit
+	GoOn   string // link to the rest of the audit
+	NoSums string // the reason why there is no audit
 
 	Panel   string
 	Refused string
@@ -48,16 +48,16 @@ type operatingPage struct {
 	Work    workForm
 }
 
-// finding is one of doctor's, with where it is mended.
+// A finding is a result of doctor, with a link to the page where users can fix it.
 type finding struct {
 	Shape, Check, Says, Do string
 	Path                   string
 }
 
-// levels are the shapes of doctor's levels.
+// levels has the shape of each level of doctor.
 var levels = map[doctor.Level]string{doctor.Well: "ok", doctor.Unknown: "skip", doctor.Warning: "late", doctor.Wrong: "fail"}
 
-// foundAt is where what a check finds is looked at.
+// foundAt has the page for the findings of each check.
 var foundAt = map[string]string{"dead letters": Root + "operating#letters", "pause": Root + "operating?panel=resume",
 	"apps": Root + "executors", "executors": Root + "executors", "notices": Root + "notices", "jobs": Root + "jobs?is=failing",
 	"losses": Root + "operating?panel=replan"}
@@ -106,7 +106,7 @@ func (a *ask) operatingPage() (*operatingPage, error) {
 	return p, nil
 }
 
-// judge fills in what doctor finds, the worst first.
+// judge fills in doctor's findings, the worst first.
 func (a *ask) judge(p *operatingPage, f *doctor.Facts) {
 	list := doctor.Judge(f)
 	slices.SortStableFunc(list, func(x, y doctor.Finding) int {
@@ -190,7 +190,7 @@ func (a *ask) workForm() workForm {
 	return workForm{Job: strings.TrimSpace(a.Form("job")), From: a.Form("from"), To: a.Form("to")}
 }
 
-// operate does what a form of the page asks for.
+// operate handles the forms of the page.
 func (a *ask) operate() (string, core.Text, error) {
 	said, err := a.operateAs(a.Form("do"))
 	if err == nil {
@@ -229,7 +229,7 @@ func (a *ask) operateAs(do string) (said core.Text, err error) {
 	return said, core.Invalid("do", do, "this page has no form with this name")
 }
 
-// redrive sends dead letters again, or takes away those of which nothing can be sent.
+// redrive resends dead-letter messages, or deletes the ones that cannot be resent.
 func (a *ask) redrive(body client.RedriveRequest) (core.Text, error) {
 	var sum client.RedriveResult
 	for began := time.Now(); ; {
@@ -247,7 +247,7 @@ func (a *ask) redrive(body client.RedriveRequest) (core.Text, error) {
 	}
 }
 
-// replan sends again what an audit finds unaccounted for.
+// replan resends the runs that an audit reports as missing.
 func (a *ask) replan(f workForm) (core.Text, error) {
 	body := client.ReplanRequest{Job: f.Job}
 	var err error
@@ -274,7 +274,7 @@ func (a *ask) replan(f workForm) (core.Text, error) {
 	}
 }
 
-// past reads a moment that was: by the reader's clock, or a span ago: 24h, 90d.
+// past parses a time in the past: by the user's clock, or as a duration before now, such as 24h or 90d.
 func (a *ask) past(name, text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -289,7 +289,7 @@ func (a *ask) past(name, text string) (time.Time, error) {
 	return at, err
 }
 
-// Size is a number of bytes.
+// Size formats a number of bytes.
 func (a *ask) Size(n int64) string {
 	switch {
 	case n >= 10<<30:

@@ -15,8 +15,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// TestOperating: the page says what doctor finds, how the scheduler stands, and offers what
-// can be done; everything is paused and goes on there.
+// TestOperating: the page shows doctor's findings and the state of the scheduler. It has actions, among them to pause
+// and resume everything.
 func TestOperating(t *testing.T) {
 	s := newConsole(t)
 	s.says("/console/operating", "Findings", "show healthy checks", "Dead-letter messages", "No dead-letter messages.", "Version", "test",
@@ -36,8 +36,7 @@ func TestOperating(t *testing.T) {
 	s.wrong("/console/operating", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no form with this name")
 }
 
-// TestAuditIsShown: an audit has its counts, of all and of one job, and says what it does not
-// understand.
+// TestAuditIsShown: an audit has counts for all jobs and for one job. An invalid request shows an error.
 func TestAuditIsShown(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}}`)
@@ -55,8 +54,8 @@ func TestAuditIsShown(t *testing.T) {
 		http.StatusBadRequest, "long ago", `value="shop/stock"`)
 }
 
-// TestAuditSaysNoMoreThanItKnows: that nothing is lost is said where all was looked at and is accounted for; to
-// who may not send what is missing again the number alone.
+// TestAuditSaysNoMoreThanItKnows: the page reports that no run is missing only if everything was checked. Users who
+// may not resend missing runs see only their number.
 func TestAuditSaysNoMoreThanItKnows(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -93,8 +92,8 @@ func TestAuditSaysNoMoreThanItKnows(t *testing.T) {
 	}
 }
 
-// TestDeadLetters: each is listed with why, is sent again or dropped, and what could be read
-// of it is text.
+// TestDeadLetters: each message is listed with its reason, can be resent or deleted, and its content is shown as
+// text.
 func TestDeadLetters(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}}`)

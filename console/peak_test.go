@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peak"
 )
 
-// discarded is an answer that nobody keeps.
+// discarded is a response that drops its body.
 type discarded struct {
 	h    http.Header
 	code int
@@ -26,8 +26,8 @@ func (d *discarded) Header() http.Header         { return d.h }
 func (d *discarded) WriteHeader(code int)        { d.code = code }
 func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
 
-// TestNoFormHoldsMuchMemory: whatever is posted to any form, a stranger and who has no right to it
-// hold next to nothing, and who has it a few times what was posted.
+// TestNoFormHoldsMuchMemory: whatever is posted to any form, a request without a session or permission uses almost no
+// memory. With permission it uses a few times the size of the body.
 func TestNoFormHoldsMuchMemory(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/report", `{"handler": "x"}`)

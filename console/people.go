@@ -13,28 +13,28 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// peopleDeed is what the page of people asks for; the API asks again.
+// peopleDeed is the permission for the page of users; the API checks it too.
 const peopleDeed = access.Administer
 
 type peoplePage struct {
 	People []client.Person
-	All    int    // people, of whom the filters leave these
-	Text   string // a part of their names
-	Role   string // that they have, for whichever app
+	All    int    // users before the filters
+	Text   string // a part of the name, as a filter
+	Role   string // a role in any app, as a filter
 	Panel  string
 	Form   personForm
 	Wrong  string
 	Clash  *clash
 }
 
-// personForm is a person as a form says; of who is there Rev is not empty.
+// personForm is the form of a user; Rev is empty for a new user.
 type personForm struct {
 	Name, Rev, Roles, Password, Issuer, Subject string
 	Disabled, HasPassword                       bool
 	Tokens                                      []client.PersonToken
 }
 
-// peoplePage is a page of those whom the filters of the query leave.
+// peoplePage returns the page of the users that match the filters.
 func (a *ask) peoplePage(list []client.Person) *peoplePage {
 	p := &peoplePage{All: len(list), Text: strings.TrimSpace(a.Q("text")), Role: a.Q("role"), Panel: a.Q("panel")}
 	p.People = slices.DeleteFunc(list, func(one client.Person) bool {
@@ -66,14 +66,14 @@ func personFormOf(one client.Person) personForm {
 		Issuer: one.Issuer, Subject: one.Subject, Disabled: one.Disabled, HasPassword: one.HasPassword, Tokens: one.Tokens}
 }
 
-// differs is how a person would differ from what he is now.
+// differs returns the differences between the stored user and the form.
 func (f personForm) differs(now client.Person) []difference {
 	mine := now
 	mine.Grants, mine.Issuer, mine.Subject, mine.Disabled = api.ParseGrants(strings.Fields(f.Roles)), f.Issuer, f.Subject, f.Disabled
 	return personDiffers(&now, &mine)
 }
 
-// personDiffers is in what two states of a person differ.
+// personDiffers returns the differences between two versions of a user.
 func personDiffers(was, is *client.Person) (list []difference) {
 	set := func(is bool, word string) string { return map[bool]string{true: word}[is] }
 	tokens := func(p *client.Person) string {
@@ -120,7 +120,7 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 		return a.again(err, "people", p)
 	}
 	switch now, gone := a.GetPerson(a.Ctx(), f.Name); {
-	case gone != nil && a.problemOf(gone).Status == http.StatusNotFound: // sent again it is made
+	case gone != nil && a.problemOf(gone).Status == http.StatusNotFound: // another save creates the user
 		p.Form.Rev, p.Form.HasPassword, p.Wrong = "", false, a.Say("%s was already deleted", f.Name)
 	case gone != nil:
 		return "", core.Text{}, gone
@@ -139,7 +139,7 @@ func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
 		switch {
 		case gone != nil && a.problemOf(gone).Status != http.StatusNotFound:
 			return to, said, gone
-		case gone == nil && f.Rev != "" && f.Rev != itoa(now.Rev): // the panel said what goes with the person
+		case gone == nil && f.Rev != "" && f.Rev != itoa(now.Rev): // the panel showed an older version of the user
 			return to, said, core.Errorf(core.CodeConflict, "%s was changed after you opened this page: the current values are shown", f.Name)
 		}
 		_, err = a.DeletePerson(a.Ctx(), f.Name)

@@ -21,10 +21,10 @@ var pageFiles embed.FS
 type view struct {
 	*ask
 	Data any
-	Said string // what the form before it did
+	Said string // the result of the form before it
 }
 
-// templates are those of the pages, each with the frame around it; read when first asked for.
+// templates has the template of each page with its frame; each is parsed at its first use.
 var templates sync.Map // name: func() (*template.Template, error)
 
 func templateOf(name string) (*template.Template, error) {
@@ -50,7 +50,7 @@ func (a *ask) render(status int, name string, data any) {
 	}
 	if b.out != nil {
 		if err != nil {
-			panic(http.ErrAbortHandler) // half of it is sent
+			panic(http.ErrAbortHandler) // half of the page has been sent
 		}
 		b.out.Close()
 		return
@@ -62,12 +62,12 @@ func (a *ask) render(status int, name string, data any) {
 	}
 	h := a.pageHeader()
 	body := a.sinceSaid(b.buf.Bytes())
-	if status != http.StatusOK || a.r.Method == http.MethodPost || !a.partial() { // who is logged out finds none by Back
+	if status != http.StatusOK || a.r.Method == http.MethodPost || !a.partial() { // so that Back shows no page after a logout
 		h.Set("Cache-Control", "no-store")
 		writeZipped(a.w, a.r, status, body)
 		return
 	}
-	// An open page asks again and again, and is told by the tag that it has the newest.
+	// An open page polls; its tag lets the server answer that nothing has changed.
 	h.Set("Cache-Control", "private, no-cache")
 	sum := sha256.Sum256(b.buf.Bytes())
 	tag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`
@@ -88,22 +88,22 @@ func (a *ask) pageHeader() http.Header {
 	if a.glance != nil {
 		units = a.glance.Units()
 	}
-	h.Set("X-Ask-Again", fmt.Sprint(again(time.Since(a.began), units).Milliseconds())) // for who is not told
+	h.Set("X-Ask-Again", fmt.Sprint(again(time.Since(a.began), units).Milliseconds())) // for pages that poll
 	h.Set("X-Since", a.since)
 	return h
 }
 
-// spill keeps a page until it is made, or sends it as it is made once it is long: what was typed
-// stands on the answer to a form, and is not held once more.
+// spill buffers a page until it is complete. A long answer to a form is sent while it is built, because it has the
+// input, which would be in memory twice.
 type spill struct {
 	buf     bytes.Buffer
 	a       *ask
 	status  int
 	streams bool
-	out     io.WriteCloser // nil: it is kept
+	out     io.WriteCloser // nil: buffering
 }
 
-// spillAt is how many bytes of a page are kept.
+// spillAt is the number of bytes of a page that are buffered.
 const spillAt = 256 << 10
 
 func (s *spill) Write(p []byte) (int, error) {
@@ -120,17 +120,16 @@ func (s *spill) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// sinceSaid is a page with what was written before it was made.
+// sinceSaid returns a page with the write count or journal before its build filled in.
 func (a *ask) sinceSaid(page []byte) []byte {
 	return bytes.Replace(page, sinceUnsaid, fmt.Appendf(nil, `data-since="%s"`, template.HTMLEscapeString(a.since)), 1)
 }
 
-// sinceUnsaid is where a page says what was written before it was made: it begins to listen
-// later, and what came between is told it then. It is not in the tag, for it says nothing of what
-// the page shows.
+// sinceUnsaid is the place of that value in a page. The page sends it when it starts to listen, and gets an event if
+// there was a write since. The tag of a page ignores the value, because it is not visible.
 var sinceUnsaid = []byte(`data-since="?"`)
 
-// part answers one template of a page, without its frame.
+// part returns one template of a page without its frame.
 func (a *ask) part(page, name string, data any) {
 	t, err := templateOf(page)
 	var b bytes.Buffer
@@ -147,7 +146,7 @@ func (a *ask) part(page, name string, data any) {
 	writeZipped(a.w, a.r, http.StatusOK, b.Bytes())
 }
 
-// writeZipped writes a body, compressed for who takes that.
+// writeZipped writes a body, compressed if the client accepts gzip.
 func writeZipped(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	if len(body) < 1000 || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
@@ -160,7 +159,7 @@ func writeZipped(w http.ResponseWriter, r *http.Request, status int, body []byte
 	out.Close()
 }
 
-// zipped begins a body, compressed for who takes that.
+// zipped starts a body, compressed if the client accepts gzip.
 func zipped(w http.ResponseWriter, r *http.Request, status int) io.WriteCloser {
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.WriteHeader(status)

@@ -17,9 +17,9 @@ type reportsPage struct {
 	Span   span
 	Asked  client.GetReportParams
 	Report client.Report
-	Whole  []stretch   // all of them over time
-	Rows   []reportRow // of each hour or day, the newest first, or of each app or job
-	Cut    int         // how many rows are left out
+	Whole  []stretch   // the total over time
+	Rows   []reportRow // by hour or day, newest first, or by app or job
+	Cut    int         // number of omitted rows
 	Wrong  string
 }
 
@@ -37,7 +37,7 @@ type reportRow struct {
 
 const maxReportRows = 500
 
-// Rate is how many of those that ended succeeded, in percent.
+// Rate returns the percentage of the ended runs that succeeded.
 func (r reportRow) Rate() string {
 	ended := r.N.all() - r.N[1]
 	switch {
@@ -49,7 +49,7 @@ func (r reportRow) Rate() string {
 	return fmt.Sprintf("%.1f %%", min(99.9, 100*float64(r.N[0])/float64(ended)))
 }
 
-// reports answers for a span; without a beginning for the seven days before its end.
+// reports shows a time range; without a start, the seven days before its end.
 func (a *ask) reports() (any, error) {
 	p := &reportsPage{}
 	err := a.report(p)
@@ -118,7 +118,7 @@ func (a *ask) report(p *reportsPage) (err error) {
 	}
 	if p.Asked.Each == "" {
 		slices.Reverse(p.Rows)
-	} else { // what fails most comes first
+	} else { // most failures first
 		slices.SortFunc(p.Rows, func(x, y reportRow) int {
 			return cmp.Or(cmp.Compare(y.N[failedKind], x.N[failedKind]), cmp.Compare(y.N.all(), x.N.all()), cmp.Compare(x.Job, y.Job),
 				cmp.Compare(x.App, y.App))
@@ -164,7 +164,7 @@ func add(sum *counts, n counts) {
 	}
 }
 
-// worst is the longer of two distributions, whose sum is not known.
+// worst returns the larger percentiles of two distributions, because the merged percentiles are unknown.
 func worst(x, y client.ReportTimes) client.ReportTimes {
 	return client.ReportTimes{Runs: x.Runs + y.Runs, P50Ms: max(x.P50Ms, y.P50Ms), P99Ms: max(x.P99Ms, y.P99Ms), MaxMs: max(x.MaxMs, y.MaxMs)}
 }
@@ -181,7 +181,7 @@ func mergeEnds(sum, more []client.ReportEnd) []client.ReportEnd {
 	return sum
 }
 
-// ReportChart draws all of it over time; a bar leads to its runs.
+// ReportChart draws the total over time; each bar links to its runs.
 func (a *ask) ReportChart(p *reportsPage) template.HTML {
 	return a.chart(p.Whole, func(s *stretch) string {
 		return a.runsOf(p, &reportRow{At: s.From, To: s.To}, "")
@@ -219,7 +219,7 @@ func (a *ask) runsOf(p *reportsPage, r *reportRow, state string) string {
 
 func (a *ask) RowRuns(p *reportsPage, r reportRow) string { return a.runsOf(p, &r, "") }
 
-// EndsOf says how those of a row ended that did not succeed: each leads to its runs.
+// EndsOf lists the results of a row other than success, each with a link to its runs.
 func (a *ask) EndsOf(p *reportsPage, r reportRow) template.HTML {
 	var b strings.Builder
 	for _, e := range r.Ends {
@@ -238,7 +238,7 @@ func (a *ask) EndsOf(p *reportsPage, r reportRow) template.HTML {
 	return template.HTML(b.String())
 }
 
-// Times are half, 99 of 100 and the longest of durations.
+// Times formats the median, the 99th percentile and the maximum of durations.
 func (a *ask) Times(t client.ReportTimes) string {
 	if t.Runs == 0 {
 		return ""
@@ -246,7 +246,7 @@ func (a *ask) Times(t client.ReportTimes) string {
 	return a.Ms(t.P50Ms) + " · " + a.Ms(t.P99Ms) + " · " + a.Ms(t.MaxMs)
 }
 
-// ReportAt is when an hour or day begins, by the clock that days are counted by.
+// ReportAt formats the start of an hour or day in the time zone that days are counted in.
 func (a *ask) ReportAt(p *reportsPage, t time.Time) string {
 	if p.Report.By == "day" {
 		return a.Weekday(t) + " " + t.Format("2006-01-02")
@@ -280,7 +280,7 @@ func (p *reportsPage) Sum() (n struct{ Runs, Failed int64 }) {
 	return n
 }
 
-// Chip is a filter that sets one value of the query.
+// Chip returns a filter that sets one value of the query.
 func (a *ask) Chip(name, value, word string, on bool) template.HTML {
 	return a.chip(a.With(name, value), text(word), on)
 }

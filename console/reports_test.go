@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// hrefs are where the links of a page lead to that begin so.
+// hrefs returns the links of a page that start with begin.
 func hrefs(body, begin string) (list []string) {
 	for _, part := range strings.Split(body, `href="`+begin)[1:] {
 		to, _, _ := strings.Cut(part, `"`)
@@ -21,7 +21,7 @@ func hrefs(body, begin string) (list []string) {
 	return list
 }
 
-// reportsSince lets reports begin so long ago.
+// reportsSince lets reports start that long before now.
 func (s *site) reportsSince(ago time.Duration) {
 	s.t.Helper()
 	now := s.Clock
@@ -32,8 +32,8 @@ func (s *site) reportsSince(ago time.Duration) {
 	s.Clock = now
 }
 
-// TestReports: by hour and day, of all, of each app and job, with bars; each number leads to
-// its runs.
+// TestReports: there are reports by hour and day, in total and by app and job, with bars. Each number links to its
+// runs.
 func TestReports(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -79,8 +79,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestLateness: a stall is seen as a dark field that leads to its runs, what was lost or
-// skipped is crossed, and where nothing was due there is nothing.
+// TestLateness: a stall is a dark field with a link to its runs. Lost and skipped runs are crossed, and a field
+// without due runs is empty.
 func TestLateness(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -114,8 +114,8 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// TestWorstIsTheLatest: one run that was very late is the worst, among however many that were not; it is the latest of
-// its row too, and the link leads to the runs of that alone.
+// TestWorstIsTheLatest: one very late run is the worst, however many others were on time. Its row shows its lateness,
+// and the link leads to the runs of its field alone.
 func TestWorstIsTheLatest(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")

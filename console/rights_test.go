@@ -13,8 +13,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// TestActionsByRole: what somebody may not do is not offered, and refused where it is posted
-// all the same; of an app that he may not see nothing is shown.
+// TestActionsByRole: pages do not offer actions that the user may not do, and a post of such an action is rejected.
+// Apps that the user may not see are not shown.
 func TestActionsByRole(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/pay", `{"allow": ["10.0.0.0/8"]}`)
@@ -58,8 +58,8 @@ func TestActionsByRole(t *testing.T) {
 	}
 }
 
-// TestTypedAddress: who has the right sends a run to an address that he types, now and again; who
-// has it not has no field for it.
+// TestTypedAddress: a user with the permission sends a run to any address, as a trigger or a rerun. Others have no
+// field for it.
 func TestTypedAddress(t *testing.T) {
 	s := newConsole(t)
 	job := s.Create(peopletest.Spec("report", peopletest.Every(time.Minute)))
@@ -87,8 +87,8 @@ func TestTypedAddress(t *testing.T) {
 	}
 }
 
-// TestOperatingByRole: apps, channels and all of it have no action for who may not do it, the
-// palette neither; who does not see all sees the page of operating without what is of all.
+// TestOperatingByRole: pages and the search offer actions on apps, channels and everything only to users who may do
+// them. A user who does not see all apps gets the page of operating without global data.
 func TestOperatingByRole(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
@@ -110,7 +110,7 @@ func TestOperatingByRole(t *testing.T) {
 		app, apps := s.says("/console/executors/shop", "10.0.0.7"), s.says("/console/executors", "shop")
 		list, channel, operating := s.says("/console/notices"), s.says("/console/notices/team"), s.says("/console/operating")
 		palette, pause := s.says("/console/find"), s.says("/console/find?text=pause+report")
-		both := func(page, link, path string) bool { // on its page and in the palette, or on neither
+		both := func(page, link, path string) bool { // on its page and in the search, or on neither
 			t.Helper()
 			here, there := strings.Contains(page, link), strings.Contains(palette+pause, path)
 			if here != there {
@@ -143,8 +143,8 @@ func TestOperatingByRole(t *testing.T) {
 	}
 }
 
-// TestFieldsOfAnApp: who has no right to tokens, or to addresses, has no field for them, and changes the
-// rest of an app; what is sent all the same is refused.
+// TestFieldsOfAnApp: users without the permission for tokens or addresses have no fields for them and can change the
+// rest of an app. A post with these fields is rejected.
 func TestFieldsOfAnApp(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"], "allow": ["10.0.0.0/8"], "token": "token-of-shop-token"}`)

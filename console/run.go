@@ -20,45 +20,45 @@ import (
 
 type runPage struct {
 	Run     client.Run
-	Job     *client.Job // nil of one that was deleted
-	Of      string      // the job in words, also of one that was deleted
+	Job     *client.Job // nil if it was deleted
+	Of      string      // the name of the job, or a description if it was deleted
 	Story   []event
-	Chain   int    // how many attempts it has
-	Next    string // what is to be done next
+	Chain   int    // number of attempts
+	Next    string // the recommended next step
 	Around  []client.Run
 	Last    []Bar
-	Newest  string // of one that was tried again the last attempt, as far as it is told: that can be run again
+	Newest  string // the last known attempt, if this one was retried: only that one can be rerun
 	RerunAs []string
-	None    string // why there is no run of an instant
-	Panel   string // which is open
-	Wrong   string // what the API said to its form
-	Key     string // of a run again
-	Params  string // as typed, or as the run was sent with
-	Other   bool   // those of the run are not to be taken
-	Where   string // of a run again: as typed
-	// Elsewhere are addresses that were typed.
+	None    string // why there is no run at a scheduled time
+	Panel   string // the open one
+	Wrong   string // the API's error for its form
+	Key     string // of a rerun
+	Params  string // as in the form, or of the run
+	Other   bool   // a rerun replaces the params of the run
+	Where   string // the target of a rerun, as in the form
+	// Elsewhere has the addresses that the user typed.
 	Elsewhere string
 	Live      []client.Executor
-	// MoreLive are those that are not in the list.
+	// MoreLive is the number of live executors that are not in the list.
 	MoreLive int
 }
 
 // Open reports whether the run can still change.
 func (p *runPage) Open() bool { return core.State(p.Run.State).Open() }
 
-// Logged reports whether there may be a log.
+// Logged reports whether the run can have a log.
 func (p *runPage) Logged() bool {
 	return p.Run.Skip == nil && p.Run.Shards == nil && !p.Run.SentAt.IsZero()
 }
 
-// Told reports whether its executor said more than the story does: that has the first line of
-// what did not succeed.
+// Told reports whether the executor's message has more than the story shows: the first line if the run did not
+// succeed.
 func (p *runPage) Told() bool {
 	said := strings.TrimSpace(p.Run.Message)
 	return said != "" && p.Run.Skip == nil && (p.Run.State == string(core.Succeeded) || strings.Contains(said, "\n") || len(said) > 300)
 }
 
-// Deaf reports whether nobody can tell what has the run to end it: a function, or an endpoint.
+// Deaf reports whether the executor cannot be asked to end the run: a function or an endpoint.
 func (p *runPage) Deaf() bool { return deaf(&p.Run) }
 
 func deaf(r *client.Run) bool {
@@ -66,7 +66,7 @@ func deaf(r *client.Run) bool {
 	return scheme == core.SchemeLambda || scheme == core.SchemeCall
 }
 
-// Held reports whether it fell because others of its job were at work.
+// Held reports whether the run was skipped because of other running ones.
 func (p *runPage) Held() bool { return isHeld(&p.Run) }
 
 func (a *ask) runByID() (any, error) {
@@ -82,7 +82,7 @@ func (a *ask) runByID() (any, error) {
 	return a.runPage(r)
 }
 
-// runAt is the same of an instant of a job, which may have no run.
+// runAt shows the run of a job at a scheduled time, which may not exist.
 func (a *ask) runAt() (any, error) {
 	job, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 	if err != nil {
@@ -142,7 +142,7 @@ func (a *ask) runPage(r client.Run) (*runPage, error) {
 	return p, nil
 }
 
-// goneJob is a job in words that was deleted: by its name as long as its changes are kept.
+// goneJob describes a deleted job, by its name while its changes are kept.
 func (a *ask) goneJob(id int32) string {
 	of := a.Say("a deleted job")
 	list, err := a.ListChanges(a.Ctx(), client.ListChangesParams{Job: fmt.Sprint(id), Limit: 1})
@@ -152,7 +152,7 @@ func (a *ask) goneJob(id int32) string {
 	return of
 }
 
-// paramsOf are those that a run was sent with.
+// paramsOf returns the params that a run was sent with.
 func paramsOf(r *client.Run) string {
 	switch {
 	case r.Params != nil:
@@ -190,7 +190,7 @@ func (a *ask) chain(r *client.Run) ([]client.Run, error) {
 		list = append(list, next)
 	}
 	if !slices.ContainsFunc(list, func(one client.Run) bool { return one.ID == r.ID }) {
-		list = append(list, *r) // of a chain that is longer
+		list = append(list, *r) // the retry chain is longer
 	}
 	return list, nil
 }
@@ -223,7 +223,7 @@ func (a *ask) around(p *runPage) error {
 	if at < 0 && page.Next == "" || p.Run.ScheduledAt.IsZero() {
 		return nil
 	}
-	// It is older: those up to it, and of those after it the nearest, by how far apart they are.
+	// The run is older: show the runs before it and the next runs after it, by how far apart they are.
 	older, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, To: p.Run.ScheduledAt, Limit: aroundEach + 1})
 	if err != nil || len(older.Runs) == 0 {
 		return err
@@ -255,11 +255,11 @@ func (a *ask) barOf(r *client.Run) Bar {
 
 const liveShown = 50
 
-// liveOf are the executors of an app that answer, as far as they are known, and how many more do.
+// liveOf returns the known live executors of an app, and how many more there are.
 func (a *ask) liveOf(app string) (live []client.Executor, more int) {
 	list, err := a.ListExecutors(a.Ctx(), app)
 	if err != nil {
-		return nil, 0 // the run can be sent without a choice among them
+		return nil, 0 // a rerun needs no choice of executor
 	}
 	for _, e := range list.Executors {
 		if e.Live && e.Used {
@@ -270,7 +270,7 @@ func (a *ask) liveOf(app string) (live []client.Executor, more int) {
 	return shown, len(live) - len(shown)
 }
 
-// killRun ends a run. What one call leaves the next ones do, within what a page may take.
+// killRun kills a run. Further calls continue if one call does not finish, up to a limit.
 func (a *ask) killRun() (string, core.Text, error) {
 	id, to := a.Path("run"), a.RunPath(a.Path("run"))
 	var killed, cancelled int
@@ -299,7 +299,7 @@ func (a *ask) killRun() (string, core.Text, error) {
 	return to, core.Say("the run had already ended"), nil
 }
 
-// untold is what the last executor said that was not told of a kill; empty: each was told.
+// untold returns the problem of the last executor that did not get a kill; empty if there is none.
 func untold(sent []client.KillAnswer) (problem string) {
 	for _, s := range sent {
 		if s.Problem != "" {
@@ -309,12 +309,12 @@ func untold(sent []client.KillAnswer) (problem string) {
 	return problem
 }
 
-// killedUntold says of a kill that not each executor was told.
+// killedUntold returns the message for a kill that some executor did not get.
 func killedUntold(killed int, problem string) core.Text {
 	return core.Say("kill recorded for %d runs, but an executor reported: %s", killed, core.Truncate(problem))
 }
 
-// cancelRun cancels what was not sent yet.
+// cancelRun cancels a run that is not sent yet.
 func (a *ask) cancelRun() (string, core.Text, error) {
 	res, err := a.CancelRun(a.Ctx(), a.Path("run"))
 	if err != nil {
@@ -326,7 +326,7 @@ func (a *ask) cancelRun() (string, core.Text, error) {
 	return a.RunPath(a.Path("run")), core.Say("the run was cancelled before it was sent"), nil
 }
 
-// rerun runs a run again, and goes on to the new one.
+// rerun reruns a run and shows the new one.
 func (a *ask) rerun() (string, core.Text, error) {
 	body := client.RerunRequest{Run: a.Path("run"), As: string(core.CauseManual), Key: a.Form("key")}
 	if params, other := a.otherParams(); other {
@@ -353,8 +353,8 @@ func (a *ask) rerun() (string, core.Text, error) {
 	return a.RunPath(res.Runs[0].As.ID), core.Say("this is a rerun of run %s", a.Path("run")), nil
 }
 
-// otherParams returns the typed params, and whether they replace the params of the run: because the
-// form says so, or because they were changed.
+// otherParams returns the params in the form, and whether they replace the params of the run: because the form
+// requests it, or because they were changed.
 func (a *ask) otherParams() (string, bool) {
 	was := a.Form("was")
 	params := keptText(a.Form("params"), was)
@@ -365,8 +365,8 @@ func (a *ask) otherParams() (string, bool) {
 	return keptText(a.Form("params"), paramsOf(&r)), a.Form("with") == "other"
 }
 
-// refused shows the page of the run again, with its panel, what was typed and what the API
-// said; where that page cannot be shown, the error is the answer.
+// refused shows the page of the run again with its panel, the input and the API's error. If the page cannot be shown,
+// it returns the error.
 func (a *ask) refused(panel string, refusal error) error {
 	r, err := a.GetRun(a.Ctx(), a.Path("run"))
 	if err != nil {
@@ -393,8 +393,8 @@ func (a *ask) AtPath(job string, at time.Time) string {
 	return jobPath(job) + "/at/" + url.PathEscape(at.UTC().Format(time.RFC3339))
 }
 
-// SkipPath is the page of an instant that was skipped without a run. A job that is deleted is named by its number
-// alone, and its instant by the run that it would have had.
+// SkipPath returns the page of a scheduled time that was skipped without a run. A deleted job is named by its number
+// alone, and the time by the ID that its run would have had.
 func (a *ask) SkipPath(job string, at time.Time) string {
 	if n, err := strconv.ParseInt(job, 10, 32); err == nil {
 		return a.RunPath(core.PlannedRun(core.JobID(n), core.InstantOf(at)).String())
@@ -402,7 +402,8 @@ func (a *ask) SkipPath(job string, at time.Time) string {
 	return a.AtPath(job, at)
 }
 
-// blocks are what an executor of xxl-job does with a run while another of the job is at work.
+// blocks describes each block policy: how an xxl-job executor handles a run while another run of the job is in
+// progress.
 var blocks = map[string]core.Text{
 	string(core.BlockSerial):       core.Say("If another run of the job is in progress on that executor, this run waits there."),
 	string(core.BlockDiscardLater): core.Say("If another run of the job is in progress on that executor, this run is rejected and skipped."),
@@ -410,7 +411,7 @@ var blocks = map[string]core.Text{
 		"and this one starts."),
 }
 
-// BlockNote says what becomes of a run while another of its job is at work.
+// BlockNote describes the effect of the job's block policy.
 func (a *ask) BlockNote(job *client.Job) string {
 	if job == nil {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// markup is what nobody may have taken for markup.
+// markup is data that pages must show as text.
 const markup = `<script>alert("x")</script>&amp;`
 
 // ended stores a run of a job that has ended.
@@ -34,8 +34,8 @@ func (s *site) ended(job *core.Job, n int, change func(*core.Run)) core.Run {
 
 func (s *site) in(lang string) { s.cookies["tickring_lang"] = lang }
 
-// TestEachEndHasItsSentence: of each way in which runs end the page says the reason in
-// words and what is to be done next, in both languages.
+// TestEachEndHasItsSentence: for each result of a run, the page shows the reason and the next step, in both
+// languages.
 func TestEachEndHasItsSentence(t *testing.T) {
 	s := newConsole(t)
 	job := s.Create(peopletest.Spec("nightly", peopletest.Every(time.Minute)))
@@ -61,8 +61,8 @@ func TestEachEndHasItsSentence(t *testing.T) {
 	}
 }
 
-// TestRunsStory: the attempts of a chain are told in order on the page of each of them, with
-// why there is a run, what was said and that no attempt is left; nothing of it is markup.
+// TestRunsStory: the page of each attempt shows all attempts in order, with the cause of the run, the messages, and
+// that no attempt is left. All data is text.
 func TestRunsStory(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -77,7 +77,7 @@ func TestRunsStory(t *testing.T) {
 		r.State, r.Reason, r.Message, r.MaybeSent = core.Lost, core.ReasonGone, "second", true
 		r.Late = &core.LateResult{At: r.EndedAt.Add(time.Minute), Code: 200, Message: "it was done after all"}
 	})
-	const twice = "may have been sent twice" // of the second attempt alone
+	const twice = "may have been sent twice" // for the second attempt alone
 	for _, id := range []core.RunID{first.ID, second} {
 		body := s.says("/console/runs/"+id.String(), "due by schedule", "claimed and sent to", "+20 ms",
 			"failed: the handler reported a failure", markup, "retry", "resent to", "lost: the executor is gone", "no attempts left",
@@ -100,7 +100,7 @@ func TestRunsStory(t *testing.T) {
 	}
 }
 
-// TestInstantWithoutRun: the page of an instant says why it did not run, or shows its run.
+// TestInstantWithoutRun: the page of a scheduled time shows its run, or the reason why there is none.
 func TestInstantWithoutRun(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -126,7 +126,7 @@ func TestInstantWithoutRun(t *testing.T) {
 	}
 }
 
-// TestRunThatIsGone: a run that is kept no more, and what is no run, are answered in words.
+// TestRunThatIsGone: a deleted run and an invalid run ID show an error.
 func TestRunThatIsGone(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -142,9 +142,8 @@ func TestRunThatIsGone(t *testing.T) {
 	}
 }
 
-// TestKillCancelRunAgain: what is open is killed or cancelled from its page, what has ended
-// is run again with its params or others, once however often the form is sent; a refusal
-// is shown with what was typed.
+// TestKillCancelRunAgain: the page of an open run can kill or cancel it. A finished run can be rerun with its params
+// or others, once even if the form is sent twice. An error keeps the input.
 func TestKillCancelRunAgain(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -193,8 +192,8 @@ func TestKillCancelRunAgain(t *testing.T) {
 	s.says(path+open.ID.String(), "Kill…")
 }
 
-// TestLogIsText: terminal colours are taken out, what is no text is written out, markup
-// stays text, on the page, in the pieces for its script and in the file.
+// TestLogIsText: a log is shown without terminal colors, with control characters as escapes, and with markup as text.
+// This applies to the page, the pieces for its script and the file.
 func TestLogIsText(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -225,8 +224,8 @@ func TestLogIsText(t *testing.T) {
 	}
 }
 
-// TestKillFromTheLog: the log of a run that is under way leads to where it is killed, for who may; that of
-// one that has ended does not.
+// TestKillFromTheLog: the log of an open run links to the kill panel for users with the permission. The log of a
+// finished run does not.
 func TestKillFromTheLog(t *testing.T) {
 	s := newConsole(t)
 	job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
@@ -238,7 +237,8 @@ func TestKillFromTheLog(t *testing.T) {
 	s.never(s.says("/console/runs/"+over.ID.String()+"/log"), "?panel=kill")
 }
 
-// TestLogThatIsKept: where the executor is gone the page says so; where nothing was kept it says that.
+// TestLogThatIsKept: if the executor does not return the log, the page shows that. If no log was saved, it shows that
+// too.
 func TestLogThatIsKept(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -252,8 +252,8 @@ func TestLogThatIsKept(t *testing.T) {
 	s.says("/console/runs/"+call.ID.String()+"/log", "This is not a log but the saved message of the run", "answered 502")
 }
 
-// TestLogOfManyLines: a page has the first thousand lines and leads to those after it; below
-// a run are the last.
+// TestLogOfManyLines: a page has the first thousand lines and a link to the next ones. The page of a run has the last
+// lines.
 func TestLogOfManyLines(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -281,7 +281,7 @@ func TestLogOfManyLines(t *testing.T) {
 	}
 }
 
-// TestRunAgainAmongMany: of many executors some can be chosen, and how many more there are is said.
+// TestRunAgainAmongMany: if there are many executors, some can be chosen, and the number of the others is shown.
 func TestRunAgainAmongMany(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"ledger"}`)
@@ -299,8 +299,8 @@ func TestRunAgainAmongMany(t *testing.T) {
 	}
 }
 
-// TestDownloadEndsInTime: what a function may answer has an end, and a download says there how to have the rest; a
-// server sends more.
+// TestDownloadEndsInTime: a function limits the size and time of a download, which then ends with the command for the
+// full log. A server sends more.
 func TestDownloadEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConsole(t)

@@ -22,17 +22,17 @@ type runsPage struct {
 	Filter client.ListRunsParams
 	Runs   []client.Run
 	Skips  []client.Skip
-	Shape  *client.Shape // nil where nobody knows it
-	Width  time.Duration // of one of its buckets
+	Shape  *client.Shape // nil if unknown
+	Width  time.Duration // of a bucket
 	Next   string
-	Looked time.Time // how far back it was looked, where the page is not full
-	ByJob  bool      // runs that wait for their time are on the pages of their jobs only
-	Wrong  string    // what of the filter is not understood
+	Looked time.Time // how far back the search went, if the page is not full
+	ByJob  bool      // waiting runs are only on the pages of their jobs
+	Wrong  string    // the error in the filter
 	Panel  string
 	Again  *rerunPanel
 }
 
-// Filtered reports whether anything is left out but by time.
+// Filtered reports whether any filter other than the time is set.
 func (p *runsPage) Filtered() bool {
 	f := p.Filter
 	return f.Job != "" || f.App != "" || len(f.State) > 0 || len(f.Cause) > 0 || f.Address != "" || f.Longer != "" || f.Shorter != "" ||
@@ -42,7 +42,7 @@ func (p *runsPage) Filtered() bool {
 type rerunPanel struct {
 	Key    string
 	Of     span
-	Fit    int // of those looked at
+	Fit    int // number of runs to rerun, so far
 	Left   []client.Rerun
 	Sample []client.Rerun
 	More   bool
@@ -50,7 +50,7 @@ type rerunPanel struct {
 
 func (a *ask) runs() (any, error) {
 	if id, err := core.ParseRunID(strings.TrimSpace(a.Q("job"))); err == nil && id.Job() != 0 {
-		http.Redirect(a.w, a.r, a.RunPath(id.String()), http.StatusSeeOther) // the ID of a run, in the place of a job
+		http.Redirect(a.w, a.r, a.RunPath(id.String()), http.StatusSeeOther) // the ID of a run in place of a job
 		return nil, errShown
 	}
 	p := &runsPage{Panel: a.Q("panel")}
@@ -60,7 +60,7 @@ func (a *ask) runs() (any, error) {
 		p.Filter.After = a.Q("after")
 		p.Filter.Limit, err = rowsOf(a.r.URL.Query())
 		if a.partial() && a.Q("shape") != "" {
-			p.Filter.Limit = 1 // the page has its rows
+			p.Filter.Limit = 1 // the page already has its rows
 		}
 	}
 	if err == nil {
@@ -75,8 +75,8 @@ func (a *ask) runs() (any, error) {
 	return a.orWrong(err, "runs", p, &p.Wrong)
 }
 
-// orWrong is a page, or where what was asked for cannot be answered that page with what was
-// wrong: its filters stay, so that they can be put right.
+// orWrong returns a page. For an invalid request it shows the page with the error and the filters, so that users can
+// correct them.
 func (a *ask) orWrong(err error, name string, page any, wrong *string) (any, error) {
 	if err == nil || errors.Is(err, errShown) {
 		return page, err
@@ -109,8 +109,8 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 	return f
 }
 
-// rowsOf is how many rows a page of a list has by its query; if that says nothing a screen or two,
-// which a browser draws at once.
+// rowsOf returns the number of rows of a page from its query. The default fills a screen or two, which a browser
+// draws at once.
 func rowsOf(q url.Values) (int, error) {
 	given := q.Get("rows")
 	if given == "" {
@@ -158,13 +158,13 @@ func (a *ask) findRuns(p *runsPage) error {
 		u.RawQuery = q.Encode()
 		p.Next = u.String()
 	}
-	if a.Q("shape") == "" { // rows come first: the page asks for its shape once it is there
+	if a.Q("shape") == "" { // rows come first: the page then requests its histogram
 		return nil
 	}
 	f := &p.Filter
 	shape, err := a.GetShape(a.Ctx(), client.GetShapeParams{App: f.App, Job: f.Job, From: f.From, To: p.Span.To, Late: f.Late})
 	if err != nil {
-		return nil // the rows are what was asked for
+		return nil // show the rows without it
 	}
 	if width, err := time.ParseDuration(shape.Width); err == nil && len(shape.Buckets) > 0 {
 		p.Shape, p.Width = &shape, width
@@ -172,7 +172,7 @@ func (a *ask) findRuns(p *runsPage) error {
 	return nil
 }
 
-// Endings are the filters by how runs ended, with how many there are of each in the span.
+// Endings returns the filters by result, with the number of runs of each in the time range.
 func (a *ask) Endings(p *runsPage) template.HTML {
 	var b strings.Builder
 	var sum counts
@@ -201,7 +201,7 @@ func (a *ask) Endings(p *runsPage) template.HTML {
 	return template.HTML(b.String())
 }
 
-// Beyond reports whether the list is filtered by what its shape does not know.
+// Beyond reports whether the list has a filter that the histogram ignores.
 func (p *runsPage) Beyond() bool {
 	f := p.Filter
 	return len(f.Cause) > 0 || f.Address != "" || f.Longer != "" || f.Shorter != "" || f.Text != ""
@@ -222,14 +222,14 @@ func (p *runsPage) ShapeSum() (n struct{ Runs, Failed int64 }) {
 	return n
 }
 
-// ShapeChart draws the shape: each bar leads to its runs.
+// ShapeChart draws the histogram; each bar links to its runs.
 func (a *ask) ShapeChart(p *runsPage) template.HTML {
 	return a.chart(p.stretches(), func(s *stretch) string {
 		return a.With("from", rfc(s.From), "to", rfc(s.To), "when", "", "panel", "", "shape", "")
 	})
 }
 
-// Wider is the URL of a span twice as long, around the one that is shown; empty where none is.
+// Wider returns the URL of a time range twice as long around the shown one; empty if there is none.
 func (a *ask) Wider(p *runsPage) string {
 	from, to := p.Span.From, p.Span.To
 	if from.IsZero() {
@@ -249,7 +249,7 @@ func earlier(x, y time.Time) time.Time {
 	return y
 }
 
-// RowNote is what is to be said of a run in a list: why it ended so, or what it waits for.
+// RowNote returns the reason of a run's result, or the reason why it waits.
 func (a *ask) RowNote(r *client.Run) template.HTML {
 	switch {
 	case r.Then != "" && !r.ThenAt.IsZero():
@@ -262,7 +262,7 @@ func (a *ask) RowNote(r *client.Run) template.HTML {
 	return ""
 }
 
-// RunSaid is what a run that did not succeed has to say, in whole.
+// RunSaid returns the full reason and message of a run that did not succeed.
 func (a *ask) RunSaid(r *client.Run) string {
 	if r.Reason == "" {
 		return ""
@@ -270,24 +270,24 @@ func (a *ask) RunSaid(r *client.Run) string {
 	return strings.TrimSpace(a.ReasonName(r.Reason) + "\n" + firstLine(r.Message))
 }
 
-// Causes and States are what a filter may name.
+// Causes and States return the values that a filter can have.
 func (a *ask) Causes() []core.Cause { return core.Causes }
 func (a *ask) States() []core.State { return core.States }
 
-// Has reports whether a list has a word.
+// Has reports whether a list contains a word.
 func (a *ask) Has(list []string, word any) bool { return slices.Contains(list, fmt.Sprint(word)) }
 
-// rerunRequest is what the API is asked for to run again what a filter finds.
+// rerunRequest returns the request to rerun the runs that match a filter.
 func rerunRequest(f client.ListRunsParams) client.RerunRequest {
 	return client.RerunRequest{Job: f.Job, App: f.App, State: f.State, Cause: f.Cause, Failed: f.Failed, Address: f.Address, From: f.From,
 		To: f.To, Longer: f.Longer, Shorter: f.Shorter, Late: f.Late, Text: f.Text, As: string(core.CauseManual), Limit: 100}
 }
 
-// wouldRerun counts what would be run again, and shows some, for as long as an answer may take
-// from its beginning on: a filter that fits little makes each part of it, and the list before, slow.
+// wouldRerun counts the runs to rerun and lists some, within the time limit of an answer. If the filter matches few
+// runs, each page and the list before it are slow.
 func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
 	out := &rerunPanel{Key: "console-" + rand.Text()[:12], Of: p.Span}
-	if out.Of.To.IsZero() { // what comes later is not meant
+	if out.Of.To.IsZero() { // exclude later runs
 		out.Of.To = a.Now.Truncate(time.Second).Add(time.Second)
 	}
 	body := rerunRequest(p.Filter)
@@ -315,13 +315,13 @@ func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
 	}
 }
 
-// reasons are those for which runs are left, each with how many.
+// reasons has the reasons why runs are not rerun, each with a count.
 type reasons map[string]int
 
-// reasonsKept bounds how many of them go from part to part.
+// reasonsKept is the maximum number of reasons that are carried from part to part.
 const reasonsKept = 100
 
-// reasonsOf are those of the parts before, as the form brings them.
+// reasonsOf returns the reasons of earlier parts, which the form carries.
 func reasonsOf(q url.Values) reasons {
 	n := reasons{}
 	for _, one := range q["why"][:min(len(q["why"]), reasonsKept)] {
@@ -333,7 +333,7 @@ func reasonsOf(q url.Values) reasons {
 
 func (n reasons) add(left []client.Rerun) {
 	for _, one := range left {
-		n[core.Truncate(strings.ReplaceAll(one.Why, one.Of.ID, "…"))]++ // each names its run
+		n[core.Truncate(strings.ReplaceAll(one.Why, one.Of.ID, "…"))]++ // each message names its run
 	}
 }
 
@@ -345,7 +345,7 @@ func (n reasons) lines() (list []string) {
 	return list
 }
 
-// LeftWhy are the reasons for which runs are left.
+// LeftWhy returns the reasons why runs are not rerun.
 func (a *ask) LeftWhy(p *rerunPanel) []string {
 	n := reasons{}
 	n.add(p.Left)
@@ -362,25 +362,25 @@ func (a *ask) whys(n reasons) []string {
 	return list
 }
 
-// rerunsPage is how far running again has come.
+// rerunsPage shows the progress of a rerun of many runs.
 type rerunsPage struct {
-	Form   url.Values // goes on with the next part; none: it is done
+	Form   url.Values // continues with the next part; nil means done
 	Done   int
 	Left   int
 	Last   []client.Rerun
 	Why    []string
-	Halted bool // before its end
+	Halted bool // stopped by the user
 	Wrong  string
 	Back   string
 }
 
-// listed sends on who asks for what answers forms only.
+// listed redirects from the URL of a form, which has no page.
 func (a *ask) listed() (any, error) {
 	http.Redirect(a.w, a.r, Root+"runs", http.StatusSeeOther)
 	return nil, errShown
 }
 
-// rerunRuns does a part of running again what a filter finds, and shows how far that has come.
+// rerunRuns reruns a part of the runs that match a filter, and shows the progress.
 func (a *ask) rerunRuns() (string, core.Text, error) {
 	q := a.r.PostForm
 	s := span{}
@@ -394,11 +394,11 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	}
 	body := rerunRequest(a.runFilter(q, s))
 	body.Key, body.After = q.Get("key"), q.Get("next")
-	if params := typedText(q.Get("params")); q.Get("with") == "other" || params != "" { // who types some means them
+	if params := typedText(q.Get("params")); q.Get("with") == "other" || params != "" { // params in the form are meant to be used
 		body.Params = &params
 	}
 	var p rerunsPage
-	p.Done, _ = strconv.Atoi(q.Get("done")) // they are told, and nothing goes by them
+	p.Done, _ = strconv.Atoi(q.Get("done")) // only shown, so they need not be valid
 	p.Left, _ = strconv.Atoi(q.Get("left"))
 	p.Back = addressOf(Root+"runs", q, []string{"job", "app", "state", "cause", "failed", "address", "longer", "shorter", "late", "text",
 		"from", "to"})

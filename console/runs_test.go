@@ -14,8 +14,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// TestRunsByFilter: the list shows what its URL asks for, and nothing else; the pages of a
-// list are all of it, once.
+// TestRunsByFilter: the list has exactly the runs that its URL selects, and the pages of a list have all of them
+// once.
 func TestRunsByFilter(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -45,7 +45,7 @@ func TestRunsByFilter(t *testing.T) {
 	s.says("/console/runs?when=yesterday", "No run matches.")
 }
 
-// TestRunsPages: a list of many is read page by page.
+// TestRunsPages: a long list is read page by page.
 func TestRunsPages(t *testing.T) {
 	s := newConsole(t)
 	job := s.Create(peopletest.Spec("many", peopletest.Every(time.Minute)))
@@ -75,8 +75,7 @@ func TestRunsPages(t *testing.T) {
 	}
 }
 
-// TestFilterThatIsNotUnderstood: a link whose filter means nothing is answered in words, on
-// the page, with the way to all runs.
+// TestFilterThatIsNotUnderstood: a link with an invalid filter shows the page with an error and a link to all runs.
 func TestFilterThatIsNotUnderstood(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -92,8 +91,8 @@ func TestFilterThatIsNotUnderstood(t *testing.T) {
 	}
 }
 
-// TestTypedMomentsGetTheirZone: what is typed without a zone is by the reader's clock, and
-// the link that he is sent on to says the same to everybody.
+// TestTypedMomentsGetTheirZone: a time without a zone is in the user's zone. The redirect leads to a link that means
+// the same for all users.
 func TestTypedMomentsGetTheirZone(t *testing.T) {
 	s := newConsole(t)
 	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Asia/Shanghai"
@@ -105,7 +104,7 @@ func TestTypedMomentsGetTheirZone(t *testing.T) {
 	}
 }
 
-// TestShapeOfRuns: over the rows are bars of how runs ended over time, each a link to its span.
+// TestShapeOfRuns: above the rows are bars of results over time, each with a link to its time range.
 func TestShapeOfRuns(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -133,8 +132,8 @@ func TestShapeOfRuns(t *testing.T) {
 	}
 }
 
-// TestSpansMeet: a run that is due where two spans meet is of the second, in the list as in the shape over
-// it, in a bar, and where the list is run again; and the command says so, which takes its end in.
+// TestSpansMeet: a run that is due where two time ranges meet belongs to the second. This applies to the list, its
+// histogram, a bar, and a rerun of the list. The command, which includes its end, gives the same runs.
 func TestSpansMeet(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -167,8 +166,8 @@ func TestSpansMeet(t *testing.T) {
 	s.says(w.Header().Get("Location"), "1 runs were rerun, 0 were skipped")
 }
 
-// TestSkipsOfADeletedJob: what was skipped without a run leads to why, also where its job is named by its number,
-// which is all that is left of one that is deleted.
+// TestSkipsOfADeletedJob: a time that was skipped without a run links to the reason, even if the job is deleted and
+// only its number is known.
 func TestSkipsOfADeletedJob(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -193,8 +192,8 @@ func TestSkipsOfADeletedJob(t *testing.T) {
 	follow(number)
 }
 
-// TestRunManyAgain: all that a filter finds is counted and shown first, then run again part
-// by part with how far it came, and can be stopped; sent twice it runs nothing twice.
+// TestRunManyAgain: the runs that match a filter are counted and listed, and then rerun part by part with the
+// progress. The rerun can be stopped, and a form that is sent twice reruns nothing twice.
 func TestRunManyAgain(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -202,7 +201,7 @@ func TestRunManyAgain(t *testing.T) {
 	for n := range 130 {
 		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "Disk full" })
 	}
-	s.ended(&job, 131, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler }) // is left by the filter
+	s.ended(&job, 131, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler }) // the filter excludes it
 	body := s.says("/console/runs?job=shop/again&failed=1&text=disk+full&panel=rerun", "130 runs will be rerun.", "Rerun all",
 		"tickring rerun shop/again")
 	s.says("/console/runs?job=shop/again&text=disk+full&shape=1", "including runs that the filter excludes", "--text 'disk full'")
@@ -239,7 +238,7 @@ func TestRunManyAgain(t *testing.T) {
 		}
 		s.says(w.Header().Get("Location"), "130 runs were rerun, 0 were skipped")
 	}
-	if w := s.get("/console/runs/rerun"); w.Header().Get("Location") != "/console/runs" { // the address of a part, asked for again
+	if w := s.get("/console/runs/rerun"); w.Header().Get("Location") != "/console/runs" { // the URL of a part, loaded again
 		t.Errorf("a reload of a part: %d", w.Code)
 	}
 	made, path := 0, fmt.Sprintf("/console/runs?job=%d&cause=manual", job.Def.ID)
@@ -254,8 +253,8 @@ func TestRunManyAgain(t *testing.T) {
 	}
 }
 
-// TestRunManyAgainIsBounded: a page counts no longer than an answer may take; it says that there may be
-// more, and they can be run again.
+// TestRunManyAgainIsBounded: a count stops at the time limit of a page. The page shows that there may be more, and
+// they can be rerun too.
 func TestRunManyAgainIsBounded(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -276,8 +275,8 @@ func TestRunManyAgainIsBounded(t *testing.T) {
 	}
 }
 
-// TestRunManyAgainWithParams: they are run again with others, and the reasons of what is left are
-// told of all parts together. The command does the same.
+// TestRunManyAgainWithParams: runs are rerun with other params. The reasons why runs are not rerun are shown for all
+// parts together, and the command has the same effect.
 func TestRunManyAgainWithParams(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -303,7 +302,7 @@ func TestRunManyAgainWithParams(t *testing.T) {
 	}
 }
 
-// TestRemoveRuns: what would go is counted before it goes; what is not said is not removed.
+// TestRemoveRuns: runs are counted before they are deleted, and an empty filter deletes none.
 func TestRemoveRuns(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")

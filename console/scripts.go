@@ -13,11 +13,11 @@ import (
 
 type scriptsPage struct {
 	Jobs   []client.Job
-	Looked int    // how many jobs were looked at
-	Next   string // the page behind
+	Looked int    // number of jobs read
+	Next   string // the next page
 }
 
-// scriptPages bounds how many pages of jobs are looked at for those that have a script.
+// scriptPages is the maximum number of pages of jobs that are searched for scripts.
 const scriptPages = 10
 
 func (a *ask) scripts() (any, error) {
@@ -52,21 +52,21 @@ type scriptPage struct {
 	Ref      string
 	Versions []client.Script
 	Shown    client.Script // with its source
-	Source   string        // what is in the editor
+	Source   string        // the text in the editor
 	Note     string
 	Kind     string
 	Kinds    []string
 	Diff     []diffLine
-	From, To int // of the difference
+	From, To int // for the difference
 	Used     []used
 	Error    string
-	Theirs   []diffLine // from what is stored now to what was typed
-	Fresh    bool       // it has no script yet
+	Theirs   []diffLine // from the stored script to the input
+	Fresh    bool       // the job has no script
 	Lines    int
 }
 
-// Other is the version that a restore would take: the one that is shown, or else the newest
-// before the present one; 0 where there is none.
+// Other returns the version that a restore would use: the shown one if it is old, or else the newest before the
+// present one; 0 if there is none.
 func (p *scriptPage) Other() int {
 	if p.Old() {
 		return p.Shown.Version
@@ -79,7 +79,7 @@ func (p *scriptPage) Other() int {
 	return 0
 }
 
-// used is a run with the version of the script that it used.
+// used is a run with the version of its script.
 type used struct {
 	client.Run
 	Version int
@@ -146,7 +146,7 @@ func (a *ask) scriptPage(j client.Job) (*scriptPage, error) {
 	return p, nil
 }
 
-// version is a number of the query; 0 is the present one.
+// version returns a version number of the query; 0 is the present version.
 func (a *ask) version(name string) (int, error) {
 	text := a.Q(name)
 	if text == "" {
@@ -210,7 +210,7 @@ func (a *ask) saveScript() (string, core.Text, error) {
 		return "", core.Text{}, bad
 	}
 	if isConflict(err) {
-		if p.Theirs = diffOf(p.Shown.Source, source); len(p.Theirs) == 0 && p.Kind == change.Kind { // sent twice, it is there
+		if p.Theirs = diffOf(p.Shown.Source, source); len(p.Theirs) == 0 && p.Kind == change.Kind { // the form was sent twice
 			return to, core.Say("%s already has this script", a.ref()), nil
 		}
 	} else {
@@ -221,8 +221,7 @@ func (a *ask) saveScript() (string, core.Text, error) {
 	return "", core.Text{}, errShown
 }
 
-// putScript gives the job of the path a version; fresh: in place of the handler or command
-// that it runs.
+// putScript gives the job in the path a version; fresh replaces its handler or command.
 func (a *ask) putScript(change client.ScriptChange, fresh bool) (client.JobResult, error) {
 	if !fresh {
 		return a.PutScript(a.Ctx(), a.Path("app"), a.Path("name"), change)
@@ -240,8 +239,8 @@ func (a *ask) putScript(change client.ScriptChange, fresh bool) (client.JobResul
 	return a.PutJob(a.Ctx(), j.App, j.Name, spec)
 }
 
-// templateOfKind is what a new script begins with, by its language: where it finds the
-// params and its shard, and how it fails.
+// templateOfKind returns the template of a new script in a language. It shows how to read the params and the shard,
+// and how to fail.
 func templateOfKind(kind string) string { return scriptTemplates[core.ScriptKind(kind)] }
 
 var scriptTemplates = map[core.ScriptKind]string{

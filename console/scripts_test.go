@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestScripts: a script is read, written, compared and restored, and who was slower loses
-// nothing.
+// TestScripts: scripts are read, edited, compared and restored. The slower of two editors loses no input.
 func TestScripts(t *testing.T) {
 	s := newConsole(t)
 	s.says("/console/scripts", "No jobs run a script.", "tickring script put")
@@ -29,7 +28,7 @@ func TestScripts(t *testing.T) {
 		t.Errorf("the present version is not marked: %s", body)
 	}
 	s.never(cutOut(body, `<tr id="version-1"`, "</tr>"), "the present one", "aria-current")
-	s.never(s.get(at+"?version=1").Body.String(), "panel=run") // that runs the present one
+	s.never(s.get(at+"?version=1").Body.String(), "panel=run") // it would run the present version
 	s.says(at+"?diff=2", "d-add", "d-del", "from version 1 to 2", "+echo two")
 	s.wrong(at, with(s.form(at), "rev", "1", "source", "echo mine"), http.StatusConflict, "echo mine", "-echo two", "Overwrite with mine")
 	s.wrong(at, with(s.form(at), "source", ""), http.StatusBadRequest, "source")

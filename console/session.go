@@ -9,17 +9,17 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// sessionCookie is that of who is logged in.
+// sessionCookie has the session of the logged-in user.
 const sessionCookie = "tickring_session"
 
-// knownCookie says that somebody logged in by this browser before.
+// knownCookie marks a browser in which a user has logged in before.
 const knownCookie = "tickring_known"
 
-// sharedCookie says, for as long as the browser is open, that others use it too.
+// sharedCookie marks a browser that several people use, until it is closed.
 const sharedCookie = "tickring_shared"
 
-// sessionOf is the secret of the session that a request has, and the name of its cookie. Over TLS the browser takes the cookie from
-// this host alone, not from another one of the domain.
+// sessionOf returns the secret of a request's session, and the name of its cookie. Over TLS the browser accepts the
+// cookie only from this host, not from another one of the domain.
 func (c *Console) sessionOf(r *http.Request) (secret, cookie string) {
 	cookie = sessionCookie
 	if c.secure(r) {
@@ -31,7 +31,7 @@ func (c *Console) sessionOf(r *http.Request) (secret, cookie string) {
 	return secret, cookie
 }
 
-// whoIs is who sent a request, by the session of its cookie.
+// whoIs returns the user of a request, by its session cookie.
 func (c *Console) whoIs(r *http.Request) (access.Who, error) {
 	secret, _ := c.sessionOf(r)
 	who, err := c.o.Access.Session(r.Context(), secret)
@@ -39,7 +39,7 @@ func (c *Console) whoIs(r *http.Request) (access.Who, error) {
 	return who, err
 }
 
-// from is where a request comes from.
+// from returns the origin of a request.
 func from(r *http.Request) access.From {
 	f := access.From{Address: access.Host(r.RemoteAddr), Agent: r.UserAgent()}
 	if k, err := r.Cookie(knownCookie); err == nil {
@@ -49,11 +49,11 @@ func from(r *http.Request) access.From {
 }
 
 type login struct {
-	To     string // the page to go on to
-	Name   string // as it was typed
+	To     string // the page after the login
+	Name   string // as typed
 	Wrong  string
-	Unsent *unsent // what was typed elsewhere when the session had ended
-	Shared bool    // others use this browser too
+	Unsent *unsent // the form that was posted after the session ended
+	Shared bool    // several people use this browser
 }
 
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	a.render(http.StatusOK, "login", a.way(here(a.Q("to"))))
 }
 
-// askLogin answers with the way in.
+// askLogin answers with the login page.
 func (c *Console) askLogin(a *ask) {
 	a.out = true
 	k, err := a.unsentForm()
@@ -94,7 +94,7 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 	secret, shared := "", a.Form("shared") != ""
 	if token := a.Form("token"); token != "" {
 		secret, err = c.o.Access.LogInByToken(r.Context(), token, from(r))
-	} else if a.Form("elsewhere") != "" { // in another tab, by the provider
+	} else if a.Form("elsewhere") != "" { // the user has logged in in another tab, by the provider
 		if _, err = c.whoIs(r); err == nil {
 			secret, _ = c.sessionOf(r)
 			shared = a.onShared()
@@ -105,8 +105,8 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 	c.enter(a, secret, err, login{To: a.Form("to"), Unsent: k, Shared: shared})
 }
 
-// oncePage is where the link leads that a server prints when it starts. The page sends its form by
-// itself: a HEAD, or a GET for a preview, does not use the link up.
+// oncePage is the target of the link that a server prints at its start. The page sends its form by itself, so that a
+// HEAD, or a GET for a preview, does not use up the link.
 func (c *Console) oncePage(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	if _, err := c.whoIs(r); err == nil { // a second click
@@ -123,16 +123,16 @@ func (c *Console) logInOnce(w http.ResponseWriter, r *http.Request) {
 	c.enter(a, secret, err, a.way(Root))
 }
 
-// way is the way in to a page, of a browser that is shared if it was.
+// way returns the login form for a page; Shared stays as it was in this browser.
 func (a *ask) way(to string) login { return login{To: to, Shared: a.onShared()} }
 
-// onShared reports whether who logged in last in this browser said that others use it too.
+// onShared reports whether the last login in this browser marked it as shared.
 func (a *ask) onShared() bool {
 	_, none := a.r.Cookie(sharedCookie)
 	return none == nil
 }
 
-// enter goes on with a session to a page, or to what was typed before; or says why there is none.
+// enter continues with a new session to a page or to an unsent form, or shows why the login failed.
 func (c *Console) enter(a *ask, secret string, err error, l login) {
 	l.To = here(l.To)
 	if err != nil {
@@ -150,14 +150,14 @@ func (c *Console) enter(a *ask, secret string, err error, l login) {
 	a.keep(secret, l.Shared)
 	c.look(a, secret)
 	if l.Unsent != nil {
-		a.out = true // its menu would lead away from what was typed
+		a.out = true // its menu would lead away from the input
 		a.render(http.StatusOK, "unsent", unsentPage{l.Unsent, l.To})
 		return
 	}
 	http.Redirect(a.w, a.r, l.To, http.StatusSeeOther)
 }
 
-// keep has the browser keep the secret of a session; one that others use forgets it when it is closed, and is not known afterwards.
+// keep sets the session cookie. A shared browser deletes it when it is closed, and gets no known cookie.
 func (a *ask) keep(secret string, shared bool) {
 	_, name := a.c.sessionOf(a.r)
 	if shared {
@@ -168,18 +168,18 @@ func (a *ask) keep(secret string, shared bool) {
 	a.known(secret)
 }
 
-// cookie is one of a session: no script reads it, and no other site has it sent with a form.
+// cookie returns a session cookie: scripts cannot read it, and forms of other sites do not send it.
 func (a *ask) cookie(name, value string, maxAge int) *http.Cookie {
 	path := Root
-	if strings.HasPrefix(name, "__Host-") { // it has to be for all paths
+	if strings.HasPrefix(name, "__Host-") { // the prefix requires it
 		path = "/"
 	}
 	return &http.Cookie{Name: name, Value: value, Path: path, HttpOnly: true, Secure: a.secure(), SameSite: http.SameSiteLaxMode,
 		MaxAge: maxAge}
 }
 
-// known has a browser known whose session began with a password. What fails there is missed only
-// where strangers try that name.
+// known marks a browser whose session began with a password. A failure matters only while unknown clients try that
+// name.
 func (a *ask) known(secret string) {
 	known, err := a.c.o.Access.Known(a.Ctx(), secret)
 	if err != nil || known == "" {
@@ -193,7 +193,7 @@ func (c *Console) logOut(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	secret, name := c.sessionOf(r)
 	if err := c.o.Access.LogOut(r.Context(), secret); err != nil {
-		a.fail(err) // it is still good: who wants to be out has to know
+		a.fail(err) // the session is still valid, and the user has to know
 		return
 	}
 	http.SetCookie(w, a.cookie(name, "", -1))

@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// settings keeps by whose clock and in which language a browser is told. Of who is logged in it is
-// kept with his account too, for his other browsers.
+// settings stores the time zone and the language of a browser. It also stores them in the account of a logged-in
+// user, for other browsers.
 func (c *Console) settings(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	if err := r.ParseForm(); err != nil {
@@ -42,12 +42,12 @@ func (a *ask) choose(cookie, value string) {
 		SameSite: http.SameSiteLaxMode, Secure: a.secure()})
 }
 
-// look gives a browser in which nothing was chosen what a person chose in another. A zone that is
-// not UTC is the reader's own: which that is each browser knows better.
+// look applies the settings in a user's account to a browser without settings. Any zone but UTC means the browser's
+// own zone.
 func (c *Console) look(a *ask, session string) {
 	who, err := c.o.Access.Session(a.Ctx(), session)
 	if err != nil {
-		return // the session is good all the same, and the browser's own language will do
+		return // the session is valid, and the browser's own language will do
 	}
 	acc, err := c.o.Access.Account(a.Ctx(), who)
 	if err != nil {

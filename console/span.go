@@ -11,13 +11,13 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// span is the time that a page is about: from and to of its URL, or one of presets.
+// span is the time range of a page: from and to of its URL, or one of presets.
 type span struct {
-	When     string // a preset, empty where from and to are given, or nothing is
+	When     string // a preset; empty if from and to are set, or nothing is
 	From, To time.Time
 }
 
-// presets of a span, as links name them.
+// presets are the time ranges that links can name.
 var presets = []struct {
 	Name string
 	Text core.Text
@@ -29,10 +29,9 @@ var presets = []struct {
 	{"30d", core.Say("30 days"), 30 * 24 * time.Hour}, {"365d", core.Say("a year"), 365 * 24 * time.Hour},
 }
 
-// spanOf reads when, from and to of the query. Moments are told with their zone, so that a
-// link means the same to everybody: what was typed without one is by the clock that its field named,
-// else the reader's, and he is sent on to that link. What a field was made from (SpanFields) counts
-// where he left it as it was.
+// spanOf parses when, from and to of the query. A time without a zone is in the zone that its field named, else in
+// the user's zone. The browser is then redirected to a link with zones, which means the same for all users. If a
+// field is unchanged, its exact time (SpanFields) is used.
 func (a *ask) spanOf() (s span, err error) {
 	loc, typed := a.typedIn(a.r.URL.Query()), a.Q("zone") != ""
 	for name, at := range map[string]*time.Time{"from": &s.From, "to": &s.To} {
@@ -94,8 +93,8 @@ func (a *ask) spanOf() (s span, err error) {
 	return s, core.Invalid("when", s.When, "allowed values: %s", strings.Join(names, ", "))
 }
 
-// last is the last moment of a span: one ends before its To, as counts take it, while a list is of what is
-// up to a moment. Where both ends are one it is that.
+// last returns the last moment of a range. Counts exclude To, but lists include it, so it is just before To. For an
+// empty range it is To.
 func (s span) last() time.Time {
 	if s.To.After(s.From) {
 		return s.To.Add(-1)
@@ -103,9 +102,9 @@ func (s span) last() time.Time {
 	return s.To
 }
 
-// momentOf reads a moment; bare says that its zone was left out.
+// momentOf parses a time; bare reports that it has no zone.
 func momentOf(field, given string, loc *time.Location) (at time.Time, bare bool, err error) {
-	if at, err = time.Parse(time.RFC3339, given); err == nil && at.Unix() > 0 { // the API would take a zero time as left out
+	if at, err = time.Parse(time.RFC3339, given); err == nil && at.Unix() > 0 { // the API would treat a zero time as absent
 		return at, false, nil
 	}
 	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02"} {
@@ -128,7 +127,7 @@ func (a *ask) SpanLinks(s span, names ...string) template.HTML {
 	return template.HTML(b.String())
 }
 
-// chip is a filter: a word, and whether it is on.
+// chip returns a filter link, and marks it if it is on.
 func (a *ask) chip(to string, word template.HTML, on bool) template.HTML {
 	current := template.HTML("")
 	if on {
@@ -137,12 +136,12 @@ func (a *ask) chip(to string, word template.HTML, on bool) template.HTML {
 	return html(`<a class=chip href="%s"%s>%s</a> `, to, current, word)
 }
 
-// madeFrom ends the name of what a field of a span was made from.
+// madeFrom is the suffix of the hidden field with the exact time of a field.
 const madeFrom = "-at"
 
-// SpanFields are the fields of a span that is no preset, by the reader's clock. They say less than
-// moments: parts of a second, and which of two hours it is when clocks go back. So each has the
-// moment that it was made from beside it, and all the zone: the reader may choose another before they are sent.
+// SpanFields returns the fields of a range that is no preset, in the user's zone. A field lacks fractions of a
+// second, and the hour is ambiguous when clocks go back. So each field has its exact time beside it, and the form has
+// the zone, because users can select another one before they send it.
 func (a *ask) SpanFields(when string, from, to time.Time) template.HTML {
 	if when != "" {
 		from, to = time.Time{}, time.Time{}
@@ -162,7 +161,7 @@ func (a *ask) SpanFields(when string, from, to time.Time) template.HTML {
 		field("from", a.Say("from"), from), field("to", a.Say("to"), to), City(a.In("")), a.Reader())
 }
 
-// fieldOf is a moment as a field has it that a browser leaves as it is: with seconds if there are some.
+// fieldOf formats a time as a browser keeps it in a field: with seconds only if they are not 0.
 func fieldOf(t time.Time, loc *time.Location) string {
 	if t.IsZero() {
 		return ""
@@ -170,7 +169,7 @@ func fieldOf(t time.Time, loc *time.Location) string {
 	return strings.TrimSuffix(t.In(loc).Format("2006-01-02T15:04:05"), ":00")
 }
 
-// Reader is the zone by whose clock times that are of no job are said, and typed.
+// Reader returns the zone for times without a job, in output and input.
 func (a *ask) Reader() string { return a.In("").String() }
 
 func (a *ask) RFC(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -10,16 +10,16 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// TestFieldsKeepTheSpan: the fields of a span say less than its moments: sent on as they are shown, beside
-// something else that was typed, they are the same moments; one that was changed is read by itself. Both by
-// the clock that they name, which is the reader's no more.
+// TestFieldsKeepTheSpan: the fields of a time range are less exact than its times. Sent unchanged with other input,
+// they keep the exact times; a changed field is parsed. Both use the zone that the form names, even if the user has
+// selected another one since.
 func TestFieldsKeepTheSpan(t *testing.T) {
 	s := newConsole(t)
 	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Europe/Berlin"
 	for _, page := range []string{"runs", "changes", "reports"} {
 		for name, c := range map[string]struct {
-			from, to  string // of the page
-			typed, at string // in the place of from; empty: it is left
+			from, to  string // in the page
+			typed, at string // in place of from; empty: unchanged
 		}{
 			"seconds":          {from: "2026-11-20T10:15:10Z", to: "2026-11-20T10:15:40Z"},
 			"part of a second": {from: "2026-11-20T10:15:10.25Z", to: "2026-11-20T10:15:10.5Z"},
@@ -42,7 +42,7 @@ func TestFieldsKeepTheSpan(t *testing.T) {
 			}
 			form := fields(cutOut(body, `<form class="filters"`, "</form>"))
 			want := c.from
-			if page == "reports" && c.from == "" { // it shows seven days
+			if page == "reports" && c.from == "" { // the default is seven days
 				want = "2026-11-13T10:15:10Z"
 			}
 			if form.Set("job", "shop/a"); c.typed != "" {
@@ -68,8 +68,8 @@ func TestFieldsKeepTheSpan(t *testing.T) {
 	}
 }
 
-// TestRemovedByTheClockThatWasNamed: what is removed for good is what ended before a moment by the clock that
-// its field named; it is the same moment when it is counted, shown again and removed.
+// TestRemovedByTheClockThatWasNamed: a deletion by time uses the zone that its field named. The time is the same when
+// the runs are counted, shown again and deleted.
 func TestRemovedByTheClockThatWasNamed(t *testing.T) {
 	s := newConsole(t)
 	s.Create(peopletest.Spec("old", peopletest.Every(time.Minute)))

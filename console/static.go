@@ -15,8 +15,7 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// statics are the files that pages load, each under a path that has its hash, so that a
-// browser asks once.
+// statics are the files that pages load. Each path includes the file's hash, so that a browser loads it once.
 var statics = sync.OnceValue(func() map[string]static {
 	all := map[string]static{}
 	entries, err := fs.ReadDir(staticFiles, "static")
@@ -53,7 +52,7 @@ func serveStatic(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", kind)
 	if s.hash == r.PathValue("hash") {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	} else { // of another release: what there is, for now
+	} else { // of another release: send the present file
 		w.Header().Set("Cache-Control", "no-store")
 	}
 	writeZipped(w, r, http.StatusOK, s.body)

@@ -13,14 +13,14 @@ import (
 )
 
 type event struct {
-	At    time.Time // zero where it is not known
-	Gap   string    // how long after what came before
-	Shape string    // as shapes has it
+	At    time.Time // zero if unknown
+	Gap   string    // time since the previous event
+	Shape string    // a value of shapes
 	Text  template.HTML
 	Aside template.HTML
 }
 
-// Tone is the class of what is said: of a failure it is red.
+// Tone returns the class of the text: red for a failure.
 func (e event) Tone() string {
 	if e.Shape == "fail" {
 		return "t-fail"
@@ -28,11 +28,11 @@ func (e event) Tone() string {
 	return ""
 }
 
-// shownAttempts is how many attempts of a chain are told, from the first.
+// shownAttempts is the number of attempts that a story shows, from the first.
 const shownAttempts = 20
 
-// story is what became of a chain of attempts, in order, as far as a reader of one of its
-// runs has to know. chain are those attempts in their order, the run among them.
+// story returns the history of a retry chain in order, as far as users of one of its runs need it. chain has its
+// attempts in order, including r.
 func (a *ask) story(r *client.Run, job *client.Job, chain []client.Run) (list []event) {
 	if r.Skip != nil {
 		return a.skipStory(r)
@@ -82,7 +82,7 @@ func (a *ask) causeOf(r *client.Run) template.HTML {
 	return a.Mark("due by schedule")
 }
 
-// madeBy says whose version of the job a run is of.
+// madeBy names the author of the job version that a run has.
 func (a *ask) madeBy(r *client.Run) template.HTML {
 	w := r.With
 	switch {
@@ -94,7 +94,7 @@ func (a *ask) madeBy(r *client.Run) template.HTML {
 	return a.Mark("job version of %s", a.Time(w.At, r.Timezone))
 }
 
-// attempt is what became of one attempt of a chain of n, in which it may be alone.
+// attempt returns the history of one attempt in a chain of n.
 func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	nth := template.HTML("")
 	if n > 1 || r.Retries > 0 && r.Shards == nil {
@@ -157,12 +157,12 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	return list
 }
 
-// attemptLink is the number of an attempt, which leads to its page.
+// attemptLink returns the number of an attempt, with a link to its page.
 func (a *ask) attemptLink(r *client.Run) template.HTML {
 	return html(`<a href="%s">%d</a>`, a.RunPath(r.ID), max(r.Attempt, 1))
 }
 
-// try is an address that was asked before the one that has the run, or how that was chosen.
+// try describes a step of sending a run: a function call, the choice of an address, or the answer of an address.
 func (a *ask) try(t *client.Try) event {
 	at := html(`<span class="mono break">%s</span>`, t.Address)
 	switch {
@@ -178,7 +178,7 @@ func (a *ask) try(t *client.Try) event {
 	return event{Shape: "fail", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("not accepted"))))}
 }
 
-// waitsFor says what a queued run waits for.
+// waitsFor describes why a queued run waits.
 func (a *ask) waitsFor(r *client.Run) template.HTML {
 	p := r.Permit
 	switch turn := p.Waits(a.Now); {
@@ -200,7 +200,7 @@ func (a *ask) waitsFor(r *client.Run) template.HTML {
 		template.HTML(strings.Join(held, ", ")), num(p.Place), num(p.Waiting))
 }
 
-// kill says who wants a run to end, and why.
+// kill describes the request to end a run: its author or its reason.
 func (a *ask) kill(r *client.Run) []event {
 	by, replaced := strings.CutPrefix(r.KillBy, "run ")
 	switch {
@@ -222,7 +222,7 @@ func (a *ask) kill(r *client.Run) []event {
 	return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("timeout exceeded: the executor was asked to end the run")}}
 }
 
-// end says how a run ended, and whether it is tried again.
+// end describes the result of a run, and whether it is retried.
 func (a *ask) end(r *client.Run) event {
 	e := event{At: r.EndedAt, Gap: a.Took(r), Shape: shapes[core.State(r.State)]}
 	e.Text = text(a.StateName(r.State))
@@ -243,7 +243,7 @@ func (a *ask) end(r *client.Run) event {
 	return e
 }
 
-// notice says who was told of a run, or is to be.
+// notice describes the notification of a run.
 func (a *ask) notice(r *client.Run) event {
 	n := r.Notice
 	if n == nil {
@@ -267,7 +267,7 @@ func (a *ask) notice(r *client.Run) event {
 	return event{Shape: "wait", Text: a.Mark("notification %s: will be created shortly", what)}
 }
 
-// notFollowed are the jobs that come after a job, and did not after this end of it, or are still to.
+// notFollowed lists the child jobs that did not run after this result, or that can still run.
 func (a *ask) notFollowed(r *client.Run, job *client.Job) (list []event) {
 	if r.Then != "" || r.Shard != nil && r.Shard.Of != "" {
 		return nil
@@ -297,7 +297,7 @@ func (a *ask) whenName(when string) template.HTML {
 	return a.Mark("if this run succeeds")
 }
 
-// skipStory is that of instants which have a record in place of runs.
+// skipStory is the story of scheduled times that have a skip record and no run.
 func (a *ask) skipStory(r *client.Run) []event {
 	s := r.Skip
 	e := event{At: s.FirstAt, Shape: "skip"}
@@ -312,7 +312,7 @@ func (a *ask) skipStory(r *client.Run) []event {
 	return []event{due, e}
 }
 
-// firstLine is the beginning of what somebody else wrote.
+// firstLine returns the first line of foreign text, shortened.
 func firstLine(s string) string {
 	line, _, more := strings.Cut(strings.TrimSpace(plainText(s)), "\n")
 	if cut := []rune(line); len(cut) > 300 {
@@ -324,8 +324,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// nextSteps say of each end what is to be done next. Those of one state that are not here
-// need nothing.
+// nextSteps has the recommended next step for each reason. Reasons of several states that are missing need none.
 var nextSteps = map[core.Reason]core.Text{
 	core.ReasonNotAccepted: core.Say("Check the executors of the app: each one rejected the run or did not answer. Then rerun this run."),
 	core.ReasonNoExecutor: core.Say(
@@ -358,7 +357,7 @@ var nextSteps = map[core.Reason]core.Text{
 	core.ReasonJoin: core.Say("The message names the parent jobs that did not finish in time. Check their runs."),
 }
 
-// nextStep is what is to be done about a run; empty: nothing.
+// nextStep returns the recommended next step for a run; empty if none is needed.
 func (a *ask) nextStep(r *client.Run) string {
 	switch state := core.State(r.State); {
 	case r.Answer != "", strings.HasPrefix(r.Message, core.NotConfirmed) && r.Then == "":

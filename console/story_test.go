@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// next is what the page of a run says is to be done.
+// next returns the recommended next step on the page of a run.
 func (s *site) next(run core.RunID) string {
 	s.t.Helper()
 	_, after, _ := strings.Cut(s.says("/console/runs/"+run.String(), "Next:"), "Next:</b>")
@@ -21,9 +21,8 @@ func (s *site) next(run core.RunID) string {
 	return strings.TrimSpace(said)
 }
 
-// TestWhatAQueuedRunWaitsFor: the story of a run, its next step and its row in a list agree on
-// whether it waits for an executor, for the end of another run, or for its second; that a
-// limit counts it makes it wait for nothing by itself.
+// TestWhatAQueuedRunWaitsFor: the story of a run, its next step and its row in a list agree on the reason why it
+// waits: an executor, another run, or a start limit. A limit that counts the run does not by itself make it wait.
 func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -42,7 +41,7 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 		item       core.Permits // at is the run
 		waits      string
 		next       string
-		row, story bool // whether they say executor
+		row, story bool // whether they mention the executor
 	}{
 		{job: other, waits: executor, next: start, row: true, story: true},
 		{job: job, waits: executor, next: start, story: true},
@@ -95,8 +94,8 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 	}
 }
 
-// TestJoinThatWaitsSaysForWhom: the run of a join goes when its parents have ended, and is skipped without
-// them: it does not come by itself.
+// TestJoinThatWaitsSaysForWhom: the run of a job with several parents starts when they have ended, and is skipped
+// otherwise. It does not start by itself.
 func TestJoinThatWaitsSaysForWhom(t *testing.T) {
 	s := newConsole(t)
 	parent := s.Create(peopletest.Spec("a", peopletest.Every(time.Hour)))
@@ -124,7 +123,7 @@ func TestJoinThatWaitsSaysForWhom(t *testing.T) {
 	}
 }
 
-// TestNoAttemptIsLeftWhereNoneIs: an end that is not tried again has used its attempts up only where none is left.
+// TestNoAttemptIsLeftWhereNoneIs: a result without a retry shows "no attempts left" only if that is the reason.
 func TestNoAttemptIsLeftWhereNoneIs(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -139,8 +138,9 @@ func TestNoAttemptIsLeftWhereNoneIs(t *testing.T) {
 	}
 }
 
-// TestKillThatCannotBeTold: the story of a kill claims nothing that nobody knows; that a function or an
-// endpoint cannot be told stands there and before it is done, and of a job's runs the answer says who was not told.
+// TestKillThatCannotBeTold: the story of a kill claims nothing unknown. If a function or an endpoint cannot be asked
+// to end a run, the page shows that before and after the kill. For a kill of a job's runs, the message names the
+// executors without the kill.
 func TestKillThatCannotBeTold(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -169,8 +169,8 @@ func TestKillThatCannotBeTold(t *testing.T) {
 	s.done(at+"/pause", url.Values{"reason": {"bank"}, "running": {"kill"}}, "shop/silent is paused; "+says)
 }
 
-// TestKillInParts: what a kill of a job's runs could not do is said of all its parts together: who was not told, what was
-// cancelled, and that more are left.
+// TestKillInParts: the message after a kill of a job's runs covers all its parts: an executor that did not get the
+// kill, the cancelled runs, and whether more remain.
 func TestKillInParts(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -209,7 +209,7 @@ func TestKillInParts(t *testing.T) {
 	}
 }
 
-// TestRunOfADeletedJobSaysWhose: the page of a run still names its job when that is deleted.
+// TestRunOfADeletedJobSaysWhose: the page of a run still names its job after the job is deleted.
 func TestRunOfADeletedJobSaysWhose(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -220,7 +220,7 @@ func TestRunOfADeletedJobSaysWhose(t *testing.T) {
 	s.says("/console/runs/"+r.ID.String()+"?panel=kill", "<h1>"+of, "Kill run "+r.ID.String()+" of "+of+"?")
 }
 
-// TestRunAgainIsOfTheLastAttempt: an attempt that was tried again leads to the one that can be run again.
+// TestRunAgainIsOfTheLastAttempt: a retried attempt links to the last one, which can be rerun.
 func TestRunAgainIsOfTheLastAttempt(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")

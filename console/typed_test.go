@@ -12,7 +12,7 @@ import (
 
 var clockNamed = regexp.MustCompile(`Time zone: ([A-Za-z/_]+)`)
 
-// answer is what the API answers, read into v.
+// answer reads an answer of the API into v.
 func (s *site) answer(path string, v any) {
 	s.t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "http://console.test"+path, nil)
@@ -26,8 +26,8 @@ func (s *site) answer(path string, v any) {
 	}
 }
 
-// TestTypedTimes: a field for a moment names a clock beside it, and what is typed is read by that
-// one: whichever clock times are said by, also where another is chosen before the form is sent.
+// TestTypedTimes: a time field names a zone beside it, and its input is parsed in that zone. Neither the zone of the
+// page nor a later selection changes that.
 func TestTypedTimes(t *testing.T) {
 	const typed = "2026-12-24 18:00"
 	var state struct{ Pause struct{ Until time.Time } }
@@ -97,7 +97,7 @@ func TestTypedTimes(t *testing.T) {
 	}
 }
 
-// TestOnceAtIsOfItsZone: the moment of a schedule is by the clock of the zone in the form.
+// TestOnceAtIsOfItsZone: the time of a schedule is in the zone of the form.
 func TestOnceAtIsOfItsZone(t *testing.T) {
 	for zone, want := range map[string]string{"Europe/Berlin": "2026-12-24T17:00:00Z", "": "2026-12-24T18:00:00Z"} {
 		for _, mode := range []string{"job", "mine", "utc"} {

@@ -10,20 +10,19 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// unsent is a form that was posted when its session had ended. The page of the log-in carries it,
-// and so does the page after that; nothing is kept on the server, and nothing done before who
-// typed it says so.
+// unsent is a form that was posted after its session ended. The login page carries it, and so does the page after
+// that. The server stores nothing, and handles the form only when the user confirms it.
 type unsent struct {
-	At   string // the path that it was posted to
-	Form string // as it was posted
+	At   string // the path of the request
+	Form string // as posted
 }
 
-// maxUnsent bounds the form of a log-in: at worst a form that is sent inside it grows threefold.
+// maxUnsent is the limit of the login form: a form inside it can grow threefold.
 const maxUnsent = 3*maxForm + 4096
 
 const formType = "application/x-www-form-urlencoded"
 
-// unsentForm reads the form that was posted without a session; nil where a request is no such form.
+// unsentForm reads a form that was posted without a session; nil if the request has none.
 func (a *ask) unsentForm() (*unsent, error) {
 	r := a.r
 	if r.Method != http.MethodPost || a.partial() || !strings.HasPrefix(r.Header.Get("Content-Type"), formType) {
@@ -36,7 +35,7 @@ func (a *ask) unsentForm() (*unsent, error) {
 	return unsentOf(r.URL.RequestURI(), string(body))
 }
 
-// unsentOf is a form for a page of the console; nil where it is empty.
+// unsentOf returns a form for a page of the console; nil if it is empty.
 func unsentOf(at, form string) (*unsent, error) {
 	if form == "" {
 		return nil, nil
@@ -47,7 +46,7 @@ func unsentOf(at, form string) (*unsent, error) {
 	return &unsent{At: at, Form: form}, nil
 }
 
-// pieces splits a text for a template, which takes ten times the bytes of what it escapes at once.
+// pieces splits a text for a template, because escaping takes ten times the memory of each piece.
 func pieces(text string) (list []string) {
 	const size = 8 << 10
 	for len(text) > size {
@@ -63,7 +62,7 @@ type unsentField struct{ Name, Value string }
 func (f unsentField) Pieces() []string { return pieces(f.Value) }
 
 func (k *unsent) Fields() []unsentField {
-	values, _ := url.ParseQuery(k.Form) // unsentOf has read it
+	values, _ := url.ParseQuery(k.Form) // unsentOf has parsed it
 	var list []unsentField
 	for name, all := range values {
 		for _, v := range all {
@@ -74,7 +73,7 @@ func (k *unsent) Fields() []unsentField {
 	return list
 }
 
-// cameFrom is the page of the console that a form was on.
+// cameFrom returns the page with the form.
 func (a *ask) cameFrom() string {
 	u, err := url.Parse(a.r.Referer())
 	if err != nil || u.Host != a.r.Host {
@@ -85,5 +84,5 @@ func (a *ask) cameFrom() string {
 
 type unsentPage struct {
 	*unsent
-	Back string // the page that it was typed on
+	Back string // the page with the form
 }

@@ -16,7 +16,7 @@ var (
 	formAction  = regexp.MustCompile(`<form class="stack" method="post" action="([^"]*)"`)
 )
 
-// hiddenOf are the hidden fields of a page, and where its first form goes.
+// hiddenOf returns the hidden fields of a page, and the target of its first form.
 func hiddenOf(body string) (to string, fields url.Values) {
 	fields = url.Values{}
 	for _, m := range hiddenField.FindAllStringSubmatch(body, -1) {
@@ -28,8 +28,8 @@ func hiddenOf(body string) (to string, fields url.Values) {
 	return to, fields
 }
 
-// TestTypedWhenTheSessionEnded: what was typed survives the end of a session, by each way in and
-// also where the first try is wrong; it is done when who typed it says so, and not before.
+// TestTypedWhenTheSessionEnded: a posted form survives the end of its session, for each type of login, and also if
+// the first login fails. It is handled only after the user confirms it.
 func TestTypedWhenTheSessionEnded(t *testing.T) {
 	s := newConsole(t)
 	s.person("ann", access.Grant{Role: access.Admin})
@@ -71,8 +71,8 @@ func TestTypedWhenTheSessionEnded(t *testing.T) {
 	}
 }
 
-// TestUnsentIsOfHere: what is carried over a log-in goes to a page of the console, has a bound, and is
-// a form; without any the log-in leads on as ever.
+// TestUnsentIsOfHere: a form that is carried through a login goes only to a page of the console, is limited in size,
+// and must be a form. Without one, the login continues as usual.
 func TestUnsentIsOfHere(t *testing.T) {
 	s := newConsole(t)
 	clear(s.cookies)
@@ -89,7 +89,7 @@ func TestUnsentIsOfHere(t *testing.T) {
 	if w := s.post("/console/login", way("/console/jobs/new", "%zz")); w.Code != http.StatusBadRequest {
 		t.Errorf("no form: %d", w.Code)
 	}
-	big := url.Values{"script": {strings.Repeat("<+&\r\n", 60_000)}} // each byte is three as it is sent
+	big := url.Values{"script": {strings.Repeat("<+&\r\n", 60_000)}} // each byte becomes three in the request
 	w := s.post("/console/jobs/new", big)
 	_, in := hiddenOf(w.Body.String())
 	in.Set("token", adminToken)
@@ -108,14 +108,14 @@ func TestUnsentIsOfHere(t *testing.T) {
 	}
 }
 
-// TestLook: the language and the clock that a person chose are there in another browser, and do not
-// undo what was chosen in that one; who is not logged in may choose, too.
+// TestLook: the language and time zone that a user has selected apply in another browser, but do not replace a
+// selection in that browser. Users who are not logged in can select them too.
 func TestLook(t *testing.T) {
 	s := newConsole(t)
 	s.person("ann", access.Grant{Role: access.Viewer})
 	s.logInAs("ann")
 	s.post("/console/settings", url.Values{"lang": {"zh"}, "zone": {"utc"}})
-	s.logInAs("ann") // with no cookies
+	s.logInAs("ann") // without cookies
 	if s.cookies["tickring_lang"] != "zh" || s.cookies["tickring_zone"] != "utc" {
 		t.Errorf("another browser: %v", s.cookies)
 	}

@@ -14,49 +14,49 @@ import (
 	"github.com/tickring/tickring/internal/parts"
 )
 
-// Bounds of what comes.
+// Limits of the page.
 const (
-	drawnEach = 300 // instants of one job that a pause holds back
-	crowdFrom = 10  // jobs in one second pile up
-	crowdsMax = 5   // that are named
+	drawnEach = 300 // times of one job that a pause holds
+	crowdFrom = 10  // jobs in one second that count as a peak
+	crowdsMax = 5   // peaks that are named
 	comeRows  = 200
-	heldEach  = 3 // instants of a paused job
+	heldEach  = 3 // times of a paused job
 	comeAsked = 1000
 	comeMost  = 20_000
 	comeFor   = 2 * time.Second
 	comeLanes = 40
-	comePause = 5   // apps that are paused and named
-	comeWaits = 100 // jobs: of more the API does not list what waits
-	// comeListed is how much is listed of what comes, unless another stretch is chosen.
+	comePause = 5   // paused apps that are named
+	comeWaits = 100 // jobs: for more, the API does not list waiting runs
+	// comeListed is the length of the list if the chosen range has no end, or if there are too many runs.
 	comeListed = 15 * time.Minute
 )
 
-// upcomingPage is what comes, on one axis, and the jobs of a part of it.
+// upcomingPage shows upcoming runs on a time axis, and lists the jobs in a part of it.
 type upcomingPage struct {
 	Days     int // of the axis: 1 or 7
 	From, To time.Time
-	Fires    int // drawn
+	Fires    int // number of runs on the axis
 	Jobs     int
-	More     bool // perhaps, than was counted
+	More     bool // there may be more than were counted
 	Lanes    []*lane
-	Hidden   int // lanes
+	Hidden   int // omitted lanes
 	Crowds   []crowd
-	At, End  time.Time // what is listed
+	At, End  time.Time // the listed time range
 	Chosen   bool
 	Rows     []comeRow
 	MoreRows bool
-	// MoreHeld says that more falls to a pause than is listed.
+	// MoreHeld reports that not all times in a pause are listed.
 	MoreHeld bool
-	// Unlisted says that what waits is not listed, for there are many jobs.
+	// Unlisted reports that waiting runs are not listed, because there are too many jobs.
 	Unlisted bool
-	// MoreCrowds are those that are not named.
+	// MoreCrowds is the number of peaks that are not named.
 	MoreCrowds int
-	Crowd      *crowd // in what is listed
-	// All is the pause of everything; HeldApps are the apps that are paused, of those that are shown. What falls to
-	// these is neither drawn nor listed.
+	Crowd      *crowd // the peak in the list
+	// All is the pause of everything; HeldApps are the paused apps among the shown ones. Runs that these pauses hold
+	// are neither drawn nor listed.
 	All      *client.Pause
 	HeldApps []client.App
-	// MoreApps are those that are not named.
+	// MoreApps is the number of paused apps that are not named.
 	MoreApps int
 	held     []comeRow
 	jobs     map[string]*client.Job
@@ -64,13 +64,13 @@ type upcomingPage struct {
 
 type lane struct {
 	App   string
-	Dense []string // jobs that are a band
-	Many  int      // fires of these
+	Dense []string // frequent jobs, drawn as a band
+	Many  int      // their number of runs
 	At    map[int]int
-	peak  map[int]time.Time // of a place, an instant at which jobs pile up
+	peak  map[int]time.Time // by place on the axis: a time of a peak
 }
 
-// crowd is many jobs in one second.
+// A crowd is a peak of many jobs in one second.
 type crowd struct {
 	At   time.Time
 	Jobs int
@@ -81,11 +81,11 @@ type comeRow struct {
 	Title string
 	Notes []string
 	Held  bool
-	Times int // of a job that fires often: how often, the last time at Until
+	Times int // for a frequent job: the number of its runs, the last at Until
 	Until time.Time
 }
 
-// places is into how many places the axis is cut.
+// places24 is the number of places on the axis.
 const places24 = 288
 
 func (a *ask) upcoming() (any, error) {
@@ -114,7 +114,7 @@ func (a *ask) upcoming() (any, error) {
 	if err := a.over(p); err != nil {
 		return nil, err
 	}
-	if !p.Chosen && p.Fires > comeAsked { // too much to read: the beginning of it
+	if !p.Chosen && p.Fires > comeAsked { // too many runs: list the first ones
 		p.End = p.At.Add(comeListed)
 		p.held = slices.DeleteFunc(p.held, func(r comeRow) bool { return !r.ScheduledAt.Before(p.End) })
 		if p.Crowd != nil && !p.Crowd.At.Before(p.End) {
@@ -124,8 +124,7 @@ func (a *ask) upcoming() (any, error) {
 	return p, a.firesOf(p)
 }
 
-// drawn is what the axis shows of all jobs; and what pauses keep from firing, of the first
-// that are paused.
+// drawn fills the axis with the runs of all jobs. It also collects the runs of some paused jobs.
 func (a *ask) drawn(p *upcomingPage) error {
 	shape, err := a.GetUpcomingShape(a.Ctx(), client.GetUpcomingShapeParams{App: a.Q("app"), From: p.From,
 		For: fmt.Sprintf("%dh", 24*p.Days), Buckets: places24})
@@ -189,12 +188,12 @@ func (a *ask) drawn(p *upcomingPage) error {
 	return err
 }
 
-// Paused reports whether pauses keep something from firing.
+// Paused reports whether a pause holds any run.
 func (p *upcomingPage) Paused() bool {
 	return p.All != nil || len(p.HeldApps)+len(p.held) > 0 || p.MoreHeld
 }
 
-// over finds the pauses that hold now and are not of jobs.
+// over finds the active pauses of apps and of everything.
 func (a *ask) over(p *upcomingPage) error {
 	status, err := a.GetStatus(a.Ctx())
 	if err != nil {
@@ -216,7 +215,7 @@ func (a *ask) over(p *upcomingPage) error {
 	return nil
 }
 
-// hold notes the instants of what is listed that fall to a pause.
+// hold collects a job's listed times that a pause holds.
 func (a *ask) hold(p *upcomingPage, j *client.Job, until time.Time, memo map[string][]time.Time) {
 	if until.After(p.End) {
 		until = p.End
@@ -231,15 +230,15 @@ func (a *ask) hold(p *upcomingPage, j *client.Job, until time.Time, memo map[str
 	}
 }
 
-// previewed are the instants of a schedule, as many as are drawn. One that is the same as
-// another's is asked for once, but for those that spread by their job.
+// previewed returns the scheduled times of a job, up to the number that is drawn. Jobs with the same schedule share
+// one request, unless their times depend on the job.
 func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]time.Time) []time.Time {
 	if j.Schedule.FixedDelay != "" {
 		return slices.DeleteFunc(slices.Clone(j.Next), func(t time.Time) bool { return t.Before(from) || !t.Before(to) })
 	}
 	shift := time.Duration(0)
 	if period, err := time.ParseDuration(j.Schedule.Every); err == nil && j.Schedule.Offset == nil && len(j.Next) > 0 && period > 0 {
-		// Those of one period spread by their jobs, so the next that is known says where it is in it.
+		// The offset within the period depends on the job; the next known time has it.
 		shift = time.Duration(j.Next[0].UnixNano() % int64(period))
 		at := from.Truncate(0).Add(-time.Duration(from.UnixNano() % int64(period))).Add(shift)
 		var list []time.Time
@@ -262,7 +261,7 @@ func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]tim
 		return list
 	}
 	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: j.Schedule, JobID: of, From: from.Add(-time.Second), Count: drawnEach})
-	if err != nil { // it says so on its own page
+	if err != nil { // the page of the job shows the error
 		return nil
 	}
 	list := slices.DeleteFunc(res.Next, func(t time.Time) bool { return t.Before(from) || !t.Before(to) })
@@ -270,8 +269,7 @@ func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]tim
 	return list
 }
 
-// firesOf lists the fires of what is chosen, with what is known of them: those of a job that
-// has more than a few as one.
+// firesOf lists the upcoming runs in the chosen range with notes. A job with more than a few runs is one row.
 func (a *ask) firesOf(p *upcomingPage) error {
 	all, err := a.comingIn(p)
 	if err != nil {
@@ -305,7 +303,7 @@ func (a *ask) firesOf(p *upcomingPage) error {
 	return nil
 }
 
-// know reads the jobs of what is listed. One that is gone meanwhile has no notes.
+// know reads the jobs of the listed runs. A job that was deleted since has no notes.
 func (a *ask) know(p *upcomingPage) {
 	var missing []string
 	for i := range p.Rows {
@@ -313,7 +311,7 @@ func (a *ask) know(p *upcomingPage) {
 			missing = append(missing, name)
 		}
 	}
-	if a.c.o.Newest != nil && len(missing) > 0 { // one at a time they are dearer, for each comes with its last run
+	if a.c.o.Newest != nil && len(missing) > 0 { // single reads cost more, because each one includes the last run
 		for after := int32(0); ; {
 			page, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), After: after, Limit: comeAsked})
 			for i := range page.Jobs {
@@ -336,7 +334,7 @@ func (a *ask) know(p *upcomingPage) {
 	}
 }
 
-// comingIn asks for what comes in the chosen stretch, a thousand after the other.
+// comingIn reads the upcoming runs in the chosen range, a thousand at a time.
 func (a *ask) comingIn(p *upcomingPage) (all []client.Coming, err error) {
 	seen := map[client.Coming]bool{}
 	from := p.At.Add(-time.Second)
@@ -363,7 +361,7 @@ func (a *ask) comingIn(p *upcomingPage) (all []client.Coming, err error) {
 		if !sum.Partial {
 			return all, nil
 		}
-		// Of the last second perhaps not all were told: it is asked for again.
+		// The last second may be incomplete: read it again.
 		next := sum.Upcoming[len(sum.Upcoming)-1].ScheduledAt.Add(-time.Second)
 		if !next.After(from) || time.Since(began) > comeFor || len(all) > comeMost {
 			p.MoreRows = true
@@ -373,7 +371,7 @@ func (a *ask) comingIn(p *upcomingPage) (all []client.Coming, err error) {
 	}
 }
 
-// note says what is known of a fire.
+// note adds the notes of an upcoming run.
 func (a *ask) note(r *comeRow, j *client.Job) {
 	add := func(text string) { r.Notes = append(r.Notes, text) }
 	if r.Cause != "" && r.Cause != string(core.CauseSchedule) {
@@ -399,13 +397,13 @@ func (a *ask) note(r *comeRow, j *client.Job) {
 	}
 }
 
-// Measures of the axis.
+// Sizes of the axis.
 const (
 	axisLeft, axisWidth = 110, 890
 	laneHigh, axisTop   = 44, 24
 )
 
-// Axis draws the lanes, the hours above them, and a link for each stretch.
+// Axis draws the lanes, the hours above them, and a link for each part.
 func (a *ask) Axis(p *upcomingPage) template.HTML {
 	var b strings.Builder
 	high := axisTop + laneHigh*max(1, len(p.Lanes)) + 8
@@ -469,7 +467,7 @@ func (a *ask) hours(b *strings.Builder, p *upcomingPage, loc *time.Location, ste
 		fmt.Fprintf(b, `<a href="%s" aria-label="%s"><rect class=hour x="%.1f" y="0" width="%.1f" height="%d"/></a>`,
 			template.HTMLEscapeString(a.between(at, end)), template.HTMLEscapeString(a.Say("%s to %s", label, end.Format("15:04 ")+City(loc))),
 			left, right-left, high)
-		every := map[int]int{1: 3, 7: 4}[p.Days] // stretches have one label
+		every := map[int]int{1: 3, 7: 4}[p.Days] // only some parts have a label
 		if x(at) >= axisLeft && (at.Hour()/int(step/time.Hour))%every == 0 && x(at) < axisLeft+axisWidth-24 {
 			if p.Days == 7 {
 				label = a.Weekday(at)
@@ -486,7 +484,7 @@ func (a *ask) between(from, to time.Time) string {
 
 func (a *ask) Between(at time.Time) string { return a.between(at, at.Add(time.Second)) }
 
-// short is the beginning of a text that is too long for its place.
+// short returns the start of a text that is too long for its place.
 func short(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {

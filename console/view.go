@@ -16,10 +16,9 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// The forms that pages share. What they answer as template.HTML is made of text that was
-// escaped here, by html.
+// Formats that all pages share. A template.HTML result contains only text that html has escaped here.
 
-// html fills markup with text: every argument is escaped, but what is markup already.
+// html fills markup with text. It escapes every argument that is not markup already.
 func html(format string, args ...any) template.HTML {
 	for i, arg := range args {
 		switch arg := arg.(type) {
@@ -35,11 +34,11 @@ func html(format string, args ...any) template.HTML {
 	return template.HTML(fmt.Sprintf(format, args...))
 }
 
-// text and num are data as markup, for Mark.
+// text and num convert data to markup for Mark.
 func text(s string) template.HTML          { return template.HTML(template.HTMLEscapeString(s)) }
 func num[N int | int64](n N) template.HTML { return template.HTML(fmt.Sprint(n)) }
 
-// Languages are those that there are texts in.
+// Languages returns the languages of the console.
 func (a *ask) Languages() (list []string) {
 	for _, l := range words.Languages {
 		list = append(list, string(l))
@@ -47,13 +46,13 @@ func (a *ask) Languages() (list []string) {
 	return list
 }
 
-// LanguageOf is the name of a language in that language.
+// LanguageOf returns the name of a language in that language.
 func (a *ask) LanguageOf(l string) string { return words.Name(words.Language(l)) }
 
-// Say is a sentence in the language of the reader.
+// Say returns a sentence in the user's language.
 func (a *ask) Say(code string, args ...any) string { return words.Say(a.Lang, core.Say(code, args...)) }
 
-// zone is by whose clock times are said.
+// zone is the user's choice of time zone.
 type zone struct {
 	mode string // job, mine, utc
 	mine *time.Location
@@ -72,12 +71,12 @@ func zoneOf(r *http.Request) zone {
 	return z
 }
 
-// ZoneMode is job, mine or utc.
+// ZoneMode returns job, mine or utc.
 func (a *ask) ZoneMode() string { return a.zone.mode }
 
 func (a *ask) Mine() string { return a.zone.mine.String() }
 
-// In is the zone by which times of a job are said, whose own is name.
+// In returns the zone in which times of a job are shown; name is the job's own zone.
 func (a *ask) In(name string) *time.Location {
 	switch {
 	case a.zone.mode == "utc":
@@ -92,14 +91,14 @@ func (a *ask) In(name string) *time.Location {
 	return a.zone.mine
 }
 
-// City is a zone as it is shown beside a time: the last part of its name.
+// City returns the short name of a zone beside a time: the last part of its name.
 func City(loc *time.Location) string {
 	name := loc.String()
 	return strings.ReplaceAll(name[strings.LastIndex(name, "/")+1:], "_", " ")
 }
 
-// Time is a moment, by the reader's choice of clock; of a job its zone is given, else empty.
-// The day is said unless it is today, the seconds where there are some, the zone in each.
+// Time formats a time with its zone, by the user's choice. zone is the job's zone, or empty. It omits the day for
+// today, and the seconds if they are 0.
 func (a *ask) Time(t time.Time, zone string) template.HTML {
 	if t.IsZero() {
 		return html(`<span class=muted>–</span>`)
@@ -107,7 +106,7 @@ func (a *ask) Time(t time.Time, zone string) template.HTML {
 	return a.momentIn(t, a.In(zone), true)
 }
 
-// At is a moment by the clock of a zone, which is said elsewhere.
+// At formats a time in a zone that is shown elsewhere.
 func (a *ask) At(t time.Time, loc *time.Location) template.HTML { return a.momentIn(t, loc, false) }
 
 func (a *ask) momentIn(t time.Time, loc *time.Location, named bool) template.HTML {
@@ -150,7 +149,7 @@ func (a *ask) Weekday(t time.Time) string {
 var weekdays = []core.Text{core.Say("Sun"), core.Say("Mon"), core.Say("Tue"), core.Say("Wed"), core.Say("Thu"),
 	core.Say("Fri"), core.Say("Sat")}
 
-// Rel is how far a moment is from now: "in 12 h", "3 min ago". An open page keeps it true.
+// Rel formats the distance from now: "in 12 h", "3 min ago". The script keeps it current.
 func (a *ask) Rel(t time.Time) template.HTML {
 	if t.IsZero() {
 		return ""
@@ -164,14 +163,14 @@ func (a *ask) Rel(t time.Time) template.HTML {
 	return html(`<span class="muted rel" data-at="%d">%s</span>`, t.UnixMilli(), text)
 }
 
-// Far is what Rel says, for the script that keeps it true: what comes, what was, and the units.
+// Far returns the texts and units with which the script updates Rel.
 func (a *ask) Far() string {
 	return strings.Join([]string{a.Say("in %s", "{}"), a.Say("%s ago", "{}"), a.Whole(0), a.Whole(time.Minute),
 		a.Whole(2 * time.Hour), a.Whole(48 * time.Hour)}, "|")
 }
 
-// Clock is the server's time; an open page keeps it true. What is asked for again has none, so that it is
-// the same as long as nothing changed.
+// Clock shows the server's time, which the script keeps current. A refresh omits it, so that an unchanged page stays
+// the same.
 func (a *ask) Clock() template.HTML {
 	if a.partial() {
 		return ""
@@ -181,7 +180,7 @@ func (a *ask) Clock() template.HTML {
 		a.Now.In(loc).Format("15:04:05"), City(loc))
 }
 
-// Span is a duration in its largest unit, or two where one says too little.
+// Span formats a duration in its largest unit, or in two if one is too coarse.
 func (a *ask) Span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -205,28 +204,28 @@ func (a *ask) Span(d time.Duration) string {
 	return a.Say("%d d", int(d.Hours()/24))
 }
 
-// Ms is a duration in milliseconds.
+// Ms formats a duration in milliseconds.
 func (a *ask) Ms(ms int64) string { return a.Span(time.Duration(ms) * time.Millisecond) }
 
-// Mark is a sentence with markup in the places of its %s.
+// Mark returns a sentence with markup in place of its %s.
 func (a *ask) Mark(code string, args ...template.HTML) template.HTML {
 	places := make([]any, len(args))
 	for i := range args {
-		places[i] = fmt.Sprintf("\x00%d\x00", i) // no text of ours has it, and none of others is in the sentence yet
+		places[i] = fmt.Sprintf("\x00%d\x00", i) // no sentence has it, and no data is in the sentence yet
 	}
 	said := template.HTMLEscapeString(strings.ReplaceAll(a.Say(code, places...), "\x00", "\uE000"))
 	pairs := make([]string, 0, 2*len(args))
 	for i, arg := range args {
 		pairs = append(pairs, fmt.Sprintf("\uE000%d\uE000", i), string(arg))
 	}
-	return template.HTML(strings.NewReplacer(pairs...).Replace(said)) // at once: what was put in may look like a place
+	return template.HTML(strings.NewReplacer(pairs...).Replace(said)) // all at once, because inserted text can look like a place
 }
 
 func (a *ask) Moment(t time.Time, zone string) string {
 	return t.In(a.In(zone)).Format("2006-01-02 15:04:05 ") + City(a.In(zone))
 }
 
-// Stamp is a moment to the millisecond, in a column of moments of about one day.
+// Stamp formats a time to the millisecond, in a column of times within about one day.
 func (a *ask) Stamp(t time.Time, zone string) template.HTML {
 	if t.IsZero() {
 		return ""
@@ -239,7 +238,7 @@ func (a *ask) Stamp(t time.Time, zone string) template.HTML {
 		at.Format("2006-01-02 15:04:05.000 -07:00 ")+at.Location().String(), at.Format(form))
 }
 
-// Whole is a duration in whole seconds, or in its largest unit.
+// Whole formats a duration in whole seconds, or in its largest unit.
 func (a *ask) Whole(d time.Duration) string {
 	if d < time.Minute {
 		return a.Say("%d s", int(d.Seconds()))
@@ -247,17 +246,17 @@ func (a *ask) Whole(d time.Duration) string {
 	return a.Span(d.Truncate(time.Minute))
 }
 
-// StateName and ReasonName are what is in a closed list as people call it.
+// StateName and ReasonName return the displayed names of stored values.
 func (a *ask) StateName(s string) string  { return words.State(a.Lang, core.State(s)) }
 func (a *ask) ReasonName(s string) string { return words.Reason(a.Lang, core.Reason(s)) }
 
-// shapes is the form and colour of each state: a class of app.css.
+// shapes has the shape and color of each state: a class of app.css.
 var shapes = map[core.State]string{core.Planned: "plan", core.Queued: "wait", core.Running: "run", core.Succeeded: "ok",
 	core.Failed: "fail", core.TimedOut: "fail", core.Lost: "fail", core.Killed: "stop", core.Skipped: "skip"}
 
 func (a *ask) Shape(state string) string { return shapes[core.State(state)] }
 
-// State is a state as shape, colour and word; a run that succeeded and was late is late.
+// State returns a state as shape, color and word; a run that succeeded late is shown as late.
 func (a *ask) State(r *client.Run) template.HTML {
 	if r == nil {
 		return html(`<span class=muted>%s</span>`, a.Say("never ran"))
@@ -268,7 +267,7 @@ func (a *ask) State(r *client.Run) template.HTML {
 	return html(`<span class="s %s">%s</span>`, shapes[core.State(r.State)], a.StateName(r.State))
 }
 
-// isLate reports whether a run succeeded, and later than it should have begun.
+// isLate reports whether a run succeeded, but was sent late.
 func isLate(r *client.Run) bool {
 	return r.State == string(core.Succeeded) && r.LatenessMs != nil && *r.LatenessMs >= lateMs
 }
@@ -279,7 +278,7 @@ var causes = map[core.Cause]core.Text{core.CauseSchedule: core.Say("by schedule"
 
 func (a *ask) CauseName(cause string) string { return words.Say(a.Lang, causes[core.Cause(cause)]) }
 
-// lateMs is how late a run is shown as late: as core says where a job says nothing.
+// lateMs is the lateness from which a run is shown as late: the default in core.
 const lateMs = 60_000
 
 func (a *ask) Took(r *client.Run) string {
@@ -292,10 +291,10 @@ func (a *ask) Took(r *client.Run) string {
 	return a.Span(r.EndedAt.Sub(r.SentAt))
 }
 
-// Bar is one run of a row of bars.
+// A Bar is one run in a row of bars.
 type Bar struct {
-	Shape string        // as shapes has it, or late
-	Took  time.Duration // its height, against the longest of the row
+	Shape string        // a value of shapes, or late
+	Took  time.Duration // its height, relative to the longest run
 }
 
 func (a *ask) Bars(list []Bar) template.HTML {
@@ -309,7 +308,7 @@ func (a *ask) Bars(list []Bar) template.HTML {
 	var s strings.Builder
 	fmt.Fprintf(&s, `<svg class=bars viewBox="0 0 122 20" role=img aria-label="%s">`,
 		template.HTMLEscapeString(a.Say("the last %d runs, %d of them failed", len(list), count(list, "fail"))))
-	paths := map[string]*strings.Builder{} // one element for each colour: a list has thousands of bars
+	paths := map[string]*strings.Builder{} // one element for each color, because a list has thousands of bars
 	for i, b := range list[max(0, len(list)-30):] {
 		h := 4.0
 		if longest > 0 {
@@ -339,7 +338,7 @@ func count(list []Bar, shape string) (n int) {
 	return n
 }
 
-// holds is a pause, of an app or of everything, that has not ended; nil where there is none.
+// holds returns a pause of an app or of everything that has not ended, otherwise nil.
 func (a *ask) holds(p *client.Pause) *client.Pause {
 	if p == nil || !p.Until.IsZero() && !p.Until.After(a.Now) {
 		return nil
@@ -347,7 +346,7 @@ func (a *ask) holds(p *client.Pause) *client.Pause {
 	return p
 }
 
-// PauseNote says of a pause who, why and until when.
+// PauseNote describes a pause: its author, end and reason.
 func (a *ask) PauseNote(p *client.Pause) string {
 	text := a.Say("paused by %s", cmp.Or(p.By, "?"))
 	if !p.Until.IsZero() {
@@ -363,7 +362,7 @@ func (a *ask) JobLink(job string) template.HTML {
 	if job == "" {
 		return html(`<span class=muted>%s</span>`, a.Say("a deleted job"))
 	}
-	if !strings.Contains(job, "/") { // its number is all that is known
+	if !strings.Contains(job, "/") { // only the number is known
 		return html(`<span class=muted>#%s</span>`, job)
 	}
 	return html(`<a class=job href="%s">%s</a>`, jobPath(job), job)
@@ -404,7 +403,7 @@ func (a *ask) Current(e entry) bool { return a.page == e.Name }
 
 func (a *ask) Deployment() string { return a.c.o.Name }
 
-// Self is the URL of this page; of one that answers a form, of the page that had it.
+// Self returns the URL of this page; for the answer to a form, the URL of the page with the form.
 func (a *ask) Self() string {
 	if from, err := url.Parse(a.r.Referer()); err == nil && !a.Refreshes() {
 		return here(from.RequestURI())
@@ -412,5 +411,5 @@ func (a *ask) Self() string {
 	return a.r.URL.RequestURI()
 }
 
-// Refreshes reports whether the page can be asked for again: what answers a form cannot.
+// Refreshes reports whether the page can be requested again: the answer to a form cannot.
 func (a *ask) Refreshes() bool { return a.r.Method == http.MethodGet }

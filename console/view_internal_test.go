@@ -10,8 +10,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// TestMarkIsFilledOnce: what is put into a sentence is no place for the rest of it, though it
-// looks like one.
+// TestMarkIsFilledOnce: inserted text is not treated as a placeholder, even if it looks like one.
 func TestMarkIsFilledOnce(t *testing.T) {
 	a := &ask{Lang: words.English}
 	got := a.Mark("%s: %s", html(`<b title="%s">x</b>`, "\uE0001\uE000"), html(`<i class="c">%s</i>`, "<y>"))
@@ -21,7 +20,7 @@ func TestMarkIsFilledOnce(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoMarkupIsEscaped: of whatever type.
+// TestWhatIsNoMarkupIsEscaped: this holds for every type.
 func TestWhatIsNoMarkupIsEscaped(t *testing.T) {
 	type name string
 	if got := html("%s: %s", name("<b>"), html("<i>%d</i>", 1)); got != "&lt;b&gt;: <i>1</i>" {
@@ -29,7 +28,7 @@ func TestWhatIsNoMarkupIsEscaped(t *testing.T) {
 	}
 }
 
-// TestNoLineIsTakenForTheHead: lines that look like the head of a difference are shown as any other.
+// TestNoLineIsTakenForTheHead: lines that look like the header of a difference are shown like any other.
 func TestNoLineIsTakenForTheHead(t *testing.T) {
 	list := diffOf("a\n-- old\nb\n", "a\n++ new\nb\n")
 	want := []diffLine{{"at", "@@ -1,3 +1,3 @@"}, {"", " a"}, {"del", "--- old"}, {"add", "+++ new"}, {"", " b"}}
@@ -38,8 +37,8 @@ func TestNoLineIsTakenForTheHead(t *testing.T) {
 	}
 }
 
-// TestAgain: what is costly to answer is asked for less often, by the time that it takes, or by what is read: two units a
-// second at most, whatever a page costs.
+// TestAgain: expensive pages are polled less often, by their build time or by their read units. A page costs at most
+// two units a second.
 func TestAgain(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{0: 4 * time.Second, 300 * time.Millisecond: 4 * time.Second,
 		500 * time.Millisecond: 10 * time.Second, 1500 * time.Millisecond: time.Minute, time.Hour: time.Minute} {
@@ -54,8 +53,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestCommandOfChanges: the command line of the same filters is the same each time, else an open
-// page is never as it was.
+// TestCommandOfChanges: the command for the same filters is always the same, so that an unchanged page stays the
+// same.
 func TestCommandOfChanges(t *testing.T) {
 	at := time.Date(2026, 11, 20, 2, 30, 0, 0, time.UTC)
 	p := changesPage{Filter: client.ListChangesParams{App: "shop", By: "o'hara", From: at, To: at.Add(time.Hour)}}

@@ -9,16 +9,16 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// Views are pages of lists with their filters, under a name that somebody gave them.
+// Views are lists with their filters, saved under a name.
 
-// viewed are the lists that can be kept.
+// viewed are the lists that can be saved.
 var viewed = []string{"jobs", "runs"}
 
-// viewRow is the row of views above a list, and the panel in which they are kept and deleted.
+// viewRow is the row of views above a list, and the panel to save and delete them.
 type viewRow struct {
 	Ask   *ask
 	Page  string
-	Query string // of the list as it is shown
+	Query string // of the list as shown
 	Views []shownView
 	Form  viewForm
 }
@@ -26,8 +26,8 @@ type viewRow struct {
 type shownView struct {
 	client.SavedView
 	To   string
-	On   bool // it is what is shown
-	Mine bool // who reads may delete it
+	On   bool // it is the shown list
+	Mine bool // the user may delete it
 }
 
 type viewForm struct {
@@ -35,7 +35,7 @@ type viewForm struct {
 	Shared      bool
 }
 
-// viewQuery is what of a query a view keeps: not how far somebody had turned the pages.
+// viewQuery returns the part of a query that a view saves, without the position in the list.
 func viewQuery(q url.Values) string {
 	kept := url.Values{}
 	for name, values := range q {
@@ -54,7 +54,7 @@ func viewPath(page, query string) string {
 	return Root + page + "?" + query
 }
 
-// Views are those of a list, for who reads; where they cannot be read the list is shown all the same.
+// Views returns the user's views of a list. If they cannot be read, the list is shown without them.
 func (a *ask) Views(page string) viewRow {
 	return a.viewRow(page, viewQuery(a.r.URL.Query()))
 }
@@ -80,16 +80,16 @@ func (a *ask) viewRow(page, query string) viewRow {
 	return row
 }
 
-// Shown reports whether the row is: a list of everything with no view is not worth one.
+// Shown reports whether the row is shown: a list without filters and views needs none.
 func (r viewRow) Shown() bool { return r.Query != "" || len(r.Views) > 0 }
 
-// Panel is the link that opens the panel over the list.
+// Panel returns the link that opens the panel over the list.
 func (r viewRow) Panel() string { return r.Ask.With("panel", "view") }
 
 func (r viewRow) Command() string {
 	text := "tickring views set 'NAME' " + r.Page
 	if r.Query != "" {
-		text += " '" + r.Query + "'" // url.Values writes no quote
+		text += " '" + r.Query + "'" // url.Values has no quote
 	}
 	return text
 }

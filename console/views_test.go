@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// TestViews: a list is kept with its filters under a name, for oneself or for everybody; it is opened
-// as it was, and deleted by whose it is.
+// TestViews: a list with its filters is saved under a name, for oneself or for all users. It opens as saved, and its
+// owner can delete it.
 func TestViews(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "x", "labels": {"team": "a&b"}}`)
