@@ -31,8 +31,7 @@ func metric(namespace, name, statistic string, dimensions map[string]*string) aw
 	return awscloudwatch.NewMetric(p)
 }
 
-// name tells this scheduler from others in the account, in its metrics and the
-// names of its parameters.
+// name distinguishes this scheduler from others in the account, in its metrics and the names of its parameters.
 func (s *Scheduler) name() *string {
 	return awscdk.Names_UniqueResourceName(s.Construct, &awscdk.UniqueResourceNameOptions{Separator: jsii.String("-")})
 }
@@ -52,8 +51,7 @@ func queueMetric(q awssqs.IQueue, name, statistic string) awscloudwatch.IMetric 
 	return metric("AWS/SQS", name, statistic, map[string]*string{"QueueName": q.QueueName()})
 }
 
-// alarms tell what a person has to look at; docs/reference/aws-alarms.md has the
-// meaning and the action of each.
+// alarms creates the alarms for operators; docs/reference/aws-alarms.md has the meaning and the action of each.
 func (s *Scheduler) alarms(p *Props) {
 	account := p.account()
 	scope := constructs.NewConstruct(s.Construct, jsii.String("Alarm"))
@@ -75,10 +73,10 @@ func (s *Scheduler) alarms(p *Props) {
 	silent := func(id, about string, m awscloudwatch.IMetric) {
 		alarm(id, about, m, 1, 2, awscloudwatch.TreatMissingData_BREACHING, awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD)
 	}
-	// A fire waits on the ring for 15 minutes at most.
+	// A run waits on the delay queue for 15 minutes at most.
 	over("OldestMessage", "fires wait longer than they should: dispatch cannot keep up, or fails",
 		queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
-	// The tick takes them each minute and keeps them where people find them: what came is counted.
+	// The tick moves the messages to a table each minute, so the metric counts arrivals.
 	over("DeadLetters", "messages could not be handled: tickring doctor, tickring redrive", queueMetric(s.Dead, "NumberOfMessagesReceived",
 		"Sum"), 0, 1)
 	over("AsideOldest", "logs that are to be kept and notices wait for hours: the function aside cannot keep up, or fails",
@@ -91,7 +89,7 @@ func (s *Scheduler) alarms(p *Props) {
 	// The others draw on the same concurrency; a tick that is throttled is not invoked (NoTick).
 	over("Throttles", "dispatch is throttled: the account's concurrency is used up", s.of("Throttles", "dispatch")["dispatch"], 0, 2)
 	refused := s.of("Throttles", "api")["api"]
-	if s.api != nil { // one metric says of all functions behind it that they failed, and that they had no place
+	if s.api != nil { // one metric covers failures and missing capacity of all functions behind the API
 		http := func(name string) awscloudwatch.IMetric {
 			return metric("AWS/ApiGateway", name, "Sum", map[string]*string{"ApiId": s.api.ApiId()})
 		}

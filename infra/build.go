@@ -13,10 +13,9 @@ import (
 
 const module = "github.com/tickring/tickring"
 
-// build makes the functions that a Scheduler is of, for its processor, each
-// <folder>/<name>/bootstrap, and answers the folder. Go leaves alone what is
-// there and would not differ. The same source gives the same bytes, so that a
-// deployment updates only the functions that changed.
+// build compiles the functions of a Scheduler, for its processor, to <directory>/<name>/bootstrap, and returns the directory. Go
+// keeps files that would not change. The same source gives the same bytes, so that a deployment updates only the functions that
+// changed.
 func build(p *Props, names []string) (string, error) {
 	if p.Functions != "" {
 		for _, name := range names {
@@ -41,8 +40,8 @@ func build(p *Props, names []string) (string, error) {
 	dir := filepath.Join(cache, "tickring", "functions-"+arch)
 	for i, name := range names {
 		fmt.Fprintf(os.Stderr, "compiling function %d of %d: %s\n", i+1, len(names), name)
-		// What the tags leave out (an RPC server, a page of gRPC's, templates of mail) calls methods by name, for
-		// which the linker would keep all of the AWS SDK: the functions would be twice as large.
+		// The tags omit code that calls methods by name (an RPC server, a page of gRPC, mail templates). With it, the linker would
+		// keep all of the AWS SDK: the functions would be twice as large.
 		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,grpcnotrace,gomailnotpl", "-ldflags", "-s -w",
 			"-o", filepath.Join(dir, name, "bootstrap"), "./functions/"+name)
 		cmd.Dir = source
@@ -54,8 +53,7 @@ func build(p *Props, names []string) (string, error) {
 	return dir, nil
 }
 
-// findSource is the folder of the module: as given, or where Go has it for the
-// CDK app that is running.
+// findSource returns the directory of the module: as given, or the one that Go resolves for the running CDK app.
 func findSource(given string) (string, error) {
 	if given != "" {
 		if _, err := os.Stat(filepath.Join(given, "functions", "tick", "main.go")); err != nil {

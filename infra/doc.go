@@ -1,5 +1,3 @@
-// Package infra is the deployment of tickring on AWS: a construct for anybody's
-// CDK app, [NewScheduler], and a stack around it, [NewTickringStack]. It is
-// public. Props that contradict each other are refused when the app is
-// synthesised, with a sentence; nothing is deployed then.
+// Package infra deploys tickring on AWS: a construct for any CDK app, [NewScheduler], and a stack around it, [NewTickringStack]. It
+// is a public API. Props that contradict each other are rejected with a message when the app is synthesized, before any deployment.
 package infra

@@ -11,14 +11,15 @@ import (
 	"github.com/tickring/tickring/infra"
 )
 
-// Strangers take neither all requests of the account nor its whole concurrency. A deployment into an account of unknown or
-// small concurrency reserves none, which AWS would reject; behind a function URL it warns, unless the user accepts that.
+// TestDoorsAreBounded: unknown clients can use up neither the requests nor the concurrency of the account. A deployment into an
+// account of unknown or small concurrency reserves none, which AWS would reject; behind a function URL it warns, unless the user
+// accepts that.
 func TestDoorsAreBounded(t *testing.T) {
 	number := jsii.Number[float64]
 	for name, c := range map[string]struct {
 		p           infra.Props
 		rate, burst any
-		places      any // of each door
+		places      any // of each endpoint function
 	}{
 		"nothing said":      {infra.Props{HttpApi: true}, 1000.0, 2000.0, nil},
 		"a new account":     {infra.Props{HttpApi: true, AccountConcurrency: number(10)}, 1000.0, 2000.0, nil},
@@ -73,7 +74,7 @@ func TestDoorsAreBounded(t *testing.T) {
 	}
 }
 
-// Whoever has executors send their tokens in clear is warned, on another machine.
+// TestTokensInClear: an http PublicUrl on another machine causes a warning, because executors send tokens in clear.
 func TestTokensInClear(t *testing.T) {
 	for text, want := range map[string]int{"http://jobs.example.com": 1, "http://10.0.0.8:8080/x": 1, "HTTP://jobs.example.com": 1,
 		"https://jobs.example.com": 0, "http://127.0.0.1:4566/_aws/{api}": 0, "http://[::1]:4566": 0, "http://localhost": 0, "": 0} {

@@ -19,15 +19,14 @@ import (
 	"github.com/tickring/tickring/internal/roles"
 )
 
-// Seconds. A message is invisible for longer than the function that took it may
-// live, so that nobody else has to look at what is done, and so briefly that a fire
-// whose function dies twice is sent a third time within the default grace.
+// Seconds. A message stays invisible for longer than its function can run, so no other function checks finished work. It reappears
+// early enough that a run whose function dies twice is sent a third time within the default grace.
 const (
 	sendTimeout = 20
 	visibility  = 25
 	tickTimeout = 60 // until the schedule wakes the next
 	doorTimeout = 29 // an HTTP API waits for 30
-	// The aside lane waits for executors and others that may hang, and makes no fire late.
+	// The post-run queue waits for executors and channels that can hang, and makes no run late.
 	asideTimeout = 60
 )
 
@@ -42,15 +41,15 @@ type function struct {
 	calls bool
 	// once is not tried again by Lambda when it was invoked by an event and failed.
 	once bool
-	// plain is none of the scheduler: it is told nothing.
+	// plain gets no environment variables of the scheduler.
 	plain bool
-	// reads are the parameters that it reads besides the secret key.
+	// reads are the parameters that it reads in addition to the secret key.
 	reads []*string
 	env   map[string]*string
 	role  roles.Role
 }
 
-// functionNames are those that there may be.
+// functionNames lists all possible functions.
 var functionNames = []string{"tick", "dispatch", "slow", "aside", "callback", "registry", "api", "canary"}
 
 // ours are the variables that the construct sets.
@@ -68,7 +67,7 @@ var ours = []string{
 	"TICKRING_OIDC_ROLE_CLAIM", "TICKRING_OIDC_ROLES",
 }
 
-// statements are the permissions that a role comes to.
+// statements returns the policy statements of a role.
 func (s *Scheduler) statements(r roles.Role) []awsiam.PolicyStatement {
 	var list []awsiam.PolicyStatement
 	add := func(prefix string, actions []string, resource *string) {
@@ -91,7 +90,7 @@ func (s *Scheduler) statements(r roles.Role) []awsiam.PolicyStatement {
 	return list
 }
 
-// arns are those of queues by their names in roles.
+// arns returns the ARNs of queues by their names in roles.
 func (s *Scheduler) arns(queues []string) []*string {
 	of := map[string]awssqs.IQueue{roles.Fires: s.Fires, roles.Slow: s.Slow, roles.Checks: s.Checks, roles.Asides: s.Aside,
 		roles.Results: s.Results, roles.Dead: s.Dead}
@@ -114,15 +113,14 @@ func allow(actions []string, resources ...*string) awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(actions...), Resources: &resources})
 }
 
-// What IAM takes: 10,240 characters in all for the policies that stand in a role,
-// and 6,144 for each of up to ten that are attached to it. A hundred functions and
-// a hundred queues are 27,000. So a statement on what users name is split into
-// portions, and those that have no room in the role are attached by twos.
+// The limits of IAM: 10,240 characters in all for the policies inside a role, and 6,144 for each of up to ten policies attached to
+// it. A hundred functions and a hundred queues need 27,000. So a statement about the users' resources is split into portions, and
+// portions that do not fit in the role are attached in pairs.
 const (
 	maxPortion   = 2500
-	maxInRole    = 4300 // of portions and parameters; the rest is for what each function does
+	maxInRole    = 4300 // for portions and parameters; the rest is for the function's own work
 	tokenLength  = 170  // of an ARN that is known when it is deployed, at most
-	statementTax = 350  // characters of a statement besides its resources
+	statementTax = 350  // characters of a statement without its resources
 )
 
 // portions are statements of some resources each; none without a resource.
@@ -154,7 +152,7 @@ func arnSize(arn string) int {
 	return len(arn) + len(`"",`)
 }
 
-// inRole splits statements into those that have room in a role and policies of the rest.
+// inRole splits statements into those that fit in a role and policies for the rest.
 func inRole(list []awsiam.PolicyStatement) (in []awsiam.PolicyStatement, beside [][]awsiam.PolicyStatement) {
 	size := 0
 	for len(list) > 0 {
@@ -228,16 +226,15 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 		LogGroup:         logs,
 		LoggingFormat:    awslambda.LoggingFormat_JSON,
 		SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
-		// Each function leaves out by itself what is below its level. To Lambda what says
-		// no level is INFO, metrics and the trace of a crash among it.
+		// Each function filters its lines by level itself. Lambda treats lines without a level as INFO, including metrics and the
+		// trace of a crash.
 		ApplicationLogLevelV2: awslambda.ApplicationLogLevel_DEBUG,
 	}
 	if m, ok := p.Memory[f.name]; ok {
 		props.MemorySize = &m
 	}
-	// What it puts on the ring leads back to it: Lambda would stop it as a runaway loop. No
-	// message or invocation carries the chain that it comes of: its sixteenth fire would
-	// stop the executor's function.
+	// Its messages on the delay queue lead back to it, and Lambda would stop it as a runaway loop. No message or invocation carries
+	// the chain that caused it, because its sixteenth run would otherwise stop the executor's function.
 	if len(f.role.Sends) > 0 {
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
@@ -278,8 +275,8 @@ func (p *Props) architecture() awslambda.Architecture {
 	return p.Architecture
 }
 
-// firesBatch is how many messages of up to 50 fires each a function takes at once. With
-// 256 MB a function has a seventh of a core, on which 250 fires take 2.5 s.
+// firesBatch is the maximum number of messages, of up to 50 runs each, that a function takes at once. With 256 MB a function has a
+// seventh of a core, on which 250 runs take 2.5 s.
 const firesBatch = 5
 
 // takes lets a function receive batches of at most batch messages of a queue. At most most batches run at
@@ -293,9 +290,8 @@ func takes(fn awslambda.Function, id string, q awssqs.IQueue, batch float64, mos
 	})
 }
 
-// executors are the permissions to send to functions and queues of users, or
-// only to ask about them. A function that is named with an alias or a version may
-// be called by that alone: IAM compares what a call names.
+// executors returns the permissions to send to the users' functions and queues, or only to query them. A function named with an
+// alias or a version can be called only by that name, because IAM compares the name in a call.
 func (s *Scheduler) executors(p *Props, sends bool) []awsiam.PolicyStatement {
 	var list []awsiam.PolicyStatement
 	add := func(actions []string, send string, condition *map[string]any, resources []string) {
@@ -322,10 +318,8 @@ func (s *Scheduler) topics(p *Props) []awsiam.PolicyStatement {
 	return portions([]string{"sns:Publish"}, nil, p.Topics)
 }
 
-// logs lets a function read what the functions that are executors write, where
-// each is named: into the log group that Lambda makes for it, one for all its
-// aliases. Where it has one of its own, its configuration says which, and who owns
-// that allows it.
+// logs returns the permissions to read the logs of executors that are functions named by ARN. They cover the default log group of
+// each function, shared by its aliases. For a custom log group, its owner must grant access; the function's configuration names it.
 func (s *Scheduler) logs(p *Props) []awsiam.PolicyStatement {
 	var groups, named []string
 	for _, arn := range p.Invoke {
@@ -361,8 +355,8 @@ func (p *Props) retention() awslogs.RetentionDays {
 	}[days]
 }
 
-// environment is what all functions of the scheduler are told: who takes an address
-// must judge it as who calls it does.
+// environment returns the variables of all functions of the scheduler. All get the same, because the function that stores an
+// address must validate it by the same rules as the one that calls it.
 func (s *Scheduler) environment(p *Props) map[string]*string {
 	env := map[string]*string{
 		"TICKRING_TABLE_JOBS": s.Jobs.TableName(), "TICKRING_TABLE_RUNS": s.Runs.TableName(), "TICKRING_TABLE_STATE": s.State.TableName(),

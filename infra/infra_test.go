@@ -26,7 +26,7 @@ import (
 	outputs "github.com/tickring/tickring/internal/stack"
 )
 
-// functions is a folder of functions that are not looked into.
+// functions is a directory of functions that the tests do not read.
 var functions string
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// synth makes the template of a stack with props.
+// synth creates the template of a stack with props.
 func synth(t *testing.T, p infra.Props) template {
 	t.Helper()
 	p.Functions = functions
@@ -103,7 +103,7 @@ func (tmpl *template) of(t *testing.T, kind string) []string {
 	return ids
 }
 
-// at is what stands in a document at a path such as "Replicas.0.TableName".
+// at returns the value in a document at a path such as "Replicas.0.TableName".
 func at(doc any, path string) any {
 	for part := range strings.SplitSeq(path, ".") {
 		switch d := doc.(type) {
@@ -135,7 +135,7 @@ func (tmpl *template) function(t *testing.T, name string) string {
 	return ""
 }
 
-// refers tells the logical ID that a value refers to.
+// refers returns the logical ID that a value refers to.
 func refers(v any) string {
 	if m, ok := v.(map[string]any); ok {
 		if id, ok := m["Ref"].(string); ok {
@@ -148,8 +148,8 @@ func refers(v any) string {
 	return ""
 }
 
-// What holds data has the same logical ID for ever, is kept when the stack
-// goes, and has no property whose change would replace it.
+// TestDataStays: resources with data keep their logical ID, stay when the stack is deleted, and have no property whose change would
+// replace them.
 func TestDataStays(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
 	if got, want := tmpl.of(t, "AWS::DynamoDB::GlobalTable"), []string{"TickringJobs", "TickringRuns", "TickringState"}; !slices.Equal(got,
@@ -212,7 +212,7 @@ func TestDataStays(t *testing.T) {
 	}
 }
 
-// The tables and the index are those that the engine asks for.
+// TestKeys: the tables and the index have the keys that the engine uses.
 func TestKeys(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
 	for id, want := range map[string][2]string{"TickringJobs": {"id S", "part S"}, "TickringRuns": {"job N", "run N"},
@@ -239,10 +239,9 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A message comes again only when the function that took it is dead, so soon that a
-// fire has two deaths within the default grace of 60 s and time to be sent, and after
-// an hour and a half of it is among the dead letters. Nobody reads a queue, nor asks
-// it without encryption.
+// TestQueues: a message is delivered again only after its function died. The visibility is short enough that a run survives two
+// deaths within the default grace of 60 s. After an hour and a half the message is in the dead-letter queue. Queues have no public
+// readers, and requests need encryption.
 func TestQueues(t *testing.T) {
 	tmpl := synth(t, infra.Props{MaxConcurrency: jsii.Number(50), SlowConcurrency: jsii.Number(10),
 		Invoke: []string{"arn:aws:lambda:us-east-1:123456789012:function:payroll"}})
@@ -274,7 +273,7 @@ func TestQueues(t *testing.T) {
 			t.Errorf("%s puts messages back: Lambda would stop it", fn)
 		}
 	}
-	if len(mapped) != 5 { // tick takes the dead letters
+	if len(mapped) != 5 { // tick takes the dead-letter messages
 		t.Errorf("only %v are taken from", mapped)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {
@@ -345,7 +344,7 @@ func TestShutOutByMappings(t *testing.T) {
 	}
 }
 
-// Each function is as small as it can be, and says only what matters.
+// TestFunctions: each function has the smallest size, and logs only important events.
 func TestFunctions(t *testing.T) {
 	tmpl := synth(t, infra.Props{Memory: map[string]float64{"dispatch": 512}})
 	for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
@@ -364,8 +363,7 @@ func TestFunctions(t *testing.T) {
 	if got := at(tmpl.Resources[tmpl.function(t, "dispatch")].Properties, "MemorySize"); got != 512.0 {
 		t.Errorf("dispatch has %v MB", got)
 	}
-	// Each leaves out its own lines; Lambda would take metrics for INFO, and our words
-	// of a warning too.
+	// Each function filters its own lines. Lambda would treat metrics as INFO, and our words for a warning too.
 	for _, level := range []string{"", "debug", "warn", "error"} {
 		other := synth(t, infra.Props{LogLevel: level})
 		for _, id := range other.of(t, "AWS::Lambda::Function") {
@@ -392,13 +390,12 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// provider lets people into the console.
+// provider is an identity provider for the console.
 var provider = &infra.Oidc{Issuer: "https://cognito-idp.us-east-1.amazonaws.com/us-east-1_abc", ClientId: "c",
 	SecretParameter: "/people/secret", Name: "Example", Scopes: []string{"openid", "profile"}, NameClaim: "cognito:username",
 	RoleClaim: "cognito:groups", Roles: []string{"devs=shop:editor", "ops=admin"}}
 
-// Every function starts with the environment that it is given, and no
-// environment holds a secret.
+// TestEnvironment: every function starts with its environment, and no environment contains a secret.
 func TestEnvironment(t *testing.T) {
 	for form, p := range map[string]infra.Props{"HTTP API": {HttpApi: true, Allow: []string{"10.0.0.0/8"}, NoToken: true, NoTokenPublic: true,
 		ReadToken: true, LogLevel: "warn", MaxPartitions: jsii.Number(32), RunUrl: "https://jobs.example.com/runs/{run}",
@@ -500,7 +497,7 @@ func (tmpl *template) alarm(t *testing.T, name string) string {
 	return ""
 }
 
-// endpoints says of which services a VPC has endpoints, and who may ask each.
+// endpoints lists the services for which a VPC has endpoints, and the functions allowed to use each.
 func (tmpl *template) endpoints(t *testing.T) string {
 	t.Helper()
 	var words []string
@@ -525,9 +522,8 @@ func (tmpl *template) endpoints(t *testing.T) string {
 	return strings.Join(words, "; ")
 }
 
-// Tables that a stack left behind when it went are those of the next, if it is told
-// their names: all functions work on them, and may, and the stack neither makes
-// tables nor takes these away. What the outputs of a stack name stands in the docs.
+// TestTablesByName: a stack can reuse the tables that an earlier stack left, by their names. All functions use them and have
+// permission, and the stack neither creates nor deletes tables. The docs contain the names of the outputs.
 func TestTablesByName(t *testing.T) {
 	tmpl := synth(t, infra.Props{HttpApi: true, Tables: &infra.Tables{Jobs: "Old-Jobs", Runs: "Old-Runs", State: "Old-State"}})
 	for id, r := range tmpl.Resources {
@@ -577,7 +573,7 @@ func TestTablesByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for output := range tmpl.Outputs { // those by which the command line finds a part are where people look for them
+	for output := range tmpl.Outputs { // the outputs that the command line uses are in the documented places
 		o := outputs.Outputs{output: "x"}
 		if len(o.Tables())+len(o.Queues())+len(o.Functions()) > 0 && !strings.Contains(string(doc), "`"+output+"`") {
 			t.Errorf("docs/reference/aws-alarms.md does not name the output %s", output)
@@ -644,8 +640,8 @@ func TestOperatingSettings(t *testing.T) {
 	}
 }
 
-// Every alarm has something to look at, says what it is about, and is told to
-// the topic; the metrics of ours are few, and those that functions write.
+// TestAlarms: every alarm has a metric and a description, and notifies the topic. There are few custom metrics, and functions write
+// all of them.
 func TestAlarms(t *testing.T) {
 	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Tickring"), nil)
 	topic := awssns.NewTopic(stack, jsii.String("Topic"), nil)
@@ -783,7 +779,7 @@ func TestNoCustomResources(t *testing.T) {
 	}
 }
 
-// What differs between users comes out in the template.
+// TestForms: differences between deployments appear in the template.
 func TestForms(t *testing.T) {
 	account := &awscdk.Environment{Account: jsii.String("123456789012"), Region: jsii.String("eu-central-1")}
 	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Mine"), &awscdk.StackProps{Env: account})

@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/internal/roles"
 )
 
-// via allows uses of the key when a service asks for a role, and where a context is
-// named only for what it names: the key may hold much that is none of ours.
+// via allows uses of the key through a service for a role, and, with a context, only for the named resources, because the key can
+// encrypt other data too.
 func (s *Scheduler) via(p *Props, service, context string, of []*string, actions ...string) awsiam.PolicyStatement {
 	equal := map[string]any{"kms:ViaService": service + "." + *awscdk.Stack_Of(s.Construct).Region() + ".amazonaws.com"}
 	if context != "" {
@@ -53,9 +53,8 @@ func (s *Scheduler) byKey(p *Props, r roles.Role) []awsiam.PolicyStatement {
 	return list
 }
 
-// readsEnvironment lets a function have its own environment decrypted, and none of
-// another function's. Not in its role, which would wait for the function; until it is
-// there the grant does that Lambda makes when it makes the function.
+// readsEnvironment lets a function decrypt its own environment, and no other function's. The permission is no part of its role,
+// which would have to wait for the function. Until the policy exists, the grant suffices that Lambda creates with the function.
 func (s *Scheduler) readsEnvironment(p *Props, scope constructs.Construct, role awsiam.IRole, fn awslambda.Function) {
 	awsiam.NewPolicy(scope, jsii.String("Environment"), &awsiam.PolicyProps{Roles: &[]awsiam.IRole{role},
 		Statements: &[]awsiam.PolicyStatement{limited(p, map[string]any{"kms:EncryptionContext:aws:lambda:FunctionArn": fn.FunctionArn()},

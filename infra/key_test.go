@@ -13,8 +13,8 @@ import (
 	"github.com/tickring/tickring/infra"
 )
 
-// Who may use the key for a table, a queue or a parameter is who may use that, through
-// the service that holds it; and its own environment each function, no other's.
+// TestKeyIsLimited: the roles with access to a table, a queue or a parameter are the ones that can use its key, and only through
+// its service. Each function can decrypt only its own environment.
 func TestKeyIsLimited(t *testing.T) {
 	for form, p := range map[string]infra.Props{"HTTP API": {HttpApi: true}, "function URL": {},
 		"queues": {Queues: []string{"arn:aws:sqs:eu-central-1:123456789012:nightly"}}} {

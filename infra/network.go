@@ -11,9 +11,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// endpoints are those of the VPC that functions in it need: without them, or a
-// way to the internet, they reach neither tables nor queues. Their own lines and
-// metrics are written by Lambda, from outside; the logs that api shows are those of
+// endpoints creates the VPC endpoints that functions in the VPC need: without them, or a way to the internet, they reach neither
+// tables nor queues. Lambda writes the functions' own logs and metrics from outside the VPC; the logs endpoint is for the logs of
 // executors.
 func (s *Scheduler) endpoints(p *Props) {
 	scope := constructs.NewConstruct(s.Construct, jsii.String("Endpoint"))
@@ -25,7 +24,7 @@ func (s *Scheduler) endpoints(p *Props) {
 		callers []string
 	}
 	list := []endpoint{
-		{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS(), []string{"tick", "dispatch", "slow", "aside", "api"}},       // the ring
+		{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS(), []string{"tick", "dispatch", "slow", "aside", "api"}},       // the delay queue
 		{"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM(), []string{"tick", "dispatch", "slow", "aside", "api"}},       // secrets
 		{"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), []string{"tick", "dispatch", "slow", "aside", "api"}}, // executors, ticks
 	}
@@ -60,8 +59,7 @@ func (s *Scheduler) domainName(d *Domain) {
 	s.Url = jsii.String("https://" + d.Name)
 }
 
-// accessLogs has the HTTP API write a line for each request: who, what, how
-// long, and nothing of what was sent.
+// accessLogs makes the HTTP API log a line for each request: client, path, duration and status, without the content.
 func (s *Scheduler) accessLogs(p *Props, stage awsapigatewayv2.CfnStage) {
 	if !p.AccessLogs {
 		excuse(stage, "AwsSolutions-APIG1",
@@ -77,7 +75,7 @@ func (s *Scheduler) accessLogs(p *Props, stage awsapigatewayv2.CfnStage) {
 	})
 }
 
-// excuse says to cdk-nag why a finding is as it is to be.
+// excuse records for cdk-nag why a finding is intended.
 func excuse(c awscdk.CfnResource, rule, reason string) {
 	c.AddMetadata(jsii.String("cdk_nag"), map[string]any{"rules_to_suppress": []map[string]any{{"id": rule, "reason": reason}}})
 }

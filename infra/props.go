@@ -31,21 +31,19 @@ type Props struct {
 	// Source is the folder of the Go module github.com/tickring/tickring, from
 	// which the functions are built. Empty: where Go finds that module.
 	Source string
-	// Functions is a folder with the functions as built elsewhere, each
-	// <name>/bootstrap. Empty: they are built, by the Go on this machine.
+	// Functions is a directory with functions built elsewhere, each <name>/bootstrap. Empty: the Go on this machine builds them.
 	Functions string
 	// Architecture of the functions; ARM_64 if nil.
 	Architecture awslambda.Architecture
 	// Memory of single functions in MB, by name.
 	Memory map[string]float64
 
-	// Tables that are there already, by name: those that were retained when a stack
-	// went, with their data, or replicas. They stay outside the stack; nil: it makes
-	// its own.
+	// Tables names existing tables: those that an earlier stack left with their data, or replicas. They stay outside the stack;
+	// nil: it creates its own.
 	Tables *Tables
 	// Provisioned capacity of the tables and of the index; nil: on demand.
 	Provisioned *Provisioned
-	// WarmThroughput that the tables of jobs and of runs are made ready for.
+	// WarmThroughput is the throughput for which the tables of jobs and of runs are prepared.
 	WarmThroughput *Throughput
 	// RecoverRuns turns point-in-time recovery on for the table of runs too.
 	RecoverRuns bool
@@ -60,10 +58,9 @@ type Props struct {
 
 	// MaxPartitions is how far the index of due jobs is parted under load: 16.
 	MaxPartitions *float64
-	// MaxConcurrency bounds the invocations that send at a time; nil: the account.
-	// SlowConcurrency bounds those that send to slow executors, and those that keep logs and send notices; nil: the account if
-	// AccountConcurrency is at least 1000, a fifth of a smaller one, 5 if it is not set. Each bound of a queue costs three more
-	// idle pollers, $0.16 a month.
+	// MaxConcurrency limits the concurrent invocations that send; nil: the account's limit. SlowConcurrency limits those for slow
+	// executors and those of the post-run queue; nil: the account's limit if AccountConcurrency is at least 1000, a fifth of a
+	// smaller one, 5 if it is not set. Each limit of a queue costs three more idle pollers, $0.16 a month.
 	MaxConcurrency, SlowConcurrency *float64
 	// LogRetentionDays is how long the functions' logs stay: 14.
 	LogRetentionDays *float64
@@ -73,27 +70,24 @@ type Props struct {
 	// Europe/Berlin; UTC if empty.
 	ReportZone string
 
-	// RunUrl is where people find a run, with {run} for its number, such as
-	// https://jobs.example.com/runs/{run}: notices link to it. Empty: they do not.
+	// RunUrl is the URL of a run's page, with {run} for its number, such as https://jobs.example.com/runs/{run}: notifications link
+	// to it. Empty: no links.
 	RunUrl string
 
 	// Allow names the private networks that executors may live in, as CIDRs.
 	Allow []string
-	// Invoke names Lambda functions that may be executors, by ARN, of other
-	// accounts too. InvokeTag allows those of this account and Region that have
-	// a tag.
+	// Invoke names Lambda functions as allowed executors, by ARN, including other accounts'. InvokeTag allows the functions of this
+	// account and Region that have a tag.
 	Invoke    []string
 	InvokeTag *Tag
 	// Queues names SQS queues that may be executors, by ARN.
 	Queues []string
-	// Topics names SNS topics that notices may go to, by ARN.
+	// Topics names SNS topics that notifications may go to, by ARN.
 	Topics []string
-	// NoToken lets apps without a token take executors without one, which are then
-	// sent what their jobs say. The URL of a deployment is public, so anybody may be
-	// one: NoTokenPublic says that this is meant, and NoToken is refused without it.
+	// NoToken lets apps without a token accept executors without one, which then receive the params of jobs. The URL of a
+	// deployment is public, so any client can be one: NoTokenPublic confirms that, and NoToken is rejected without it.
 	NoToken, NoTokenPublic bool
-	// ReadToken makes a second token of the API, which may only read. Its parameter
-	// stays where this is taken back.
+	// ReadToken creates a second, read-only token of the API. Its parameter stays when this is unset.
 	ReadToken bool
 
 	// Oidc is the provider that lets people into the console; nil: there is none.
@@ -103,7 +97,7 @@ type Props struct {
 	Vpc            awsec2.IVpc
 	Subnets        *awsec2.SubnetSelection
 	SecurityGroups []awsec2.ISecurityGroup
-	// VpcEndpoints makes the endpoints of the VPC that the functions need.
+	// VpcEndpoints creates the endpoints of the VPC that the functions need.
 	VpcEndpoints bool
 
 	// HttpApi puts an HTTP API in front of three functions in place of one function with a URL. It costs $1 a million requests,
@@ -119,9 +113,8 @@ type Props struct {
 	DoorConcurrency *float64
 	// Domain of the HTTP API, which answers by that name alone.
 	Domain *Domain
-	// PublicUrl is where executors and people reach the scheduler when it is not
-	// the stack's own URL: behind a proxy, or in an emulator. {api} in it stands
-	// for the identifier of the HTTP API.
+	// PublicUrl is the URL of the scheduler for executors and users if it is not the stack's own URL: behind a proxy, or in an
+	// emulator. {api} in it stands for the identifier of the HTTP API.
 	PublicUrl string
 	// AccessLogs has the HTTP API log each request.
 	AccessLogs bool
@@ -131,10 +124,10 @@ type Props struct {
 
 	// NoAlarms leaves the alarms out, NoCanary the canary.
 	NoAlarms, NoCanary bool
-	// AlarmTopic is told of alarms; nil: they are only shown.
+	// AlarmTopic receives alarms; nil: they are only shown.
 	AlarmTopic awssns.ITopic
-	// AccountConcurrency is how many functions may run at a time in the account,
-	// for the alarm on it and the bounds of the doors: 1000.
+	// AccountConcurrency is the maximum number of concurrent functions in the account. It is used for its alarm and for the limits
+	// of the endpoints: 1000.
 	AccountConcurrency *float64
 	// InvocationsAlarm and WriteUnitsAlarm are the numbers per minute above which the alarms on function invocations of the
 	// account and on writes to the table of runs go off: 60,000 and 120,000.
@@ -143,10 +136,10 @@ type Props struct {
 	Budget *Budget
 	// XRay sends the spans of runs to AWS X-Ray. The account needs CloudWatch Transaction Search.
 	XRay bool
-	// Dashboard makes one.
+	// Dashboard creates a CloudWatch dashboard.
 	Dashboard bool
 
-	// Environment is added to that of each function.
+	// Environment is added to the environment of each function.
 	Environment map[string]string
 }
 
@@ -167,29 +160,28 @@ type Budget struct {
 // Throughput is in units a second.
 type Throughput struct{ Read, Write float64 }
 
-// Throttle lets in Rate requests a second, and Burst at once.
+// Throttle admits Rate requests a second, and Burst at once.
 type Throttle struct{ Rate, Burst float64 }
 
 // Oidc is a provider of OpenID Connect, such as a user pool of Cognito.
 type Oidc struct {
-	// Issuer of its tokens, ClientId what it calls the console.
+	// Issuer of its tokens; ClientId is its ID of the console.
 	Issuer, ClientId string
-	// SecretParameter names the SSM parameter with the client's secret, a SecureString that
-	// somebody made; empty: the client has none.
+	// SecretParameter names an existing SSM parameter with the client's secret, a SecureString; empty: the client has none.
 	SecretParameter string
 	// Url is where browsers reach the deployment; empty: at its Domain or PublicUrl. The stack's
 	// own is known only when it is deployed.
 	Url string
-	// Name is what people call the provider, Scopes what it is asked for.
+	// Name is the provider's display name; Scopes are the requested scopes.
 	Name   string
 	Scopes []string
-	// NameClaim names a person, preferred_username if empty. Of RoleClaim the values give roles,
-	// by Roles: devs=shop:editor, ops=admin.
+	// NameClaim is the claim with the user's name, preferred_username if empty. The values of RoleClaim map to roles by Roles:
+	// devs=shop:editor, ops=admin.
 	NameClaim, RoleClaim string
 	Roles                []string
 }
 
-// settings are those of the function that lets people in.
+// settings returns the settings of the function that handles logins.
 func (o *Oidc) settings(p *Props) oidc.Settings {
 	s := oidc.Settings{Issuer: o.Issuer, ClientID: o.ClientId, URL: o.Url, Name: o.Name, Scopes: o.Scopes, NameClaim: o.NameClaim,
 		RoleClaim: o.RoleClaim, Roles: o.Roles}
@@ -211,7 +203,7 @@ type Domain struct {
 	Zone        awsroute53.IHostedZone
 }
 
-// Bounds of what props may say.
+// Limits of props.
 const (
 	maxPartitions  = 256
 	minConcurrency = 2 // of an event source mapping
@@ -243,7 +235,7 @@ var parameterName = regexp.MustCompile(`^(/[A-Za-z0-9_.-]+){1,15}$`)
 
 var functionArn = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_-]+|:\$LATEST)?$`)
 
-// Check says what in the props cannot be, each fault in a sentence.
+// Check returns an error with a sentence for each invalid value or combination.
 func (p *Props) Check() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -465,8 +457,7 @@ func (p *Props) Check() error {
 	return errors.Join(errs...)
 }
 
-// subnets finds out whether the VPC has those that were asked for: the CDK
-// would stop with its own words.
+// subnets checks that the VPC has the selected subnets: the CDK would stop with an unclear message.
 func subnets(p *Props) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -479,7 +470,7 @@ func subnets(p *Props) (err error) {
 	return nil
 }
 
-// doors are the functions that strangers can ask.
+// doors lists the functions that unknown clients can call.
 func (p *Props) doors() []string {
 	if p.httpApi() {
 		return []string{"api", "callback", "registry"}
@@ -489,7 +480,7 @@ func (p *Props) doors() []string {
 
 func (p *Props) httpApi() bool { return p.HttpApi || p.Domain != nil }
 
-// inClear tells whether what is sent to PublicUrl can be read on its way.
+// inClear reports whether requests to PublicUrl are sent unencrypted over a network.
 func (p *Props) inClear() bool {
 	u, err := url.Parse(p.PublicUrl)
 	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
@@ -519,8 +510,8 @@ func (p *Props) slow() *float64 {
 	return new(max(minConcurrency, math.Floor(p.account()/5)))
 }
 
-// places are those of each of the doors; nil: what the account has. What is not said
-// of the account is not supposed: in a new one, which has 10, any reservation fails.
+// places returns the reserved concurrency of each endpoint function; nil: none. Without a known account concurrency it reserves
+// none: in a new account, which has 10, any reservation fails.
 func (p *Props) places() *float64 {
 	switch n := p.DoorConcurrency; {
 	case n != nil && *n > 0:
@@ -531,8 +522,8 @@ func (p *Props) places() *float64 {
 	return nil
 }
 
-// throttle is that of each path. A request takes some milliseconds, so 1,000 a second need some ten functions, which a new account
-// has.
+// throttle returns the throttle of each path. A request takes some milliseconds, so 1,000 a second need about ten functions, which
+// a new account has.
 func (p *Props) throttle() Throttle {
 	if p.Throttle != nil {
 		return *p.Throttle
@@ -542,5 +533,5 @@ func (p *Props) throttle() Throttle {
 
 func isToken(text string) bool { return *awscdk.Token_IsUnresolved(text) }
 
-// retentions are those that CloudWatch Logs knows.
+// retentions lists the values that CloudWatch Logs accepts.
 var retentions = []float64{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}

@@ -125,7 +125,7 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// All that is wrong is said at once.
+// TestAllContradictions: all errors are reported at once.
 func TestAllContradictions(t *testing.T) {
 	err := (&infra.Props{MaxPartitions: jsii.Number(0), Allow: []string{"x"}, LogRetentionDays: jsii.Number(0)}).Check()
 	if got := strings.Count(fmt.Sprint(err), "\n"); got != 2 {
@@ -133,7 +133,7 @@ func TestAllContradictions(t *testing.T) {
 	}
 }
 
-// Where the functions are, and whether they are there.
+// TestFunctionsAreThere: missing functions and a missing source are reported.
 func TestFunctionsAreThere(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    infra.Props

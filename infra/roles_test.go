@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/internal/roles"
 )
 
-// A statement of a policy, and whose it is.
+// A statement of a policy, with its role.
 type statement struct {
 	role      string // logical ID
 	Effect    string
@@ -31,7 +31,7 @@ func list(v any) []any {
 	return []any{v}
 }
 
-// statements are those of all roles, inline or in policies beside.
+// statements returns the statements of all roles, inline or in attached policies.
 func (tmpl *template) statements(t *testing.T) []statement {
 	t.Helper()
 	var all []statement
@@ -89,7 +89,7 @@ func is(names ...string) func(string) bool {
 	return func(a string) bool { return slices.Contains(names, a) }
 }
 
-// inWords says what of a resource is wild; empty if nothing is.
+// inWords returns the wildcard part of a resource; empty if there is none.
 func inWords(s statement, resource any) string {
 	if resource == "*" {
 		return "*"
@@ -97,7 +97,7 @@ func inWords(s statement, resource any) string {
 	b, _ := json.Marshal(resource)
 	text := string(b)
 	if !strings.ContainsAny(text, "*?") {
-		// CloudFormation gives the ARN of a log group with ":*" at its end.
+		// CloudFormation's ARN of a log group ends with ":*".
 		if get, ok := at(resource, "Fn::GetAtt").([]any); ok && strings.Contains(fmt.Sprint(get[0]), "Log") {
 			return "the log group of the function"
 		}
@@ -180,8 +180,8 @@ func TestRoleOfItsOwn(t *testing.T) {
 	}
 }
 
-// Who calls strangers holds no more than it needs: of the secrets the key of
-// reports, and nobody but the API the token of the API.
+// TestSecretsOfRoles: functions that unknown clients call can read only the key of reports, and only the API can read the token of
+// the API.
 func TestSecretsOfRoles(t *testing.T) {
 	forms := allForms()
 	forms["read token"] = infra.Props{ReadToken: true}
@@ -231,7 +231,7 @@ func TestSecretsOfRoles(t *testing.T) {
 	}
 }
 
-// What others own may be used only as far as it was named.
+// TestExecutorsByName: resources of other owners can be used only if they are named.
 func TestExecutorsByName(t *testing.T) {
 	tmpl := synth(t, allForms()["executors"])
 	got := map[string]bool{}
@@ -258,11 +258,11 @@ func TestExecutorsByName(t *testing.T) {
 	}
 	for what := range got {
 		if !strings.HasPrefix(what, "Dispatch ") && !strings.HasPrefix(what, "Slow ") && !strings.HasPrefix(what, "Tick ") &&
-			what != "Api lambda:GetFunctionConfiguration payroll" && what != "Aside lambda:GetFunctionConfiguration payroll" { // where its log is
+			what != "Api lambda:GetFunctionConfiguration payroll" && what != "Aside lambda:GetFunctionConfiguration payroll" { // its log
 			t.Errorf("%s", what)
 		}
 	}
-	// Only who is asked for logs reads them.
+	// Only functions that answer requests for logs can read them.
 	var readers []string
 	for _, s := range tmpl.statements(t) {
 		if slices.Contains(list(s.Action), any("logs:FilterLogEvents")) {
@@ -276,8 +276,8 @@ func TestExecutorsByName(t *testing.T) {
 	}
 }
 
-// Who judges by the age of the ring, or tells of it, may ask each queue of fires
-// how much is on it, and the API the index of what is due.
+// TestAgeOfTheRing: functions that use or report the age of the delay queue can query each of its queues, and the API can query the
+// index of due jobs.
 func TestAgeOfTheRing(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
 	got := map[string]bool{}
@@ -333,8 +333,7 @@ func TestEndOfAPauseIsAllowed(t *testing.T) {
 	}
 }
 
-// The roles of the template are those that the simulation holds each request against:
-// what one has the other has.
+// TestRolesAreThoseOfTheSimulation: the roles of the template equal the roles by which the simulation checks each request.
 func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 	tmpl := synth(t, infra.Props{HttpApi: true})
 	got := map[string]bool{}
@@ -526,8 +525,8 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// Whoever may put a message on the ring may be what takes it, soon or by way of an
-// executor: none of them is stopped as a runaway loop.
+// TestLoops: a function that can put messages on the delay queue can also receive them, directly or through an executor; Lambda
+// stops none of these functions as a runaway loop.
 func TestLoops(t *testing.T) {
 	for form, p := range allForms() {
 		tmpl := synth(t, p)
@@ -545,8 +544,8 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// TestPublishesToWhatIsNamed: who tries channels, and who sends notices, may publish to the
-// topics that are named, and to no other; nobody else may publish.
+// TestPublishesToWhatIsNamed: the functions that test channels and send notifications can publish to the named topics only; other
+// functions cannot publish.
 func TestPublishesToWhatIsNamed(t *testing.T) {
 	const topic = "arn:aws:sns:us-east-1:123456789012:jobs"
 	for form, p := range allForms() {

@@ -26,7 +26,7 @@ type Scheduler struct {
 	// Tables and queues.
 	Jobs, Runs, State   awsdynamodb.ITableV2
 	Fires, Slow, Checks awssqs.Queue
-	Aside               awssqs.Queue // what keeps no fire waiting
+	Aside               awssqs.Queue // the post-run queue
 	Results, Dead       awssqs.Queue
 	// Functions by name.
 	Functions map[string]awslambda.Function
@@ -43,8 +43,8 @@ type Scheduler struct {
 	api         awsapigatewayv2.HttpApi
 }
 
-// NewScheduler makes one. It panics with what Props.Check says, and if the
-// functions cannot be built. A stack may hold several, each with an id of its own.
+// NewScheduler creates a Scheduler. It panics with the error of Props.Check, and if the functions cannot be built. A stack can hold
+// several, each with its own id.
 func NewScheduler(scope constructs.Construct, id string, props *Props) *Scheduler {
 	p := Props{}
 	if props != nil {
@@ -105,7 +105,7 @@ func (s *Scheduler) secrets(p *Props) {
 	}
 }
 
-// creates is what a function needs to create the parameters: variables and permissions.
+// creates returns the variables and permissions that a function needs to create the parameters.
 func (s *Scheduler) creates(p *Props) (env map[string]*string, may []awsiam.PolicyStatement) {
 	var names []string
 	for _, n := range []*string{s.reportKey, s.TokenParameter, s.ReadTokenParameter, s.secretKey} { // the secret key is created last
@@ -123,7 +123,7 @@ func (s *Scheduler) creates(p *Props) (env map[string]*string, may []awsiam.Poli
 	return env, may
 }
 
-// parameters are the ARNs of those that there are.
+// parameters returns the ARNs of the parameters that exist.
 func (s *Scheduler) parameters(names []*string) (list []*string) {
 	for _, n := range names {
 		if n != nil {
@@ -142,7 +142,7 @@ func (s *Scheduler) mayRead(p *Props, names ...*string) []awsiam.PolicyStatement
 	return may
 }
 
-// doors are the functions that are asked over HTTP, behind one base URL.
+// doors creates the functions behind HTTP, with one base URL.
 func (s *Scheduler) doors(p *Props, dir string) {
 	admin, creates := s.creates(p)
 	admin["TICKRING_ADMIN_TOKEN_PARAM"] = s.TokenParameter
@@ -222,20 +222,19 @@ func (s *Scheduler) doors(p *Props, dir string) {
 	}
 }
 
-// callback is the function that takes results: over HTTP, where that goes to
-// several functions, and from the queue to which Lambda brings the ends of
-// functions that know nothing of tickring.
+// callback creates the function that receives results: over HTTP, if there are several endpoint functions, and from the queue to
+// which Lambda sends the results of functions without the SDK.
 func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
 	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout,
 		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
 		reads: []*string{s.reportKey}, role: roles.Callback})
-	if len(p.Invoke) > 0 || p.InvokeTag != nil { // a mapping polls its queue also while nothing comes
+	if len(p.Invoke) > 0 || p.InvokeTag != nil { // a mapping polls its queue even if it is empty
 		takes(fn, "Results", s.Results, 10, nil)
 	}
 	return fn
 }
 
-// functionUrl gives a function a URL that everybody may ask.
+// functionUrl adds a public URL to a function.
 func functionUrl(fn awslambda.Function) *string {
 	url := fn.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE}).Url()
 	// It ends with a slash, and is known only when it is deployed.
@@ -243,7 +242,7 @@ func functionUrl(fn awslambda.Function) *string {
 		&[]*string{jsii.String("https://"), awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), url, nil))})
 }
 
-// workers are the functions that plan and send, and what follows of what was sent.
+// workers creates the functions that plan, send, and process the follow-ups.
 func (s *Scheduler) workers(p *Props, dir string) {
 	if p.PublicUrl != "" {
 		if p.inClear() {
@@ -269,10 +268,10 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		Roles:      &[]awsiam.IRole{tick.Role()},
 		Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, tick.FunctionArn())},
 	})
-	// The same code twice: what is slow must not take the places of the others.
+	// The same code runs as two functions, so slow executors do not use up the capacity of the others.
 	sends := func(name, about string, role roles.Role) awslambda.Function {
 		var may []awsiam.PolicyStatement
-		if p.EncryptionKey != nil && len(p.Queues) > 0 { // without their names, of which a role cannot hold a hundred twice
+		if p.EncryptionKey != nil && len(p.Queues) > 0 { // without names, because a role has no room for a hundred queue names twice
 			may = append(may, s.via(p, "sqs", "", nil, "kms:GenerateDataKey", "kms:Decrypt"))
 		}
 		return s.function(p, dir, function{name: name, code: "dispatch", about: about, memory: 256, timeout: sendTimeout, calls: true,

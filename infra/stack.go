@@ -25,8 +25,7 @@ type TickringStack struct {
 	*Scheduler
 }
 
-// NewTickringStack makes one; it panics as NewScheduler does. Its outputs are
-// what the command line needs to find the deployment.
+// NewTickringStack creates a stack; it panics as NewScheduler does. The command line finds the deployment by the stack's outputs.
 func NewTickringStack(scope constructs.Construct, id string, props *StackProps) *TickringStack {
 	if props == nil {
 		props = &StackProps{}

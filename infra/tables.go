@@ -14,8 +14,7 @@ import (
 // due is the index of the jobs that are to be planned, by partition and time.
 const due = "due"
 
-// fixed pins the logical ID of what holds data: moving code about must never
-// replace it.
+// fixed pins the logical ID of a resource with data: moving code must never replace it.
 func fixed(id string, c constructs.IConstruct, suffix string) {
 	c.Node().DefaultChild().(awscdk.CfnResource).OverrideLogicalId(jsii.String(id + suffix))
 }
@@ -117,5 +116,5 @@ func (s *Scheduler) queues(id string, p *Props) {
 	s.Slow = queue("Slow", visibility, dead)
 	s.Checks = queue("Checks", visibility, dead)
 	s.Aside = queue("Aside", asideTimeout+asideTimeout/2, dead)
-	s.Results = queue("Results", 2*doorTimeout, dead) // who takes them lives longer, and nothing of them is late
+	s.Results = queue("Results", 2*doorTimeout, dead) // its function runs longer, and results are never late
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// builder makes specs of the values of one document, and has core judge them.
+// builder converts the values of one document to specs, and validates them in core.
 type builder struct {
 	*decoder
-	top      map[string]Pos // places of what is not in apps and jobs
+	top      map[string]Pos // positions outside of apps and jobs
 	defaults object
 	told     map[string]object // notify of the apps of the document
 }
 
-// merge is what own says, and where it says nothing, not even wrongly, defaults.
+// merge returns own with the missing keys taken from defaults. Keys with wrong values get no default.
 func merge(own, defaults object) object {
 	out := make(object, len(own)+len(defaults))
 	for key, v := range own {
@@ -39,7 +39,7 @@ func merge(own, defaults object) object {
 			for _, one := range v {
 				if m, ok := one.(object); ok {
 					list = append(list, merge(m, nil))
-				} else if one != nil || key == "schedule" { // whose entries keep their numbers
+				} else if one != nil || key == "schedule" { // the schedule's entries keep their numbers
 					list = append(list, one)
 				}
 			}
@@ -148,13 +148,13 @@ func (b *builder) checkSchedule(job object, path string) {
 				below, at := place(name)
 				b.c.warnings = append(b.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: below,
 					Reason: core.Say("without any of %s, the schedule fires by hand only", words)})
-				single = false // said
+				single = false // report it once
 			}
 		}
 	}
 }
 
-// spec is what a merged form says: the API's own form, in the words of core.
+// spec converts a merged form, which is the API's form, to the types of core.
 func spec(form object) (manage.JobSpec, error) {
 	sched, list := object{}, []any(nil)
 	each, _ := rules(form)
@@ -207,7 +207,7 @@ func (b *builder) hide(form object, path string) {
 		named, _ := in[texts].(object)
 		list, _ := in["hidden"].([]any)
 		at := fmt.Sprintf("%s.%s.%s.", path, field, texts)
-		list = slices.DeleteFunc(list, func(name any) bool { // it is said what is wrong with its value
+		list = slices.DeleteFunc(list, func(name any) bool { // the value has an error of its own
 			_, written := b.places[fmt.Sprint(at, name)]
 			return written && named[fmt.Sprint(name)] == nil
 		})
@@ -222,7 +222,7 @@ func (b *builder) hide(form object, path string) {
 	}
 }
 
-// forget takes a header or variable that is gone out of those whose values are secrets.
+// forget removes a deleted header or variable from the list of secret ones.
 func forget(in object, name string) {
 	if list, is := in["hidden"].([]any); is {
 		in["hidden"] = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == name })
@@ -269,8 +269,7 @@ func (b *builder) job(own object, path string) manage.JobSpec {
 	return manage.JobSpec{}
 }
 
-// defaultsOf are the defaults of a job: what its app says in this file of who is told goes
-// before them.
+// defaultsOf returns the defaults of a job. Notification settings of the job's app in this file take precedence over them.
 func (b *builder) defaultsOf(own object) object {
 	app, _ := own["app"].(string)
 	said, ok := b.told[app]
@@ -301,7 +300,7 @@ func (b *builder) placeOf(path, field string) (Pos, string) {
 	return b.places[path], path
 }
 
-// message is what core says, without the path.
+// message returns the text of a core error, without the path.
 func message(e *core.Error) core.Text {
 	switch {
 	case e.Value == "":
@@ -312,8 +311,7 @@ func message(e *core.Error) core.Text {
 	return core.Say("%q: %s", e.Value, e.Reason)
 }
 
-// judge has core look at a spec. What is missing or wrong is known: something that
-// is right stands in for it.
+// judge validates a spec in core. Fields already reported as missing or wrong get a valid placeholder first.
 func judge(form object, spec manage.JobSpec) error {
 	for field, text := range map[string]*string{"app": &spec.Def.App, "name": &spec.Def.Name, "handler": &spec.Def.Handler} {
 		if form[field] == nil && (field != "handler" || form["command"] == nil && form["script"] == nil) {
@@ -342,15 +340,14 @@ func judge(form object, spec manage.JobSpec) error {
 	return nil
 }
 
-// mend takes out of a form what core refused, and says where it stands in the
-// file; empty if it does not.
+// mend removes the value that core rejected from a form, and returns its path in the file; empty if it is not in the file.
 func mend(form object, e *core.Error) string {
 	first, rest, _ := strings.Cut(e.Field, ".")
 	in, key, path := form, first, e.Field
 	switch labels, _ := form["labels"].(object); {
 	case first == "labels":
 		in, key = labels, cmp.Or(rest, e.Value)
-		if begin, is := strings.CutSuffix(key, "…"); is { // it was too long to be said
+		if begin, is := strings.CutSuffix(key, "…"); is { // the error shows only its beginning
 			for name := range labels {
 				if strings.HasPrefix(name, begin) {
 					key = name
@@ -393,7 +390,7 @@ func mend(form object, e *core.Error) string {
 				break
 			}
 			call := in
-			if in, _ = in[key].(object); key == "headers" || key == "env" { // whose names may have dots
+			if in, _ = in[key].(object); key == "headers" || key == "env" { // its names can have dots
 				key = below
 				forget(call, key)
 				break
@@ -436,7 +433,7 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 	}
 	want := core.App{Name: a.Name, Title: a.Title, Executors: slices.Clone(a.Executors)}
 	if form["name"] == nil {
-		want.Name = "x" // it is said that it is missing, or wrong
+		want.Name = "x" // its absence or error is already reported
 	}
 	if a.Token != nil {
 		want.Token = *a.Token
@@ -488,7 +485,7 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 
 func (b *builder) channel(form object, path string) manage.ChannelSpec {
 	wrong := func(e *Error) bool { return e.File == b.file && strings.HasPrefix(e.Path+".", path+".") }
-	if slices.ContainsFunc(b.c.errs, wrong) { // it is said, and the rest once that is mended
+	if slices.ContainsFunc(b.c.errs, wrong) { // the errors are reported; the rest is checked once they are fixed
 		name, _ := form["name"].(string)
 		return manage.ChannelSpec{Channel: core.Channel{Name: name}}
 	}
@@ -511,5 +508,5 @@ func (b *builder) channel(form object, path string) manage.ChannelSpec {
 	return spec
 }
 
-// standIn is an address that is right, for one that is wrong.
+// standIn returns a valid address that replaces a wrong one.
 func standIn(i int) string { return "http://stand-in:" + strconv.Itoa(i+1) }

@@ -11,8 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestCommand: a command is read as it is written, its secrets are never printed, and what
-// get prints leaves them as they are.
+// TestCommand: a command is parsed unchanged, its secrets are never printed, and applying the output of get keeps them.
 func TestCommand(t *testing.T) {
 	file := `version: 1
 jobs:

@@ -21,7 +21,7 @@ type collector struct {
 	seen     map[string]bool
 }
 
-// full says that there are enough.
+// full reports whether enough errors are collected.
 func (c *collector) full() bool { return len(c.errs) > 4*MaxErrors }
 
 func (c *collector) add(e *Error) {
@@ -47,31 +47,31 @@ func (c *collector) result() error {
 	return c.errs
 }
 
-// object is a map of a manifest as the API's JSON has it. What was wrong is nil:
-// it is said, and takes no default.
+// object is a map of a manifest in the form of the API's JSON. A wrong value is nil: its error is reported, and it takes no
+// default.
 type object = map[string]any
 
-// decoder makes plain values of the nodes of one document, as the schema says.
+// decoder converts the nodes of one document to plain values by the schema.
 type decoder struct {
 	file    string
 	o       Options
 	c       *collector
 	places  map[string]Pos // of values, by their paths, such as jobs[3].schedule.cron
 	stands  map[*ast.AliasNode]ast.Node
-	aliases int             // that the node stands behind
-	budget  int             // bytes that aliases may still stand for
-	hidden  map[string]bool // headers whose values were given by reference, by their paths
+	aliases int             // number of aliases around the current node
+	budget  int             // bytes to which aliases may still expand
+	hidden  map[string]bool // paths of headers whose values were given by reference
 }
 
-// The bytes that the aliases of a document may stand for, of a small one too, and those of a value
-// besides its path and text.
+// The maximum bytes that the aliases of a document expand to, also for a small one, and the size of a value without its path and
+// text.
 const (
 	maxAliased      = 32 << 20
 	maxAliasedSmall = 1 << 20
 	valueBytes      = 128
 )
 
-// aliased returns the bytes that the aliases of a document may stand for.
+// aliased returns the maximum bytes to which the aliases of a document may expand.
 func (o *Options) aliased() int {
 	if o.Small {
 		return maxAliasedSmall
@@ -88,7 +88,7 @@ func (d *decoder) at(n ast.Node) Pos {
 	return Pos{d.file, p.Line, max(p.Column, 1)}
 }
 
-// anchors finds what each alias of a document stands for.
+// anchors resolves each alias of a document.
 type anchors struct {
 	names  map[string]ast.Node
 	stands map[*ast.AliasNode]ast.Node
@@ -108,7 +108,7 @@ func (a *anchors) Visit(n ast.Node) ast.Visitor {
 	return a
 }
 
-// value makes the value of a node; false after an error.
+// value converts a node to a value; false after an error.
 func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 	defer func(before int) { d.aliases = before }(d.aliases)
 	for range 16 {
@@ -167,7 +167,7 @@ func noun(n ast.Node) core.Text {
 	return core.Say("text")
 }
 
-// describe says what a node is, with its text if that is short.
+// describe returns the kind of a node, with its text if that is short.
 func describe(n ast.Node) core.Text {
 	switch n.Type() {
 	case ast.NullType:
@@ -202,7 +202,7 @@ func scalar(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// fill makes the value of a node that stands for no other.
+// fill converts a node that is no alias to a value.
 func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 	fail := func(format string, args ...any) (any, bool) {
 		d.errorf(at, path, format, args...)
@@ -324,8 +324,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 	return wrong()
 }
 
-// list makes the items of a list. Those of channels, apps and jobs are for later: each is
-// read by itself.
+// list converts the items of a list. Channels, apps and jobs stay nodes: each is read separately later.
 func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (any, bool) {
 	switch n := len(seq.Values); {
 	case n < s.MinItems:
@@ -351,7 +350,7 @@ func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (a
 	return list, true
 }
 
-// object makes the fields of a map.
+// object converts the fields of a map.
 func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) object {
 	out := make(object, len(m.Values))
 	keys := make(map[string]Pos, len(m.Values))
@@ -474,7 +473,7 @@ func (d *decoder) known(text, path string, at Pos) {
 	}
 }
 
-// said is an error of the system in its words, without its wrapping.
+// said returns the message of a system error, without its wrapping.
 func said(err error) core.Text { return core.Say("%v", plain(err)) }
 
 // plain is an error without its wrapping.

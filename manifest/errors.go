@@ -16,7 +16,7 @@ type Error struct {
 	File         string
 	Line, Column int       // from 1; 0 the file as a whole
 	Path         string    // such as jobs[3].schedule.cron; empty the file as a whole
-	Reason       core.Text // what is wrong; what is allowed
+	Reason       core.Text // the problem and the allowed values
 }
 
 // Error is file:line:column: path: reason.
@@ -35,8 +35,7 @@ func (e *Error) In(l words.Language) string {
 	return b.String()
 }
 
-// Errors are all that is wrong, in the order of files and positions, at most
-// MaxErrors and one that says that there are more.
+// Errors lists problems, in the order of files and positions: at most MaxErrors, and one that counts the rest.
 type Errors []*Error
 
 // Error is one line for each.

@@ -26,7 +26,7 @@ func FormatDuration(d time.Duration) string {
 	return api.FormatDuration(d)
 }
 
-// node is a value as it is written.
+// node is a value in written form.
 type node struct {
 	key  string
 	text string // of a leaf: YAML on one line
@@ -49,14 +49,14 @@ func plainly(form any) object {
 	return out
 }
 
-// normal is what the server makes of a job that says nothing.
+// normal returns the form of a job that has only defaults.
 func normal() object {
 	var j core.Job
 	j.Normalize()
 	return plainly(api.JobOf(&j))
 }
 
-// jobForm is what a manifest says of a job; all: defaults too.
+// jobForm returns the manifest's form of a job; all includes defaults.
 func jobForm(j *client.Job, all bool) object {
 	form := plainly(j)
 	if !all {
@@ -74,7 +74,7 @@ func jobForm(j *client.Job, all bool) object {
 	if all && (len(list) > 0 || len(rule{object: sched}.kinds()) > 0) && sched["timezone"] == nil {
 		sched["timezone"] = "UTC"
 	}
-	if len(list) > 0 { // the first entry has what all share
+	if len(list) > 0 { // the first entry has the shared settings
 		delete(sched, "any")
 		maps.Copy(sched, list[0].(object))
 		list[0] = sched
@@ -83,7 +83,7 @@ func jobForm(j *client.Job, all bool) object {
 	return form
 }
 
-// strip leaves out what is as in other.
+// strip removes the values that equal those in other.
 func strip(form, other object) {
 	for key, v := range other {
 		below, ok := form[key].(object)
@@ -148,19 +148,16 @@ func (s *schema) write(v any) *node {
 	return n
 }
 
-// Export writes apps and jobs as a manifest that Parse takes and that means the
-// same. What is as the default is left out. Tokens are never in it: a comment
-// says that there is one, and apply leaves it as it is. A job that is not paused
-// says nothing of it, so that apply never undoes a pause. The set is written if
-// it is the same of all; otherwise comments name it, and apply leaves it.
-// Documents are so long that Parse takes each.
+// Export writes apps and jobs as an equivalent manifest that Parse accepts. It omits defaults. It never writes tokens: a comment
+// marks each, and apply keeps it. A job that is not paused has no paused field, so that apply never undoes a pause. It writes the
+// set if all have the same one; otherwise comments name it, and apply keeps it. Each document is short enough for Parse.
 func Export(apps []client.App, jobs []client.Job) ([]byte, error) {
 	return ExportAll(nil, nil, apps, jobs)
 }
 
-// ExportAll is Export with channels, and with who is told of what is of no job; nil: nobody.
-// The secrets of channels are never in it: *** stands for each, which apply leaves as it is.
-// Who is told stands in `defaults` of a document of its own, for it counts for no job.
+// ExportAll is Export with channels, and with the recipients of notifications without a job; nil: none. It never writes secrets of
+// channels: *** stands for each, which apply keeps. The recipients are in `defaults` of a separate document, so that they apply to
+// no job.
 func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.App, jobs []client.Job) ([]byte, error) {
 	var b bytes.Buffer
 	sets := map[string]bool{}
@@ -243,7 +240,7 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 	return b.Bytes(), nil
 }
 
-// entry writes a map as an item of a list; source is the text of its script, where it has one.
+// entry writes a map as an item of a list; source is the text of its script, if it has one.
 func entry(b *bytes.Buffer, n *node, source string) {
 	lead := "  - "
 	for _, kid := range n.kids {
@@ -307,8 +304,7 @@ func Diff(old, new *client.Job) []FieldChange {
 	return compare(tree(old), tree(new))
 }
 
-// Recorded is the job that the Old or New of a change record holds, and its revision; nil where
-// that holds no definition.
+// Recorded returns the job in the Old or New of a change record, and its revision; nil if that has no definition.
 func Recorded(record []byte) (*client.Job, int64) {
 	r, ok := core.ParseJobRecord(string(record))
 	if !ok || r.Def == nil {
@@ -330,7 +326,7 @@ func RecordedApp(record []byte) *client.App {
 	return &a
 }
 
-// DiffApp is Diff for apps. Of a token it says only whether there is one.
+// DiffApp is Diff for apps. It shows only whether a token is set.
 func DiffApp(old, new *client.App) []FieldChange {
 	tree := func(a *client.App) []FieldChange {
 		if a == nil {
@@ -345,7 +341,7 @@ func DiffApp(old, new *client.App) []FieldChange {
 	return compare(tree(old), tree(new))
 }
 
-// channelForm is what a manifest says of a channel: what is as the default is left out.
+// channelForm returns the manifest's form of a channel, without defaults.
 func channelForm(c *client.Channel) object {
 	form := plainly(c)
 	strip(form, object{"language": string(core.English)})
@@ -366,7 +362,7 @@ func channelForm(c *client.Channel) object {
 	return form
 }
 
-// DiffNotify is Diff for who is told of what is of no job.
+// DiffNotify is Diff for the recipients of notifications without a job.
 func DiffNotify(old, new *client.Notify) []FieldChange {
 	tree := func(n *client.Notify) []FieldChange {
 		return component("ManifestDefaults").write(object{"notify": plainly(n)}).leaves("", nil)
@@ -374,7 +370,7 @@ func DiffNotify(old, new *client.Notify) []FieldChange {
 	return compare(tree(old), tree(new))
 }
 
-// DiffChannel is Diff for channels. Of a secret it says only whether there is one.
+// DiffChannel is Diff for channels. It shows only whether a secret is set.
 func DiffChannel(old, new *client.Channel) []FieldChange {
 	tree := func(c *client.Channel) []FieldChange {
 		if c == nil {
@@ -416,7 +412,7 @@ func compare(old, new []FieldChange) []FieldChange {
 		is[c.Path] = true
 	}
 	var out []FieldChange
-	gone := func(until string) { // what stands in old only, up to a path of both
+	gone := func(until string) { // fields in old only, up to a path in both
 		for len(old) > 0 && old[0].Path != until {
 			if !is[old[0].Path] {
 				out = append(out, FieldChange{Path: old[0].Path, Old: old[0].New})
@@ -439,7 +435,7 @@ func compare(old, new []FieldChange) []FieldChange {
 
 var (
 	plainText = regexp.MustCompile(`^[\p{L}/]([\p{L}/0-9 ._-]*[\p{L}/0-9._-])?$`)
-	// notPlain are words that some YAML reader takes for something else.
+	// notPlain matches words that some YAML readers take for other values.
 	notPlain = regexp.MustCompile(`^(?i:true|false|null|yes|no|off|y|n)$|^(On|oN|ON)$`)
 )
 

@@ -54,10 +54,10 @@ func export(apps []core.App, jobs []core.Job) ([]byte, error) {
 func diff(old, new *core.Job) []FieldChange    { return Diff(formOf(old), formOf(new)) }
 func diffApp(old, new *core.App) []FieldChange { return DiffApp(appForm(old), appForm(new)) }
 
-// jobOf is the job that a save of a spec makes of old; nil: there is none yet.
+// jobOf returns the result of saving a spec over old; nil: a new job.
 func jobOf(spec manage.JobSpec, old *core.Job) core.Job { return api.Wanted(&spec, old) }
 
-// appOf is the app that a save of spec makes of old.
+// appOf returns the result of saving spec over old.
 func appOf(spec manage.AppSpec, old core.App) core.App {
 	old.Title, old.Executors, old.Allow = spec.Title, spec.Executors, nil
 	for _, text := range spec.Allow {
@@ -68,7 +68,7 @@ func appOf(spec manage.AppSpec, old core.App) core.App {
 	return old
 }
 
-// fullJob says something of every field.
+// fullJob returns a job with every field set.
 func fullJob() core.Job {
 	return core.Job{
 		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Author: "lina",
@@ -184,7 +184,7 @@ jobs:
 	}
 }
 
-// What is exported is read again, however much it is.
+// TestExportsMany: a large export can be parsed again.
 func TestExportsMany(t *testing.T) {
 	jobs := make([]core.Job, 1000)
 	for i := range jobs {
@@ -243,7 +243,7 @@ func TestExportsAll(t *testing.T) {
 	paths(component("ManifestApp"), component("ManifestApp").write(plainly(appForm(&a))), "token")
 }
 
-// A join is written as it is read.
+// TestExportsAJoin: an exported join can be parsed again.
 func TestExportsAJoin(t *testing.T) {
 	file := "version: 1\njobs:\n  - app: a\n    name: b\n    handler: h\n" +
 		"    after: {all: [{job: a/c}, {job: a/d, when: closed}], within: 6h}\n"
@@ -264,7 +264,7 @@ func TestExportsAJoin(t *testing.T) {
 	}
 }
 
-// The defaults and the bounds that the document names are those of core.
+// TestDefaults: the defaults and limits in the API's document match core.
 func TestDefaults(t *testing.T) {
 	job := component("ManifestJob")
 	for _, c := range job.write(jobForm(formOf(&core.Job{}), true)).leaves("", nil) {
@@ -426,7 +426,7 @@ func genJob(t *rapid.T, name string) core.Job {
 	return j
 }
 
-// What is exported and applied is as it was.
+// TestRoundTrip: an export that is applied changes nothing.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var jobs []core.Job
@@ -680,8 +680,8 @@ func TestDuration(t *testing.T) {
 	})
 }
 
-// TestNotifyOfDefaults: who is told of what is of no job is what defaults say with a to, once for
-// all documents, and its export counts for no job.
+// TestNotifyOfDefaults: defaults with a to set the recipients of notifications without a job, once for all documents, and their
+// export applies to no job.
 func TestNotifyOfDefaults(t *testing.T) {
 	parse := func(text string) *Document {
 		t.Helper()

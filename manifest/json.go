@@ -15,8 +15,8 @@ import (
 type jsonText struct {
 	text         string
 	dec          *json.Decoder
-	at           int // where the last token ends
-	seen         int // the byte whose place line and column are
+	at           int // end of the last token
+	seen         int // offset of the byte at line and column
 	line, column int
 }
 

@@ -1,12 +1,10 @@
-// Package manifest reads and writes the file that `tickring apply` takes: YAML
-// (or JSON, which is YAML) in, the specs of package manage out, and back. Every
-// error has a position, a path, and says what is allowed. It talks to nobody:
-// files and the environment are read through [Options].
+// Package manifest reads and writes the file for `tickring apply`: YAML (or JSON, which is YAML) in, the specs of package manage
+// out, and back. Every error has a position, a path, and the allowed values. It makes no requests: it reads files and the
+// environment through [Options].
 //
-// A job has one outside form, that of the API, and its document, api/openapi.yaml,
-// names each field with its kind, bounds, words, and whether it comes later: the
-// reader, the nearest-name hints, [Export], the differences and the JSON [Schema]
-// all follow the components Manifest… of it.
+// A job has one external form, that of the API. Its document, api/openapi.yaml, defines the kind, limits and values of each field,
+// and whether it is for a later version. The reader, the nearest-name hints, [Export], the differences and the JSON [Schema] all
+// use the document's components Manifest….
 package manifest
 
 import (
@@ -29,11 +27,11 @@ type Pos struct {
 	Line, Column int
 }
 
-// Document is what one or several manifests say.
+// Document is the content of one or several manifests.
 type Document struct {
 	Set string
-	// Notify says who is told of what is of no job: notify of `defaults`, where that has a to or is
-	// empty. Of several documents the first counts. Nil: nothing of it is said.
+	// Notify sets the recipients of notifications without a job: notify of `defaults`, if that has a to or is empty. The first of
+	// several documents applies. Nil: not set.
 	Notify   *core.Notify
 	NotifyAt Pos
 	Channels []Channel

@@ -24,10 +24,9 @@ func Parse(name string, data []byte, o Options) (*Document, error) {
 	return l.done()
 }
 
-// Load reads files, folders (their *.yaml, *.yml and *.json, sorted, folders
-// inside too; what begins with a dot is left out) and "-", which is stdin, and
-// joins them: one set (files that name none take that of the others), and each
-// app and job once. `defaults` count for their own file. Its error is Errors.
+// Load reads files, directories (their *.yaml, *.yml and *.json, sorted, with subdirectories, without names that begin with a dot)
+// and "-", which is stdin. It joins them: one set (files without one take that of the others), and each app and job once.
+// `defaults` apply to their own file. Its error is Errors.
 func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
 	l := &loader{o: o, channels: map[string]int{}, apps: map[string]int{}, jobs: map[string]int{}}
 	used := map[string]bool{}
@@ -50,7 +49,7 @@ func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
 		}
 		for _, file := range files {
 			if used[filepath.Clean(file)] {
-				continue // given twice
+				continue // named twice
 			}
 			used[filepath.Clean(file)] = true
 			l.open(file)
@@ -70,7 +69,7 @@ type loader struct {
 	handlers []fieldAt // of doc.Jobs
 	routes   []fieldAt
 	calls    []fieldAt
-	after    [][]fieldAt // of each job, of each that it comes after
+	after    [][]fieldAt // positions of each job's parents
 	full     bool
 }
 
@@ -189,8 +188,7 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	b.each(root["jobs"], "jobs", "ManifestJob", l.addJob)
 }
 
-// addNotify has what defaults say of notices count for what is of no job too, if it names who
-// is told, or says that nobody is: {}.
+// addNotify applies the notify of defaults to notifications without a job too, if it names recipients, or none: {}.
 func (l *loader) addNotify(b *builder, n core.Notify) {
 	said, is := b.defaults["notify"].(object)
 	at := b.top["defaults.notify"]
@@ -302,7 +300,7 @@ func (l *loader) addJob(b *builder, job object, path string) {
 	l.after = append(l.after, parents)
 }
 
-// done judges what several files may say together.
+// done checks the rules that apply across files.
 func (l *loader) done() (*Document, error) {
 	for i := range l.doc.Jobs {
 		d := &l.doc.Jobs[i].Spec.Def
@@ -335,8 +333,8 @@ func (l *loader) done() (*Document, error) {
 	return &l.doc, nil
 }
 
-// inOrder has each job behind those of the document that it comes after. Where there is no
-// such order each place that prevents it is named.
+// inOrder sorts the jobs so that each follows its parents in the document. If that is impossible, it reports each position in a
+// cycle.
 func (l *loader) inOrder() {
 	names := make([]int, len(l.doc.Jobs))
 	some := false

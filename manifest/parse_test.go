@@ -48,7 +48,7 @@ func read(t testing.TB, name string) []byte {
 	return b
 }
 
-// What the complete example has and this version does not.
+// The parts of the complete example that this version does not support.
 const exampleRefusals = `example.yaml:15:1: calendars: not supported: calendars come with a later version; leave the field out
 example.yaml:46:7: jobs[0].schedule.calendar: not supported: calendars come with a later version; leave the field out
 example.yaml:90:40: jobs[6].schedule.calendar: not supported: calendars come with a later version; leave the field out`
@@ -129,7 +129,7 @@ func TestExampleIsBuilt(t *testing.T) {
 	}
 }
 
-// without takes keys out of a tree, wherever they stand.
+// without removes keys from a tree at every level.
 func without(tree any, keys ...string) {
 	switch v := tree.(type) {
 	case map[string]any:
@@ -199,7 +199,7 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// A job without what a row of the table below says.
+// A job without the fields in the rows of the table below.
 const head = "version: 1\njobs:\n- app: a\n  name: j\n  handler: h\n"
 
 func TestErrors(t *testing.T) {
@@ -422,8 +422,8 @@ var english = regexp.MustCompile(`(?:\b[a-z]{2,} ){3}[a-z]{2,}\b`)
 
 func han(r rune) bool { return unicode.Is(unicode.Han, r) }
 
-// TestEveryPhrase: what a mistake says in words of the API's document has its Chinese: what an
-// object is, why a field comes later, and what a field is that is missing.
+// TestEveryPhrase: the API document's phrases in errors have Chinese translations: names of objects, reasons for later fields, and
+// descriptions of required fields.
 func TestEveryPhrase(t *testing.T) {
 	phrases, seen := map[string]bool{}, map[*schema]bool{}
 	var walk func(s *schema)
@@ -484,7 +484,7 @@ func TestManyErrors(t *testing.T) {
 	}
 }
 
-// many is a manifest of n jobs; what is not empty is put in at the last.
+// many returns a manifest of n jobs; a nonempty last is inserted at the last job.
 func many(n int, last string) []byte {
 	var b bytes.Buffer
 	b.WriteString("version: 1\nset: x\n\napps:\n  - {name: a}\n\njobs: # all of them\n")
@@ -550,7 +550,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// A file that stands for far more than it holds is refused.
+// TestManyAliases: a file that expands to far more than its size is rejected.
 func TestManyAliases(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\njobs:\n- app: a\n  name: j\n  handler: h\n  labels: &l {")
@@ -567,7 +567,7 @@ func TestManyAliases(t *testing.T) {
 	}
 }
 
-// The token that everybody knows is warned about, wherever it comes from.
+// TestKnownToken: the publicly known default token causes a warning, whatever its source.
 func TestKnownToken(t *testing.T) {
 	o := Options{Getenv: func(string) (string, bool) { return "default_token", true },
 		ReadFile: func(string) ([]byte, error) { return []byte("default_token\n"), nil }}
@@ -620,7 +620,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// What is given by reference goes where it belongs, is hidden, and is in no message.
+// TestSecretsOfCalls: secrets given by reference reach their fields, are hidden, and appear in no message.
 func TestSecretsOfCalls(t *testing.T) {
 	const file = `version: 1
 apps: [{name: a, executors: ["call:http://h"]}]
@@ -780,9 +780,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// What wastes time or stack in a YAML reader is refused before it does: without
-// the reader's bounds this test does not end within its time. What it measures
-// is memory, which does not depend on how busy the machine is.
+// TestHostile: input that costs time or stack in a YAML reader is rejected early: without the reader's limits this test does not
+// end in time. It measures memory, which does not depend on the load of the machine.
 func TestHostile(t *testing.T) {
 	for _, unit := range []string{"[", "{", "- ", "? ", "a: ", "\"", "'", " ", "\n", "&a ", "*a ", "!!x ", "{a: ", "- - ", "| ", "#", "a:\n ",
 		"---\n", "%\n", "<<: ", "\t", ", ", "[a, ", "é", "a: 1\n", "a: 1, ", "{a: 1, ", "- a: 1\n", "? a\n"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// What would take the library too deep or too long is refused.
+// Limits against input that takes the library too deep or too long.
 const (
 	maxFlow  = 64     // brackets in brackets
 	maxBlock = 256    // columns in columns
@@ -38,8 +38,8 @@ var (
 	marksJSON  = regexp.MustCompile(`(?m)^(---|\.\.\.)( |$)|^\{`)
 )
 
-// documents splits a file at its lines ---, and where its first line is JSON by
-// itself at each that begins so. What is only comments is left out.
+// documents splits a file at its --- lines or, if its first line alone is JSON, at each line that begins like it. It skips
+// documents with comments only.
 func documents(data []byte) []piece {
 	text := lineBreaks.Replace(string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
 	mark := marks
@@ -50,7 +50,7 @@ func documents(data []byte) []piece {
 	start, lines := 0, 0
 	for i, at := range append(mark.FindAllStringIndex(text, -1), []int{len(text)}) {
 		part := text[start:at[0]]
-		if i > 0 && part[0] != '{' { // what stands behind is of the document
+		if i > 0 && part[0] != '{' { // the rest of the line belongs to the document
 			part = "   " + part[3:]
 		}
 		if hasContent(part) {
@@ -78,7 +78,7 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 		return &Error{Line: max(line, p.line+1), Column: max(column, 1), Reason: core.Say(format, args...)}
 	}
 	defer func() {
-		if v := recover(); v != nil { // of the library, on what no person writes
+		if v := recover(); v != nil { // from the library, on input that no user writes
 			body, err = nil, problem(0, 0, "not readable as YAML: check quotes, brackets and indentation")
 		}
 	}()
@@ -131,10 +131,10 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 	return body, nil
 }
 
-// reason is a message of the library, without what it says of the text.
+// reason returns a message of the library without the parts that quote the text.
 func reason(msg string) core.Text {
 	switch {
-	case strings.HasPrefix(msg, "invalid header option"): // the rest is what was written, perhaps a secret
+	case strings.HasPrefix(msg, "invalid header option"): // the rest quotes the text, perhaps a secret
 		return core.Say("only -, + and a digit are allowed after | and >")
 	case strings.Contains(msg, "character '\t'") || strings.Contains(msg, "tab character"):
 		return core.Say("tabs are not allowed: indent YAML with spaces")
@@ -147,8 +147,8 @@ func reason(msg string) core.Text {
 	return core.Say("%s", where.ReplaceAllString(truncate(msg), " at $1"))
 }
 
-// oftenSaid are the messages of the library that mistakes of people have most: those have
-// their Chinese, the others are said as they are.
+// oftenSaid lists the library's messages for the most common mistakes. These have Chinese translations; other messages stay
+// English.
 var oftenSaid = []core.Text{
 	core.Phrase("',' or ']' must be specified"),
 	core.Phrase("',' or '}' must be specified"),
@@ -168,7 +168,7 @@ var oftenSaid = []core.Text{
 // where is a place in a message of the library.
 var where = regexp.MustCompile(` at \[(\d+:\d+)\]`)
 
-// tooDeep finds what would take the library too deep or too long.
+// tooDeep finds tokens that would take the library too deep or too long.
 func tooDeep(tokens token.Tokens) (at *token.Position, why core.Text) {
 	flow, keys := 0, 0
 	var columns []int
@@ -228,7 +228,7 @@ func position(tk *token.Token) token.Position {
 	return *tk.Position
 }
 
-// readable refuses bytes that are no text.
+// readable rejects bytes that are no text.
 func readable(data []byte) *Error {
 	if len(data) > MaxFile {
 		return &Error{Reason: core.Say("%d bytes; at most %d (32 MB) are allowed: use several files", len(data), MaxFile)}

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// kind is what a value is.
+// kind is the type of a value.
 type kind uint8
 
 const (
@@ -31,7 +31,7 @@ const (
 	kInstant             // RFC 3339, whole seconds
 	kMoment              // a date or an RFC 3339 time
 	kSecret              // a text, or a reference
-	kHeader              // the same; what is a text is no secret
+	kHeader              // the same, but a plain text is no secret
 	kSize                // MinSpan to MaxSpan, in bytes
 	kWord                // one of words
 	kText                //
@@ -44,7 +44,7 @@ const references = "{env: NAME}, {file: PATH} and {ssm: NAME}"
 // manifest needs it. Once it is resolved Ref and AllOf count no more.
 type schema struct {
 	Ref         string `json:"$ref"`
-	Title       string // what an object is, for messages: "a job"
+	Title       string // name of an object for messages: "a job"
 	Type        string
 	Format      string
 	Description string
@@ -68,7 +68,7 @@ type schema struct {
 	AllOf       []*schema `json:"allOf"`
 
 	kind     kind
-	words    []string // of Enum, those that are not for later
+	words    []string // the values of Enum that this version supports
 	min, max time.Duration
 	done     bool
 }
@@ -113,7 +113,7 @@ var components = sync.OnceValue(func() map[string]*schema {
 	return all
 })
 
-// resolve joins what allOf lists, and puts components in place of their names.
+// resolve joins the parts of allOf, and replaces references by their components.
 func (s *schema) resolve(all map[string]*schema) *schema {
 	if s == nil || s.done {
 		return s
@@ -193,7 +193,7 @@ func (s *schema) get(name string) *schema {
 	return nil
 }
 
-// fields are of the object, or of what is one or a list of such.
+// fields returns the schema of the object in a value that is an object or a list of objects.
 func (s *schema) fields() *schema {
 	if s.kind == kEither {
 		return s.OneOf[0]
@@ -201,7 +201,7 @@ func (s *schema) fields() *schema {
 	return s
 }
 
-// allowed says what the value may be.
+// allowed describes the allowed values.
 func (s *schema) allowed() core.Text {
 	switch s.kind {
 	case kInt:
@@ -255,7 +255,7 @@ func (s *schema) names() string {
 	return strings.Join(names, ", ")
 }
 
-// unknown is what is said of a field that an object does not have.
+// unknown returns the message for a field that an object does not have.
 func (s *schema) unknown(name string) core.Text {
 	if len(name) > 64 {
 		name = name[:64] + "…"
@@ -283,13 +283,12 @@ func (s *schema) unknown(name string) core.Text {
 	return core.Say("%s; allowed are %s", msg, s.names())
 }
 
-// fold makes time_zone and Time-Zone alike.
+// fold maps spellings such as time_zone and Time-Zone to one form.
 func fold(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(s))
 }
 
-// Distance is how many letters are to be changed, added, removed or swapped
-// with their neighbour to make b of a.
+// Distance is the number of letters to change, add, remove or swap with their neighbor to turn a into b.
 func Distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
@@ -314,8 +313,7 @@ func Distance(a, b string) int {
 
 type props = map[string]any
 
-// Schema is the JSON Schema (draft 2020-12) of a manifest. What comes later is
-// in it as forbidden, with the reason.
+// Schema returns the JSON Schema (draft 2020-12) of a manifest. It forbids fields for later versions, with the reason.
 func Schema() []byte {
 	defs := props{}
 	s := component("Manifest").fieldsJSON(defs)
@@ -355,7 +353,7 @@ func (s *schema) fieldsJSON(defs props) props {
 	return out
 }
 
-// instead are, of required fields, those that stand for each and are not for later.
+// instead maps each required field to the supported fields that can replace it.
 func (s *schema) instead() map[string][]string {
 	of := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(s.Instead)) {
@@ -366,8 +364,7 @@ func (s *schema) instead() map[string][]string {
 	return of
 }
 
-// json is the JSON Schema of a value; that of an object is put among defs by its
-// name, and referred to.
+// json returns the JSON Schema of a value. It puts the schema of an object into defs under its name, and refers to it.
 func (s *schema) json(defs props) props {
 	out := props{"type": s.Type}
 	set := func(key string, value, none any) {

@@ -11,8 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// script puts the text of a file in its place. Where it is said what is wrong with a script
-// a handler stands in for it.
+// script replaces the name of a script file by the file's text. If a script has a reported error, a handler replaces it.
 func (b *builder) script(form object, path string) {
 	s, is := form["script"].(object)
 	if !is {
@@ -37,7 +36,7 @@ func (b *builder) script(form object, path string) {
 	case !hasFile && !hasSource:
 		refuse("", "required: file (name of the script file) or source (text of the script)")
 	case hasFile && !isFile, hasSource && s["source"] == nil:
-		right = false // said
+		right = false // already reported
 	case isFile && b.o.ReadFile == nil:
 		refuse("file", "file references are not supported here")
 	case isFile:
@@ -59,8 +58,7 @@ func (b *builder) script(form object, path string) {
 	}
 }
 
-// withText is a job for a difference: in place of the source of its script, which may be long,
-// what tells whether that is another.
+// withText returns a job for a comparison: the source of its script, which can be long, is replaced by its hash and size.
 func withText(j *client.Job) *client.Job {
 	if j.Script.Hash == "" {
 		return j

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestScriptFile: a script's file stands beside the manifest, and its text comes byte for byte.
+// TestScriptFile: a script's file is read relative to the manifest, byte for byte.
 func TestScriptFile(t *testing.T) {
 	dir := t.TempDir()
 	const text = "#!/bin/sh\r\necho \"ü\"\t\r\n\r\n"
@@ -92,8 +92,7 @@ func scripted(source string) client.Job {
 	return j
 }
 
-// TestExportsAScript: what is exported is read again, byte for byte, whatever the text is; plain
-// text stands as a block of lines.
+// TestExportsAScript: an exported script is parsed again byte for byte, whatever its text; plain text becomes a block of lines.
 func TestExportsAScript(t *testing.T) {
 	reads := func(t interface{ Errorf(string, ...any) }, source string) {
 		out, err := Export(nil, []client.Job{scripted(source)})
@@ -130,7 +129,7 @@ func TestExportsAScript(t *testing.T) {
 	}
 }
 
-// TestScriptDiffers: a difference says of a source that it is another, and does not print it.
+// TestScriptDiffers: a comparison reports another source without printing it.
 func TestScriptDiffers(t *testing.T) {
 	a, b := scripted("one\n"), scripted("two two\n")
 	got := fmt.Sprint(Diff(&a, &b))

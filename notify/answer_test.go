@@ -34,7 +34,7 @@ func trust(s *Sender, cert *x509.Certificate) {
 	s.http.Transport.(*http.Transport).TLSClientConfig = s.tls.Clone()
 }
 
-// sent sends to a server that answers so, and tells what was wrong.
+// sent sends a message to a server with the given answer, and returns the error.
 func sent(t *testing.T, kind core.ChannelKind, answer http.HandlerFunc) *core.Undelivered {
 	t.Helper()
 	srv := httptest.NewTLSServer(answer)
@@ -65,7 +65,7 @@ func says(status int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// TestAnswers: what each service says is judged as it documents it, and of HTTP 200 by its body.
+// TestAnswers: each service's answers are read as it documents them, those with HTTP 200 by their bodies.
 func TestAnswers(t *testing.T) {
 	const again, never = false, true
 	for _, c := range []struct {
@@ -127,7 +127,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestRedirect: whoever answers with another address is not followed there.
+// TestRedirect: redirects are not followed.
 func TestRedirect(t *testing.T) {
 	followed := false
 	there := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed = true }))
@@ -192,8 +192,8 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestRefusedAddresses: a name that resolves to loopback, and the metadata service whatever the
-// policy says, are not connected to, and that is not tried again.
+// TestRefusedAddresses: a name that resolves to loopback is not connected to, nor is the metadata service under any policy; such
+// failures are permanent.
 func TestRefusedAddresses(t *testing.T) {
 	reached := false
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
@@ -222,7 +222,7 @@ func TestRefusedAddresses(t *testing.T) {
 	}
 }
 
-// TestUnreached: what is not there is tried again.
+// TestUnreached: an unreachable server is retried.
 func TestUnreached(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	url := srv.URL

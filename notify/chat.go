@@ -95,7 +95,7 @@ func slack(_ *Sender, ch *core.Channel, m *Message) (request, error) {
 
 func runes(text string) int { return len([]rune(text)) }
 
-// judgeSlack: what Slack took it answers with "ok".
+// judgeSlack returns nil if Slack answered "ok", which means that it accepted the message.
 func judgeSlack(body []byte) error {
 	if said := strings.TrimSpace(string(body)); said != "ok" {
 		return permanent(`answered %q where "ok" is expected: is it the URL of an incoming webhook?`, line(said, maxWord))
@@ -161,14 +161,14 @@ var feishuSays = map[int]string{
 	19024: "the bot takes only messages with its keywords: have it check the signature instead, or give it the keyword tickring",
 }
 
-// feishuBusy are those that mean: not so fast.
+// feishuBusy are the codes for too many requests.
 var feishuBusy = map[int]time.Duration{11232: time.Minute, 99991400: time.Minute}
 
 func judgeFeishu(body []byte) error {
 	var a struct {
 		Code *int   `json:"code"`
 		Msg  string `json:"msg"`
-		// StatusCode is what earlier versions answered with.
+		// StatusCode is in the answers of earlier versions.
 		StatusCode    *int
 		StatusMessage string
 	}
@@ -233,7 +233,7 @@ var dingTalkSays = map[int]string{
 	400106: "there is no such robot: its URL is wrong, or it was removed",
 }
 
-// dingTalkBusy: who sends more than 20 messages in a minute waits for ten.
+// dingTalkBusy are the codes for more than 20 messages in a minute; the sender must wait ten.
 var dingTalkBusy = map[int]time.Duration{130101: 10 * time.Minute, 410100: 10 * time.Minute}
 
 func judgeDingTalk(body []byte) error { return judgeErrCode(body, dingTalkSays, dingTalkBusy) }
@@ -279,7 +279,7 @@ func judgeErrCode(body []byte, says map[int]string, busy map[int]time.Duration) 
 	return judgeCode(*a.ErrCode, a.ErrMsg, says, busy)
 }
 
-// judgeCode judges the code of an answer: what is not known is tried again.
+// judgeCode converts the code of an answer to an error; unknown codes are retried.
 func judgeCode(code int, msg string, says map[int]string, busy map[int]time.Duration) error {
 	if code == 0 {
 		return nil

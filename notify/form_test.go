@@ -26,7 +26,7 @@ func failed() Message {
 		Count: 4, Since: time.Unix(1_789_999_000, 0), Link: "https://sched.example.com/runs/17179869185", Deployment: "finance-prod"}
 }
 
-// endless is failed with texts far too long for anybody.
+// endless returns a message with texts that exceed every service's limits.
 func endless() Message {
 	m := failed()
 	m.Title, m.Text = strings.Repeat("题", 5000), strings.Repeat("长 <&> \"", 100_000)
@@ -63,7 +63,7 @@ func channel(kind core.ChannelKind, l core.Language) core.Channel {
 	return c.Normal()
 }
 
-// strict reads JSON that has no field but those of the type.
+// strict decodes JSON and fails on fields that T does not have.
 func strict[T any](t *testing.T, body []byte) (v T) {
 	t.Helper()
 	if !utf8.Valid(body) {
@@ -101,12 +101,12 @@ func each(t *testing.T, f func(t *testing.T, l core.Language, m Message, long bo
 	}
 }
 
-// TestSlack holds what Slack gets against its documentation:
+// TestSlack compares a message for Slack with its documentation:
 // https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks (text, blocks),
 // https://docs.slack.dev/reference/block-kit/blocks/header-block (plain_text, at most 150 characters),
 // https://docs.slack.dev/reference/block-kit/blocks/section-block (text, 1 to 3000 characters),
 // https://docs.slack.dev/reference/block-kit/blocks/rich-text-block (rich_text_section, rich_text_preformatted; text, link),
-// https://docs.slack.dev/messaging/formatting-message-text (of text & < > are escaped).
+// https://docs.slack.dev/messaging/formatting-message-text (& < > are escaped in text).
 func TestSlack(t *testing.T) {
 	type part struct {
 		Type string `json:"type"`
@@ -162,10 +162,9 @@ func TestSlack(t *testing.T) {
 	})
 }
 
-// TestFeishu holds what Feishu gets against
-// https://open.feishu.cn/document/client-docs/bot-v3/add-custom-bot: msg_type post, content.post by
-// language, title, content as lines of parts (tag text or a); timestamp in seconds and sign, the base64
-// HMAC-SHA256 of nothing with the key timestamp, line feed, secret; a request has at most 20 KB.
+// TestFeishu compares a message for Feishu with https://open.feishu.cn/document/client-docs/bot-v3/add-custom-bot: msg_type post,
+// content.post by language, title, content as lines of parts (tag text or a); timestamp in seconds and sign, the base64 HMAC-SHA256
+// of an empty text with the key timestamp, line feed, secret; a request has at most 20 KB.
 func TestFeishu(t *testing.T) {
 	type part struct {
 		Tag  string `json:"tag"`
@@ -208,10 +207,10 @@ func TestFeishu(t *testing.T) {
 	})
 }
 
-// TestDingTalk holds what DingTalk gets against
-// https://open.dingtalk.com/document/orgapp/custom-robots-send-group-messages (msgtype text, text.content; at
-// most 20,000 bytes) and https://open.dingtalk.com/document/robots/customize-robot-security-settings (timestamp in milliseconds and
-// sign, the base64 HMAC-SHA256 of timestamp, line feed, secret with the key secret, in the query).
+// TestDingTalk compares a message for DingTalk with https://open.dingtalk.com/document/orgapp/custom-robots-send-group-messages
+// (msgtype text, text.content; at most 20,000 bytes) and
+// https://open.dingtalk.com/document/robots/customize-robot-security-settings (timestamp in milliseconds and sign, the base64
+// HMAC-SHA256 of timestamp, line feed, secret with the key secret, in the query).
 func TestDingTalk(t *testing.T) {
 	each(t, func(t *testing.T, l core.Language, m Message, _ bool) {
 		ch := channel(core.ChannelDingTalk, l)
@@ -242,8 +241,8 @@ func TestDingTalk(t *testing.T) {
 	})
 }
 
-// TestWeCom holds what WeCom gets against https://developer.work.weixin.qq.com/document/path/91770: msgtype
-// text, text.content of at most 2,048 bytes of UTF-8.
+// TestWeCom compares a message for WeCom with https://developer.work.weixin.qq.com/document/path/91770: msgtype text, text.content
+// of at most 2,048 bytes of UTF-8.
 func TestWeCom(t *testing.T) {
 	each(t, func(t *testing.T, l core.Language, m Message, long bool) {
 		b := strict[struct {
@@ -261,7 +260,7 @@ func TestWeCom(t *testing.T) {
 	})
 }
 
-// TestWebhook holds what a webhook gets against its schema, which is Body and in docs/reference/notification-events.md.
+// TestWebhook checks a webhook's body against its schema, which is Body and in docs/reference/notification-events.md.
 func TestWebhook(t *testing.T) {
 	each(t, func(t *testing.T, l core.Language, m Message, long bool) {
 		ch := channel(core.ChannelWebhook, l)
@@ -333,7 +332,7 @@ func TestEveryEvent(t *testing.T) {
 	}
 }
 
-// TestHeaderWithLineBreaks: what a name has in it begins no header, and no other line of a subject.
+// TestHeaderWithLineBreaks: line breaks in a name start no header and no second line of a subject.
 func TestHeaderWithLineBreaks(t *testing.T) {
 	for _, kind := range core.ChannelKinds {
 		ch := channel(kind, core.English)
@@ -368,7 +367,7 @@ func TestHeaderWithLineBreaks(t *testing.T) {
 	}
 }
 
-// TestTruncate: at most so much, no rune broken, and an ellipsis where something is missing.
+// TestTruncate: the result respects the limit, breaks no rune, and ends with an ellipsis if it is cut.
 func TestTruncate(t *testing.T) {
 	for _, text := range []string{"", "a", "abc", "ab…", "日本語テキスト", "a𝒳b𝒳", "\xff\xfe", strings.Repeat("é", 100)} {
 		for most := range 20 {
@@ -406,7 +405,7 @@ func TestMailIsEscaped(t *testing.T) {
 	}
 }
 
-// TestOnce: what the last lines of a log show a message does not repeat, as that of a command does.
+// TestOnce: a message does not repeat the last log lines, as the message of a command does.
 func TestOnce(t *testing.T) {
 	start, end := "2026-11-25T02:30:00.012Z ---- start: job 1", "2026-11-25T02:30:01.012Z ---- end: code 3, message: exit code 3"
 	var many []string

@@ -35,8 +35,7 @@ type request struct {
 
 type service struct {
 	form func(s *Sender, ch *core.Channel, m *Message) (request, error)
-	// judge reads the answer of a service that says by its body, with a status 2xx, whether it took
-	// the message; nil: the status says it.
+	// judge reads the body of an answer with status 2xx, if the service reports its result there; nil: the status decides.
 	judge func(body []byte) error
 }
 
@@ -129,7 +128,7 @@ func retryAfter(said string, now time.Time) time.Duration {
 	return 0
 }
 
-// hide takes the secrets of a channel out of a text: some servers answer with what they were asked.
+// hide removes the secrets of a channel from a text: some servers echo the request.
 func hide(ch *core.Channel, text string) string {
 	secrets := []string{ch.Secret, ch.Email.SMTP.Password}
 	if u, err := url.Parse(ch.URL); err == nil {
@@ -163,7 +162,7 @@ func encode(v any) []byte {
 // cuts are how many bytes the long texts of a message have, the first that fits.
 var cuts = []int{8 << 10, 4 << 10, 2 << 10, 1 << 10, 512, 256, 128, 64, 0}
 
-// fit writes a message as long as a service takes it: fits says of a form whether it does.
+// fit writes a message, cutting it until fits accepts the form.
 func fit[T any](ch *core.Channel, m *Message, form func(p page) T, fits func(T) bool) (T, error) {
 	var out T
 	for _, cut := range cuts {

@@ -26,10 +26,10 @@ import (
 // Bounds of a mail, in bytes.
 const (
 	maxMailText = 16 << 10 // of each of its long texts
-	maxRefused  = 4 << 10  // of why addresses were not taken
+	maxRefused  = 4 << 10  // the reasons for rejected addresses
 )
 
-// letter is a message as mail: text and HTML say the same.
+// letter formats a message as mail: text and HTML have the same content.
 func (s *Sender) letter(ch *core.Channel, m *Message) (*mail.Msg, error) {
 	p := pageOf(ch, m, maxMailText)
 	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())
@@ -39,7 +39,7 @@ func (s *Sender) letter(ch *core.Channel, m *Message) (*mail.Msg, error) {
 	if err := msg.To(ch.Email.To...); err != nil {
 		return nil, permanent("email.to: one of the addresses is none")
 	}
-	// One line already, but a header must not depend on who wrote it.
+	// It is one line already, but a header must not depend on its source.
 	msg.Subject(line(p.subject, maxSubject))
 	from, err := netmail.ParseAddress(ch.Email.From)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Sender) letter(ch *core.Channel, m *Message) (*mail.Msg, error) {
 	_, host, _ := strings.Cut(from.Address, "@")
 	msg.SetMessageIDWithValue(line(m.ID, maxWord) + "@" + host)
 	msg.SetDateWithValue(s.o.Now())
-	// RFC 3834: nobody's absence answers it.
+	// RFC 3834: suppresses automatic replies.
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(mail.TypeTextPlain, p.text())
 	msg.AddAlternativeString(mail.TypeTextHTML, p.html(string(ch.Language)))
@@ -90,7 +90,7 @@ func (p page) html(language string) string {
 	return b.String()
 }
 
-// mail sends a message by SMTP. Where a part of the addresses is refused, the others get it.
+// mail sends a message by SMTP. If the server rejects some of the addresses, the others get it.
 func (s *Sender) mail(ctx context.Context, ch *core.Channel, m *Message) error {
 	msg, err := s.letter(ch, m)
 	if err != nil {
@@ -132,15 +132,15 @@ func (s *Sender) mail(ctx context.Context, ch *core.Channel, m *Message) error {
 		}
 	}
 	if len(refused) == len(to) {
-		// One that may be taken later is worth another try of them all.
+		// If one address can be accepted later, all of them are retried.
 		return refused[max(slices.IndexFunc(refused, func(u *core.Undelivered) bool { return !u.Permanent }), 0)]
 	}
 	if err := data(session, msg); err != nil {
 		return unmailed(ctx, ch, at, "DATA", err)
 	}
-	_ = session.Quit() // it has the mail, whatever it says now
+	_ = session.Quit() // the server already has the mail
 	if len(refused) > 0 {
-		// Permanent, for those that have it would get it again.
+		// Permanent, because a retry would send a second copy to the other addresses.
 		var whys []string
 		for _, u := range refused {
 			whys = append(whys, u.Reason)
@@ -162,7 +162,7 @@ func data(session *smtp.Client, msg *mail.Msg) error {
 	return w.Close()
 }
 
-// client is that of the channel's SMTP server. It tells of its connection.
+// client creates a client of the channel's SMTP server. It calls opened with its connection.
 func (s *Sender) client(ctx context.Context, ch *core.Channel, opened func(net.Conn)) (*mail.Client, error) {
 	of := &ch.Email.SMTP
 	trust := s.tls.Clone()
@@ -210,16 +210,15 @@ func (s *Sender) client(ctx context.Context, ch *core.Channel, opened func(net.C
 	return client, nil
 }
 
-// bounded is a connection whose deadline nobody moves behind its end, for the library gives
-// each of its steps a time of its own, and that reads so much and no more, for the library
-// keeps a line however long it gets.
+// bounded is a connection with a final deadline and a limit on the bytes read. The library sets its own deadline for each step,
+// which must not pass the final one. It also keeps a line of any length.
 type bounded struct {
 	net.Conn
 	end  time.Time
 	left int
 }
 
-// maxSaid is how many bytes an SMTP server says in all.
+// maxSaid limits the bytes read from an SMTP server in all.
 const maxSaid = 256 << 10
 
 func (b *bounded) Read(p []byte) (int, error) {

@@ -1,11 +1,9 @@
-// Package notify brings one message to one channel: by mail, to a webhook, to Slack,
-// Feishu, DingTalk, WeCom, or to an SNS topic. It says of each message that did not arrive
-// why, and whether another try is worth it; the trying is its caller's. docs/reference/notification-events.md
-// has what each channel gets.
+// Package notify sends one message to one channel: by mail, to a webhook, to Slack, Feishu, DingTalk, WeCom, or to an SNS topic. If
+// a message does not arrive, its error explains why and whether a retry makes sense; the caller retries.
+// docs/reference/notification-events.md describes the messages of each channel.
 //
-// It keeps nothing, decides nothing about runs, follows no redirect, and connects to no
-// address that the deployment's policy refuses. What it is given may come from executors:
-// no text of it can steer where a message goes or how it is read.
+// It keeps no state, decides nothing about runs, follows no redirect, and connects to no address that the deployment's policy
+// rejects. Its input can come from executors, so no text in it can change the recipient or the structure of a message.
 package notify
 
 import (
@@ -31,16 +29,16 @@ type Options struct {
 	Policy safedial.Policy
 	// Timeout of one message, from the look-up of a name to the end of the answer.
 	Timeout time.Duration // 15 s
-	// Topics publishes to SNS topics; nil: channels of them are refused.
+	// Topics publishes to SNS topics; nil: channels of them are rejected.
 	Topics Topics
-	// Deployment is said in messages that name none.
+	// Deployment is the name in messages that have none of their own.
 	Deployment string
 	Now        func() time.Time
 }
 
 // Topics publishes to SNS topics.
 type Topics interface {
-	// Ready says why nothing can be published from here; nil if it can.
+	// Ready returns why nothing can be published from here; nil if it can.
 	Ready(ctx context.Context) error
 	// Publish publishes a text. Its error is a *core.Undelivered.
 	Publish(ctx context.Context, arn, subject, text string) error
@@ -50,10 +48,10 @@ type Topics interface {
 type Sender struct {
 	o    Options
 	http *http.Client
-	tls  *tls.Config // whom to trust; nil: whom the machine trusts
+	tls  *tls.Config // trusted certificates; nil: those of the machine
 }
 
-// New makes a Sender; Close ends its connections.
+// New returns a Sender; Close closes its connections.
 func New(o Options) *Sender {
 	o.Timeout = cmp.Or(o.Timeout, 15*time.Second)
 	if o.Now == nil {
@@ -98,14 +96,14 @@ func (s *Sender) Send(ctx context.Context, ch core.Channel, m Message) error {
 	return &core.Undelivered{Reason: hide(&ch, clean(err.Error(), maxWord)), Err: err}
 }
 
-// Test sends a message that says what it is to a channel. Its error is a *core.Undelivered.
+// Test sends a test message to a channel. Its error is a *core.Undelivered.
 func (s *Sender) Test(ctx context.Context, ch core.Channel) error {
 	var id [8]byte
 	rand.Read(id[:])
 	return s.Send(ctx, ch, Message{ID: "test-" + hex.EncodeToString(id[:]), At: s.o.Now()})
 }
 
-// Takes says why nothing here can send to a channel, whatever its form; nil if it can.
+// Takes returns why this sender cannot send to a channel, apart from the channel's form; nil if it can.
 func (s *Sender) Takes(ctx context.Context, ch core.Channel) error {
 	if err := ch.Locked(); err != nil || ch.Kind != core.ChannelSNS {
 		return err
@@ -122,9 +120,9 @@ func (s *Sender) publish(ctx context.Context, ch *core.Channel, m *Message) erro
 	if s.o.Topics == nil {
 		return permanent("%v", errNoTopics)
 	}
-	// SNS takes 256 KB, and mails what it is given.
+	// SNS accepts 256 KB, and mails them unchanged.
 	p := pageOf(ch, m, 16<<10)
-	// A subject has less than 100 characters, of which SNS counts those of UTF-16.
+	// A subject has less than 100 UTF-16 code units.
 	return s.o.Topics.Publish(ctx, ch.ARN, truncate(p.subject, 99, utf16Len), p.text())
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Bounds of what is written, in bytes, whatever the service takes.
+// Limits of texts in bytes, independent of the service.
 const (
-	maxWord    = 300 // of what a server answered, and of each text that is one line
+	maxWord    = 300 // a server's answer, and each text of one line
 	maxSubject = 200
 )
 
@@ -55,8 +55,8 @@ func pageOf(ch *core.Channel, m *Message, cut int) page {
 	return p.titled(m)
 }
 
-// titled says in the subject whose message it is, and bounds it. All have the word tickring:
-// some robots take only messages with a keyword.
+// titled adds the deployment to the subject and limits its length. Every subject contains tickring, because some robots accept only
+// messages with a keyword.
 func (p page) titled(m *Message) page {
 	p.subject = strings.TrimSpace("[tickring "+line(m.Deployment, maxWord)) + "] " + p.subject
 	p.subject = line(p.subject, maxSubject)
@@ -82,7 +82,7 @@ func when(m *Message, t time.Time) string {
 	return t.In(zone).Format("2006-01-02 15:04:05") + " " + m.Zone
 }
 
-// facts are what a message has besides its sentence.
+// factsOf lists the details of a message below its sentence.
 func factsOf(m *Message, l words.Language, cut int) (list []fact) {
 	add := func(label, value string) {
 		if value != "" {
@@ -149,8 +149,8 @@ func (p page) body() string {
 // (executor.Options.LogTail).
 const logMark = "---- log"
 
-// besides is what a message of a run says that the last lines of its log do not show: of these
-// the last may stand behind what is repeated, for it says that the run has ended.
+// besides returns the part of a run's message that the last lines of its log do not show. The very last line can follow the
+// repeated part, because it reports the end of the run.
 func besides(text string, lines []string) string {
 	plain := func(s string) string { return strings.Trim(strings.ReplaceAll(visible(s), "\ufffd", ""), "\n") }
 	said, printed, marked := strings.Cut("\n"+text, "\n"+logMark+"\n")
@@ -158,7 +158,7 @@ func besides(text string, lines []string) string {
 	for n := len(lines); n > 0 && n >= len(lines)-1; n-- {
 		switch shown := plain(strings.Join(lines[:n], "\n")); {
 		case shown == "":
-		case strings.HasSuffix("\n"+shown, "\n"+whole): // also where the message stands in for a log
+		case strings.HasSuffix("\n"+shown, "\n"+whole): // even if the message replaces a log
 			return ""
 		case marked && (strings.HasSuffix(shown, end) || strings.HasSuffix(end, shown)):
 			return strings.TrimPrefix(said, "\n")
@@ -169,10 +169,10 @@ func besides(text string, lines []string) string {
 	return text
 }
 
-// clean is a text from outside as it may be shown: UTF-8, of controls line feeds and tabs
-// alone, at most so many bytes.
+// clean returns the first most bytes of a text from outside, safe to show: UTF-8, and no control characters except line feeds and
+// tabs.
 func clean(text string, most int) string {
-	if len(text) > 4*most+1024 { // enough, however much of it goes
+	if len(text) > 4*most+1024 { // enough, however much is removed
 		text = text[:4*most+1024]
 	}
 	return truncate(visible(text), most, byteLen)
@@ -209,19 +209,18 @@ func visible(text string) string {
 		switch {
 		case r == '\n' || r == '\t':
 			return r
-		case r < ' ' || r >= 0x7f && r < 0xa0: // among them what colours a terminal
+		case r < ' ' || r >= 0x7f && r < 0xa0: // including terminal colors
 			return -1
 		case r == '\u2028' || r == '\u2029' || r == '\u0085':
 			return '\n'
-		case r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069': // what turns the order of letters round
+		case r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069': // controls of the text direction
 			return -1
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\ufffd"))
 }
 
-// truncate is at most so much of a text, as size counts it, with an ellipsis where it ends
-// early, and no rune broken.
+// truncate shortens text to a size of most, as size counts it, without breaking a rune. It adds an ellipsis if it cuts.
 func truncate(text string, most int, size func(rune) int) string {
 	n, cut := 0, 0 // cut is where an ellipsis still fits
 	for i, r := range text {

@@ -9,17 +9,17 @@ import (
 	"github.com/tickring/tickring/send"
 )
 
-// The headers of a webhook, beside send.HeaderRun, HeaderJob, HeaderTime and HeaderSignature.
+// The headers of a webhook, in addition to send.HeaderRun, HeaderJob, HeaderTime and HeaderSignature.
 const (
 	HeaderEvent  = "Tickring-Event"
-	HeaderNotice = "Tickring-Notice" // the notice's ID, the same again if it is sent again
+	HeaderNotice = "Tickring-Notice" // the notification's ID, the same for each attempt
 )
 
 // maxWebhook is how many bytes a webhook gets at most.
 const maxWebhook = 64 << 10
 
-// Body is what a webhook gets, as JSON. Fields are only added; times are RFC 3339 in UTC.
-// docs/reference/notification-events.md has its schema.
+// Body is the JSON body for a webhook. Fields are only added; times are RFC 3339 in UTC. docs/reference/notification-events.md has
+// its schema.
 type Body struct {
 	Version    int       `json:"version"` // 1
 	ID         string    `json:"id"`
@@ -47,7 +47,7 @@ type BodyJob struct {
 	Title string `json:"title,omitempty"`
 }
 
-// BodyRun is the run, or with no ID the instant, that a notice is about.
+// BodyRun is the run of a notification or, without an ID, its scheduled time.
 type BodyRun struct {
 	ID          string    `json:"id,omitempty"`
 	ScheduledAt time.Time `json:"scheduledAt,omitzero"`

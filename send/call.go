@@ -28,15 +28,15 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// The headers of a call, beside those of wire.About. Times are RFC 3339 in UTC.
+// The headers of a call, in addition to those of wire.About. Times are RFC 3339 in UTC.
 const (
 	HeaderRun      = "Tickring-Run"      // the run's ID, the same again if it is sent again
 	HeaderJob      = "Tickring-Job"      // app/name
 	HeaderCallback = "Tickring-Callback" // where to POST the result after a 202
 	HeaderTime     = "Tickring-Time"     // when it was signed
-	// HeaderSignature is what Signature makes. It is missing where the app has no token.
+	// HeaderSignature has the result of Signature. It is missing if the app has no token.
 	HeaderSignature = "Tickring-Signature"
-	// HeaderRetry is of an answer: RetryNever says that a failure is not to be tried again.
+	// HeaderRetry is a header of answers: RetryNever means that a failure is not retried.
 	HeaderRetry = "Tickring-Retry"
 	RetryNever  = "never"
 )
@@ -44,9 +44,8 @@ const (
 // messageTail is how much of a body becomes the run's message.
 const messageTail = 4 << 10
 
-// idleConn is how long a connection waits for its next call: less than any
-// usual server keeps one (2 s and more). A call that meets the close of its
-// connection is without an answer, for it is never sent again (see request).
+// idleConn is how long a connection stays open for its next call: shorter than in any common server (2 s and more). If the server
+// closes a connection during a call, the call has no answer, because it is never repeated (see request).
 const idleConn = 1500 * time.Millisecond
 
 // caller is the scheme call.
@@ -154,7 +153,7 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, ke
 	}
 	a.Took = time.Since(started)
 	if a.Kind == dispatch.AnswerEnded {
-		a.Took = 0 // how long the work takes says nothing about the address
+		a.Took = 0 // the duration of the work is no property of the address
 	}
 	return a
 }
@@ -169,13 +168,11 @@ func inner(err error) error {
 	return err
 }
 
-// request makes a request that net/http sends once. Its Transport repeats one
-// that it holds for repeatable when a connection that was used before breaks,
-// though an executor may have begun it: one without a body whose method is GET,
-// and any that it can rewind with a header "Idempotency-Key" in just this
-// spelling. So a GET has a body that it cannot rewind, which is empty (net/http
-// looks before it writes, and then writes neither a length nor a chunk), and
-// the header is spelled as HTTP allows and Transport does not look for.
+// request creates a request that net/http sends once. When a reused connection breaks, net/http's Transport repeats requests that
+// it considers repeatable, although an executor may have begun them. These are GET requests without a body, and requests with a
+// rewindable body and a header "Idempotency-Key" in exactly this spelling. So a GET gets an empty body that cannot be rewound:
+// net/http checks that it is empty, and then sends neither a length nor a chunk. The header gets another valid spelling that
+// Transport does not recognize.
 func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment, call *core.Call, key []byte) (*http.Request, error) {
 	method, path, err := core.ParseCallHandler(sh.Job.Def.Handler)
 	if err != nil {
@@ -198,7 +195,7 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment,
 			h.Set("Content-Type", "application/json")
 		}
 	}
-	for name, value := range call.Headers { // what is set below cannot be among them
+	for name, value := range call.Headers { // the headers set below cannot be among them
 		h.Set(name, value)
 	}
 	if b := call.Auth.Basic; b != (core.Basic{}) {
@@ -244,7 +241,7 @@ func ReportSignature(key []byte, run core.RunID) string {
 // minSecret is how many bytes a secret has that is looked for: a shorter one is in any text.
 const minSecret = 8
 
-// secrets are what was sent with a call and is told to nobody.
+// secrets are the values in a call that no message or log shows.
 type secrets []string
 
 func sent(h http.Header, call *core.Call) (out secrets) {
@@ -268,11 +265,10 @@ func hiddenHeaders(call *core.Call) (out []string) {
 	return out
 }
 
-// masked are the last most bytes of a text without the secrets in it: some endpoints
-// answer with what they were asked.
+// masked returns the last most bytes of text without the secrets in it: some endpoints echo the request.
 func (s secrets) masked(text string, most int) string {
 	from := max(len(text)-most, 0)
-	for _, secret := range s { // one that begins before what is kept is left out whole
+	for _, secret := range s { // a secret cut by the limit is removed completely
 		for at := 0; ; {
 			i := strings.Index(text[at:], secret)
 			if i < 0 || at+i >= from {
@@ -349,8 +345,8 @@ func result(resp *http.Response, call *core.Call, hide secrets, now time.Time) d
 	return a
 }
 
-// readTail reads a body as far as most bytes, says whether there is more, and keeps
-// the last 4 KB of them, whole characters only and no secret.
+// readTail reads a body up to most bytes and returns the last 4 KB of them, without broken characters and secrets. cut reports
+// whether the body is longer.
 func readTail(body io.Reader, most int64, hide secrets) (tail string, cut bool, err error) {
 	keep := messageTail
 	if len(hide) > 0 {

@@ -17,9 +17,8 @@ import (
 // a message.
 const MaxPayload = 1 << 20
 
-// A Note is what a run handed over without a connection brings along besides
-// the fields of the wire, as the member "tickring": what wire.About says, and
-// whose run it is and how to report it.
+// A Note is the member "tickring" in the payload of a run for a function or a queue, in addition to the fields of the xxl-job
+// protocol. It has the fields of wire.About, the job of the run, and the address for reports.
 type Note struct {
 	Job         string    `json:"job"` // app/name
 	App         string    `json:"app"`
@@ -29,15 +28,14 @@ type Note struct {
 	Cause       string    `json:"cause"`
 	// Traceparent is the span that sent the run; empty where no traces are made.
 	Traceparent string `json:"traceparent,omitempty"`
-	// ReportURL takes the end of the run, as of a call that answered 202; empty
-	// where the scheduler has no URL that executors reach.
+	// ReportURL takes the end of the run, like that of a call that answered 202; empty if executors cannot reach the scheduler by a
+	// URL.
 	ReportURL string `json:"reportUrl,omitempty"`
-	// Key proves that what comes back is an answer to this run.
+	// Key proves that a report answers this run.
 	Key string `json:"key,omitempty"`
 }
 
-// payload is a run as functions and queues get it: what the wire's /run takes,
-// and a Note.
+// payload returns a run as functions and queues get it: the body of the protocol's /run with a Note.
 func (s *Sender) payload(sh dispatch.Shipment, key []byte) ([]byte, error) {
 	r := order(sh)
 	n := Note{Job: sh.Job.Name(), App: sh.App.Name, Run: sh.Run.ID.String(), ScheduledAt: sh.Run.At.Time(), Attempt: sh.Run.Attempt,
@@ -114,13 +112,13 @@ func (s *Sender) parse(address string) (scheme core.Scheme, target string, err e
 	return scheme, target, err
 }
 
-// place is an address as it was read.
+// place is a parsed address.
 type place struct {
 	scheme core.Scheme
 	target string
 }
 
-// commandHandler is what the handler of a command is called in its order, which names one.
+// commandHandler is the handler name in the order of a command, because each order needs one.
 const commandHandler = "command"
 
 // command has this server run a command.
@@ -153,7 +151,7 @@ func (s *Sender) place(address string) (scheme core.Scheme, target string, err e
 	return scheme, target, err
 }
 
-// Reachable says why nothing here can send to an address.
+// Reachable returns an error if this sender cannot send to address.
 func (s *Sender) Reachable(address string) error {
 	_, _, err := s.place(address)
 	return err

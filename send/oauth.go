@@ -22,7 +22,7 @@ const (
 	maxTokens   = 1000             // that are kept
 	tokenSpare  = 30 * time.Second // before its end a token is not used any more, or a tenth of its life
 	tokenKept   = 5 * time.Minute  // one that has no end
-	tokenFailed = 2 * time.Second  // for so long a failure is everybody's
+	tokenFailed = 2 * time.Second  // how long a failure applies to all callers
 )
 
 // tokens gets tokens for client credentials, one request at a time for each, and keeps them.
@@ -34,7 +34,7 @@ type tokens struct {
 	of map[tokenFor]*token
 }
 
-// tokenFor tells tokens apart: another app may reach other addresses.
+// tokenFor is the key of a token. It includes the app, because apps can reach different addresses.
 type tokenFor struct {
 	app string
 	core.OAuth
@@ -42,7 +42,7 @@ type tokenFor struct {
 
 type token struct {
 	config clientcredentials.Config
-	turn   chan struct{} // who has it may read and write what follows
+	turn   chan struct{} // its holder can read and write the fields below
 	text   string
 	err    error
 	until  time.Time
@@ -58,7 +58,7 @@ func newTokens(p safedial.Policy, timeout time.Duration) *tokens {
 	}}
 }
 
-// find is the place of a token. Where there are too many, all are got again.
+// find returns the entry of a token. If there are too many entries, it drops all of them.
 func (t *tokens) find(of tokenFor) *token {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +94,7 @@ func (t *tokens) get(ctx context.Context, of tokenFor) (string, error) {
 	now := time.Now()
 	if err != nil {
 		err = tokenError(of, err)
-		if ctx.Err() == nil { // else it says nothing of the other side
+		if ctx.Err() == nil { // otherwise the token server is not to blame
 			one.text, one.err, one.until = "", err, now.Add(tokenFailed)
 		}
 		return "", err
@@ -106,7 +106,7 @@ func (t *tokens) get(ctx context.Context, of tokenFor) (string, error) {
 	return one.text, nil
 }
 
-// refused has a token got again that an endpoint did not take.
+// refused invalidates a token that an endpoint rejected, so that the next call gets a new one.
 func (t *tokens) refused(ctx context.Context, of tokenFor, text string) {
 	one := t.find(of)
 	select {
@@ -122,7 +122,7 @@ func (t *tokens) refused(ctx context.Context, of tokenFor, text string) {
 
 func tokenError(of tokenFor, err error) error {
 	if r, is := errors.AsType[*oauth2.RetrieveError](err); is {
-		// what else it answered may repeat what it was asked with
+		// the rest of the answer can contain the secret
 		err = fmt.Errorf("%s %s", r.Response.Status, strings.Map(func(c rune) rune {
 			if c < ' ' || c > '~' {
 				return -1

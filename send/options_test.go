@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 )
 
-// calling is an endpoint behind a sender, and what it is called with.
+// calling returns a sender and a function that calls an endpoint with the given options.
 func calling(t *testing.T, answer http.HandlerFunc) (*Sender, func(job, app *core.Call, path string) dispatch.Answer) {
 	srv := httptest.NewServer(answer)
 	t.Cleanup(srv.Close)
@@ -93,7 +93,7 @@ func TestCallExpects(t *testing.T) {
 	}
 }
 
-// A failure may say when it is to be tried again, or never; what succeeds says nothing.
+// TestCallSaysWhen: a failed call can set the time of its retry, or forbid retries; a successful one cannot.
 func TestCallSaysWhen(t *testing.T) {
 	date := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestCallSaysWhen(t *testing.T) {
 		{429, "Retry-After", "30", nil, dispatch.AnswerEnded, 30 * time.Second},
 		{503, "Retry-After", "30", nil, dispatch.AnswerEnded, 30 * time.Second},
 		{503, "Retry-After", date, nil, dispatch.AnswerEnded, time.Hour},
-		{503, "Retry-After", "999999999", nil, dispatch.AnswerEnded, 999999999 * time.Second}, // finish refuses it
+		{503, "Retry-After", "999999999", nil, dispatch.AnswerEnded, 999999999 * time.Second}, // finish rejects it
 		{503, "Retry-After", "soon", nil, dispatch.AnswerEnded, 0},
 		{503, "Retry-After", "-5", nil, dispatch.AnswerEnded, 0},
 		{503, "Retry-After", "99999999999999999999", nil, dispatch.AnswerEnded, 0},
@@ -131,7 +131,7 @@ func TestCallSaysWhen(t *testing.T) {
 	}
 }
 
-// An endpoint that answers 10 MB costs what maxAnswer says, and its status counts.
+// TestCallReadsNoMoreThanItMay: of a 10 MB answer at most maxAnswer bytes are read, and its status counts.
 func TestCallReadsNoMoreThanItMay(t *testing.T) {
 	var wrote atomic.Int64
 	_, call := calling(t, func(w http.ResponseWriter, r *http.Request) {
@@ -219,8 +219,8 @@ func TestCallGetsItsToken(t *testing.T) {
 	}
 }
 
-// A token is used until shortly before its end; one request for it is made at a time,
-// and whoever answers it too late is waited for as long as for a send.
+// TestTokens: a token is used until shortly before its end. Requests for it are made one at a time, and a slow token server is
+// waited for as long as a send may take.
 func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -287,8 +287,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestEchoedSecretsAreHidden: an endpoint answers with what it was asked, as itself, in
-// JSON or in a query, and what is kept of the answer begins or ends within it.
+// TestEchoedSecretsAreHidden: secrets are hidden if an endpoint echoes them plainly, in JSON or in a query, even if the kept part
+// of the answer begins or ends within one.
 func TestEchoedSecretsAreHidden(t *testing.T) {
 	const key = `p/+"q<hunter2-hunter2-hunter2`
 	escaped, _ := json.Marshal(key)

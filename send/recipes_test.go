@@ -135,7 +135,7 @@ func TestRecipes(t *testing.T) {
 			}
 			const token = "web-token"
 			cmd := exec.Command(r.run, file)
-			if r.language == "go" { // go run leaves what it runs behind
+			if r.language == "go" { // go run does not kill the program that it starts
 				cmd = exec.Command(file + ".exe")
 				if out, err := exec.Command("go", "build", "-o", file+".exe", file).CombinedOutput(); err != nil {
 					t.Fatalf("%v: %s", err, out)

@@ -52,7 +52,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestScriptElsewhere: who is called, invoked, or pulls is sent no script.
+// TestScriptElsewhere: endpoints, functions and queues get no scripts.
 func TestScriptElsewhere(t *testing.T) {
 	called := false
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))

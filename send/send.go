@@ -1,8 +1,6 @@
-// Package send brings one run to one address, by the scheme of the address:
-// http (xxl-job's wire) and call (a plain HTTP endpoint) by itself, lambda and
-// queue by what it is given (awssend below it, core/pull on one machine). It
-// says of each send what is proven about it, and never sends twice. It keeps no
-// state of runs.
+// Package send sends one run to one address, by the scheme of the address. It handles http (the xxl-job protocol) and call (a plain
+// HTTP endpoint) itself; lambda and queue use the given senders (awssend, or core/pull on one machine). It reports the proven
+// result of each send, and never sends twice. It keeps no state of runs.
 package send
 
 import (
@@ -32,24 +30,23 @@ type Options struct {
 	Policy safedial.Policy
 	// Timeout of one send over the wire.
 	Timeout time.Duration // 3 s
-	// CallTimeout of a call: whose job has no timeout.
+	// CallTimeout is the timeout of a call whose job has none.
 	CallTimeout time.Duration // 60 s
 	// MaxConns bounds the connections to one address.
 	MaxConns int // 512
 	// ReportURL is the base URL at which a call: that answered 202 reports, and a
 	// function or who pulls from a queue may.
 	ReportURL string
-	// ReportKey signs those URLs, and what functions are invoked with; nil: nothing does.
+	// ReportKey signs those URLs and the payloads of functions; nil: nothing is signed.
 	ReportKey Key
 	Now       func() time.Time
 
-	// Functions sends to lambda: addresses, SQS to queues there, and Queues to
-	// those of this server, which are named and have no ARN. Without one its
-	// addresses are refused.
+	// Functions sends to lambda: addresses, SQS to SQS queues, and Queues to this server's queues, which have a name and no ARN. If
+	// one is nil, its addresses are rejected.
 	Functions Functions
 	SQS       Queues
 	Queues    Queues
-	// Commands runs those of jobs on this machine; nil: they are refused.
+	// Commands runs the commands of jobs on this machine; nil: they are rejected.
 	Commands Commands
 }
 
@@ -64,28 +61,27 @@ type Functions interface {
 	Invoke(ctx context.Context, function string, payload []byte) dispatch.Answer
 	// Limit is how long an invocation can last.
 	Limit(ctx context.Context, function string) (time.Duration, error)
-	// Log reads what the function wrote for a run, from line from (1 is the
-	// first); next is the line to go on from, end says that no more will come.
+	// Log reads the function's log of a run, from line from (1 is the first); next is the line to continue from, end reports that
+	// no lines follow.
 	Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 
 type Queues interface {
-	// Put puts a run into an app's queue. Never twice.
+	// Put puts a run into an app's queue. It never puts a run twice.
 	Put(ctx context.Context, app *core.App, queue string, run core.RunID, payload []byte) dispatch.Answer
-	// Polled is nil when somebody may be polling the queue.
+	// Polled returns nil if the queue may have consumers.
 	Polled(ctx context.Context, app *core.App, queue string) error
-	// Idle reports whether no run of the job is in the queue, waiting or at work.
+	// Idle reports whether no run of the job is in the queue, waiting or running.
 	Idle(ctx context.Context, app *core.App, queue string, job core.JobID) (bool, error)
 }
 
 // Commands runs commands of jobs on this machine.
 type Commands interface {
-	// Run takes a run, which begins when its turn comes; order is the body that /run has.
-	// Never twice.
+	// Run accepts a run, which begins when its turn comes; order is the body of /run. It never starts a run twice.
 	Run(ctx context.Context, sh dispatch.Shipment, order []byte) dispatch.Answer
-	// Idle reports whether no command of the job waits or is at work.
+	// Idle reports whether no command of the job is waiting or running.
 	Idle(ctx context.Context, job core.JobID) (bool, error)
-	// Kill ends what is at work of the job and is recorded as killed.
+	// Kill ends the running commands of the job whose runs are recorded as killed.
 	Kill(ctx context.Context, job core.JobID) error
 	// Log reads lines of a run's log, as Sender.Log.
 	Log(run *core.Run, from int) (text string, next int, end bool)
@@ -99,13 +95,13 @@ type Sender struct {
 	call *caller
 
 	mu    sync.Mutex
-	paths map[string]wire.Dialect // by base URL: what the answer to a run proved, where it was asked at two paths
+	paths map[string]wire.Dialect // the dialect proven by the last answer, by base URL, if two paths were tried
 
 	parsed sync.Map // address: place
 	places atomic.Int64
 }
 
-// maxPaths bounds what is remembered of executors: without it a send costs two calls.
+// maxPaths limits paths. A send to an address without an entry can cost two calls.
 const maxPaths = 10_000
 
 var (
@@ -114,7 +110,7 @@ var (
 	_ operate.Killer  = (*Sender)(nil)
 )
 
-// New makes a Sender; Close ends its connections.
+// New returns a Sender; Close closes its connections.
 func New(o Options) *Sender {
 	if o.Timeout == 0 {
 		o.Timeout = 3 * time.Second
@@ -175,8 +171,8 @@ func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer
 	return s.hand(ctx, scheme, target, sh, key)
 }
 
-// run sends a run over the wire: at the path that this executor took the last one at,
-// or else at that of the dialect in which it registered.
+// run sends a run over the xxl-job protocol: at the path where this executor accepted the last one, or else at the path of the
+// dialect in which it registered.
 func (s *Sender) run(ctx context.Context, target string, sh dispatch.Shipment) dispatch.Answer {
 	r, a := order(sh), auth(sh.App)
 	s.mu.Lock()
@@ -194,8 +190,8 @@ func (s *Sender) run(ctx context.Context, target string, sh dispatch.Shipment) d
 	return answerOf(o)
 }
 
-// signs is the key of reports, empty where there is none. It is waited for as long
-// as a send may begin: who gives up has claimed in vain.
+// signs returns the key that signs reports, or nil if there is none. It waits until ctx ends, because a claim without a send is
+// wasted.
 func (s *Sender) signs(ctx context.Context) ([]byte, error) {
 	if s.o.ReportKey == nil {
 		return nil, nil
@@ -207,7 +203,7 @@ func (s *Sender) signs(ctx context.Context) ([]byte, error) {
 	return key, nil
 }
 
-// order is what the wire says of a run.
+// order converts a shipment to the run of the xxl-job protocol.
 func order(sh dispatch.Shipment) wire.Run {
 	r := wire.Run{
 		JobID: int32(sh.Job.Def.ID), Handler: sh.Job.Def.Handler, Params: sh.Params,
@@ -222,13 +218,13 @@ func order(sh dispatch.Shipment) wire.Run {
 	return r
 }
 
-// glueTypes are what the wire calls the kinds of scripts.
+// glueTypes are the protocol's names for the kinds of scripts.
 var glueTypes = map[core.ScriptKind]string{
 	core.ScriptShell: wire.GlueShell, core.ScriptPython: wire.GluePython, core.ScriptNodeJS: wire.GlueNodeJS, core.ScriptPHP: wire.GluePHP,
 	core.ScriptPowerShell: wire.GluePowerShell, core.ScriptGroovy: wire.GlueGroovy,
 }
 
-// about is what executors that ask for it are told of a run.
+// about returns the facts about a run that tickring adds to the protocol.
 func about(sh dispatch.Shipment) wire.About {
 	r := sh.Run
 	return wire.About{Attempt: r.Attempt, Instant: int64(r.At), Cause: string(r.Cause), Traceparent: sh.Traceparent}
@@ -272,8 +268,7 @@ func answerOf(o wirehttp.Outcome) dispatch.Answer {
 	return a
 }
 
-// unasked is an error that says nothing of who was to be asked, where it was want of
-// our own that kept it from being asked.
+// unasked marks an error as unavailable if a local shortage prevented the request, because it proves nothing about the address.
 func unasked(err error) error {
 	if !safedial.OwnWant(err) {
 		return err
@@ -294,7 +289,7 @@ func errOf(o wirehttp.Outcome) error {
 	return fmt.Errorf("answered %d", o.Code)
 }
 
-// AskClock is Beat that answers how the clock of an executor stands, where it says the time.
+// AskClock is Beat that also returns the clock offset of an executor, if its answer has the time.
 func (s *Sender) AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error) {
 	scheme, target, err := s.place(address)
 	if err != nil {
@@ -308,10 +303,9 @@ func (s *Sender) AskClock(ctx context.Context, app *core.App, address string) (c
 	return core.ClockOf(o.Date, begun, o.Took), errOf(o)
 }
 
-// Beat asks an address whether it is there. A call: address is when something
-// accepts a connection, for there is nothing to ask; a function always is, until
-// it refuses an invocation; a queue while somebody polls it. An error is
-// core.CodeUnavailable where the address could not be asked.
+// Beat checks whether an address is available. A call: address is available if it accepts a connection. A function counts as
+// available until it rejects an invocation; a queue does while it may have consumers. The error is core.CodeUnavailable if the
+// address could not be asked.
 func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error {
 	scheme, target, err := s.place(address)
 	if err != nil {
@@ -371,7 +365,7 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 		}
 		return s.o.Commands.Kill(ctx, job)
 	case core.SchemeQueue:
-		return nil // who pulls looks at the record before it starts a run, and while it works
+		return nil // consumers check the record before and during a run
 	case core.SchemeLambda:
 		return core.Errorf(core.CodeRefused,
 			"a Lambda invocation cannot be stopped from outside: the kill is recorded and takes effect when the function fails or times out")
@@ -382,10 +376,9 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 	return errOf(s.wire.Kill(allowing(ctx, app), target, auth(app), int32(job)))
 }
 
-// Log reads lines of a run's log from its executor, from line from (1 is the
-// first). next is the line to go on from; end says that no more will come. Executors of
-// xxl-job answer with all that comes after that line: what is more than an answer may have
-// is core.CodeTooLarge.
+// Log reads a run's log from its executor, from line from (1 is the first). next is the line to continue from; end reports that no
+// lines follow. Executors of xxl-job answer with everything after that line. If that exceeds the limit of an answer, the error is
+// core.CodeTooLarge.
 func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
 	scheme, target, err := s.parse(run.Address)
 	if err != nil || run.SentAt.IsZero() {
@@ -414,7 +407,7 @@ func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int
 		}
 		return strings.TrimRight(run.Message, "\n") + "\n", 2, true, nil
 	}
-	if from > math.MaxInt32 { // executors count to there, and no log is so long
+	if from > math.MaxInt32 { // executors count lines as int32
 		return "", from, !run.State.Open(), nil
 	}
 	res, o := s.wire.Log(allowing(ctx, app), target, auth(app), wire.LogRequest{LogID: int64(run.ID), LogTime: core.Millis(run.SentAt),

@@ -42,7 +42,7 @@ func newSender(t *testing.T, o Options) *Sender {
 	return s
 }
 
-// TestCall: each answer of a plain HTTP endpoint, and what it proves.
+// TestCall checks the meaning of each answer of a plain HTTP endpoint.
 func TestCall(t *testing.T) {
 	hang := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -177,7 +177,7 @@ func TestCallOnce(t *testing.T) {
 	}
 }
 
-// whole reports whether b holds a request with all of its body.
+// whole reports whether b contains a request with its complete body.
 func whole(b []byte) bool {
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
 	if err != nil {
@@ -187,7 +187,7 @@ func whole(b []byte) bool {
 	return err == nil
 }
 
-// TestCallHeaders: what an endpoint gets, and that its signature can be checked.
+// TestCallHeaders checks the request to an endpoint and its signature.
 func TestCallHeaders(t *testing.T) {
 	got := make(chan *http.Request, 1)
 	body := make(chan string, 1)
@@ -226,8 +226,8 @@ func TestCallHeaders(t *testing.T) {
 
 func known(key []byte) Key { return func(context.Context) ([]byte, error) { return key, nil } }
 
-// TestKeyIsAwaited: while what signs reports cannot be read, a run whose report is
-// to be signed is not sent and has not failed; what needs no signature goes out.
+// TestKeyIsAwaited: while the key for reports cannot be read, a run that needs a signed report is not sent and does not fail; runs
+// without signatures are sent.
 func TestKeyIsAwaited(t *testing.T) {
 	exec := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
 	defer exec.Close()
@@ -263,7 +263,7 @@ func (*handedTo) Log(context.Context, string, *core.Run, int) (string, int, bool
 	return "", 0, true, nil
 }
 
-// TestWire: what the answers of an xxl-job executor mean to a dispatch.
+// TestWire checks how dispatch reads the answers of an xxl-job executor.
 func TestWire(t *testing.T) {
 	envelope := func(code int, msg string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, code, msg)) }
@@ -332,8 +332,8 @@ func TestPathIsLearnt(t *testing.T) {
 	}
 }
 
-// What cannot be reached is told how its kill counts; a queue's consumers look
-// at the record themselves.
+// TestKillWithoutConnection: if an executor cannot be reached for a kill, the error explains its effect; consumers of a queue read
+// the record themselves.
 func TestKillWithoutConnection(t *testing.T) {
 	s := newSender(t, Options{})
 	app := &core.App{Name: "pay"}
@@ -350,7 +350,7 @@ func TestKillWithoutConnection(t *testing.T) {
 	if _, err := s.Idle(t.Context(), app, "lambda:payroll", 7); err == nil {
 		t.Error("a function is said to be idle")
 	}
-	// Without anybody to send with, an address is refused before anything is sent.
+	// Without a sender for its scheme, an address is rejected before a send.
 	for _, address := range []string{"lambda:payroll", "queue:mail"} {
 		if a := s.Send(t.Context(), shipment(address, "h")); a.Kind != dispatch.AnswerRefused ||
 			!strings.Contains(a.Message, "no AWS credentials") {
@@ -391,8 +391,8 @@ func TestLogFromFar(t *testing.T) {
 	}
 }
 
-// TestCallJudgedForEachApp: a connection that one app's allow opened is no way for
-// another app, whose own is refused with what is allowed, and of which nothing is sent.
+// TestCallJudgedForEachApp: a connection that one app's allow list opened does not serve another app. Its call is rejected with the
+// allowed addresses, and nothing is sent.
 func TestCallJudgedForEachApp(t *testing.T) {
 	var served, conns atomic.Int32
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
@@ -429,7 +429,7 @@ func TestCallJudgedForEachApp(t *testing.T) {
 	}
 }
 
-// TestAskClock: how far the clock of who answers is from ours, by what his answer says.
+// TestAskClock computes the offset between a responder's clock and ours from its answer.
 func TestAskClock(t *testing.T) {
 	ahead := time.Duration(0)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

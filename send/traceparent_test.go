@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// handed keeps what functions and queues were handed.
+// handed records the payloads for functions and queues.
 type handed struct {
 	handedTo
 	payload []byte

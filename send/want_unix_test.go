@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// starve takes all further descriptors from this process; the answer gives them back.
+// starve uses up all file descriptors of this process; feed releases them.
 func starve(t *testing.T) (feed func()) {
 	t.Helper()
 	var was syscall.Rlimit
@@ -34,8 +34,8 @@ func starve(t *testing.T) (feed func()) {
 	return feed
 }
 
-// TestWantOfDescriptors: without descriptors nothing is sent and nothing asked, and
-// that is nobody's refusal, silence or end. With them all goes on.
+// TestWantOfDescriptors: without file descriptors nothing is sent or asked, and no executor is blamed for it. With descriptors
+// everything continues.
 func TestWantOfDescriptors(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
 	defer srv.Close()

@@ -37,8 +37,8 @@ func hangUp(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// TestUnprovenAnswersAreShown: a run whose send was answered with nothing that the protocol knows
-// shows what came back while it is open, and in the message of its end.
+// TestUnprovenAnswersAreShown: if the answer to a send is not one that the protocol defines, the run shows that answer while it is
+// open, and in its final message.
 func TestUnprovenAnswersAreShown(t *testing.T) {
 	t.Parallel()
 	var log tracedLog
@@ -96,9 +96,8 @@ func TestUnprovenAnswersAreShown(t *testing.T) {
 	}
 }
 
-// TestExecutorsByWhatSendsFound: the state of an executor is what sends and questions found beside
-// its heartbeat; an address that nobody asked is not checked; a registration that is gone is
-// replaced by a later one, or removed by a user, who is recorded.
+// TestExecutorsByWhatSendsFound: the state of an executor combines its heartbeats with the results of sends and probes. An address
+// that was never probed is unchecked. A later registration replaces a dead one; a user can also remove it, which is audited.
 func TestExecutorsByWhatSendsFound(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{ProbeEvery: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})

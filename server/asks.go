@@ -16,7 +16,7 @@ type asks struct {
 	known *probe.Probe
 }
 
-// note passes err on. The end of the caller's own time says nothing of the address.
+// note records the result of a question to an address and returns err. If the caller's own ctx has ended, it records nothing.
 func (a asks) note(ctx context.Context, app *core.App, address string, begun time.Time, clock core.Clock, err error) error {
 	if ctx.Err() == nil {
 		a.known.Asked(app.Name, address, begun, clock, err)
@@ -24,20 +24,20 @@ func (a asks) note(ctx context.Context, app *core.App, address string, begun tim
 	return err
 }
 
-// Beat asks an address whether it is there.
+// Beat checks whether an executor is available at address.
 func (a asks) Beat(ctx context.Context, app *core.App, address string) error {
 	_, err := a.AskClock(ctx, app, address)
 	return err
 }
 
-// AskClock is Beat that returns how the clock of an executor stands.
+// AskClock is Beat that also returns the clock offset of an executor.
 func (a asks) AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error) {
 	begun := time.Now()
 	clock, err := a.Sender.AskClock(ctx, app, address)
 	return clock, a.note(ctx, app, address, begun, clock, err)
 }
 
-// sendOf is what a send tells of its address; false if it tells nothing.
+// sendOf converts the answer to a send into evidence about its address; counts is false if the answer is no evidence.
 func sendOf(a *dispatch.Answer) (s probe.Send, counts bool) {
 	switch {
 	case a.Ours:

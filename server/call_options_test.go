@@ -16,9 +16,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestCallOptions: what a job and its app say of a call goes the whole way, its template
-// too, and a secret comes out nowhere: neither of API nor log nor change, nor by what an
-// endpoint answers.
+// TestCallOptions: the call options of a job and its app, templates included, reach the endpoint. Secrets appear in no API
+// response, log, audit record or endpoint answer.
 func TestCallOptions(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -93,7 +92,7 @@ func TestCallOptions(t *testing.T) {
 	if job.Call.Headers["X-Team"] != "mine" || job.Call.Headers["X-Key"] != core.AsStored || job.Call.Auth.Bearer != core.AsStored {
 		t.Errorf("%+v", job.Call)
 	}
-	// What is answered may be given again: it leaves the secret as it is.
+	// Applying the API's response again keeps the secret.
 	if again := apply(map[string]any{"headers": job.Call.Headers, "hidden": job.Call.Hidden,
 		"auth": job.Call.Auth}); again.Jobs[0].Change != "unchanged" ||
 		again.Apps[0].Change != "unchanged" {

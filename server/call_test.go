@@ -140,8 +140,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestDenyPrivate: where only an app's allow opens this machine and private networks,
-// its own executors are reached and registered, and another app's are not.
+// TestDenyPrivate: if only an app's allow list opens loopback and private networks, that app's executors can register and are
+// reached; another app's are not.
 func TestDenyPrivate(t *testing.T) {
 	s := start(t, Options{Policy: NamedPolicy(), BackoffMin: 10 * time.Millisecond})
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))

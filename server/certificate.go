@@ -11,8 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// certificate is what the server shows who connects by TLS, from two files that are
-// read again when they have changed.
+// A certificate serves the TLS certificate of two files and reloads the files when they change.
 type certificate struct {
 	files [2]string // certificate with its chain, and key
 	log   *slog.Logger
@@ -28,7 +27,7 @@ type fileState struct {
 	size    int64
 }
 
-// lookAgain is how often the files are looked at, at most.
+// lookAgain is the minimum time between two checks of the files.
 const lookAgain = time.Second
 
 // newCertificate reads the files; without any the server speaks no TLS.
@@ -52,7 +51,7 @@ func (c *certificate) states() (states [2]fileState) {
 	return states
 }
 
-// read reads the pair of files that look as states says; callers hold mu.
+// read loads the pair of files and records states as the version it tried. Callers hold mu.
 func (c *certificate) read(states [2]fileState) error {
 	c.seen = states
 	pair, err := tls.LoadX509KeyPair(c.files[0], c.files[1])
@@ -87,8 +86,8 @@ func (c *certificate) config() *tls.Config {
 	}}
 }
 
-// name is the first of hosts that the certificate is for; else a name of its own, by
-// which whoever checks it must come; else the last of hosts.
+// name returns the first of hosts that the certificate covers, or else the certificate's own first name, which clients must use, or
+// else the last of hosts.
 func (c *certificate) name(hosts ...string) string {
 	leaf := c.get(time.Now()).Leaf
 	for _, host := range hosts {

@@ -13,9 +13,8 @@ import (
 	"github.com/tickring/tickring/internal/miniexec"
 )
 
-// TestChecksWaitForNobody: checks of runs of an executor that gives no answer do
-// not hold up the second look at a run of another app, without which it is never
-// lost.
+// TestChecksWaitForNobody: slow checks at a silent executor do not delay the second check of another app's run, without which that
+// run is never lost.
 func TestChecksWaitForNobody(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{SendTimeout: time.Second, Log: slog.New(slog.DiscardHandler)})

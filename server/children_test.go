@@ -15,8 +15,8 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// TestChildren: what comes after a run is sent to its executor, once for each end that it
-// waits for, with params of its own; and so on from there.
+// TestChildren: a child run is sent to its executor once for each matching end of a parent, with the child's own params. Its own
+// children follow in the same way.
 func TestChildren(t *testing.T) {
 	var mu sync.Mutex
 	var got []string

@@ -62,7 +62,7 @@ func allowed(t *testing.T, dir string) *localexec.Allowed {
 	return a
 }
 
-// commandJob makes a job of app ops.
+// commandJob creates a job of app ops.
 func commandJob(t *testing.T, s *running, name string, c core.Command, more ...func(*manage.JobSpec)) {
 	t.Helper()
 	spec := manage.JobSpec{Def: core.Def{App: "ops", Name: name, Command: &c}}
@@ -107,7 +107,7 @@ func within(d time.Duration) func(*manage.JobSpec) {
 	return func(j *manage.JobSpec) { j.Def.Timeout = d }
 }
 
-// waitFor waits for what a command writes into a file.
+// waitFor waits until a command has written a whole line to a file, and returns the text.
 func waitFor(t *testing.T, path string) (text string) {
 	t.Helper()
 	eventually(t, 20*time.Second, func() error {
@@ -120,7 +120,7 @@ func waitFor(t *testing.T, path string) (text string) {
 	return text
 }
 
-// gone waits until nobody of a process group is left but who was ended and not waited for.
+// gone waits until a process group has no processes left except zombies.
 func gone(t *testing.T, group string) {
 	t.Helper()
 	eventually(t, 20*time.Second, func() error {
@@ -138,7 +138,7 @@ func gone(t *testing.T, group string) {
 	})
 }
 
-// TestCommands: how each command ends is told by its run, and harms nothing else.
+// TestCommands: the run reports how each kind of command ends, and no command affects anything else.
 func TestCommands(t *testing.T) {
 	s, dir := commanding(t, Options{})
 	if err := os.Symlink("/", filepath.Join(dir, "out")); err != nil {
@@ -168,7 +168,7 @@ func TestCommands(t *testing.T) {
 		"cancels":          {core.Command{Line: "exit 65"}, 0, is{core.Failed, core.ReasonCancelled, 65}, nil},
 		"folder-gone":      {core.Command{Line: "true", Dir: dir + "/gone"}, 0, failed(0), []string{"its folder cannot be entered"}},
 		"folder-leads-out": {core.Command{Line: "true", Dir: dir + "/out"}, 0, failed(0), []string{"where commands do not begin"}},
-		// Its words are its own: they are not taken for the executor's.
+		// Its output is not mistaken for a message of an executor.
 		"pretends": {core.Command{Line: "echo 'container destroy [job running, killed]'; exit 65"}, 0,
 			is{core.Failed, core.ReasonCancelled, 65}, nil},
 		"ignores-term": {core.Command{Line: "trap '' TERM INT HUP; echo $$ > ignores; while :; do sleep 1000; done"}, 5 * time.Second,
@@ -230,7 +230,7 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// TestCommandLog: a log is read while its command is at work, and after it.
+// TestCommandLog: a log can be read while its command runs, and afterwards.
 func TestCommandLog(t *testing.T) {
 	s, dir := commanding(t, Options{})
 	commandJob(t, s, "log", core.Command{Line: "echo begun; echo > begun; until [ -e go ]; do sleep 0.01; done; echo over"})
@@ -244,7 +244,7 @@ func TestCommandLog(t *testing.T) {
 		}
 		return text, end
 	}
-	eventually(t, 10*time.Second, func() error { // what it wrote is on its way through a pipe
+	eventually(t, 10*time.Second, func() error { // the output is still passing through a pipe
 		if text, end := read(); !strings.Contains(text, "\nbegun\n") || end {
 			return fmt.Errorf("at work its log is %q, its end %t", text, end)
 		}
@@ -254,7 +254,7 @@ func TestCommandLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends(t, s, id)
-	defer func() { // what is kept with the run stands in for it then
+	defer func() { // without the file, the log kept with the run is shown
 		if err := os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")); err != nil {
 			t.Error(err)
 		}
@@ -269,8 +269,8 @@ func TestCommandLog(t *testing.T) {
 	}
 }
 
-// TestCommandLogKept: of a command that fails the end of its log outlives the file; of one
-// that keeps none its message stands in for that, and both are said.
+// TestCommandLogKept: if a command fails, the end of its log outlives the file. If the job keeps no log, the run's message is shown
+// instead. Both answers name their source.
 func TestCommandLogKept(t *testing.T) {
 	s, _ := commanding(t, Options{})
 	const lines = 100_000 // more than a page of the log
@@ -312,8 +312,8 @@ func TestCommandLogKept(t *testing.T) {
 	}
 }
 
-// TestCommandsWait: so many are at work at once, those of a job one after another and in
-// their order, and what waits keeps no other send waiting.
+// TestCommandsWait: at most CommandsMost commands run at once, those of one job in order, one at a time. Waiting commands do not
+// delay other sends.
 func TestCommandsWait(t *testing.T) {
 	t.Parallel()
 	s, dir := commanding(t, Options{CommandsMost: 2})
@@ -356,7 +356,7 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 	if first := began(); !strings.HasPrefix(first[0], want["a"][0]) || !strings.HasPrefix(first[1], want["b"][0]) {
 		t.Errorf("first began %v, of %v", first, want)
 	}
-	web := secondly("web", "beat") // another's fires are in time meanwhile
+	web := secondly("web", "beat") // runs of another job stay punctual during that time
 	web.Def.Handler = "GET /"
 	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer endpoint.Close()
@@ -372,7 +372,7 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 			err = fmt.Errorf("%d runs succeeded", len(page.Runs))
 		}
 		for _, r := range page.Runs {
-			if r.Lateness() > 10*time.Second { // those that wait go on for ever
+			if r.Lateness() > 10*time.Second { // waiting runs would wait forever
 				t.Errorf("run %s was sent %s late", r.ID, r.Lateness())
 			}
 		}
@@ -403,7 +403,7 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 	}
 }
 
-// TestCommandAfterItsDeadline: what waits for its turn longer does not begin.
+// TestCommandAfterItsDeadline: a command whose turn comes after its deadline does not start.
 func TestCommandAfterItsDeadline(t *testing.T) {
 	t.Parallel()
 	s, dir := commanding(t, Options{CommandsMost: 1})
@@ -436,8 +436,8 @@ func TestCommandAfterItsDeadline(t *testing.T) {
 	}
 }
 
-// TestCommandKilled: a person ends what is at work, with all its group, and what waits
-// behind it goes on; a run that waits and is killed does not begin.
+// TestCommandKilled: a kill ends a running command and its whole process group, and the next waiting run starts. A waiting run that
+// is killed never starts.
 func TestCommandKilled(t *testing.T) {
 	s, dir := commanding(t, Options{})
 	commandJob(t, s, "k", core.Command{Line: `echo $$ > at-$TICKRING_RUN; sleep 1000 & wait`})
@@ -477,7 +477,7 @@ func TestCommandKilled(t *testing.T) {
 	gone(t, third)
 }
 
-// TestCommandReplaced: overlap with full: replace ends the one at work for the newer one.
+// TestCommandReplaced: overlap with full: replace ends the running command in favor of the newer one.
 func TestCommandReplaced(t *testing.T) {
 	s, dir := commanding(t, Options{})
 	commandJob(t, s, "r", core.Command{Line: `echo $$ > at-$TICKRING_RUN; [ -e go ] || sleep 1000`}, func(j *manage.JobSpec) {
@@ -498,8 +498,7 @@ func TestCommandReplaced(t *testing.T) {
 	gone(t, group)
 }
 
-// TestCommandsStop: a stop ends what is at work, which is lost; what waits begins under
-// the next process.
+// TestCommandsStop: a stop ends running commands, and their runs are lost. Waiting commands start under the next process.
 func TestCommandsStop(t *testing.T) {
 	t.Parallel()
 	data, dir := t.TempDir(), realDir(t)
@@ -534,8 +533,8 @@ func TestCommandsStop(t *testing.T) {
 	}
 }
 
-// TestCommandThatMayHaveBegun: what a process took from the queue that died before it could
-// note that it began is not started, and said to be lost.
+// TestCommandThatMayHaveBegun: if a process takes a command from the queue and dies before it records the start, the command is not
+// started again; its run is lost.
 func TestCommandThatMayHaveBegun(t *testing.T) {
 	data, dir := t.TempDir(), realDir(t)
 	o := Options{Dir: data, CommandsMost: 1, Commands: allowed(t, dir)}
@@ -564,7 +563,7 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 	}
 }
 
-// TestCommandsRefused: what is not allowed is refused when it is saved, and when it is sent.
+// TestCommandsRefused: commands that are not allowed are rejected when they are saved, and again when they are sent.
 func TestCommandsRefused(t *testing.T) {
 	data, dir := t.TempDir(), realDir(t)
 	s, _ := commanding(t, Options{Dir: data, Commands: allowed(t, dir)})

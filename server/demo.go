@@ -30,7 +30,7 @@ type Demo struct {
 	mu   sync.Mutex
 	sent map[core.RunID]sentRun
 	jobs map[core.JobID]string
-	// unnamed are lines of jobs whose names are yet to be read.
+	// unnamed holds lines of jobs whose names are still unknown.
 	unnamed []demoLine
 }
 
@@ -59,10 +59,10 @@ func (d *Demo) Hook(o *Options) {
 
 const demoApp, demoActor = "demo", "demo"
 
-// demoToken is what its executor has: the same after a restart, and nobody's guess.
+// demoToken returns the executor token of the demo. It survives restarts and cannot be guessed.
 func demoToken(s *Server) string { return hex.EncodeToString(s.derived("demo")) }
 
-// demoJobs are made on the first start and then left as people change them.
+// demoJobs are created on the first start and not changed afterwards, so users' changes stay.
 func demoJobs() []manage.JobSpec {
 	job := func(name, title, handler, params string, when ...core.When) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: demoApp, Name: name, Title: title, Handler: handler, Params: params, Set: demoApp},
@@ -82,7 +82,7 @@ func demoJobs() []manage.JobSpec {
 	}
 }
 
-// handle is what the demo's executor does.
+// handle runs a job of the demo in its executor.
 func (d *Demo) handle(ctx context.Context, r *wire.Run, logf func(string, ...any)) (int, string) {
 	logf("%s of job %d begins, params %q", r.Handler, r.JobID, r.Params)
 	switch r.Handler {
@@ -164,9 +164,8 @@ func (d *Demo) line(at time.Time, job core.JobID, late, what string) {
 	fmt.Fprintf(d.out, "%s  %-16s %9s   %s\n", at.UTC().Format("15:04:05.000"), name, late, what)
 }
 
-// Open makes what the demo is made of, before anything is planned: the app, an
-// executor that is registered, and only then the jobs. So no fire finds nobody,
-// neither on the first start nor after an outage or as a standby that takes over.
+// Open creates the demo's app, registers its executor, and then creates the jobs, all before planning begins. So every run finds an
+// executor: on the first start, after an outage, and when a standby takes over.
 func (d *Demo) Open(ctx context.Context, s *Server) error {
 	m := s.Manage()
 	token := demoToken(s)
@@ -192,9 +191,8 @@ func (d *Demo) Open(ctx context.Context, s *Server) error {
 // executorFile keeps the address of the demo's executor.
 const executorFile = "demo-executor"
 
-// startExecutor starts the executor, at the address of the last start if that
-// is free, so that what went there is found there, and waits until it is
-// registered.
+// startExecutor starts the executor and waits until it is registered. It reuses the address of the last start if that is free, so
+// runs sent there are found again.
 func (d *Demo) startExecutor(ctx context.Context, s *Server, token string) error {
 	kept := filepath.Join(s.o.Dir, executorFile)
 	b, _ := os.ReadFile(kept)
@@ -202,7 +200,7 @@ func (d *Demo) startExecutor(ctx context.Context, s *Server, token string) error
 	o := miniexec.Options{App: demoApp, Admin: s.URL(), Token: token, Handle: d.handle, Listen: last, Log: s.log}
 	var err error
 	if d.exec, err = miniexec.Start(o); err != nil && last != "" {
-		// Somebody else is there now: nothing may be sent to him.
+		// Another program has the address: remove it, so nothing is sent there.
 		if rerr := s.parts.reg.Remove(ctx, registry.Registration{App: demoApp, Address: "http://" + last, Token: token}); rerr != nil {
 			return fmt.Errorf("take the demo's last executor off: %w", rerr)
 		}
@@ -225,14 +223,14 @@ func (d *Demo) startExecutor(ctx context.Context, s *Server, token string) error
 	}
 }
 
-// Close ends the executor; what it runs is reported as ended early.
+// Close stops the executor; its running jobs report that they ended early.
 func (d *Demo) Close() {
 	if d.exec != nil {
 		d.exec.Close()
 	}
 }
 
-// Run tells about what runs, until ctx ends.
+// Run prints the starts and ends of runs until ctx ends.
 func (d *Demo) Run(ctx context.Context, s *Server) {
 	select {
 	case <-s.Ready():

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-// lines is what people are told, line by line.
+// lines collects the output for users, line by line.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -43,9 +43,8 @@ func (l *lines) has(want string) func() error {
 	}
 }
 
-// TestDemo: no fire of the demo finds nobody, neither on the first start, nor
-// after a restart, nor when a standby takes over; each restart says what became
-// of what was due meanwhile.
+// TestDemo: every run of the demo finds an executor: on the first start, after a restart, and when a standby takes over. Each
+// restart reports the results of runs that were due during the outage.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -115,8 +114,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoLines: a run that was never sent has no lateness and the time at
-// which it ended; a timeout is said once.
+// TestDemoLines: a run that was never sent shows no lateness and its end time; a timeout is shown once.
 func TestDemoLines(t *testing.T) {
 	at := time.Date(2026, 11, 20, 2, 30, 0, 0, time.UTC)
 	job := core.NumberedRun(7, 1)
@@ -165,8 +163,7 @@ func TestOutageReport(t *testing.T) {
 	}
 }
 
-// TestReachable: a server on all networks tells executors an address that they
-// can dial, and this machine its own.
+// TestReachable: a server on all networks gives executors an address that they can reach, and uses loopback for this machine.
 func TestReachable(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	s, err := New(Options{Dir: t.TempDir(), Listen: "0.0.0.0:0", Log: log})
@@ -185,7 +182,7 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-// TestPortOfOurs: who has the port is named when it is one of us.
+// TestPortOfOurs: if a tickring server already has the port, the error names its process.
 func TestPortOfOurs(t *testing.T) {
 	s := start(t, Options{})
 	_, err := New(Options{Dir: t.TempDir(), Listen: s.ln.Addr().String(), Log: slog.New(slog.DiscardHandler)})

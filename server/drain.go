@@ -12,10 +12,10 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// underWay counts what a stop waits for.
+// underWay counts the operations that a stop waits for.
 type underWay struct{ sends, calls, reports atomic.Int64 }
 
-// counted counts what is sent.
+// counted is a Sender that counts its sends and calls in u while they run.
 type counted struct {
 	dispatch.Sender
 	u *underWay
@@ -36,7 +36,7 @@ func counts(r *http.Request) bool {
 	return strings.HasSuffix(r.URL.Path, wire.PathCallback) || strings.HasPrefix(r.URL.Path, "/v1/report/")
 }
 
-// String says what is under way; empty if nothing is.
+// String lists the operations in progress; it is empty if there are none.
 func (u *underWay) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -53,7 +53,7 @@ func (u *underWay) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// tellDrain says what the stop waits for, until ctx ends.
+// tellDrain prints the operations that the stop waits for, every DrainTold, until ctx ends.
 func (s *Server) tellDrain(ctx context.Context, until time.Time) {
 	t := time.NewTicker(s.o.DrainTold)
 	defer t.Stop()

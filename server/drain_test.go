@@ -14,8 +14,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// TestDrain: a stop says what it waits for, again and again, and lasts no longer than
-// it may; what it cuts off is open for the next start.
+// TestDrain: a stop repeatedly reports what it waits for and ends in time. Runs that it cuts off stay open for the next start.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	began, over := make(chan bool, 1), make(chan bool)

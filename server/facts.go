@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// onHold is why a server with Options.Hold does nothing.
+// onHold explains why a server with Options.Hold does nothing.
 var onHold = core.Say("restored copy on hold: no run is planned or sent, and no executor is asked; to start it, "+
 	"stop this server and run: %s",
 	"tickring serve --restored --start-now")
@@ -80,9 +80,8 @@ func (s *Server) verdict(ctx context.Context, p *parts) string {
 	return ""
 }
 
-// restore makes a copy of the data fit to work with, before anything is planned
-// or anybody can ask for anything. It comes before the note that this server
-// lives: broken off it is begun again, from the same moment.
+// restore prepares a restored copy of the data before planning begins and endpoints open. It runs before the server records that it
+// is alive: an interrupted restore starts again from the same moment.
 func (s *Server) restore(ctx context.Context, p *parts, r *restore.Restorer) error {
 	last, err := p.engine.Upkeep.LastAlive(ctx)
 	if err != nil {

@@ -45,9 +45,8 @@ func (k *kept) lines(with string) (lines []string) {
 	return lines
 }
 
-// TestFailuresAreTold: of a job whose executor fails at each attempt, of one that fails
-// each time, and of one whose app has no executor, the log, the metrics, the list of runs
-// and doctor tell, each what failed for good apart from what is tried again.
+// TestFailuresAreTold: jobs fail at each attempt, each time, or because their app has no executor. The log, the metrics, the list
+// of runs and doctor report these failures, and show final failures apart from attempts that are retried.
 func TestFailuresAreTold(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -121,7 +120,7 @@ func TestFailuresAreTold(t *testing.T) {
 		t.Errorf("the first alone: %+v %v", r, err)
 	}
 
-	// What is stored is told of a moment later.
+	// Metrics follow the stored runs after a moment.
 	eventually(t, 20*time.Second, func() error {
 		resp, err := http.Get(s.URL() + "/metrics")
 		if err != nil {
@@ -146,7 +145,7 @@ func TestFailuresAreTold(t *testing.T) {
 		return nil
 	})
 
-	// A line for each chain, none for what was tried again.
+	// One line for each retry chain, none for retried attempts.
 	if lines := log.lines("failed for good"); len(lines) != 4 {
 		t.Errorf("%d lines, want 4: %s", len(lines), lines)
 	}
@@ -207,8 +206,8 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 }
 
-// TestJobsHaveBoundedLabels: so many jobs have series of their own, of which no app has all,
-// and the rest of each is one; a job that was deleted has its number.
+// TestJobsHaveBoundedLabels: a bounded number of jobs have their own series, and no app uses up that number. All other jobs of an
+// app share one series. A deleted job keeps its number as label.
 func TestJobsHaveBoundedLabels(t *testing.T) {
 	m := newMetrics()
 	next := core.JobID(0)

@@ -9,13 +9,13 @@ import (
 
 // Wide reports whether others than its owner may use a file.
 func Wide(info os.FileInfo) bool {
-	return runtime.GOOS != "windows" && // its rights are no bits
+	return runtime.GOOS != "windows" && // its permissions are not in the mode bits
 		info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
 }
 
 // wideFiles are the files of a folder that others than their owner may use.
 func wideFiles(dir string) (wide []string) {
-	entries, _ := os.ReadDir(dir) // what cannot be read is said by who needs it
+	entries, _ := os.ReadDir(dir) // readers of the directory report this error
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && Wide(info) {
 			wide = append(wide, filepath.Join(dir, e.Name()))
@@ -24,13 +24,13 @@ func wideFiles(dir string) (wide []string) {
 	return wide
 }
 
-// ownFiles has a restored database be its owner's alone, as one is that is made here,
-// and says which files in the data folder are not.
+// ownFiles restricts a restored database to its owner, like a new one, and logs the files in the data directory that other users
+// can access.
 func (s *Server) ownFiles() {
 	if s.o.Restored {
 		db := filepath.Join(s.o.Dir, "tickring.db")
 		if info, err := os.Lstat(db); err == nil && info.Mode().IsRegular() { // a link may lead to another's file
-			_ = os.Chmod(db, 0o600) // where it cannot be, that is said
+			_ = os.Chmod(db, 0o600) // if it fails, the warning below names the file
 		}
 	}
 	if wide := wideFiles(s.o.Dir); len(wide) > 0 {

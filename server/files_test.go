@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// What a restore left for all to read is said once, and the database is closed.
+// TestWideFiles: a restored database becomes private to its owner, and other files that all can read are logged once.
 func TestWideFiles(t *testing.T) {
 	dir := t.TempDir()
 	start(t, Options{Dir: dir}).stop()
@@ -47,7 +47,7 @@ func TestWideFiles(t *testing.T) {
 	}
 }
 
-// What a link in the place of the database leads to stays as it is.
+// TestRestoredLink: if a symbolic link stands in place of the database, its target keeps its mode.
 func TestRestoredLink(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(t.TempDir(), "other")
@@ -63,7 +63,7 @@ func TestRestoredLink(t *testing.T) {
 	}
 }
 
-// An executor that reports what cannot be used does not fill the log.
+// TestLogOfNonsense: an executor that repeats useless reports does not fill the log.
 func TestLogOfNonsense(t *testing.T) {
 	var log bytes.Buffer
 	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})

@@ -7,9 +7,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestHeld: while reports are a day behind and come on nothing is swept, after each sleep of the
-// machine anew; a clock that was set back, a disk that is full and sums that are slower than time
-// hold it up for a bounded time.
+// TestHeld: while reports are a day behind and catch up, nothing is swept, and this starts again after each sleep of the machine. A
+// clock set back, a full disk, and reports that never catch up hold the sweep for a bounded time only.
 func TestHeld(t *testing.T) {
 	const every = time.Minute
 	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)

@@ -30,8 +30,8 @@ func (s *Server) letsIn(ctx context.Context) bool {
 // isHere reports whether a request came from this machine, directly.
 func isHere(ctx context.Context) bool { return ctx.Value(hereKey{}) != nil }
 
-// atHome reports whether nobody but this machine is expected to ask: the server
-// listens here only, and no URL of it leads here from elsewhere.
+// atHome reports whether only this machine is expected to send requests: the server listens on loopback, and no configured URL
+// leads here from elsewhere.
 func (s *Server) atHome() bool {
 	if s.o.RequireToken || s.o.AllowNoToken || !s.onLoopback() {
 		return false
@@ -44,10 +44,9 @@ func (s *Server) atHome() bool {
 	return true
 }
 
-// fromHere reports whether a request is what a program on this machine sends that
-// was given the server's address. What came through a proxy is anybody's, and so is
-// what came by another name: a page in a browser may be of a site whose name leads
-// here. HTTP/1.0 is what proxies speak to what is behind them, and nobody else.
+// fromHere reports whether a request comes directly from a program on this machine that uses the server's own address. It rejects
+// requests through proxies, which can come from anywhere. It rejects other host names, because a web site's name can be made to
+// resolve to loopback. It rejects HTTP/1.0, which only proxies use for their upstreams.
 func (s *Server) fromHere(r *http.Request) bool {
 	if !r.ProtoAtLeast(1, 1) || !s.isOwn(r.Host) {
 		return false
@@ -73,11 +72,11 @@ func (s *Server) isOwn(host string) bool {
 	return isLoopback(strings.Trim(host, "[]")) || strings.EqualFold(host, s.listenHost())
 }
 
-// ownName refuses what asks a server on loopback by a name that is not its own and
-// not that of its reports: what is answered here without a token is no page's to read.
+// ownName rejects requests to a server on loopback under any host name except its own and those of its configured URLs. Otherwise a
+// web page whose name resolves to loopback could read answers that need no token.
 func (s *Server) ownName(next http.Handler) http.Handler {
 	names := []string{}
-	for _, text := range []string{s.reportURL, s.o.Provider.URL} { // New has looked at them
+	for _, text := range []string{s.reportURL, s.o.Provider.URL} { // New has validated them
 		if u, err := url.Parse(text); err == nil && u.Host != "" {
 			names = append(names, u.Host)
 		}

@@ -23,15 +23,15 @@ import (
 	"github.com/tickring/tickring/internal/oidc"
 )
 
-// How a door of executors answers.
+// The ways in which an executor endpoint answers.
 const (
 	letIn = iota
 	asksToken
 	refusesPage
 )
 
-// doors are what executors ask, and each answer's status and a part of its text.
-// Whoever registers at the first gets the next run's params.
+// doors lists the executor endpoints with the status and part of the text of each answer. A client that registers at the first
+// receives the params of the next run.
 var doors = []struct {
 	path, body string
 	answers    [3]string
@@ -52,9 +52,8 @@ var doors = []struct {
 		[3]string{"401 key", "401 key", "403 Pages in a browser"}},
 }
 
-// TestLoopbackIsNoPass: a server that listens on this machine only lets executors of
-// an app without a token in, and nobody else who comes that way: no page in a browser,
-// no name that somebody had lead here, no proxy.
+// TestLoopbackIsNoPass: a server on loopback admits executors of an app without a token, and rejects web pages in a browser,
+// foreign names that resolve to loopback, and proxies.
 func TestLoopbackIsNoPass(t *testing.T) {
 	type request struct {
 		name  string
@@ -160,7 +159,7 @@ func TestLoopbackIsNoPass(t *testing.T) {
 	}
 }
 
-// TestMetricsByName: what is told without a token no page reads by a name of its own.
+// TestMetricsByName: a page whose host name resolves to loopback cannot read the metrics, which need no token.
 func TestMetricsByName(t *testing.T) {
 	s := start(t, Options{ReportURL: "https://jobs.example:8443"})
 	at := s.ln.Addr().String()
@@ -172,8 +171,8 @@ func TestMetricsByName(t *testing.T) {
 	}
 }
 
-// TestConsoleByName: no name that somebody had lead here opens the console, whatever it asks for: a page
-// of that name could log in, read and post as who sits at this machine.
+// TestConsoleByName: the console rejects every foreign host name that resolves to loopback, for any request. A page of that name
+// could otherwise log in, read and post as the user of this machine.
 func TestConsoleByName(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{ReportURL: "https://jobs.example"})
@@ -198,7 +197,7 @@ func TestConsoleByName(t *testing.T) {
 	}
 }
 
-// answer sends a request as it is written, and answers status and body.
+// answer sends a raw request and returns status and body.
 func answer(t *testing.T, at, request string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", at)
@@ -221,8 +220,8 @@ func answer(t *testing.T, at, request string) string {
 	return fmt.Sprint(resp.StatusCode, " ", string(b))
 }
 
-// TestConsoleByItsURL: the console answers by the URL to which a provider sends browsers back; one
-// that leads here from elsewhere makes strangers of those who come by it.
+// TestConsoleByItsURL: the console answers under the URL to which an identity provider redirects browsers. If that URL leads here
+// from elsewhere, requests through it count as unknown clients.
 func TestConsoleByItsURL(t *testing.T) {
 	s := start(t, Options{Provider: oidc.Settings{Issuer: "https://id.example", ClientID: "c", URL: "https://jobs.example"}})
 	for host, want := range map[string]int{"jobs.example": http.StatusOK, "evil.example": http.StatusForbidden} {
@@ -244,8 +243,8 @@ func TestConsoleByItsURL(t *testing.T) {
 	}
 }
 
-// TestConsoleNamesItsHost: who is logged in at several servers sees of which one a page is; who is
-// not is told nothing of it.
+// TestConsoleNamesItsHost: pages for logged-in users name the host, so several servers can be told apart. Pages for unknown clients
+// do not.
 func TestConsoleNamesItsHost(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -315,9 +314,8 @@ func TestClientBehindTrustedProxies(t *testing.T) {
 	}
 }
 
-// TestServerNeverCallsItself has an app whose executor is the server's own address. The
-// run fails before anything is sent, and a request with the headers of a call is not
-// taken for one of a local program.
+// TestServerNeverCallsItself: if an app's executor is the server's own address, the run fails before anything is sent. A request
+// with the headers of a call does not count as one from a local program.
 func TestServerNeverCallsItself(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{Policy: LocalPolicy()})

@@ -14,8 +14,8 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// TestJoin: what comes after all of its parents is sent once, with the data of each, and is
-// skipped where one of them does not end in time.
+// TestJoin: a job that waits for all of its parents is sent once, with the data of each. If one parent does not end in time, the
+// run is skipped.
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

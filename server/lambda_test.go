@@ -22,8 +22,7 @@ import (
 	"github.com/tickring/tickring/send/awssend"
 )
 
-// TestLambda goes the whole way with a function made with the SDK: it is
-// invoked with the run, and reports to the server.
+// TestLambda tests a function built with the SDK end to end: it is invoked with the run, and reports to the server.
 func TestLambda(t *testing.T) {
 	mux := executor.NewMux()
 	mux.Register("salaries", func(_ context.Context, r *executor.Run) error {
@@ -106,7 +105,7 @@ func TestLambda(t *testing.T) {
 	}
 }
 
-// A server that has no way to AWS refuses what it could never send to.
+// TestNoAWS: a server without AWS credentials rejects Lambda functions and SQS queues as executors.
 func TestNoAWS(t *testing.T) {
 	s := start(t, Options{})
 	for _, address := range []string{"lambda:payroll", "queue:arn:aws:sqs:eu-central-1:123456789012:mail"} {

@@ -14,9 +14,8 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// TestLimits: an endpoint has no more runs of its app at once than that says, whatever the
-// jobs are, each tenant no more than its job says, and all of them run; a run that waits
-// tells for which of the two.
+// TestLimits: an endpoint gets at most as many runs of its app at once as the app allows, over all jobs. Each tenant gets at most
+// its job's limit. All runs are sent in the end, and a waiting run names the limit that it waits for.
 func TestLimits(t *testing.T) {
 	var mu sync.Mutex
 	came, work, most := 0, map[string]int{}, map[string]int{}

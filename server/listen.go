@@ -21,10 +21,10 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// waitingFor is how many of so many connections may be of who waits to be refused.
+// waitingFor returns the maximum number of connections that may wait for a delayed rejection.
 func waitingFor(conns int) int { return min(64, max(1, conns/8)) }
 
-// listen opens the address to listen on, or says what is wrong with it.
+// listen opens the address, or returns an error that explains the problem and its fix.
 func listen(address string) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -55,19 +55,19 @@ func listen(address string) (net.Listener, error) {
 		"another program already listens on this address: choose another address with --listen, such as 127.0.0.1:7701")
 }
 
-// The headers of /healthz by which a server of ours is told from others.
+// The headers of /healthz that identify a tickring server.
 const (
 	HeaderVersion = "Tickring-Version"
 	headerPID     = "Tickring-Pid"
 )
 
-// The files of a data folder by which its server is found.
+// The files of a data directory that locate its server.
 const (
 	EndpointFile = "endpoint"    // the URL that it listens on
-	TokenFile    = "admin-token" // what it lets in
+	TokenFile    = "admin-token" // the admin token of the API
 )
 
-// serve is what answers now; /healthz says who that is.
+// serve passes requests to the current handler; /healthz also identifies this process.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	r = wirehttp.CleanPath(r)
 	if r.URL.Path == "/healthz" {
@@ -85,9 +85,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	(*s.handler.Load()).ServeHTTP(w, r)
 }
 
-// setClient makes the remote address of a request that comes through trusted proxies that of its
-// client: the last hop in X-Forwarded-For that is no trusted proxy. What a client writes there
-// stands before that hop, and is not read.
+// setClient sets the remote address of a request through trusted proxies to that client's address: the last hop in X-Forwarded-For
+// that is no trusted proxy. Entries before that hop are written by the client and ignored.
 func (s *Server) setClient(r *http.Request) {
 	forwarded := r.Header.Values("X-Forwarded-For")
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -119,7 +118,7 @@ func (s *Server) setClient(r *http.Request) {
 	r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
 }
 
-// Identity is who answers at an address.
+// Identity describes the server at an address.
 type Identity struct {
 	Version string
 	PID     int
@@ -152,7 +151,7 @@ func WhoIs(ctx context.Context, base string) (Identity, error) {
 	return who, nil
 }
 
-// other names the server that has the data folder.
+// other describes the server that holds the data directory.
 func (s *Server) other(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -177,9 +176,8 @@ func (s *Server) OnAllNetworks() bool {
 	return ok && a.IP.IsUnspecified()
 }
 
-// reachable is the URL under which others reach the server: the address that
-// it listens on, or when that is all of them the first that is not this
-// machine's own. It is a guess: whoever knows better says --report-url.
+// reachable guesses the URL under which other machines reach the server: its listen address, or, if it listens on all addresses,
+// the first one that is not loopback. Users override it with --report-url.
 func (s *Server) reachable() string {
 	if !s.OnAllNetworks() {
 		return s.URL()

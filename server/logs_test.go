@@ -23,14 +23,13 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// TestKeptLogs: of runs that failed, and of a job that says so of all, the log outlives its
-// executor, and who reads it is told that it is the part that was kept; of one that succeeded
-// without that, and of one that keeps none, it is gone with its executor.
+// TestKeptLogs: the logs of failed runs, and of all runs if the job keeps them, outlive the executor, and readers learn that
+// they see the kept part. Other logs of successful runs, and all logs of a job that keeps none, end with their executor.
 func TestKeptLogs(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
-		Listen: "127.0.0.1:" + ports.Free(t), // where nobody is after it
+		Listen: "127.0.0.1:" + ports.Free(t), // a port that nothing else uses afterwards
 		Handle: func(_ context.Context, r *wire.Run, logf func(string, ...any)) (int, string) {
 			for n := range 1000 {
 				logf("line %d of run %d", n+1, r.LogID)
@@ -83,7 +82,7 @@ func TestKeptLogs(t *testing.T) {
 		}
 		return nil
 	})
-	// What its schedule fires goes by its job as well.
+	// The setting of the job applies to its scheduled runs too.
 	beat := secondly("web", "beat")
 	beat.Def.Keep.Log = core.KeepLogAlways
 	if res := s.Manage().Save(t.Context(), actor, []manage.JobSpec{beat})[0]; res.Err != nil {
@@ -146,8 +145,8 @@ func TestKeptLogs(t *testing.T) {
 	}
 }
 
-// TestLostLogs: of a run whose executor is gone before its log was read, it is said that there
-// is none and why: to who reads it, in the metrics, and by doctor.
+// TestLostLogs: if an executor dies before its log is read, the log page, the metrics and doctor report that there is no log, and
+// why.
 func TestLostLogs(t *testing.T) {
 	t.Parallel()
 	o := Options{}
@@ -156,7 +155,7 @@ func TestLostLogs(t *testing.T) {
 	var exec *miniexec.Executor
 	began, closed := make(chan struct{}), make(chan struct{})
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
-		Listen: "127.0.0.1:" + ports.Free(t), // where nobody is after it
+		Listen: "127.0.0.1:" + ports.Free(t), // a port that nothing else uses afterwards
 		Handle: func(context.Context, *wire.Run, func(string, ...any)) (int, string) {
 			close(began)
 			<-closed
@@ -174,7 +173,7 @@ func TestLostLogs(t *testing.T) {
 	}
 	<-began
 	close(closed)
-	exec.Close() // reports, and takes no connection any more
+	exec.Close() // reports, then accepts no connections
 	c, err := client.New(s.URL(), s.Token(), client.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -202,8 +201,8 @@ func TestLostLogs(t *testing.T) {
 	}
 }
 
-// TestMessageForLog: of who cannot be asked for a log the run's message is shown, and it is
-// said that it is that, and where it was cut.
+// TestMessageForLog: if an executor cannot serve logs, the run's message is shown instead. The answer names its source, and where
+// the message was cut.
 func TestMessageForLog(t *testing.T) {
 	s := start(t, Options{})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -253,9 +252,8 @@ func TestMessageForLog(t *testing.T) {
 	}
 }
 
-// TestLogOfManyLines: a log of more than one answer holds, of an executor that answers with all that
-// comes after a line, is read in pieces of whole lines, from any line on, and from its end; of a run
-// at work and of one that has ended.
+// TestLogOfManyLines: a log that is larger than one answer is read in pieces of whole lines, from any line and from its end,
+// although its executor answers with everything after the requested line. This holds for running and for ended runs.
 func TestLogOfManyLines(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})

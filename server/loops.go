@@ -14,8 +14,8 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// work drives the use cases until ctx ends or the HTTP server fails, then stops
-// them in order: planning first, then what is being sent.
+// work runs the background loops until ctx ends or the HTTP server fails. Then it stops planning first, and waits for the sends in
+// progress.
 func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	p := s.parts
 	plan, stopPlan := context.WithCancel(context.WithoutCancel(ctx))
@@ -68,7 +68,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	s.log.Info("stopping")
 	close(p.stopping)
 	until := time.Now().Add(s.o.Drain)
-	last := min(2*time.Second, s.o.Drain/5) // what is left for callbacks once nothing is sent
+	last := min(2*time.Second, s.o.Drain/5) // the time for callbacks after the last send
 	telling, told := context.WithCancel(context.WithoutCancel(ctx))
 	var notes sync.WaitGroup
 	notes.Go(func() { s.tellDrain(telling, until) })
@@ -159,7 +159,7 @@ func (s *Server) tickLoop(ctx context.Context, p *parts) {
 	}
 }
 
-// What one dispatch takes, and how many are in hand at once.
+// batch is the number of messages that one dispatch takes; dispatches is the number of concurrent dispatches.
 const batch, dispatches = 20, 256
 
 func (s *Server) intake(p *parts) *engine.Intake {
@@ -175,8 +175,8 @@ func (s *Server) intake(p *parts) *engine.Intake {
 // checkBatches is how many batches of checks are in hand at once.
 const checkBatches = 16
 
-// checks takes them to the watchdog, side by side: an executor that is asked and
-// gives no answer holds up no other's.
+// checks returns the intake that passes checks to the watchdog, concurrently: a silent executor does not delay the checks of
+// others.
 func (s *Server) checks(p *parts) *engine.Intake {
 	check := func(ctx context.Context, c *ring.Check) dispatch.Verdict {
 		if err := p.watch.Check(ctx, c); err != nil {
@@ -202,11 +202,11 @@ func (s *Server) checks(p *parts) *engine.Intake {
 	}
 }
 
-// Of the aside lane so many messages are taken at a time, and as many batches.
+// asideBatch is the number of messages that one batch of the post-run queue takes; asideBatches is the number of concurrent
+// batches.
 const asideBatch, asideBatches = 50, 32
 
-// asides takes what is owed to the aside lane to it: it has places of its own, so nothing
-// of it keeps a fire or a check waiting.
+// asides returns the intake of the post-run queue. It has its own capacity, so it delays no scheduled run and no check.
 func (s *Server) asides(p *parts) *engine.Intake {
 	return &engine.Intake{
 		Queue: p.engine.Queue, Kind: ring.KindAside, Messages: asideBatch, Places: asideBatches, Log: s.log,
@@ -224,15 +224,15 @@ func (s *Server) asides(p *parts) *engine.Intake {
 	}
 }
 
-// held says that nothing is swept: reports are so far behind that a job's keep may let go what
-// is in none yet. That ends where they come no further for an hour of sweeps, for a disk that
-// fills up stops more than reports, and where they are behind for a day of these.
+// held decides that nothing is swept while reports are a day behind, because retention could remove runs that no report counts yet.
+// It gives up if reports make no progress for an hour of sweeps, because a full disk stops more than reports. It also gives up if
+// they stay behind for a day of sweeps.
 type held struct {
 	counted      core.Instant
 	times, still int // sweeps that were held in a row, the last of them without any progress
 }
 
-// holds reports whether a sweep now, one of those that come so often, is to remove nothing.
+// holds reports whether a sweep at now removes nothing; every is the time between sweeps.
 func (h *held) holds(counted core.Instant, now time.Time, every time.Duration) bool {
 	if counted.Time().After(now.Add(-core.Keep{Days: 1}.For())) {
 		*h = held{counted: counted}
@@ -246,7 +246,7 @@ func (h *held) holds(counted core.Instant, now time.Time, every time.Duration) b
 	return h.still <= in(time.Hour) && h.times <= in(24*time.Hour)
 }
 
-// sweepLoop keeps the store small, in steps that hold up no fire.
+// sweepLoop removes old records, in steps that delay no run.
 func (s *Server) sweepLoop(ctx context.Context, p *parts) {
 	var h held
 	s.every(ctx, s.o.SweepEvery, "sweep", func(ctx context.Context) error {

@@ -34,7 +34,7 @@ type metrics struct {
 	logs     *prometheus.CounterVec
 	logsLost atomic.Int64
 	notices  *prometheus.CounterVec
-	untold   atomic.Int64 // notices that were given up
+	untold   atomic.Int64 // notifications that were given up
 
 	mu   sync.RWMutex
 	apps map[string]*appMetrics
@@ -45,8 +45,8 @@ type metrics struct {
 	taken   int                          // places of all apps
 }
 
-// chain says whose chains are counted together: a job's; with job 0 those of all jobs of an
-// app that have no place; without an app too, of all apps whose jobs have none.
+// A chain is the key by which retry chains are counted: app and job. Job 0 stands for all jobs of an app without series of their
+// own. Job 0 without an app stands for these jobs of all apps without series.
 type chain struct {
 	app string
 	job core.JobID
@@ -152,8 +152,8 @@ func (m *metrics) log(_ *core.Run, o aside.Outcome) {
 	}
 }
 
-// notice counts a try to tell people. Which channel it was doctor says: channels come and go,
-// and would leave series behind.
+// notice counts an attempt to send a notification. It has no label for the channel, because deleted channels would leave series
+// behind; doctor names the channel.
 func (m *metrics) notice(o notice.Outcome) {
 	m.notices.WithLabelValues(string(o)).Inc()
 	if o == notice.GivenUp {
@@ -203,7 +203,7 @@ func (m *metrics) pass(res tick.Result, at time.Time) {
 	m.lastTick.Set(float64(at.UnixMilli()) / 1000)
 }
 
-// handler answers /metrics; the depth of the ring is read when asked.
+// handler serves /metrics; it reads the depth of the delay queue on each request.
 func (m *metrics) handler(p *parts) http.Handler {
 	chains := &chainCollector{m: m, p: p, desc: prometheus.NewDesc("tickring_chains_ended_total",
 		"Chains of attempts that ended, by job and the state of the last attempt.", []string{"app", "name", "outcome"}, nil)}
@@ -237,7 +237,7 @@ func (d *depthCollector) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// summedCollector says how far reports have come.
+// summedCollector exposes up to which time reports count runs.
 type summedCollector struct {
 	p    *parts
 	desc *prometheus.Desc
@@ -256,7 +256,7 @@ func (s *summedCollector) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// chainCollector names jobs when somebody asks, so that no fire pays for it.
+// chainCollector looks up the names of jobs at scrape time, so dispatch does not pay for them.
 type chainCollector struct {
 	m    *metrics
 	p    *parts

@@ -29,7 +29,7 @@ var (
 	grouping   = regexp.MustCompile(`by \(([^)]*)\)`)
 )
 
-// exposed is what a server that has had something of everything answers at /metrics.
+// exposed returns the series of /metrics after every kind of event has occurred.
 func exposed(t *testing.T) series {
 	t.Helper()
 	m := newMetrics()
@@ -60,7 +60,7 @@ func exposed(t *testing.T) series {
 	return s
 }
 
-// check finds what an expression names and a server does not expose.
+// check reports the metrics and labels that expr names and the server does not expose, and returns the metrics named.
 func (s series) check(t *testing.T, where, expr string) (named []string) {
 	t.Helper()
 	by := map[string]bool{}
@@ -102,8 +102,8 @@ func (s series) check(t *testing.T, where, expr string) (named []string) {
 	return named
 }
 
-// What the dashboard and the alert rules ask for is what a server exposes, label by label;
-// and the dashboard shows all of it.
+// TestMonitoringNamesWhatIsExposed: the server exposes each metric and label that the dashboard and the alert rules query, and the
+// dashboard shows every metric.
 func TestMonitoringNamesWhatIsExposed(t *testing.T) {
 	s := exposed(t)
 	b, err := os.ReadFile("../docs/monitoring/grafana.json")

@@ -23,7 +23,7 @@ import (
 	"github.com/tickring/tickring/manifest"
 )
 
-// hook is a webhook that keeps what it is told.
+// hook is a webhook that records the notifications it receives.
 type hook struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -61,7 +61,7 @@ func newHook(t *testing.T) *hook {
 	return h
 }
 
-// wait waits for so many notices in all, and answers them.
+// wait waits until n notifications have arrived in all, and returns them.
 func (h *hook) wait(t *testing.T, n int, within time.Duration) []told {
 	t.Helper()
 	end := time.After(within)
@@ -97,8 +97,8 @@ func saveAll(t *testing.T, s *running, specs ...manage.JobSpec) {
 	}
 }
 
-// TestNoticesOfEnds: of what fails for good, recovers, has no executor and is skipped people are
-// told by a real webhook, with a link to its page; of what is tried again, succeeds or is nobody's to hear nothing.
+// TestNoticesOfEnds: a real webhook receives notifications, with links to the pages, for runs that fail for good, recover, find no
+// executor or are skipped. Retried attempts, successes and jobs without recipients send none.
 func TestNoticesOfEnds(t *testing.T) {
 	t.Parallel()
 	var down sync.Map
@@ -147,8 +147,8 @@ func TestNoticesOfEnds(t *testing.T) {
 	}
 }
 
-// TestNoticeOfNoJob: of a dead letter in which no job can be read those are told whom the file's
-// defaults name, as an apply made them; before that nobody is, and after it their channel stays.
+// TestNoticeOfNoJob: a dead-letter message without a readable job notifies the channels in the manifest's defaults, after apply has
+// stored these. Before that it notifies none, and afterwards the channel stays.
 func TestNoticeOfNoJob(t *testing.T) {
 	h := newHook(t)
 	s := start(t, Options{LookEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond})
@@ -177,9 +177,8 @@ func TestNoticeOfNoJob(t *testing.T) {
 	}
 }
 
-// TestThousandNotices: a thousand runs that fail at once are told by a thousand notices, which
-// arrive at a real webhook, and no fire of a beat beside them waits for them: by the clock of
-// the machine, so the bounds are wide. internal/assembly has what needs no clock.
+// TestThousandNotices: a thousand simultaneous failures send a thousand notifications to a real webhook and delay no other job's
+// runs. It uses the machine's clock, so the bounds are wide. internal/assembly tests the parts that need no clock.
 func TestThousandNotices(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -249,8 +248,8 @@ func TestThousandNotices(t *testing.T) {
 	}
 }
 
-// TestNoticesGivenUp: that a channel does not take notices is told by doctor, by the metrics, and
-// where the channel and the job are looked at; and no more once it takes one.
+// TestNoticesGivenUp: if a channel rejects notifications, doctor, the metrics, and the pages of the channel and the job report it
+// until the channel accepts one.
 func TestNoticesGivenUp(t *testing.T) {
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no such hook", http.StatusGone)

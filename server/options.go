@@ -24,11 +24,11 @@ import (
 // Options of a Server. The zero value of a field means its default, which is
 // what `tickring serve` runs with; tests run with shorter durations.
 type Options struct {
-	Dir string // data folder
+	Dir string // data directory
 	// SecretKeyFile encrypts stored secrets; empty: beside Dir, Dir.key, so that a copy of Dir does not have it.
 	SecretKeyFile string
 	Listen        string // host:port; port 0 takes a free one
-	Token         string // of the API; empty: that of DIR/admin-token, made on first start
+	Token         string // of the API; empty: the one in DIR/admin-token, which the first start creates
 	// ReadToken is one more, which may only read; empty: there is none.
 	ReadToken string
 	// AllowNoToken lets executors of apps without a token in from everywhere,
@@ -42,28 +42,27 @@ type Options struct {
 	// TLSCert and TLSKey are PEM files, by which the server speaks TLS; they are read
 	// again when they change.
 	TLSCert, TLSKey string
-	ReportURL       string // base URL for reports of call: executors; empty: where others on the network reach Listen
-	// Provider lets people in whom it knows; the zero value: there is none. Its URL is ReportURL
-	// where it is left out, or that of a server on loopback.
+	ReportURL       string // base URL for reports of call: executors; empty: the address of Listen for other machines
+	// Provider is the identity provider for single sign-on; the zero value: none. Its URL defaults to ReportURL, or to the server's
+	// own URL on loopback.
 	Provider oidc.Settings
 	// Functions and SQS send to lambda: executors and queues on AWS; without them
 	// such addresses are refused.
 	Functions send.Functions
 	SQS       send.Queues
-	// Topics publishes to topics of SNS; without it channels of them are refused.
+	// Topics publishes to SNS topics; nil: channels of them are rejected.
 	Topics  notify.Topics
 	Version string
 	Log     *slog.Logger
 
-	// Commands allows commands of jobs on this machine, as whom and where it says; nil: none.
-	// CommandsMost is how many may be at work at once.
+	// Commands configures which commands jobs may run on this machine, under which users and in which directories; nil: none.
+	// CommandsMost is the maximum number of concurrent commands.
 	Commands     *localexec.Allowed
 	CommandsMost int // 10
 
-	// Aside are those of what keeps logs.
+	// Aside configures the post-run queue, which keeps logs.
 	Aside aside.Options
-	// Notices are those of what tells people; LookEvery is how often it is asked what is due
-	// to be told.
+	// Notices configures notifications; LookEvery is the time between checks for due notifications.
 	Notices   notice.Options
 	LookEvery time.Duration // 10 s
 	Plan      plan.Options
@@ -73,20 +72,19 @@ type Options struct {
 	LeaseFor time.Duration // 45 s
 	// Expiry of an executor's heartbeat, BeatWrite how old a stored one may be.
 	Expiry, BeatWrite time.Duration // 90 s, 40 s
-	// ResumeAhead is how long after it is told the end of a pause of an app or of
-	// everything counts (people.Options).
+	// ResumeAhead is the delay until the end of a pause of an app or of everything takes effect (people.Options).
 	ResumeAhead time.Duration // 1 s
 	// Invocation is how long one dispatch may last, JournalEvery how long
 	// answers wait for the journal, SendTimeout how long a send may take.
 	Invocation, JournalEvery, SendTimeout, CallTimeout time.Duration // 30 s, 250 ms, 3 s, 60 s
 	BackoffMin, BackoffMax                             time.Duration // 1 s, 60 s
-	// Of the watchdog.
+	// Settings of dispatch and the watchdog.
 	WatchEvery, Behind, IdleGap, TimeoutGrace, LostAfter time.Duration // 10 s, 10 min, 1 min, 5 s, 10 min
 	// KeepRuns overrides how long runs are kept where it is not zero; journals
 	// are kept KeepJournals.
 	KeepRuns, KeepJournals, SweepEvery time.Duration // 0, 20 days, 1 min
-	// ReportZone is by whose days runs are summed up; UTC if nil. ReportEvery is how often it
-	// is looked whether there is something to sum up, ReportFor for how long that may work.
+	// ReportZone is the time zone whose days reports use; UTC if nil. ReportEvery is the time between report passes, ReportFor the
+	// maximum duration of one.
 	ReportZone             *time.Location
 	ReportEvery, ReportFor time.Duration // 1 min, 1 min
 	// ProbeEvery is how often fixed addresses are asked whether they are there: 1 min.
@@ -96,31 +94,28 @@ type Options struct {
 	AliveEvery, OutageAfter time.Duration // 1 s, 20 s
 	// RefusedWait is how long who keeps coming with wrong tokens waits for an answer at most.
 	RefusedWait time.Duration // 2 s
-	// Drain is how long a stop lasts at most, waiting for sends, calls and callbacks;
-	// what it waits for it says each DrainTold.
+	// Drain is the maximum duration of a stop, which waits for sends, calls and callbacks. DrainTold is the time between its
+	// progress messages.
 	Drain, DrainTold time.Duration // 10 s, 3 s
-	// Traces has the durations of traces, which are made where the environment names a
-	// collector; what else it says is the server's.
+	// Traces holds the durations of traces, which are exported if the environment names a collector. The server sets its other
+	// fields.
 	Traces traces.Options
 	// Synchronous is SQLite's: FULL if empty; with NORMAL a loss of power may lose
 	// the last commits.
 	Synchronous string
 
-	// Restored says that the data is a copy of an earlier moment: its numbers are
-	// lifted, and runs that were on their way found again, before anything is
-	// planned and anybody is answered.
+	// Restored marks the data as a copy of an earlier moment. Before planning begins and endpoints open, the server advances its ID
+	// counters and recovers runs that were in progress.
 	Restored bool
-	// Hold keeps the server from planning, sending and asking anything: it only answers requests.
-	// The server whose data was copied may be at work.
+	// Hold makes the server answer requests only: it does not plan, send or probe. The server whose data was copied may still be
+	// running.
 	Hold bool
 
-	// Opened is called once the data is open and the doors too, before anything
-	// is planned; Closing once nothing is sent any more, while callbacks are
-	// still taken.
+	// Opened is called after the data and the endpoints are open and before planning begins. Closing is called after the last send,
+	// while callbacks are still accepted.
 	Opened  func(ctx context.Context, s *Server) error
 	Closing func()
-	// Closed and Sent are called with runs as they go; they must not block. Notice
-	// takes lines for people.
+	// Closed and Sent are called for each run; they must not block. Notice receives lines for people.
 	Closed func(r *core.Run)
 	Sent   func(r *core.Run, at time.Time)
 	Notice io.Writer

@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/core/registry"
 )
 
-// outage counts what is sent after a start of what was due before it.
+// outage counts the runs that were due before a start and sent after it.
 type outage struct {
 	from, to core.Instant // from < instant <= to
 
@@ -44,10 +44,9 @@ func (o *outage) count() (n int64, worst time.Duration) {
 	return o.n, o.worst
 }
 
-// awake is asked before each act that judges by what executors did recently. A
-// machine that slept, a process that was stopped and a clock that was set are an
-// outage too: executors could not beat, or seem not to have. It is noted before
-// anything is judged; with an error nothing may be.
+// awake is called before each decision that depends on recent actions of executors. If the machine slept, the process was stopped
+// or the clock was set, that counts as an outage: heartbeats are missing, or seem to be. awake records the outage before any
+// decision. On an error no decision is allowed.
 func (s *Server) awake(ctx context.Context, p *parts) error {
 	if s.gap(p, time.Now()).Abs() <= s.o.OutageAfter {
 		return nil
@@ -55,8 +54,8 @@ func (s *Server) awake(ctx context.Context, p *parts) error {
 	return s.live(ctx, p)
 }
 
-// gap is how long it is since the server noted that it lives, by the clock on
-// the wall: the other stands still while the machine sleeps.
+// gap returns the time since the server last recorded that it lives, by the wall clock, because the monotonic clock stops while the
+// machine sleeps.
 func (s *Server) gap(p *parts, now time.Time) time.Duration {
 	return now.Sub(time.UnixMilli(p.alive.Load()))
 }
@@ -81,8 +80,8 @@ func (s *Server) live(ctx context.Context, p *parts) error {
 	return nil
 }
 
-// tellOutage waits until what was due while nobody was there is sent, and says
-// what became of it and of what was under way at the end of the process before.
+// tellOutage waits until the runs that were due during an outage are sent, and prints their results and those of runs that were in
+// progress when the previous process ended.
 func (s *Server) tellOutage(ctx context.Context, p *parts) {
 	if p.downAt.IsZero() {
 		return
@@ -105,8 +104,8 @@ func (s *Server) tellOutage(ctx context.Context, p *parts) {
 			r.Sent, r.Worst = p.outage.count()
 			was, all := lookBack(ctx, p.manage, p.upAt, p.outage.from, p.outage.to)
 			r.UnderWay, r.Open = was.underWay, was.open
-			// The audit counts a run as sent once it is claimed: what has no answer yet
-			// is not to be told as sent before the stop.
+			// The audit counts a run as sent once it is claimed. Wait until those claims have answers: the report must not count
+			// them as sent before the stop.
 			if !all || r.Audit.OnTime+r.Audit.Late-r.Sent <= was.sentBefore || try >= 40 {
 				fmt.Fprintln(s.o.Notice, r)
 				return
@@ -127,14 +126,14 @@ func (s *Server) tellOutage(ctx context.Context, p *parts) {
 // under way.
 const lookedBack = 20_000
 
-// wasBefore is what the newest runs say of the time before a start.
+// wasBefore summarizes the newest runs at the time of a start.
 type wasBefore struct {
 	underWay   int   // sent and not ended when the server came up
-	open       int   // of those, what is still open
+	open       int   // underWay minus the runs that have ended since
 	sentBefore int64 // of the planned instants of a span, those sent before
 }
 
-// lookBack looks at the newest runs; all says that none was left out.
+// lookBack reads the newest runs; all reports whether it read every run that matters.
 func lookBack(ctx context.Context, m *people.People, up time.Time, from, to core.Instant) (w wasBefore, all bool) {
 	f := ask.RunFilter{Limit: 1000}
 	for looked := 0; looked < lookedBack; looked += f.Limit {
@@ -164,7 +163,7 @@ func lookBack(ctx context.Context, m *people.People, up time.Time, from, to core
 	return w, false
 }
 
-// OutageReport is what became of an outage.
+// An OutageReport describes the effects of an outage.
 type OutageReport struct {
 	Down  time.Duration
 	Audit ask.AuditSum // of the instants in it
@@ -177,7 +176,7 @@ type OutageReport struct {
 	UnderWay, Open int
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (r OutageReport) String() string {
 	a := &r.Audit
 	var b strings.Builder
@@ -230,7 +229,7 @@ func plural(n int64, one, many string) string {
 	return many
 }
 
-// Span says how long d is, for reading: two digits are enough.
+// Span formats d for people, with about two digits.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Second:

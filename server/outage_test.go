@@ -14,10 +14,8 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// TestSleep: the machine sleeps for two hours while the server runs. Its
-// executor could not beat meanwhile: a run that it has is not lost, and what is
-// due is sent to it. The loops race for the first look; whoever is first sees
-// the gap before it judges.
+// TestSleep: the machine sleeps for two hours while the server runs. Its executor sends no heartbeats during that time, but its run
+// is not lost, and due runs are sent to it. Whichever loop checks first detects the gap before it judges the executor.
 func TestSleep(t *testing.T) {
 	s := start(t, Options{AliveEvery: time.Hour, OutageAfter: 20 * time.Second, WatchEvery: 50 * time.Millisecond})
 	received := make(chan core.RunID, 100)
@@ -30,7 +28,7 @@ func TestSleep(t *testing.T) {
 	save(t, s, "web")
 	p := s.parts
 	slept := time.Now().Add(-2 * time.Hour)
-	// As it was before: a beat, and a run that was accepted.
+	// The state before: a heartbeat, and an accepted run.
 	if err := p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second),
 		Since: slept.Add(-time.Hour)}); err != nil {
 		t.Fatal(err)

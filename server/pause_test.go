@@ -13,8 +13,8 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// TestPausedAfterFailures: a job whose endpoint fails is paused after as many runs as it
-// says, and its change record says by whom and why; resumed, it has as many again.
+// TestPausedAfterFailures: a job whose endpoint fails is paused after the configured number of runs, and its audit record names the
+// cause. After a resume the count starts again.
 func TestPausedAfterFailures(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,8 +20,8 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// TestLimit: of two jobs that share a limit one run is at work, the others wait in their
-// order and say behind whom; one that is cancelled keeps nobody waiting.
+// TestLimit: if two jobs share a limit of one, one run is running and the others wait in order and name the run ahead. A cancelled
+// run delays no other run.
 func TestLimit(t *testing.T) {
 	var mu sync.Mutex
 	var came []string
@@ -112,8 +112,7 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// TestReplaced: a run that goes in the place of the one at work: the executor is told to
-// end that, and both say which is which.
+// TestReplaced: a run replaces the running one: the executor is asked to kill the old run, and each run names the other.
 func TestReplaced(t *testing.T) {
 	s := start(t, Options{})
 	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "sync", Handler: "sync",

@@ -14,8 +14,8 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// TestFixedAddressesAreAsked: a fixed address behind which nobody is is known for that without
-// any run, and one that answers too; of what is called nobody asks.
+// TestFixedAddressesAreAsked: fixed addresses are probed without any run, so dead and live ones are known. A call: endpoint is
+// never probed.
 func TestFixedAddressesAreAsked(t *testing.T) {
 	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"code":200}`) }))
 	defer there.Close()

@@ -80,7 +80,7 @@ func TestQueues(t *testing.T) {
 	})
 }
 
-// What the door refuses, and that one request too many changes nothing.
+// TestQueueDoor checks which requests the endpoint rejects, and that a rejected request changes nothing.
 func TestQueueDoor(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})
@@ -131,8 +131,7 @@ func TestQueueDoor(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	// A queue is its app's, also where another has one of that name; what others
-	// know of a run is nothing.
+	// A queue belongs to its app, even if another app has a queue of the same name. Other apps cannot see its runs.
 	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "reports/work"})
 	if err != nil {
 		t.Fatal(err)

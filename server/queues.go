@@ -25,7 +25,7 @@ func (q sentTo) Put(ctx context.Context, app *core.App, queue string, run core.R
 	case errors.Is(err, core.ErrThrottled):
 		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store takes nothing now"}
 	}
-	// It may be there; put again it is there once.
+	// The run may be in the queue; a repeated put stores it once.
 	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "whether the queue has it is not known"}
 }
 

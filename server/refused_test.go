@@ -42,8 +42,8 @@ func (l *tracedLog) String() string {
 	return l.b.String()
 }
 
-// Where as many wait to be refused as may, who comes beyond that is answered at once, at
-// each door, and his connection is closed.
+// TestFewWaitToBeRefused: once the maximum number of clients wait for a rejection, each endpoint rejects further clients at once
+// and closes their connections.
 func TestFewWaitToBeRefused(t *testing.T) {
 	s := start(t, Options{RefusedWait: time.Hour})
 	wrong := refusal.Refusal{Door: refusal.API, Reason: refusal.Token, Remote: "127.0.0.1:1"}
@@ -85,7 +85,7 @@ func TestFewWaitToBeRefused(t *testing.T) {
 	}
 }
 
-// An executor that is refused for its token is named by the server; each door counts.
+// TestWhoIsRefusedLeavesATrace: the server logs executors that it rejects for their token, and counts rejections by endpoint.
 func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 	var log tracedLog
 	s := start(t, Options{RefusedWait: time.Nanosecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -242,7 +242,7 @@ func TestMessageWithoutEscapes(t *testing.T) {
 	}
 }
 
-// post sends what an executor of app web says.
+// post sends a request as an executor of app web.
 func post(t *testing.T, s *running, path, body string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader(body))

@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/engine/sqlite"
 )
 
-// TestSummedBeforeItIsSwept: a server that stood still for weeks sums up what ended before it
-// removes it, also where that takes many passes.
+// TestSummedBeforeItIsSwept: a server that stood still for weeks counts ended runs in reports before it removes them, even if that
+// takes many passes.
 func TestSummedBeforeItIsSwept(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now().Add(-60 * 24 * time.Hour).Truncate(time.Hour) // it ends on the day on which it is sent

@@ -23,9 +23,8 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// TestRestored: what was given out after the copy was made is not given out
-// again by a server that starts on the copy, and every instant since is
-// accounted for.
+// TestRestored: a server that starts on a copy allocates no ID again that was allocated after the copy was made. It accounts for
+// every scheduled time since.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	dir, copied := t.TempDir(), t.TempDir()
@@ -119,8 +118,8 @@ func (d *doorman) Write(p []byte) (int, error) {
 	return d.lines.Write(p)
 }
 
-// TestRestoredOpensAfterwards: nobody can ask for a number before the numbers
-// are lifted, and a restore that is broken off begins again from the same moment.
+// TestRestoredOpensAfterwards: endpoints open only after the ID counters are advanced, and an interrupted restore starts again from
+// the same moment.
 func TestRestoredOpensAfterwards(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, Options{Dir: dir})
@@ -162,8 +161,8 @@ func TestRestoredOpensAfterwards(t *testing.T) {
 	}
 }
 
-// TestRestoredCopyOnHoldTouchesNothing: a copy beside its original, as in a drill, sends nothing and stays of its
-// moment. It works when it is started.
+// TestRestoredCopyOnHoldTouchesNothing: a copy beside its original, as in a drill, sends nothing and does not change. It works once
+// it is started normally.
 func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 	t.Parallel()
 	var received atomic.Int64

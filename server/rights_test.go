@@ -11,8 +11,8 @@ import (
 
 const readToken = "read-token-of-the-server"
 
-// TestTokens: the read token may read, that of an app declares jobs of the app, and one
-// that could be guessed, or is the admin token, is no read token.
+// TestTokens: the read token can read, and an app's token declares jobs of the app. A token that can be guessed, or equals the
+// admin token, is rejected as read token.
 func TestTokens(t *testing.T) {
 	for _, bad := range []string{"read-token", "token-of-an-administrator"} {
 		if _, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Token: "token-of-an-administrator",

@@ -29,7 +29,7 @@ type fleet struct {
 
 	mu   sync.Mutex
 	came map[core.RunID][]int // which had a run
-	hold chan struct{}        // until it is closed runs with the params hold are at work
+	hold chan struct{}        // until it is closed, runs with the params hold keep running
 }
 
 func newFleet(t *testing.T, s *running) *fleet {
@@ -95,7 +95,7 @@ func (f *fleet) trigger(r core.Route, params string) core.RunID {
 	return res.Run.ID
 }
 
-// goes is which executor has a run, once it is in that state.
+// goes waits until a run is in state and returns the index of its executor.
 func (f *fleet) goes(id core.RunID, state core.State) (i int) {
 	f.t.Helper()
 	eventually(f.t, 20*time.Second, func() error {
@@ -117,7 +117,7 @@ func (f *fleet) goes(id core.RunID, state core.State) (i int) {
 	return i
 }
 
-// each goes one run after the other.
+// each triggers n runs one after the other and returns their executors.
 func (f *fleet) each(r core.Route, n int) (list []int) {
 	f.t.Helper()
 	for range n {
@@ -126,7 +126,7 @@ func (f *fleet) each(r core.Route, n int) (list []int) {
 	return list
 }
 
-// TestRoutes: each route chooses among executors that are really there as it says.
+// TestRoutes: each route chooses among real executors by its rule.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})
@@ -214,7 +214,7 @@ func TestRoutes(t *testing.T) {
 		{core.RouteLast, 3, all(2)},
 		{core.RouteRound, 6, inTurn},
 		{core.RouteLRU, 6, inTurn},
-		{core.RouteLFU, 12, func(f *fleet, got []int) bool { // what it begins with is made level by six at most
+		{core.RouteLFU, 12, func(f *fleet, got []int) bool { // the first six runs level the initial counts
 			return inTurn(f, got[6:])
 		}},
 		{core.RouteHash, 4, func(f *fleet, got []int) bool {

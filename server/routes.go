@@ -34,7 +34,7 @@ func (s *Server) routes(p *parts) http.Handler {
 		Facts: func(ctx context.Context, l words.Language) client.Facts { return s.facts(ctx, p, l) }, Status: func() client.Status {
 			return client.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 		}})
-	host, _ := os.Hostname() // which of several servers a tab of a browser is of; without a name nothing is said
+	host, _ := os.Hostname() // shows which of several servers a browser tab belongs to; without a name, pages show none
 	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping, Listeners: conns.Most() / 4,
 		Provider: s.provider, URL: s.reportURL, Name: host, Log: s.log})
 	mux.Handle("/console/", s.ownName(pages))
@@ -42,8 +42,8 @@ func (s *Server) routes(p *parts) http.Handler {
 	return mux
 }
 
-// healthz is 200 while fires are being planned: the last pass was a few beats ago. The verdict
-// decides nothing here: who restarts a server for its jobs that fail makes nothing better.
+// healthz answers 200 if the last planning pass is at most a few beats old. The verdict on jobs does not change the status: a
+// restart would not fix failing jobs.
 func (s *Server) healthz(p *parts, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	age := time.Since(core.FromMillis(p.lastPass.Load()))
@@ -69,6 +69,5 @@ func LocalPolicy() safedial.Policy {
 	return safedial.Policy{AllowLoopback: true, AllowPrivate: true}
 }
 
-// NamedPolicy is where they may live of which an app's allow has to name those that
-// are here or in private networks.
+// NamedPolicy requires an app's allow list to name executors on this machine or in private networks.
 func NamedPolicy() safedial.Policy { return safedial.Policy{ListLoopback: true} }

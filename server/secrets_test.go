@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
-// registered is what the server answers an executor of shop that registers with a token.
+// registered registers an executor of shop with a token, and returns the server's answer.
 func registered(t *testing.T, s *running, token string) (ok bool, answer string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/api/registry",

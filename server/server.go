@@ -1,6 +1,5 @@
-// Package server is tickring on one machine: an engine, the use cases and one
-// mux in one process, as a value that a test can start. A second one on the
-// same data folder stands by until the first is gone.
+// Package server runs tickring on one machine: an engine, the use cases and one mux in one process, as a value that a test can
+// start. A second server on the same data directory stands by until the first has ended.
 package server
 
 import (
@@ -63,7 +62,7 @@ type Server struct {
 	token string
 	// reportURL is the base URL for reports of call: executors.
 	reportURL string
-	// provider lets people in whom it knows; nil: there is none. claims is what it says of them.
+	// provider is the identity provider for single sign-on; nil: none. claims maps its claims to users.
 	provider *oidc.Provider
 	claims   access.Claims
 	cert     *certificate // nil: no TLS
@@ -71,7 +70,7 @@ type Server struct {
 	home bool
 	// untrusted logs the first request that an unknown proxy forwards.
 	untrusted sync.Once
-	// handler is what answers: the standby's until the data is open.
+	// handler handles requests: the standby's handler until the data is open.
 	handler atomic.Pointer[http.Handler]
 	m       *metrics
 	traces  *traces.Traces // nil: none are made
@@ -85,7 +84,7 @@ type Server struct {
 	ready chan struct{}
 }
 
-// parts is what exists once the data folder is ours.
+// parts holds everything that exists once the server holds the data directory.
 type parts struct {
 	engine  *engine.Engine
 	box     *secretbox.Box
@@ -104,11 +103,11 @@ type parts struct {
 	reg     *registry.Registry
 	probe   *probe.Probe
 	tokens  *registry.Tokens
-	// refused is the trace of whom the doors turned away.
+	// refused records the clients that endpoints rejected.
 	refused *refusal.Trace
 	call    *callback.Callback
 	pull    *pull.Puller
-	// commands runs those of jobs; nil: none were ever allowed here.
+	// commands runs the commands of jobs; nil: commands were never allowed here.
 	commands *localexec.Commands
 	// downAt is when the process before this one was last alive; zero if never.
 	downAt time.Time
@@ -116,7 +115,7 @@ type parts struct {
 	outage outage
 
 	aliveMu sync.Mutex
-	alive   atomic.Int64 // milliseconds: when it noted last that it lives
+	alive   atomic.Int64 // milliseconds: when the server last recorded that it lives
 
 	stopping  chan struct{} // closed when a stop begins: open pages are let go
 	lastPass  atomic.Int64  // milliseconds
@@ -125,9 +124,8 @@ type parts struct {
 	verdict   verdict
 }
 
-// New listens, and makes the data folder and its admin token if need be. It
-// opens no data yet: Run does, when the folder is free. What it refuses of the
-// addresses it refuses before it touches the disk.
+// New listens, and creates the data directory and its admin token if they are missing. It rejects invalid addresses before it
+// touches the disk. Run opens the data, once the directory is free.
 func New(o Options) (_ *Server, err error) {
 	o.defaults()
 	if o.Dir == "" {
@@ -196,8 +194,7 @@ func New(o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// providerOf makes what lets people in whom a provider knows. To where it sends a browser back
-// is never what a request says.
+// providerOf creates the identity provider. The URL to which it redirects browsers never comes from a request.
 func (s *Server) providerOf(settings oidc.Settings) (*oidc.Provider, error) {
 	if settings.URL == "" {
 		if settings.URL = s.o.ReportURL; settings.URL == "" && s.onLoopback() {
@@ -245,8 +242,7 @@ func (s *Server) base(host, port string) string {
 	return "https://" + net.JoinHostPort(s.cert.name(s.listenHost(), host), port)
 }
 
-// InClear reports whether tokens cross a network that anybody may listen to: the
-// server speaks no TLS there, nor does a proxy for it as far as is said.
+// InClear reports whether tokens cross a network unencrypted: the server has no TLS, and no TLS proxy is configured before it.
 func (s *Server) InClear() bool {
 	return s.cert == nil && !s.onLoopback() && !strings.HasPrefix(s.reportURL, "https:")
 }
@@ -254,30 +250,30 @@ func (s *Server) InClear() bool {
 // ReportURL is where executors reach it, for their reports.
 func (s *Server) ReportURL() string { return s.reportURL }
 
-// Cut has a stop of Run, which is under way or yet to come, wait for nothing.
+// Cut makes a current or later stop of Run wait for nothing.
 func (s *Server) Cut() { s.cut() }
 
 func (s *Server) Token() string { return s.token }
 
-// Ready is closed once the data is open and fires are being planned.
+// Ready is closed once the data is open and planning has begun.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Manage is what people do, once the server is ready.
+// Manage returns the use cases for users, once the server is ready.
 func (s *Server) Manage() *people.People {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parts.manage
 }
 
-// Access is who may come in, once the server is ready.
+// Access checks logins and permissions, once the server is ready.
 func (s *Server) Access() *access.Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parts.access
 }
 
-// LogInLink is a link that logs in once, for who reads the terminal of a server that only its
-// own machine reaches; empty for any other. The server is ready.
+// LogInLink returns a one-time login link for the terminal of a server on loopback; it is empty for any other server. The server
+// must be ready.
 func (s *Server) LogInLink() string {
 	if !s.onLoopback() {
 		return ""
@@ -364,7 +360,7 @@ func (s *Server) Run(ctx context.Context) error {
 		notes.Wait()
 		s.traces.Close(s.hurry)
 	}
-	s.stopCommands(p, time.Now().Add(s.o.Drain)) // where work has not
+	s.stopCommands(p, time.Now().Add(s.o.Drain)) // if work has not stopped them
 	p.sender.Close()
 	p.notify.Close()
 	if cerr := eng.Close(); err == nil {
@@ -373,8 +369,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// begin makes the use cases on an open engine and opens the doors; those of a
-// copy only when its numbers are lifted.
+// begin creates the use cases on an open engine and opens the endpoints. On a copy it first advances the ID counters.
 func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.Box) error {
 	o := &s.o
 	p := &parts{engine: eng, box: box, upAt: time.Now().UTC(), stopping: make(chan struct{})}
@@ -392,7 +387,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	p.finish, p.pull = a.Finish, a.Puller(pull.Options{Waiters: min(1000, conns.Most()/2)})
 	var runner send.Commands
 	dir := filepath.Join(o.Dir, "commands")
-	if _, was := os.Stat(dir); !o.Hold && (o.Commands != nil || was == nil) { // what a process before this one has left is ended in any case
+	if _, was := os.Stat(dir); !o.Hold && (o.Commands != nil || was == nil) { // leftovers of an earlier process are ended in any case
 		c, err := localexec.New(localexec.Options{Secrets: box, Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
 			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Queued: eng.Pull, Runs: eng.Finish, Finish: p.finish})
 		if err != nil {
@@ -405,12 +400,12 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	p.probe = probe.New(eng.Manage, p.sender, o.ProbeEvery/2)
 	p.notify = notify.New(notify.Options{Policy: o.Policy, Topics: o.Topics})
 	p.tick = a.Ticker(tick.Options{
-		// The lock on the folder is ours, so leases of this name are of a dead
-		// process or our own: they are taken at once.
+		// The server holds the lock on the directory, so leases of this name belong to a dead process or itself: it takes them at
+		// once.
 		ID: "serve", LeaseFor: o.LeaseFor})
 	p.disp = a.Dispatcher(s.traces.Sender(counted{asks{p.sender, p.probe}, &s.under}), dispatch.Options{
 		Nonce: func() string { return fmt.Sprintf("%s-%d", boot, nonces.Add(1)) },
-		// The lock on the folder is ours: no owner of another process lives.
+		// The server holds the lock on the directory: no owner of another process lives.
 		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },
 		Invocation: o.Invocation, JournalEvery: o.JournalEvery, BackoffMin: o.BackoffMin, BackoffMax: o.BackoffMax,
 		CallTimeout: o.CallTimeout,
@@ -455,7 +450,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 			return err
 		}
 	}
-	if !o.Hold { // the copy stays of its moment
+	if !o.Hold { // the copy does not change
 		if err := s.wake(ctx, p); err != nil {
 			return err
 		}
@@ -471,7 +466,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	return p.commands.Start(ctx)
 }
 
-// wake notes that the server lives, and the outage before.
+// wake records that the server lives, and the outage before.
 func (s *Server) wake(ctx context.Context, p *parts) error {
 	before, err := p.engine.Upkeep.Alive(ctx, p.upAt)
 	if err != nil {
@@ -486,7 +481,7 @@ func (s *Server) wake(ctx context.Context, p *parts) error {
 	return registry.NoteOutage(ctx, p.engine.Tick, before, p.upAt, s.o.Expiry)
 }
 
-// stopCommands ends what is at work of commands, within what a stop may last.
+// stopCommands ends the running commands before until.
 func (s *Server) stopCommands(p *parts, until time.Time) {
 	if p.commands == nil {
 		return
@@ -546,8 +541,7 @@ func (s *Server) tellLocked(ctx context.Context, eng *engine.Engine, made bool) 
 	s.log.Warn("secrets not decrypted", "file", s.o.SecretKeyFile, "records", strings.Join(names, ", "))
 }
 
-// adminToken is the given token, or the one kept in the folder, made if there
-// is none.
+// adminToken returns the given token, or the one stored in the directory, which it creates if it is missing.
 func adminToken(dir, given string) (string, error) {
 	if given != "" {
 		return given, core.CheckToken("TICKRING_ADMIN_TOKEN", given)

@@ -91,7 +91,7 @@ func secondly(app, name string) manage.JobSpec {
 		Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}}}
 }
 
-// eventually asks again and again; for what another goroutine brings about.
+// eventually repeats f until it returns nil, for results of other goroutines; it fails after limit.
 func eventually(t *testing.T, limit time.Duration, f func() error) {
 	t.Helper()
 	deadline := time.NewTimer(limit)
@@ -111,8 +111,8 @@ func eventually(t *testing.T, limit time.Duration, f func() error) {
 	}
 }
 
-// TestFire goes the whole way: a job that fires every second, an executor that
-// registers, runs and calls back, and the proof.
+// TestFire tests a scheduled run end to end: a job that fires every second, an executor that registers, runs and reports, and the
+// audit.
 func TestFire(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})

@@ -11,8 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestCannotStart: each reason says what, where and what to do, and leaves
-// nothing behind that was not there.
+// TestCannotStart: each error names the problem, its place and a fix, and leaves no new files behind.
 func TestCannotStart(t *testing.T) {
 	t.Parallel()
 	busy, err := net.Listen("tcp", "127.0.0.1:0")

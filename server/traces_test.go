@@ -18,8 +18,8 @@ import (
 	"github.com/tickring/tickring/internal/traces"
 )
 
-// With a collector in its environment a server makes a span of a run and one of its send,
-// which the executor is told of; without one there is no word of it.
+// TestTraces: with a collector in its environment, a server exports a span of a run and one of its send, and passes the trace to
+// the executor. Without a collector it sends no trace headers.
 func TestTraces(t *testing.T) {
 	var mu sync.Mutex
 	told := make(chan http.Header, 10)
@@ -45,7 +45,7 @@ func TestTraces(t *testing.T) {
 	defer collector.Close()
 	run := func() string {
 		s := start(t, Options{Traces: traces.Options{CloseFor: time.Minute}})
-		defer s.stop() // which brings away what there is
+		defer s.stop() // which sends the remaining spans
 		if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// An environment that asks for what is not there keeps the server from starting.
+// TestTracesRefuseAWrongEnvironment: unsupported trace settings keep the server from starting.
 func TestTracesRefuseAWrongEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")
 	_, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})

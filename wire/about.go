@@ -6,14 +6,11 @@ import (
 	"time"
 )
 
-// An About is what a tickring server says of a run beyond xxl-job's fields. A
-// field that is not said has its zero value.
+// An About holds the facts about a run that a tickring server sends beyond xxl-job's fields. A missing fact has its zero value.
 //
-// Over HTTP it goes in headers and never in the body: an executor that others
-// wrote looks for no header that it does not know, but may refuse a body with a
-// member that it does not know. Where there are no headers (the message of a
-// queue, the payload of a function, a journal) it is the member "tickring" of
-// the run, see [AppendOrder]; only our own executors read those.
+// Over HTTP it is sent in headers and never in the body: foreign executors ignore unknown headers, but can reject a body with an
+// unknown member. If there are no headers (the message of a queue, the payload of a function, a journal), it is the member
+// "tickring" of the run, see [AppendOrder]; only tickring's own executors read those.
 type About struct {
 	Attempt int    // in its chain of retries, from 1
 	Instant int64  // that the run is for, in seconds since the Unix epoch
@@ -33,16 +30,15 @@ const (
 	HeaderTraceparent = "Traceparent" // of W3C Trace Context
 )
 
-// Bounds of what is believed of an About: the years 1970 to 9999, and a cause
-// of one word.
+// Limits for an About: the years 1970 to 9999, and a cause of one word.
 const (
 	maxAttempt = 1_000_000
 	maxInstant = 253402300799
 	maxCause   = 32
 )
 
-// ParseAbout reads the value of each header, which get tells. One that is missing,
-// malformed or beyond its bound is not said.
+// ParseAbout reads an About from headers, whose values get returns. A header that is missing, malformed or over its limit is
+// ignored.
 func ParseAbout(get func(header string) string) About {
 	attempt, instant, cause := get(HeaderAttempt), get(HeaderInstant), get(HeaderCause)
 	var a About
@@ -63,8 +59,8 @@ func ParseAbout(get func(header string) string) About {
 	return a
 }
 
-// isTraceparent says that s is what version 00 of Trace Context has: version, trace,
-// span and flags in small hex digits, and neither ID is zero.
+// isTraceparent reports whether s has version 00 of Trace Context: version, trace, span and flags in lower-case hex digits, and
+// neither ID is zero.
 func isTraceparent(s string) bool {
 	if len(s) != 55 || s[:3] != "00-" {
 		return false
@@ -79,7 +75,7 @@ func isTraceparent(s string) bool {
 	return strings.Trim(s[3:35], "0") != "" && strings.Trim(s[36:52], "0") != ""
 }
 
-// isWord says that s is one word of small letters and hyphens.
+// isWord reports whether s is one word of lower-case letters and hyphens.
 func isWord(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c != '-' && (c < 'a' || c > 'z') {
@@ -89,8 +85,8 @@ func isWord(s string) bool {
 	return s != "" && len(s) <= maxCause
 }
 
-// Headers calls set with the name and the value of each header that says
-// something of a. What ParseAbout would not believe is left out.
+// Headers calls set with the name and the value of each header that a fact of a needs. It omits values that ParseAbout would
+// ignore.
 func (a About) Headers(set func(name, value string)) {
 	if a.Attempt > 0 && a.Attempt <= maxAttempt {
 		set(HeaderAttempt, strconv.Itoa(a.Attempt))
@@ -132,8 +128,7 @@ func AppendOrder(dst []byte, r *Run) []byte {
 	return append(dst, "}}"...)
 }
 
-// about reads what the member "tickring" of a run holds. What is not
-// understood is not said.
+// about reads the member "tickring" of a run. It ignores unknown values.
 func about(raw []byte) About {
 	if len(raw) == 0 || raw[0] != '{' {
 		return About{}

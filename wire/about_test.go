@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is not said, malformed or beyond its bound is not believed.
+// TestParseAbout: missing and malformed values and those over a limit are ignored.
 func TestParseAbout(t *testing.T) {
 	for _, c := range []struct {
 		attempt, instant, cause string
@@ -30,7 +30,7 @@ func TestParseAbout(t *testing.T) {
 	}
 }
 
-// Only what Trace Context allows is believed of a traceparent.
+// TestTraceparent: values of traceparent that Trace Context does not allow are ignored.
 func TestTraceparent(t *testing.T) {
 	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	for text, want := range map[string]string{
@@ -53,7 +53,7 @@ func TestTraceparent(t *testing.T) {
 	}
 }
 
-// Headers and member bring an About over whole, and never what ends a header.
+// TestAboutTravels: headers and member carry an About completely, and no value can end a header.
 func TestAboutTravels(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := Run{JobID: 1, LogID: 7, Params: `{"tickring":{"attempt":9}}`, About: About{
@@ -84,7 +84,7 @@ func TestAboutTravels(t *testing.T) {
 	})
 }
 
-// Others may refuse a body with a member that xxl-job's has not.
+// TestBodyIsXXLJobs: other executors can reject a body with a member that xxl-job's body lacks.
 func TestBodyIsXXLJobs(t *testing.T) {
 	r := Run{JobID: 1, LogID: 7}
 	plain := string(AppendRun(nil, &r))

@@ -17,23 +17,22 @@ type CallbackItem struct {
 	Code    int   // CodeSuccess, CodeFailure, CodeTimeout or whatever the handler chose; > 0
 	Msg     string
 
-	// Data is tickring's own: what the handler hands to the runs that follow.
-	// It goes in a member that admins of others do not look at, and only if it
-	// is not empty.
+	// Data is an addition of tickring: the handler's data for child runs. It is sent, in a member that other admins ignore, only if
+	// it is not empty.
 	Data string
 
-	// RetryAfter is tickring's own, too: a failed handler's word on its retry, after so
-	// many seconds, or never ([NeverRetry]). 0: it says nothing.
+	// RetryAfter is another addition of tickring: the delay in seconds that a failed handler asks for before its retry, or
+	// [NeverRetry]. 0: the job's setting applies.
 	RetryAfter int64
 }
 
-// NeverRetry is what a handler that is not to be tried again has as RetryAfter.
+// NeverRetry is the RetryAfter of a handler that forbids retries.
 const NeverRetry = -1
 
 // MaxData is the longest Data that executors send and servers keep, in bytes.
 const MaxData = 4 << 10
 
-// An ItemError says why one item of a callback cannot be used.
+// An ItemError explains why one item of a callback is unusable.
 type ItemError struct {
 	Index  int // from 0
 	Reason string
@@ -46,28 +45,23 @@ func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %s", e.Index, 
 type Callback struct {
 	Items   []CallbackItem
 	Bad     []*ItemError // items that are not in Items, and why
-	Dialect Dialect      // by the shape; B stands for B and C, which look alike
-	Broken  error        // where the body stops being JSON; nil: nowhere
+	Dialect Dialect      // by its form; B stands for B and C, which look alike
+	Broken  error        // where the body stops being JSON; nil: it is all JSON
 }
 
-// MaxItems is how many items [DecodeCallback] takes when it is given no bound
-// of its own. Executors before D send their whole queue at once, so it is
-// large: a body of [MaxBody] bytes rarely holds more.
+// MaxItems is the maximum number of items of [DecodeCallback] by default. Executors before D send their whole queue at once, so it
+// is large: a body of [MaxBody] bytes rarely has more.
 const MaxItems = 50_000
 
-// ErrTooManyItems is what DecodeCallback's error wraps when its bound is
-// exceeded.
+// ErrTooManyItems is wrapped in DecodeCallback's error when the maximum is exceeded.
 var ErrTooManyItems = errors.New("too many items")
 
-// DecodeCallback reads the body of callback in any dialect; most bounds the
-// number of items (0: MaxItems). The result of an item is its handleCode and
-// handleMsg if handleCode is positive, else its executeResult.
+// DecodeCallback reads the body of a callback in any dialect; most is the maximum number of items (0: MaxItems). The result of an
+// item is its handleCode and handleMsg if handleCode is positive, else its executeResult.
 //
-// An item that has no positive int64 as logId, or no positive result code, is
-// listed in Bad and the others are returned all the same. Where the list stops
-// being JSON, as with a message whose quotes are not escaped, the items from there
-// on are read leniently and Broken is set. An error means that nothing of the body
-// can be used.
+// An item without a positive int64 as logId, or without a positive result code, is listed in Bad; the others are returned all the
+// same. If the list stops being JSON, for example because quotes in a message are not escaped, the items from there on are read
+// leniently and Broken is set. An error means that nothing of the body is usable.
 func DecodeCallback(body []byte, most int) (Callback, error) {
 	if len(body) == 0 {
 		return Callback{}, errEmpty
@@ -110,8 +104,7 @@ func DecodeCallback(body []byte, most int) (Callback, error) {
 	return c, nil
 }
 
-// list takes an array of items, replacing what c held. Where it stops being JSON, it is
-// mended to its end.
+// list reads an array of items, replacing the contents of c. If the array stops being JSON, the rest is read leniently.
 func (c *Callback) list(s *scanner, most int) error {
 	*c = Callback{}
 	if err := s.open('['); err != nil {
@@ -164,7 +157,7 @@ func (c *Callback) add(i int, p *parsed) {
 	c.Items = append(c.Items, it)
 }
 
-// drop takes back item i, which is the last.
+// drop removes item i, which is the last.
 func (c *Callback) drop(i int) {
 	if n := len(c.Bad); n > 0 && c.Bad[n-1].Index == i {
 		c.Bad = c.Bad[:n-1]
@@ -173,7 +166,7 @@ func (c *Callback) drop(i int) {
 	c.Items = c.Items[:len(c.Items)-1]
 }
 
-// parsed is an item as far as it was read.
+// parsed is an item with the fields read so far.
 type parsed struct {
 	it                                        CallbackItem
 	object, hasID, idOK, hasHandle, hasResult bool
@@ -182,7 +175,7 @@ type parsed struct {
 	broke                                     error // why it is not JSON
 }
 
-// read takes one value as an item. An error is one of syntax; what was read before it stays.
+// read reads one value as an item. On a syntax error the fields read before it stay.
 func (p *parsed) read(s *scanner) (err error) {
 	if s.peek() != '{' {
 		_, err = s.skip()
@@ -245,7 +238,7 @@ func (p *parsed) rest(b []byte, said int) {
 	p.it.Msg, p.resultMsg = text, text
 }
 
-// judge answers the item; reason is why it cannot be used.
+// judge returns the item; reason explains why it is unusable.
 func (p *parsed) judge() (it CallbackItem, dialect Dialect, reason string) {
 	switch {
 	case p.hasResult && p.hasHandle:
@@ -276,8 +269,8 @@ func (p *parsed) judge() (it CallbackItem, dialect Dialect, reason string) {
 	return it, dialect, reason
 }
 
-// result takes an object {code, msg}. ok says that the code was a whole
-// number. What was read before an error is answered with it.
+// result reads an object {code, msg}. ok reports whether the code was an integer. On an error it also returns the values read
+// before.
 func result(s *scanner) (code int64, msg string, ok bool, err error) {
 	if err = s.open('{'); err != nil {
 		return 0, "", false, err

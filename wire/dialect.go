@@ -3,18 +3,17 @@ package wire
 // Dialect is one of the five ways of speaking the protocol.
 type Dialect uint8
 
-// The dialects. DialectUnknown is the zero value: nothing told them apart yet.
+// The dialects. DialectUnknown is the zero value: no message has identified the dialect.
 const (
 	DialectUnknown Dialect = iota
 	DialectA               // xxl-job 2.2
-	DialectB               // xxl-job 2.3 to 3.2; also what C's callbacks look like
+	DialectB               // xxl-job 2.3 to 3.2; C's callbacks look the same
 	DialectC               // xxl-job 3.3 and 3.4
 	DialectD               // xxl-job 3.5
 	DialectGo              // xxl-job-executor-go: A and B mixed
 )
 
-// String gives the letter of the table in the package comment, "Go", or
-// "unknown".
+// String returns the letter of the table in the package comment, "Go", or "unknown".
 func (d Dialect) String() string {
 	switch d {
 	case DialectA:
@@ -31,8 +30,8 @@ func (d Dialect) String() string {
 	return "unknown"
 }
 
-// ParseDialect is the inverse of String. What it does not know is
-// DialectUnknown, so that a value stored by a newer version does no harm.
+// ParseDialect is the inverse of String. It returns DialectUnknown for an unknown name, so a value stored by a newer version does
+// no harm.
 func ParseDialect(s string) Dialect {
 	for d := DialectA; d <= DialectGo; d++ {
 		if d.String() == s {
@@ -42,8 +41,8 @@ func ParseDialect(s string) Dialect {
 	return DialectUnknown
 }
 
-// DialectOfHeader tells the dialect from the value of [HeaderApp] on a
-// registration or callback: only D sends it. Blank tells nothing.
+// DialectOfHeader returns the dialect for the value of [HeaderApp] on a registration or callback: only D sends it. An empty value
+// identifies none.
 func DialectOfHeader(app string) Dialect {
 	if app != "" {
 		return DialectD
@@ -51,9 +50,8 @@ func DialectOfHeader(app string) Dialect {
 	return DialectUnknown
 }
 
-// RunPath is the path under an executor's base URL at which it takes runs,
-// with its slash. Unknown counts as A to C and Go, which are most of what is
-// deployed.
+// RunPath is the path, with its slash, under an executor's base URL for runs. Unknown counts as A to C and Go, which most deployed
+// executors use.
 func (d Dialect) RunPath() string {
 	if d == DialectD {
 		return PathTrigger
@@ -77,15 +75,13 @@ const (
 	CodeBusy    = 429 // not xxl-job's: tickring's own executors say with it that their queue is full
 )
 
-// Headers. Both may be sent to every dialect: those that do not know one
-// ignore it.
+// Headers. Both can be sent to every dialect, because dialects ignore unknown headers.
 const (
 	HeaderToken = "XXL-JOB-ACCESS-TOKEN" //nolint:gosec // the name of a header
 	HeaderApp   = "XXL-JOB-APPNAME"
 )
 
-// ContentType is what both sides send. Java executors answer text/html all the
-// same, so the type of a reply tells nothing.
+// ContentType is the type that both sides send. Java executors answer with text/html anyway, so the type of a reply proves nothing.
 const ContentType = "application/json;charset=UTF-8"
 
 // Paths under an executor's base URL.
@@ -105,5 +101,5 @@ const (
 	PathCallback       = "/api/callback"
 )
 
-// MaxBody is the largest body in bytes that executors take.
+// MaxBody is the largest body in bytes that executors accept.
 const MaxBody = 5 << 20

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// sameGrammar fails when our scanner and encoding/json disagree on whether
-// body is JSON, as far as err tells.
+// sameGrammar fails if our scanner, by its result err, and encoding/json disagree on whether body is JSON.
 func sameGrammar(t *testing.T, body []byte, err error) {
 	t.Helper()
 	var syntax *SyntaxError

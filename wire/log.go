@@ -5,7 +5,7 @@ import "errors"
 // A LogRequest is the body of /log: lines of a run's log from one line on.
 type LogRequest struct {
 	LogID    int64
-	LogTime  int64 // ms: that of the run; the executor finds the file by its date
+	LogTime  int64 // ms: time of the run; the executor finds the file by its date
 	FromLine int32 // from 1
 }
 
@@ -14,7 +14,7 @@ type LogResult struct {
 	FromLine int32 // repeats the request's
 	ToLine   int32 // the last line in Content; below FromLine when there are none. The next request asks for ToLine+1
 	Content  string
-	End      bool // no more will come; Java says so only when the file is missing
+	End      bool // no lines will follow; Java sets it only when the file is missing
 }
 
 func AppendLogRequest(dst []byte, q LogRequest) []byte {

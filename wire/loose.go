@@ -12,8 +12,7 @@ var keys = [][]byte{
 	[]byte(`"tickringRetryAfter"`),
 }
 
-// atKey reports whether a key of a callback comes next, with its colon. It takes nothing but
-// white space.
+// atKey reports whether a key of a callback follows, with its colon. It consumes only white space.
 func (s *scanner) atKey() bool {
 	s.peek()
 	for _, k := range keys {
@@ -25,9 +24,8 @@ func (s *scanner) atKey() bool {
 	return false
 }
 
-// looseText takes a text of a sender that escapes nothing, or not everything: it may have raw
-// control characters, lone backslashes and quotes. Its end is the first quote after which the
-// callback goes on.
+// looseText reads a text of a sender that escapes nothing, or not everything: it can contain raw control characters, lone
+// backslashes and quotes. It ends at the first quote after which the callback continues.
 func (s *scanner) looseText() (string, error) {
 	start := s.i + 1
 	for i := start; i < len(s.b); i++ {
@@ -39,8 +37,8 @@ func (s *scanner) looseText() (string, error) {
 	return "", s.fail("string without end")
 }
 
-// endsText reports whether what follows a quote is the rest of an item: another key of it, or
-// its end and then the end of the list, another item, or nothing.
+// endsText reports whether the bytes after a quote are the rest of an item: another key of it, or its end followed by the end of
+// the list, another item, or nothing.
 func endsText(rest []byte) bool {
 	s := scanner{b: rest}
 	c, closed := s.peek(), 0
@@ -69,8 +67,7 @@ func endsText(rest []byte) bool {
 	return c == 0 && closed > 0
 }
 
-// looseOf is what a text stands for: as in JSON if its escapes are those of JSON, else as it
-// is, except that \" is a quote.
+// looseOf unescapes a text: as in JSON if its escapes are valid in JSON, otherwise only \" becomes a quote.
 func looseOf(raw []byte) string {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {
@@ -85,7 +82,7 @@ func looseOf(raw []byte) string {
 	return textOf(raw, true)
 }
 
-// split takes the first item off what is left of a list: up to where the next one begins.
+// split cuts off the first item of the rest of a list, up to the start of the next one.
 func split(b []byte) (item, rest []byte) {
 	for i := 1; i < len(b); i++ {
 		if b[i] != '{' {
@@ -98,9 +95,8 @@ func split(b []byte) (item, rest []byte) {
 	return b, nil
 }
 
-// mend reads what is left of a list that is not JSON, from its item i on. Each item is read
-// for itself: as JSON, or else with loose texts. Of one that can be read in neither way the
-// number and the code count where they stand before the message, which is then all the rest.
+// mend reads the rest of a list that is not JSON, from its item i on. It reads each item separately: as JSON, or else with loose
+// texts. If neither works, the log ID and the code count if they precede the message, and the message is the rest of the item.
 func (c *Callback) mend(b []byte, i, most int) error {
 	for ; len(b) > 0; i++ {
 		var chunk []byte
@@ -124,5 +120,5 @@ func (c *Callback) mend(b []byte, i, most int) error {
 	return nil
 }
 
-// endings are what may follow the last item, or its last text.
+// endings are the characters that can follow the last item, or its last text.
 const endings = " \t\r\n,]}"

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Verdict is what the answer to /run or /trigger says about the run.
+// A Verdict is the meaning of the answer to /run or /trigger for the run.
 type Verdict uint8
 
 // The verdicts. The zero value is VerdictGarbage: nothing is known.
@@ -13,9 +13,9 @@ const (
 	VerdictGarbage       Verdict = iota // no answer of the protocol: the run may have been started
 	VerdictAccepted                     // queued, not finished
 	VerdictRepeatTrigger                // this logId was accepted before
-	VerdictBlockStrategy                // refused because another run of the job goes on
-	VerdictQueueFull                    // refused for now: tickring's own executors say so
-	VerdictRefused                      // refused for any other reason
+	VerdictBlockStrategy                // rejected because another run of the job is running
+	VerdictQueueFull                    // rejected temporarily: only tickring's own executors answer this
+	VerdictRefused                      // rejected for another reason
 )
 
 // String names the verdict for logs.
@@ -49,15 +49,15 @@ type Reply struct {
 	Code int
 	Msg  string // empty for null; anything but a string as its JSON
 
-	// Payload is the JSON under "content" or "data", whichever is there and
-	// not null; nil if neither. It aliases what was decoded.
+	// Payload is the JSON under "content" or "data", whichever is present and not null; nil if neither. It aliases the decoded
+	// body.
 	Payload []byte
 	// PayloadKey is "content" (A, B, Go) or "data" (C, D); empty if Payload
 	// is nil.
 	PayloadKey string
 
-	// Array says that the answer came in the shape of a callback, as the Go
-	// executor refuses a run; Code and Msg are those of its first item.
+	// Array reports that the answer had the form of a callback, with which the Go executor rejects a run; Code and Msg are those of
+	// its first item.
 	Array bool
 
 	valid bool
@@ -162,7 +162,7 @@ func arrayReply(s *scanner) (r Reply, err error) {
 	}
 }
 
-// OK says that the reply is an envelope with code 200.
+// OK reports whether the reply is an envelope with code 200.
 func (r Reply) OK() bool { return r.valid && r.Code == CodeSuccess }
 
 // Verdict classifies r as the answer to a run. The Go executor refuses a run
@@ -189,9 +189,8 @@ func (r Reply) Verdict() Verdict {
 	return VerdictRefused
 }
 
-// NoMapping says that an executor does not know the path it was called at
-// (Java: an envelope naming the path). Only this answer, or HTTP 404 from the
-// Go executor, proves that the other path may be tried.
+// NoMapping reports whether an executor does not know the called path (Java: an envelope that names the path). Only this answer, or
+// HTTP 404 from the Go executor, proves that the other path can be tried.
 func (r Reply) NoMapping(path string) bool {
 	return r.valid && r.Code != CodeSuccess && strings.Contains(r.Msg, "uri-mapping("+path+") not found")
 }

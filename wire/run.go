@@ -6,16 +6,14 @@ import (
 	"math"
 )
 
-// Block strategies: what an executor does with a run of a job that it is
-// running already.
+// Block strategies: how an executor treats a run of a job that is already running.
 const (
-	BlockSerial  = "SERIAL_EXECUTION" // queue it; the Go executor refuses it instead
-	BlockDiscard = "DISCARD_LATER"    // refuse it
+	BlockSerial  = "SERIAL_EXECUTION" // queue it; the Go executor rejects it instead
+	BlockDiscard = "DISCARD_LATER"    // reject it
 	BlockCover   = "COVER_EARLY"      // end the older one for it
 )
 
-// Glue types: GlueBean is that of a handler that is part of the executor; the others carry
-// their script along.
+// Glue types: GlueBean is for a handler that is part of the executor; the others include a script.
 const (
 	GlueBean       = "BEAN"
 	GlueGroovy     = "GLUE_GROOVY" // runs inside executors in Java
@@ -64,10 +62,8 @@ func AppendRun(dst []byte, r *Run) []byte {
 	return append(dst, '}')
 }
 
-// DecodeRun reads the body of /run or /trigger, or what [AppendOrder] made.
-// Fields that are missing or null keep their zero value; a jobId or logId that
-// is not a positive number of its type, or a field of the wrong type, is an
-// error.
+// DecodeRun reads the body of /run or /trigger, or the output of [AppendOrder]. Fields that are missing or null keep their zero
+// value; a jobId or logId that is not a positive number of its type, or a field of the wrong type, is an error.
 func DecodeRun(body []byte) (Run, error) {
 	var r Run
 	err := decodeObject(body, func(s *scanner, key []byte) (err error) {

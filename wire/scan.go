@@ -9,30 +9,28 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deeply values may be nested in what is skipped. The
-// protocol needs 3; the bound keeps a hostile body from growing the stack.
+// maxDepth limits the nesting of skipped values. The protocol needs 3; the limit keeps a hostile body from growing the stack.
 const maxDepth = 1000
 
-// A SyntaxError says where a body stopped being JSON.
+// A SyntaxError is the position at which a body stopped being JSON.
 type SyntaxError struct {
 	Offset int    // in bytes from the start of the body
-	What   string // what was found or expected there
+	What   string // text found or expected there
 }
 
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("not JSON at byte %d: %s", e.Offset, e.What)
 }
 
-// scanner walks over one JSON text. It accepts what encoding/json accepts
-// (down to maxDepth) and, unlike it, lets the caller go on after a value of an
-// unexpected type. Keys are matched exactly, the last of equal keys counts.
+// scanner reads one JSON text. It accepts everything that encoding/json accepts (down to maxDepth). Unlike encoding/json, it lets
+// the caller continue after a value of an unexpected type. Keys are matched exactly, and the last of equal keys counts.
 type scanner struct {
 	b     []byte
 	i     int
 	depth int
 
 	loose bool // texts are read by looseText
-	said  int  // where the last message began, at its value; 0: none has
+	said  int  // start of the last message's value; 0: none was read
 }
 
 func (s *scanner) fail(what string) error { return &SyntaxError{Offset: s.i, What: what} }
@@ -59,7 +57,7 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// open takes one opening bracket.
+// open consumes one opening bracket.
 func (s *scanner) open(c byte) error {
 	if s.peek() != c {
 		return s.fail("expected " + string(c))
@@ -72,8 +70,7 @@ func (s *scanner) open(c byte) error {
 	return nil
 }
 
-// more says whether another member or element follows; it takes the comma, or
-// the closing bracket when none does.
+// more reports whether another member or element follows; it consumes the comma, or the closing bracket if none does.
 func (s *scanner) more(first bool, closing byte) (bool, error) {
 	switch c := s.peek(); {
 	case c == closing:
@@ -109,7 +106,7 @@ func (s *scanner) key(first bool) (key []byte, ok bool, err error) {
 	return raw, true, nil
 }
 
-// quoted takes a string and gives what is between its quotes, still escaped.
+// quoted reads a string and returns the text between its quotes, still escaped.
 func (s *scanner) quoted() (raw []byte, escaped bool, err error) {
 	if s.peek() != '"' {
 		return nil, false, s.fail("expected a string")
@@ -149,7 +146,7 @@ func (s *scanner) quoted() (raw []byte, escaped bool, err error) {
 	return nil, false, s.fail("string without end")
 }
 
-// text takes a string and gives a copy of it, always valid UTF-8.
+// text reads a string and returns a copy of it, always valid UTF-8.
 func (s *scanner) text() (string, error) {
 	raw, escaped, err := s.quoted()
 	if err != nil {
@@ -165,7 +162,7 @@ func textOf(raw []byte, escaped bool) string {
 	return string(unescape(make([]byte, 0, len(raw)), raw))
 }
 
-// number takes a number and gives its bytes.
+// number reads a number and returns its bytes.
 func (s *scanner) number() ([]byte, error) {
 	start := s.i
 	digits := func() bool {
@@ -209,8 +206,7 @@ func (s *scanner) literal(word string) error {
 	return nil
 }
 
-// skip takes one value of any type and gives its bytes, without the white
-// space before it.
+// skip reads one value of any type and returns its bytes, without the white space before it.
 func (s *scanner) skip() (raw []byte, err error) {
 	c := s.peek()
 	start := s.i
@@ -269,9 +265,8 @@ func (s *scanner) skip() (raw []byte, err error) {
 	return s.b[start:s.i], nil
 }
 
-// integer takes one value of any type. ok says that it was a whole number in
-// the range of int64: as a number, with a fraction of zeros, or as a string,
-// which Gson reads too.
+// integer reads one value of any type. ok reports whether it was an integer in the range of int64: a number, with a fraction of
+// zeros at most, or a string, which Gson reads too.
 func (s *scanner) integer() (n int64, ok bool, err error) {
 	raw, err := s.skip()
 	if err != nil {
@@ -322,8 +317,7 @@ func digitsOf(raw []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// anyText takes one value of any type as a text: a string as it is, null as
-// empty, anything else as its JSON.
+// anyText reads one value of any type as a text: a string unchanged, null as empty, anything else as its JSON.
 func (s *scanner) anyText() (string, error) {
 	if s.peek() == '"' {
 		if s.loose {
@@ -364,8 +358,8 @@ func hex4(b []byte) (rune, bool) {
 	return r, true
 }
 
-// unescape appends what raw, the inside of a checked string, stands for.
-// Halves of surrogate pairs and invalid UTF-8 become U+FFFD.
+// unescape appends the unescaped form of raw, the inside of a valid string. Halves of surrogate pairs and invalid UTF-8 become
+// U+FFFD.
 func unescape(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		c := raw[i]

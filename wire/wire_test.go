@@ -41,7 +41,7 @@ func hostile() *rapid.Generator[string] {
 	return rapid.Map(rapid.SliceOfN(piece, 0, 6), func(p []string) string { return strings.Join(p, "") })
 }
 
-// asJSON is what is left of s when encoding/json has carried it.
+// asJSON returns s after a round trip through encoding/json.
 func asJSON(t testing.TB, s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -91,7 +91,7 @@ func TestAppendRunIsWhatEncodingJSONReads(t *testing.T) {
 		if d := cmp.Diff(want, fromJSON(rt, b)); d != "" {
 			rt.Fatalf("lost on the way (-want +got):\n%s", d)
 		}
-		// What encoding/json writes, our decoder reads, and so does it ours.
+		// Our decoder reads the output of encoding/json, and vice versa.
 		theirs, err := json.Marshal(want)
 		if err != nil {
 			rt.Fatalf("%v", err)
@@ -458,8 +458,7 @@ func BenchmarkDecodeReply(b *testing.B) {
 	}
 }
 
-// A callback of a sender that does not escape its messages is read all the same: what the message
-// has, and the items before and behind it.
+// TestCallbackThatIsNotJSON: a callback with unescaped messages is read completely: the message, and the items before and after it.
 func TestCallbackThatIsNotJSON(t *testing.T) {
 	const before, behind = `{"logId":1,"logDateTim":1,"handleCode":200,"handleMsg":"ok"}`, `{"logId":3,"handleCode":200,"handleMsg":"ok"}`
 	item := func(msg string) string {

@@ -12,28 +12,25 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Kind says what is proven about a call. What to do with each is the
-// caller's business; for a run see the constants.
+// A Kind is the proven result of a call. The caller decides how to react; for a run see the constants.
 type Kind uint8
 
 // The kinds. The zero value is Unknown, the one that claims least.
 const (
-	// Unknown: the request may have been received and acted on, and no answer
-	// of the protocol says so. A run stays where it was sent: unconfirmed.
+	// Unknown: the request may have been received and processed, but no answer of the protocol proves it. A run stays where it was
+	// sent: unconfirmed.
 	Unknown Kind = iota
 	// Accepted: code 200. A run is queued, not finished.
 	Accepted
 	// Repeat: the executor has this logId already. To a re-send this means
 	// accepted.
 	Repeat
-	// Refused: proven that nothing was started, and the same request would be
-	// refused again. Outcome.Verdict tells a block strategy from the rest.
+	// Refused: it is proven that nothing was started, and the same request would be rejected again. Outcome.Verdict separates block
+	// strategies from other reasons.
 	Refused
-	// RefusedPassing: proven that nothing was started, for a reason that
-	// passes: HTTP 429 or a full queue of the executor, or, before the first
-	// byte, the caller's own context, the client's bound of connections, a
-	// closed client, or want of our own (safedial.OwnWant). The address is not
-	// to blame.
+	// RefusedPassing: it is proven that nothing was started, for a temporary reason: HTTP 429 or a full queue of the executor.
+	// Before the first byte the reason can also be local: the caller's context, the client's limit of connections, a closed client,
+	// or a shortage on this machine (safedial.OwnWant). The address is not to blame.
 	RefusedPassing
 	// BeforeFirstByte: no byte of the request left this process: the address
 	// is not allowed, does not resolve, refuses connections or fails TLS.
@@ -57,7 +54,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// An Outcome is what came of one call.
+// An Outcome is the result of one call.
 type Outcome struct {
 	Kind       Kind
 	Verdict    wire.Verdict // of the reply; VerdictGarbage if there is none
@@ -65,10 +62,10 @@ type Outcome struct {
 	Msg        string       // of the envelope, at most wire.MaxMessage characters
 	HTTPStatus int          // 0 if no response arrived
 	Took       time.Duration
-	Date       time.Time // of an answer to Beat, as the executor says it, in whole seconds; zero: it does not
-	Err        error     // why Kind is not Accepted, where the envelope does not say it
-	// Dialect is set if the answer proved another than was taken for known: a run was taken
-	// at the path of D, or at that of the others (B stands for them), or /log told C from A and B.
+	Date       time.Time // of an answer to Beat, the executor's clock in whole seconds; zero: unknown
+	Err        error     // why Kind is not Accepted, if the envelope does not explain it
+	// Dialect is set if the answer proved another dialect than expected: a run was accepted at the path of D, or at the other path
+	// (B stands for its dialects), or /log identified C.
 	Dialect wire.Dialect
 }
 
@@ -85,13 +82,11 @@ type Auth struct {
 
 // ClientOptions of [New]. The zero value reaches public addresses only.
 type ClientOptions struct {
-	// Policy judges IP addresses: when connecting, after DNS, and again when
-	// a kept connection is used, with what safedial.WithAllow put into the
-	// context of the call.
+	// Policy checks IP addresses: when connecting, after DNS, and again when a kept connection is used, with the networks that
+	// safedial.WithAllow put into the context of the call.
 	Policy safedial.Policy
 
-	// Dial replaces the dialer of Policy. Connections it gives are still
-	// judged by their remote IP address, if they have one.
+	// Dial replaces the dialer of Policy. Policy still checks the remote IP address of its connections, if they have one.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Timeout bounds one call from beginning to end, beside the context's own
@@ -117,8 +112,7 @@ const (
 var (
 	// ErrClosed is the error of calls to a closed client.
 	ErrClosed = errors.New("the client is closed")
-	// ErrBadHeader is the error of calls whose token or app cannot stand in a
-	// header.
+	// ErrBadHeader is the error of calls whose token or app is invalid in a header.
 	ErrBadHeader = errors.New("token or app has a control character, or a space at an end")
 
 	errBusy = errors.New("all connections to the executor are in use")
@@ -134,7 +128,7 @@ type Client struct {
 	secure  transport
 }
 
-// New gives a client. It starts nothing until it is used.
+// New returns a client. It starts nothing until it is used.
 func New(o ClientOptions) *Client {
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
@@ -162,10 +156,8 @@ func (c *Client) Close() {
 	c.secure.closeIdle()
 }
 
-// Run sends an order to start a run to the executor at base; r.About goes in
-// headers. It goes to the
-// path of auth.Dialect, and to the other one if the executor proves that it
-// does not know that path.
+// Run sends an order to start a run to the executor at base; r.About goes in headers. It uses the path of auth.Dialect, and the
+// other path if the executor proves that it does not know the first.
 func (c *Client) Run(ctx context.Context, base string, auth Auth, r *wire.Run) Outcome {
 	buf := bodies.Get().(*[]byte)
 	defer putBody(buf)
@@ -246,9 +238,8 @@ func (c *Client) Log(ctx context.Context, base string, auth Auth, q wire.LogRequ
 	return res, out
 }
 
-// call makes one call; x says what is asked and has no host, deadline and room
-// yet. accepted, if not nil, reads the payload of an accepted reply, or the beginning
-// of one that was cut; their bytes do not outlive it.
+// call makes one call. x describes the request, without host, deadline and buffer. accepted, if not nil, reads the payload of an
+// accepted reply, or the beginning of one that was cut; it must not keep their bytes.
 func (c *Client) call(ctx context.Context, base string, x exchange,
 	accepted func(r wire.Reply, cut []byte) error) (out Outcome, reply wire.Reply) {
 	start := time.Now()
@@ -309,8 +300,8 @@ func notBegun(ctx context.Context, err error) Outcome {
 	return Outcome{Kind: BeforeFirstByte, Err: err}
 }
 
-// judge says what a response proves, err being what kept it from being read
-// whole within a time. Something was written, so whatever is not proven is Unknown.
+// judge converts a response to an outcome; err is why it could not be read completely within the time. The request was sent, so
+// without proof the result is Unknown.
 func judge(status int, body []byte, err error, within time.Duration) (Outcome, wire.Reply) {
 	out := Outcome{HTTPStatus: status, Err: err}
 	var reply wire.Reply
@@ -338,22 +329,20 @@ func judge(status int, body []byte, err error, within time.Duration) (Outcome, w
 		return out, reply
 
 	case status == 301 || status == 302 || status == 307 || status == 308:
-		// Not followed: it would lead past the check of the address. Whoever
-		// redirects a POST so did not take it; 303 is said after taking it.
+		// Not followed: it would bypass the check of the address. A server that redirects a POST this way did not accept it; a 303
+		// can follow acceptance.
 		out.Kind = Refused
 
 	case status >= 400 && status <= 499 && !reply.OK():
-		// Proven: the request was judged unacceptable by whoever got it.
+		// Proven: the receiver rejected the request.
 		out.Kind = Refused
 		if answered {
 			out.Kind = kindOf(out.Verdict)
 		}
 
 	default:
-		// 5xx is no proof: a gateway says 502 and 504 also about requests
-		// that reached the executor, with JSON of its own, and 500 without
-		// envelope may be a crash after the start. Nor is a status that
-		// contradicts its envelope.
+		// 5xx proves nothing. A gateway can send 502 and 504, with JSON of its own, for requests that reached the executor. A 500
+		// without envelope can be a crash after the start. A status that contradicts its envelope proves nothing either.
 	}
 	if out.Err == nil || err != nil {
 		out.Err = Unproven(status, body, err, within)

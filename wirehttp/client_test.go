@@ -53,7 +53,7 @@ func flavours(t testing.TB) []flavour {
 	}
 }
 
-// viaNetHTTPOnly gives a client that uses net/http for http too.
+// viaNetHTTPOnly returns a client that uses net/http for http too.
 func viaNetHTTPOnly(o ClientOptions) *Client {
 	c := New(o)
 	c.plain = &both{c.secure, c.plain}
@@ -150,7 +150,7 @@ func serve(t testing.TB, scheme string, script func(s *server, c net.Conn, br *b
 	return s, base
 }
 
-// read takes one request whole.
+// read reads one complete request.
 func (s *server) read(br *bufio.Reader) bool {
 	r, err := http.ReadRequest(br)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *server) request() (*http.Request, []byte) {
 	return s.last, s.body
 }
 
-// answering gives the same bytes to every request.
+// answering sends the same bytes to every request.
 func answering(response string) func(s *server, c net.Conn, br *bufio.Reader) {
 	return func(s *server, c net.Conn, br *bufio.Reader) {
 		for s.read(br) {
@@ -208,7 +208,7 @@ func TestOutcomes(t *testing.T) {
 	goRefusal := `[{"logId":7,"logDateTim":1,"executeResult":{"code":500,"msg":"Task not registered"},"handleCode":500,"handleMsg":"Task not registered"}]`
 	hang := func(s *server, c net.Conn, br *bufio.Reader) {
 		if s.read(br) {
-			_, _ = br.ReadByte() // until the other side gives up
+			_, _ = br.ReadByte() // until the client gives up
 		}
 	}
 	for _, c := range []struct {
@@ -299,7 +299,7 @@ func TestVerdictTellsABlock(t *testing.T) {
 	}
 }
 
-// What is sent is the same whatever carries it.
+// TestRequests: every transport sends the same requests.
 func TestRequests(t *testing.T) {
 	for _, f := range flavours(t) {
 		t.Run(f.name, func(t *testing.T) {
@@ -498,7 +498,7 @@ func TestBeforeFirstByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	// The port of a connection's client: taken, so that nobody can come to listen there.
+	// The client port of a connection is in use, so no server can listen there.
 	taken, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -577,8 +577,7 @@ func TestBeforeFirstByte(t *testing.T) {
 	})
 }
 
-// Cancelling a context ends a call at once, and what was written stays
-// unknown.
+// TestCancelUnblocks: canceling a context ends a call at once, and its result is unknown if bytes were written.
 func TestCancelUnblocks(t *testing.T) {
 	for _, f := range flavours(t) {
 		t.Run(f.name, func(t *testing.T) {
@@ -685,7 +684,7 @@ func TestDeadConnectionsAreNotUsed(t *testing.T) {
 	})
 }
 
-// age makes all idle connections too old.
+// age makes all idle connections too old to use.
 func age(p *pool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -793,7 +792,7 @@ func TestBoundOfConnections(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 
-	// A slot that comes free goes to who waits.
+	// A freed slot goes to the waiting call.
 	go run(t.Context())
 	waiting(c.pool, 1)
 	free <- struct{}{}
@@ -848,8 +847,7 @@ func TestPolicyHoldsForKeptConnections(t *testing.T) {
 	}
 }
 
-// faulty lets the first writes through and then takes `take` bytes of one and
-// fails.
+// faulty passes the first writes, accepts `take` bytes of the next one and then fails.
 type faulty struct {
 	net.Conn
 	fine *atomic.Int64
@@ -912,8 +910,8 @@ func TestOneByteDecides(t *testing.T) {
 	}
 }
 
-// Many goroutines, few connections, an executor that sometimes hangs up: each
-// request arrives at most once, and what was accepted did arrive.
+// TestConcurrentCalls: many goroutines share few connections to an executor that sometimes hangs up. Each request arrives at most
+// once, and each accepted one arrived.
 func TestConcurrentCalls(t *testing.T) {
 	for _, f := range flavours(t) {
 		t.Run(f.name, func(t *testing.T) {
@@ -980,8 +978,7 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 }
 
-// FuzzReadResponse holds our parser against net/http's: what both take, they
-// read alike.
+// FuzzReadResponse compares our parser with net/http's: responses that both accept have the same result.
 func FuzzReadResponse(f *testing.F) {
 	for _, s := range []string{
 		http11("200 OK", yes), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "HTTP/1.0 200\r\n\r\nx",
@@ -1014,7 +1011,7 @@ func FuzzReadResponse(f *testing.F) {
 			res, err = http.ReadResponse(theirs, req)
 		}
 		if err != nil {
-			return // they judge header names more strictly
+			return // it checks header names more strictly
 		}
 		want, err := io.ReadAll(res.Body)
 		if err != nil {
@@ -1041,7 +1038,7 @@ func bare(b *testing.B) string {
 				return
 			}
 			n += m
-			if n > 0 && buf[n-1] == '}' { // the body of a run ends so, and comes in one piece
+			if n > 0 && buf[n-1] == '}' { // the end of a run's body, which arrives in one piece
 				n = 0
 				if _, err := c.Write(answer); err != nil {
 					return
@@ -1090,7 +1087,7 @@ func BenchmarkClientRunNetHTTP(b *testing.B) {
 	benchmarkRun(b, viaNetHTTPOnly(ClientOptions{Policy: local}))
 }
 
-// BenchmarkReadResponse shows what the parser of our own saves.
+// BenchmarkReadResponse compares our own parser with net/http.
 func BenchmarkReadResponse(b *testing.B) {
 	raw := []byte(http11("200 OK", yes))
 	src := bytes.NewReader(raw)

@@ -1,8 +1,6 @@
-// Package wirehttp carries package wire over HTTP, in both directions: a
-// handler for what executors send (registrations and callbacks), and a client
-// for what is sent to executors.
+// Package wirehttp carries package wire over HTTP, in both directions: a handler for the executors' requests (registrations and
+// callbacks), and a client for requests to executors.
 //
-// Both know the protocol's habits and nothing of tickring's state: the handler
-// hands plain values to two small ports, and the client says of each call what
-// is proven about it.
+// Both implement the protocol and know nothing of tickring's state: the handler passes plain values to two small ports, and the
+// client returns the proven result of each call.
 package wirehttp

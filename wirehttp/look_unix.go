@@ -4,11 +4,10 @@ package wirehttp
 
 import "syscall"
 
-// canLook says that quietSocket works here.
+// canLook reports that quietSocket works on this platform.
 const canLook = true
 
-// quietSocket says that the socket is open and holds no bytes to read. It does
-// not block and takes nothing.
+// quietSocket reports whether the socket is open and has no bytes to read. It does not block and consumes nothing.
 func quietSocket(fd uintptr) bool {
 	var b [1]byte
 	for {

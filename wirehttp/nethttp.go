@@ -14,10 +14,8 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// viaNetHTTP is the transport of https. It sees to it that what net/http does
-// by itself stays within the rules of transport: no redirects, no proxies, no
-// HTTP/2, whose shared connections hide which request's bytes went out, and
-// bytes counted below TLS.
+// viaNetHTTP is the transport of https. It keeps the automatic behavior of net/http within the rules of transport: no redirects, no
+// proxies, no HTTP/2, whose shared connections hide which request's bytes were sent, and bytes counted below TLS.
 type viaNetHTTP struct {
 	rt    *http.Transport
 	check guard
@@ -51,9 +49,8 @@ func newViaNetHTTP(dial func(ctx context.Context, network, address string) (net.
 
 func (t *viaNetHTTP) closeIdle() { t.rt.CloseIdleConnections() }
 
-// counted counts the bytes that went out on a connection, those of TLS
-// included. Those of a write under way count as gone, so that a reader of out
-// who has closed the connection before never sees too few.
+// counted counts the bytes written to a connection, including TLS overhead. Bytes of a write in progress count as written. So out
+// is never too low after the connection is closed.
 type counted struct {
 	net.Conn
 	out atomic.Int64
@@ -82,9 +79,8 @@ func (t *viaNetHTTP) roundTrip(ctx context.Context, x *exchange) (response, erro
 	ctx, cancel := context.WithDeadline(ctx, x.deadline)
 	defer cancel()
 
-	// The connection that got the request, and what it had sent before. Set
-	// again when net/http moves on to another one, which it does with a POST
-	// only if nothing was written.
+	// The connection for the request, and the bytes that it had sent before. net/http sets them again if it switches connections,
+	// which it does for a POST only if nothing was written.
 	var used *counted
 	var before int64
 	var refused error

@@ -26,14 +26,14 @@ type conn struct {
 	ip        netip.Addr // invalid if the connection has none
 	idleSince time.Time
 
-	raw     syscall.RawConn // nil: no look at the socket is possible
+	raw     syscall.RawConn // nil: the socket cannot be checked
 	look    func(fd uintptr)
-	quiet   bool // what look found
+	quiet   bool // result of look
 	abort   func()
 	aborted chan struct{}
 }
 
-// past is a deadline that makes every wait on a connection end.
+// past is a deadline that ends every wait on a connection.
 var past = time.Unix(1, 0)
 
 func newConn(nc net.Conn) *conn {
@@ -61,10 +61,9 @@ func addrOf(nc net.Conn) netip.Addr {
 
 func (c *conn) close() { _ = c.Conn.Close() }
 
-// usable says that an idle connection is still open and has sent nothing: an
-// executor that closed it, or that talks without being asked, must not get the
-// next request. Where the socket cannot be looked at, only a connection that
-// was used a moment ago is.
+// usable reports whether an idle connection is still open and has received nothing. An executor that closed it, or that sends
+// without a request, must not get the next request. On platforms without a check of the socket, only a connection that was used
+// within the last second is usable.
 func (c *conn) usable(now time.Time) bool {
 	if c.br.Buffered() > 0 {
 		return false

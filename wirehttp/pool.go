@@ -8,9 +8,8 @@ import (
 	"github.com/tickring/tickring/internal/safedial"
 )
 
-// idleLimit is how long an unused connection is kept. Executors close theirs
-// after 90 s or never; what this bounds is how often a connection dies between
-// the look at it and the write to it.
+// idleLimit is how long an unused connection is kept. Executors close theirs after 90 s or never. The limit makes it rare that a
+// connection dies between its check and the write to it.
 const idleLimit = 5 * time.Second
 
 // A host is one base URL while it is used or has idle connections.
@@ -21,7 +20,7 @@ type host struct {
 	// Under the pool's lock.
 	refs    int             // exchanges that hold it, waiting ones included
 	inUse   int             // exchanges that hold a slot
-	waiting []chan struct{} // those that wait for one, first come first served
+	waiting []chan struct{} // exchanges that wait for a slot, first come first served
 	idle    []*conn         // the last one was used last
 }
 
@@ -43,8 +42,7 @@ func newPool(most int) *pool {
 	return &pool{most: most, hosts: map[string]*host{}, done: make(chan struct{})}
 }
 
-// acquire takes a slot of the base URL, waiting until deadline. The error is
-// that of the URL, of ctx, errBusy or ErrClosed.
+// acquire takes a slot of the base URL, waiting until deadline. The error comes from the URL or ctx, or is errBusy or ErrClosed.
 func (p *pool) acquire(ctx context.Context, raw string, deadline time.Time) (*host, error) {
 	p.mu.Lock()
 	h := p.hosts[raw]
@@ -95,11 +93,11 @@ func (p *pool) acquire(ctx context.Context, raw string, deadline time.Time) (*ho
 			return nil, err
 		}
 	}
-	p.release1(h) // the slot was given to us in this moment
+	p.release1(h) // the slot was assigned at this moment
 	return nil, err
 }
 
-// release gives a slot back.
+// release releases a slot.
 func (p *pool) release(h *host) {
 	p.mu.Lock()
 	p.release1(h)
@@ -117,15 +115,14 @@ func (p *pool) release1(h *host) {
 	p.forget(h)
 }
 
-// forget drops a host that nobody holds and that keeps nothing.
+// forget drops a host without users and idle connections.
 func (p *pool) forget(h *host) {
 	if h.refs == 0 && len(h.idle) == 0 {
 		delete(p.hosts, h.raw)
 	}
 }
 
-// take gives the connection of h that was used last, or nil. Those that were
-// idle too long are closed.
+// take returns the last used connection of h, or nil. It closes connections that were idle too long.
 func (p *pool) take(h *host, now time.Time) *conn {
 	p.mu.Lock()
 	n := len(h.idle)
@@ -148,7 +145,7 @@ func (p *pool) take(h *host, now time.Time) *conn {
 	return nil
 }
 
-// put keeps c for later. The caller still holds a slot of h.
+// put keeps c for later use. The caller still holds a slot of h.
 func (p *pool) put(h *host, c *conn, now time.Time) {
 	c.idleSince = now
 	p.mu.Lock()
@@ -180,7 +177,7 @@ func (p *pool) takeOld(h *host, now time.Time) (old []*conn) {
 	return old
 }
 
-// sweepNow closes what was idle too long and comes again while there is any.
+// sweepNow closes connections that were idle too long and runs again while any are idle.
 func (p *pool) sweepNow() {
 	var old []*conn
 	now := time.Now()
@@ -199,8 +196,7 @@ func (p *pool) sweepNow() {
 	closeAll(old)
 }
 
-// close closes the idle connections and refuses what comes later; what is
-// under way ends by itself. It waits for the sweep.
+// close closes the idle connections and rejects later calls; calls in progress continue. It waits for the sweep.
 func (p *pool) close() {
 	p.mu.Lock()
 	if p.closed {

@@ -19,23 +19,20 @@ const (
 )
 
 var (
-	// ErrTooLarge is what becomes of an answer that is longer than it may be.
+	// ErrTooLarge means that an answer exceeds its maximum size.
 	ErrTooLarge  = errors.New("the response body is too large")
 	errMalformed = errors.New("malformed HTTP response")
 )
 
 func malformed(what string) error { return fmt.Errorf("%w: %s", errMalformed, what) }
 
-// readResponse reads one HTTP/1 response to a POST and appends its body, of at
-// most `most` bytes, to dst. status is 0 until the head was read whole; an
-// error after that leaves it set. reuse says that the connection may carry
-// another request. br must have a buffer of lineBuffer bytes. date, if it is not nil, gets
-// what the response says of that.
+// readResponse reads one HTTP/1 response to a POST and appends its body, of at most `most` bytes, to dst. status is 0 until the
+// head was read completely; a later error leaves it set. reuse reports whether the connection can carry another request. br must
+// have a buffer of lineBuffer bytes. If date is not nil, it receives the Date header.
 //
-// It knows what executors send and refuses the rest: no trailers are kept, no
-// content coding but identity was offered, and a head that net/http and this
-// parser could read differently (folded lines, contradicting lengths, unknown
-// transfer codings) is malformed.
+// It supports the responses of executors and rejects others: it keeps no trailers and offers no content coding except identity. A
+// head that net/http and this parser could read differently (folded lines, contradicting lengths, unknown transfer codings) is
+// malformed.
 func readResponse(br *bufio.Reader, dst []byte, most int, cut bool, date *time.Time) (status int, body []byte, reuse bool, err error) {
 	h, err := readHead(br, date)
 	for i := 0; err == nil && h.status < 200; i++ {
@@ -72,7 +69,7 @@ func readResponse(br *bufio.Reader, dst []byte, most int, cut bool, date *time.T
 
 type head struct {
 	status  int
-	length  int64 // -1: not given
+	length  int64 // -1: unknown
 	chunked bool
 	reuse   bool
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/tickring/tickring/internal/places"
 )
 
-// Room bounds what bodies a door holds at once. Long ones have places of their own, so that
-// a backlog that is reported keeps nobody's heartbeat out. Of both one app, which is a token, has
-// its share (internal/places).
+// Room limits the request bodies that an endpoint holds at once. Long ones have a separate limit, so that a backlog of reports
+// blocks no heartbeat. Each app, identified by its token, has a fair share of both limits (internal/places).
 type Room struct {
 	short, long *places.Places
 	wait        time.Duration
@@ -21,14 +20,13 @@ type Room struct {
 // heldShort is how many bodies of at most MaxRegistration bytes are held at once.
 const heldShort = 1024
 
-// NewRoom has so many places for long bodies, for which a while is waited; of both 0 is the
-// default: 4, and 5 s.
+// NewRoom returns a Room. long is the maximum number of long bodies and wait how long each body waits for room;
+// 0 means the default: 4, and 5 s.
 func NewRoom(long int, wait time.Duration) *Room {
 	return &Room{places.New(heldShort), places.New(cmp.Or(long, 4)), cmp.Or(wait, 5*time.Second)}
 }
 
-// Enter waits for a place for the body of a request, which has at most so many bytes, by
-// whoever sends it; leave gives it back.
+// Enter waits for room for the body of a request, of most bytes at most, on behalf of who; leave releases it.
 func (m *Room) Enter(r *http.Request, who string, most int64) (leave func(), ok bool) {
 	return m.enter(r.Context(), who, sizeOf(r, most))
 }
@@ -51,12 +49,11 @@ func (m *Room) enter(ctx context.Context, token string, size int64) (leave func(
 	return func() { p.Leave(token) }, p.Enter(ctx, token, m.wait)
 }
 
-// ReadBody reads the body of a request into buf, or into a buffer that is allocated once if buf
-// is too small. The body has at most so many bytes (else a *http.MaxBytesError), and is there
-// within a while (0: 10 s).
+// ReadBody reads the body of a request into buf, or into a larger buffer that it allocates once. A body of more than most bytes is
+// a *http.MaxBytesError. The body must arrive within the duration within (0: 10 s).
 func ReadBody(w http.ResponseWriter, r *http.Request, buf []byte, most int64, within time.Duration) ([]byte, error) {
-	if r.ContentLength != 0 { // else the deadline would be that of what comes next
-		// Where there are none (a function) all of the body has come.
+	if r.ContentLength != 0 { // else the deadline would apply to the next request
+		// Without deadlines (a function), the body has already arrived.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(cmp.Or(within, 10*time.Second)))
 	}
 	if size := 1 + min(sizeOf(r, most), most); size > int64(cap(buf)) { // 1 more, so that the last read finds the end

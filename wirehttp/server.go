@@ -18,14 +18,14 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Caller is who sent a request, as far as the request says. Nothing of it is
-// proven: the ports check the token, which belongs to an app.
+// A Caller is the sender of a request, as the request identifies it. None of it is proven: the ports check the token, which belongs
+// to an app.
 type Caller struct {
 	Token   string       // of the header XXL-JOB-ACCESS-TOKEN; may be empty
 	App     string       // of the header XXL-JOB-APPNAME, which only dialect D sends
-	Dialect wire.Dialect // as far as header and shape tell; B stands for B and C
+	Dialect wire.Dialect // as far as header and form identify it; B stands for B and C
 	Remote  string       // IP address and port of the connection
-	Date    time.Time    // of the header Date, which says the caller's clock; zero: it does not
+	Date    time.Time    // of the header Date, the caller's clock; zero: unknown
 }
 
 // A Registration is one address of one app.
@@ -34,23 +34,21 @@ type Registration struct {
 	Address string // a base URL as it was sent
 }
 
-// Registry keeps the addresses of apps. Both methods return nil only when the
-// change is stored; both are repeated every 20 to 30 s, so they must be cheap.
-// A removal of what is not there succeeds.
+// Registry keeps the addresses of apps. Both methods return nil only when the change is stored; both are repeated every 20 to 30 s,
+// so they must be cheap. Removing a missing address succeeds.
 type Registry interface {
 	Register(ctx context.Context, c Caller, r Registration) error
 	Remove(ctx context.Context, c Caller, r Registration) error
 }
 
-// Callbacks takes the ends of runs. It gives nil, or one error for each item
-// of the batch, in order; nil for an item means that it is stored or never
-// needs to be sent again (unknown, or closed before). One error makes the
-// executor keep and repeat the whole batch. Duplicates come, in one batch and later.
+// Callbacks stores the ends of runs. It returns nil, or one error for each item of the batch, in order; nil for an item means that
+// it is stored or never needs to be sent again (unknown, or closed before). One error makes the executor keep and repeat the whole
+// batch. A batch can contain duplicates, of itself and of earlier ones.
 type Callbacks interface {
 	Callback(ctx context.Context, c Caller, batch []wire.CallbackItem) (perItem []error)
 }
 
-// Ports are what the handler needs. Both must be set.
+// Ports are the handler's dependencies. Both must be set.
 type Ports struct {
 	Registry  Registry
 	Callbacks Callbacks
@@ -58,21 +56,19 @@ type Ports struct {
 
 // Options of the handler. The zero value is usable.
 type Options struct {
-	// Admit lets a caller in or not before anything that he says is read; what it
-	// lets in the ports judge. nil: everybody.
+	// Admit accepts or rejects a caller before its body is read; the ports check accepted callers. nil: all are accepted.
 	Admit func(ctx context.Context, c Caller) error
-	// Refused is where who is refused leaves a trace; nil: nowhere.
+	// Refused records rejected clients; nil: they are not recorded.
 	Refused *refusal.Trace
 
 	MaxBody int64 // bytes of a callback; 0: wire.MaxBody. A registration has MaxRegistration
-	// Stranger reports whether an admitted caller is unknown: a callback of a stranger has at
-	// most MaxStranger bytes. nil: nobody is a stranger.
+	// Stranger reports whether an admitted caller is unknown: its callback has at most MaxStranger bytes. nil: every caller is
+	// known.
 	Stranger func(ctx context.Context, c Caller) bool
 	MaxItems int // of one callback; 0: wire.MaxItems
-	// HeldLong is how many bodies longer than MaxRegistration are held at once, beside
-	// 1024 that are shorter: of the first app (a token) half of them at most, of a second
-	// a quarter. Who comes meanwhile waits HoldFor for a place, and is told to come
-	// again. Who has one has ReadFor to say all.
+	// HeldLong is the maximum number of bodies longer than MaxRegistration to hold at once, in addition to 1024 shorter ones. The
+	// first app (a token) gets at most half of them, a second a quarter. Further callers wait up to HoldFor, and are then asked to
+	// retry. A body must arrive within ReadFor.
 	HeldLong int           // 0: 4
 	HoldFor  time.Duration // 0: 5 s
 	ReadFor  time.Duration // 0: 10 s
@@ -81,24 +77,22 @@ type Options struct {
 	// Its error reaches the executor. nil: safedial.ParseBase.
 	CheckAddress func(address string) error
 
-	// Log takes what the caller is not told: errors of the ports, and items
-	// that cannot be used. nil: nothing is logged.
+	// Log receives details that the caller does not get: errors of the ports, and unusable items. nil: nothing is logged.
 	Log *slog.Logger
 }
 
-// ErrUnauthorized is what a port returns for a token that is not the app's.
+// ErrUnauthorized is the error of a port for a token that is not the app's.
 var ErrUnauthorized = errors.New("unauthorized")
 
-// Refuse gives an error whose text a port wants the executor to read. The text
-// of any other error is logged and not sent.
+// Refuse returns an error whose text is sent to the executor. The text of any other error is logged and not sent.
 func Refuse(format string, args ...any) error {
 	return RefuseFor(refusal.Invalid, fmt.Sprintf(format, args...))
 }
 
-// RefuseFor is Refuse with another reason for the trace than refusal.Invalid.
+// RefuseFor is Refuse with a reason other than refusal.Invalid for the rejection log.
 func RefuseFor(reason, text string) error { return &refused{text: text, trace: reason} }
 
-// Unauthorized gives an ErrUnauthorized with a text for the executor to read.
+// Unauthorized returns an ErrUnauthorized with a text that is sent to the executor.
 func Unauthorized(text string) error { return &refused{text, refusal.Token, ErrUnauthorized} }
 
 type refused struct {
@@ -109,8 +103,8 @@ type refused struct {
 func (r *refused) Error() string { return r.text }
 func (r *refused) Unwrap() error { return r.is }
 
-// MaxRegistration is the largest body of a registration, MaxStranger that of a callback by a
-// caller that Options.Stranger names, in bytes.
+// MaxRegistration is the maximum body of a registration in bytes, MaxStranger that of a callback from an unknown caller
+// (Options.Stranger).
 const (
 	MaxRegistration = 16 << 10
 	MaxStranger     = 256 << 10
@@ -147,17 +141,13 @@ func CleanPath(r *http.Request) *http.Request {
 	return &cleaned
 }
 
-// NewHandler gives the handler of /api/registry, /api/registryRemove and
-// /api/callback, with and without /xxl-job-admin before them. It must see the
-// whole path; mount it at [Patterns].
+// NewHandler returns the handler of /api/registry, /api/registryRemove and /api/callback, with and without the prefix
+// /xxl-job-admin. It needs the whole path; mount it at [Patterns].
 //
-// Every reply is HTTP 200 with an envelope, for Java executors take any other
-// status for a broken network. Code 200 says that a port has stored the
-// request; anything else is code 500 with a message for whoever reads the
-// executor's log. Items of a callback that cannot be used (no positive logId
-// or no result) are named in the message and logged; they fail the request
-// only if no other item is in it, because executors repeat a failed batch for
-// ever and the items would never get better.
+// Every reply is HTTP 200 with an envelope, because Java executors treat any other status as a broken network. Code 200 means that
+// a port has stored the request; otherwise the code is 500 with a message for readers of the executor's log. Unusable items of a
+// callback (no positive logId or no result) are named in the message and logged. They fail the request only if it has no other
+// item, because executors repeat a failed batch forever and the items would never get better.
 func NewHandler(p Ports, o Options) http.Handler {
 	if p.Registry == nil || p.Callbacks == nil {
 		panic("wirehttp: NewHandler without its ports")
@@ -219,9 +209,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.reply(w, msg, err)
 }
 
-// take lets a caller in, finds room for what he says, and hands it to serve. Of a
-// registration that is refused, of is what it says: the body of one that was not let in is
-// read for that alone, where the trace asks for it.
+// take admits a caller, reserves room for its body, and passes the body to serve. If a registration is rejected, of is its content.
+// The body of a caller that was not admitted is read only for that, if the rejection log needs it.
 func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most int64,
 	serve func(context.Context, Caller, []byte) (string, error)) (msg string, of wire.Registration, err error) {
 	names := most == MaxRegistration
@@ -286,7 +275,7 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most in
 	return msg, of, err
 }
 
-// note leaves the trace of a refusal.
+// note records a rejection.
 func (h *handler) note(w http.ResponseWriter, r *http.Request, c Caller, most int64, of wire.Registration, err error) {
 	t := refusal.Refusal{Door: refusal.Callback, Reason: refusal.Unavailable, Remote: c.Remote, App: cmp.Or(of.App, c.App),
 		Address: of.Address, Why: err.Error()}
@@ -407,9 +396,8 @@ func (h *handler) callback(ctx context.Context, c Caller, body []byte) (string, 
 	return msg, nil
 }
 
-// bodies holds buffers for requests and replies, longBodies buffers for long requests, of which
-// a Room allows a few at once. What is decoded from them is copied, so they may be used again at
-// once.
+// bodies holds buffers for requests and replies, longBodies buffers for long requests, of which a Room allows a few at once.
+// Decoded values are copies, so a buffer can be reused at once.
 var (
 	bodies     = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 	longBodies = sync.Pool{New: func() any { return new([]byte) }}

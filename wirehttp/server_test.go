@@ -25,7 +25,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// ports records what the handler hands on, and answers what it is told to.
+// ports records the handler's calls, and returns the configured errors.
 type ports struct {
 	caller  Caller
 	added   []Registration
@@ -204,7 +204,7 @@ func TestCallbackUsesWhatItCan(t *testing.T) {
 	}
 }
 
-// Code 200 means stored; the inner text of errors stays inside.
+// TestPortErrors: code 200 means stored; the inner text of errors is not sent.
 func TestPortErrors(t *testing.T) {
 	inner := errors.New("dynamodb: table runs-prod: throttled")
 	for _, c := range []struct {
@@ -253,7 +253,7 @@ func BenchmarkCallback(b *testing.B) {
 	}
 }
 
-// untouched is a body that nobody may read.
+// untouched is a body that fails the test if it is read.
 type untouched struct{ t *testing.T }
 
 func (u untouched) Read([]byte) (int, error) {
@@ -261,7 +261,7 @@ func (u untouched) Read([]byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// Of who is not let in nothing is read, however long what he says is.
+// TestNothingIsReadOfWhoIsNotLetIn: the body of a caller that is not admitted is never read, whatever its length.
 func TestNothingIsReadOfWhoIsNotLetIn(t *testing.T) {
 	p := &ports{}
 	var seen Caller
@@ -298,7 +298,7 @@ func TestRegistrationsAreShort(t *testing.T) {
 	}
 }
 
-// slow is a body that comes when it is let go.
+// slow is a body that arrives when the test releases it.
 type slow struct {
 	began *atomic.Int32
 	goes  chan struct{}
@@ -311,9 +311,8 @@ func (s slow) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// However many come at once, and whatever they say of the length, no more is held than
-// there is room for, and of one app no more than what is left for others; who had no room
-// is told to come again, and who is short has it.
+// TestBodiesHeldAtOnceAreBounded: whatever the number of callers and the declared lengths, the room limits the bodies held, and one
+// app leaves room for others. A caller without room is asked to retry, and short bodies still have room.
 func TestBodiesHeldAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &ports{}
@@ -363,9 +362,8 @@ func TestBodiesHeldAtOnceAreBounded(t *testing.T) {
 	})
 }
 
-// A body that does not come is waited for a while: a short one where it is to tell who was
-// refused, and that takes no place of those let in. What comes in time is worked on for as
-// long as it takes.
+// TestBodiesComeInTime: the handler waits a limited time for a body. For a rejected caller it waits only if the body is short and
+// names the caller, and uses no room of admitted callers. The processing of a complete body has no time limit.
 func TestBodiesComeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &ports{perItem: func(int) []error {

@@ -20,10 +20,10 @@ type exchange struct {
 	cut      bool       // of a longer one the first most bytes are read, and ErrTooLarge
 	deadline time.Time  // of everything: dial, write and read
 	room     []byte     // the response body is appended to it
-	date     *time.Time // gets the Date of the response; nil: nobody wants it
+	date     *time.Time // receives the Date of the response; nil: not wanted
 }
 
-// A response is what is known after a round trip, also after a failed one.
+// A response is the result of a round trip, including a failed one.
 type response struct {
 	status int    // 0: the head of the response did not arrive
 	body   []byte // whole only if there was no error
@@ -71,8 +71,8 @@ func appendHead(dst []byte, x *exchange) []byte {
 	return append(dst, "\r\n\r\n"...)
 }
 
-// headerValue says whether s may stand in a header: no control characters,
-// which could end it and begin another, and no space at its ends.
+// headerValue reports whether s is safe as a header value: no control characters, which could end it and begin another, and no
+// space at its ends.
 func headerValue(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == 0x7f {

@@ -19,7 +19,7 @@ import (
 //go:embed catalog/*.po
 var files embed.FS
 
-// Languages are English and those that have a catalog.
+// Languages are English and the languages with a catalog.
 var Languages = append([]Language{English}, languages(files)...)
 
 func languages(fsys fs.FS) (list []Language) {

@@ -1,7 +1,7 @@
 package words
 
-// Choice is what a value is called that a user chooses for a field of a job or an app, which is
-// named by its path in a manifest: "round", "轮询 (round)". The value itself is what a manifest has.
+// Choice returns the display name of a value that a user chooses for a field of a job or an app: "round", "轮询 (round)". field is
+// the field's path in a manifest, which has the value itself.
 func Choice(l Language, field, value string) string {
 	if name, ok := translated(l, field, value); ok {
 		return name + " (" + value + ")"

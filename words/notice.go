@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Facts are what the sentence of a notice can name. Each event names those that its line
-// in the table does; what it does not name may be left out.
+// Facts are the values for the sentence of a notification. Each event uses the values in its line of the table; the others can be
+// empty.
 type Facts struct {
-	Job     string        // app/name; of a dead letter without a job empty
-	Due     string        // the instant, written in the zone and the way of the notice; of overdue by when it was to succeed
-	Took    time.Duration // late: how late; slow: for how long it is at work; overdue: for how long without a success
-	Times   int           // failed: attempts; recovered and paused: failures before; skipped: instants; dead-letter: fires in it
-	Channel string        // mute: the channel that did not take a notice
-	Why     string        // why, in the language of the notice: Reason, or a sentence of Say
+	Job     string        // app/name; empty for a dead-letter message without a job
+	Due     string        // scheduled time, in the zone and format of the notification; overdue: time limit of the success
+	Took    time.Duration // late: lateness; slow: time since it began to run; overdue: time without a success
+	Times   int           // failed: attempts; recovered and paused: failures before; skipped: runs; dead-letter: its runs
+	Channel string        // mute: the channel that rejected a notification
+	Why     string        // reason, in the language of the notification: from Reason or Say
 }
 
 func Subject[E ~string](l Language, event E, f Facts) string {
 	return oneLine(fill(sentences[string(event)].subject, l, f))
 }
 
-// Sentence says what happened, in one sentence that stands alone.
+// Sentence describes an event in one complete sentence.
 func Sentence[E ~string](l Language, event E, f Facts) string {
 	s, ok := sentences[string(event)]
 	if !ok {
@@ -40,7 +40,7 @@ func Sentence[E ~string](l Language, event E, f Facts) string {
 	return text
 }
 
-// Others says after a sentence how many more notifications of its kind it stands for: " 2 more like it since 02:30."; empty for none.
+// Others returns the number of further notifications of the same kind: " 2 more like it since 02:30."; empty for none.
 func Others(l Language, more int, since string) string {
 	if more <= 0 {
 		return ""

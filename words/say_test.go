@@ -25,18 +25,17 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// spoken are the folders whose sentences people hear.
+// spoken lists the directories whose sentences reach users.
 var spoken = []string{"core", "api", "send", "internal/executorhttp", "internal/localexec", "functions", "engine", "server",
 	"internal/boot", "internal/doctor", "internal/oidc", "internal/secretbox", "manifest", "cmd/tickring", "console"}
 
-// how is what to do about a sentence that is not translated.
+// how explains how to translate a missing sentence.
 const how = "add to words/catalog/%s.po\nmsgid %q\nmsgstr \"…with the same %%d and %%s; %%[2]s if their order differs…\""
 
-// TestEverySentence walks the source for what core.Say, core.Phrase, core.Invalid and
-// core.Errorf are given, and holds it against the table: each is there, nothing else is, and
-// the verbs of fmt are the same.
+// TestEverySentence scans the source for the arguments of core.Say, core.Phrase, core.Invalid and core.Errorf and compares them
+// with the table: each is in it, nothing else is, and the verbs of fmt are the same.
 func TestEverySentence(t *testing.T) {
-	codes := map[string]string{} // where each is said
+	codes := map[string]string{} // where each is used
 	for _, root := range spoken {
 		for dir, files := range packages(t, filepath.Join("..", root)) {
 			consts, handOn := stringConsts(files), forwarders(files)
@@ -123,8 +122,8 @@ func TestThirdLanguage(t *testing.T) {
 	}
 }
 
-// templateSentences are what the pages of the console say: the code after .Say. Words that
-// stand beside it are said in one language only.
+// templateSentences returns the texts on the pages of the console: the code after .Say. Words outside of it exist in one language
+// only.
 func templateSentences(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("../console/pages/*.html")
@@ -156,7 +155,7 @@ func templateSentences(t *testing.T) map[string]string {
 	return codes
 }
 
-// namesInPages are what is the same in every language.
+// namesInPages lists the words that are the same in every language.
 var namesInPages = []string{"tickring", "Ctrl", "OK", "ID", "JSON", "YAML", "nbsp", "UTC", "Esc", "Enter", "OIDC"}
 
 // documentTexts are the values of the API's document that are text, each in whole.
@@ -190,7 +189,7 @@ func documentTexts(t *testing.T) map[string]bool {
 	return texts
 }
 
-// packages parses the Go files below a folder that are no tests, by folder and name.
+// packages parses the Go files below a directory, except tests, by directory and name.
 func packages(t *testing.T, root string) map[string]map[string]*ast.File {
 	t.Helper()
 	found := map[string]map[string]*ast.File{}
@@ -215,8 +214,8 @@ func packages(t *testing.T, root string) map[string]map[string]*ast.File {
 	return found
 }
 
-// sentenceOf is the code that a call makes a text of; nil of any other node, and of an
-// internal error, whose text stays in the log.
+// sentenceOf returns the code from which a call makes a text; nil for any other node, and for an internal error, whose text stays
+// in the log.
 func sentenceOf(n ast.Node, handOn handing) ast.Expr {
 	c, ok := n.(*ast.CallExpr)
 	if !ok {
@@ -224,7 +223,7 @@ func sentenceOf(n ast.Node, handOn handing) ast.Expr {
 	}
 	name := ""
 	switch f := c.Fun.(type) {
-	case *ast.Ident: // in core itself, or what hands on
+	case *ast.Ident: // in core itself, or in a forwarding function
 		if at, ok := handOn.at[f.Name]; ok && at < len(c.Args) {
 			return c.Args[at]
 		}
@@ -234,7 +233,7 @@ func sentenceOf(n ast.Node, handOn handing) ast.Expr {
 		if ok && pkg.Name == "core" {
 			name = f.Sel.Name
 		} else if ok && pkg.Name == "words" {
-			return nil // it says what somebody made
+			return nil // the argument is a finished text
 		} else if at, ok := handOn.methods[f.Sel.Name]; ok && at < len(c.Args) { // a method
 			return c.Args[at]
 		}
@@ -250,7 +249,7 @@ func sentenceOf(n ast.Node, handOn handing) ast.Expr {
 	return nil
 }
 
-// isPhrase reports whether a call makes a text of what may be data.
+// isPhrase reports whether a call makes a text of possible data.
 func isPhrase(n ast.Node) bool {
 	f, ok := n.(*ast.CallExpr).Fun.(*ast.SelectorExpr)
 	return ok && f.Sel.Name == "Phrase"
@@ -279,7 +278,7 @@ func forwarders(files map[string]*ast.File) handing {
 			}
 		}
 	}
-	for before := -1; before < len(h.params); { // what hands on to what hands on
+	for before := -1; before < len(h.params); { // functions that forward to forwarding functions
 		before = len(h.params)
 		for _, f := range files {
 			ast.Inspect(f, func(n ast.Node) bool {
@@ -360,12 +359,12 @@ func eval(e ast.Expr, consts map[string]ast.Expr) (string, bool) {
 
 var verb = regexp.MustCompile(`%(?:\[(\d+)\])?[-+# 0]*\d*(?:\.\d+)?([a-zA-Z%])`)
 
-// wordsIn reports whether a code has anything to translate beside its verbs.
+// wordsIn reports whether a code has text to translate apart from its verbs.
 func wordsIn(code string) bool {
 	return strings.ContainsFunc(verb.ReplaceAllString(code, ""), unicode.IsLetter)
 }
 
-// verbs are those of a format, each with the number of its argument.
+// verbs lists the verbs of a format, each with the number of its argument.
 func verbs(t *testing.T, format string) (list []string) {
 	t.Helper()
 	next := 1
@@ -390,8 +389,7 @@ func verbs(t *testing.T, format string) (list []string) {
 	return list
 }
 
-// TestSay: a sentence is said in the language with what goes into it, at any depth, and
-// what has no word as it is.
+// TestSay: a sentence is translated with its arguments, at any depth; texts without a translation stay unchanged.
 func TestSay(t *testing.T) {
 	inner := core.Invalid("schedule.every", "0s", "allowed values: %s", "1s")
 	for _, c := range []struct {

@@ -27,8 +27,7 @@ const (
 	Chinese = core.Chinese
 )
 
-// Of returns the language of a tag such as "zh", "zh-CN" or "zh_CN.UTF-8" (a LANG), and English
-// if that language has no texts.
+// Of returns the language of a tag such as "zh", "zh-CN" or "zh_CN.UTF-8" (as in LANG), and English if that language has no texts.
 func Of(tag string) Language {
 	base := strings.FieldsFunc(tag, func(r rune) bool { return r == '-' || r == '_' || r == '.' || r == '@' })
 	if len(base) > 0 && Known(Language(strings.ToLower(base[0]))) {
@@ -37,8 +36,8 @@ func Of(tag string) Language {
 	return English
 }
 
-// Asked is the language of an Accept-Language header: that of Languages which it wants most,
-// English where it names none.
+// Asked returns the language of an Accept-Language header: the one in Languages with the highest weight, or English if it names
+// none.
 func Asked(header string) Language {
 	best, want := English, 0.0
 	for i, part := range strings.SplitN(header, ",", maxAsked+1) {
@@ -61,7 +60,7 @@ func Asked(header string) Language {
 	return best
 }
 
-// maxAsked bounds the languages of a header that are looked at.
+// maxAsked is the maximum number of languages of a header to read.
 const maxAsked = 20
 
 // Span is a duration, to the second: "1 h 30 min", "1 小时 30 分钟"; below a second "0 s".

@@ -30,7 +30,7 @@ func whole(t *testing.T, list string, values []string, english func(value string
 
 var (
 	placeholders = regexp.MustCompile(`\{[a-z]+\}`)
-	// prose is four words of English one after the other: a sentence that nobody translated.
+	// prose matches four English words in a row: an untranslated sentence.
 	prose = regexp.MustCompile(`(?:\b[a-z]{2,} ){3}[a-z]{2,}\b`)
 )
 
@@ -53,7 +53,7 @@ func pair(t *testing.T, list, english string) {
 	said[entry{list, english}] = true
 }
 
-// said are the texts of lists that were looked at.
+// said has the texts of lists that were checked.
 var said = map[entry]bool{}
 
 // texts are the values of a closed list.

@@ -21,7 +21,7 @@ type applyCmd struct {
 	Yes    bool     `help:"Do not ask."`
 }
 
-// applied is what apply -o json prints; its shape is stable.
+// applied is the output of apply -o json; its fields are stable.
 type applied struct {
 	Applied  bool           `json:"applied"`
 	Notify   *appliedNotify `json:"notify,omitempty"`
@@ -98,7 +98,7 @@ func badManifest(err error) error {
 	return &exitError{exitUsage, err}
 }
 
-// ask lists what would be deleted, and asks whether to go on.
+// ask lists the objects to delete, and asks whether to continue.
 func (c *applyCmd) ask(e *Env, res *client.ApplyResult) (bool, error) {
 	var names []string
 	for _, j := range res.Jobs {
@@ -123,13 +123,13 @@ func (c *applyCmd) ask(e *Env, res *client.ApplyResult) (bool, error) {
 		e.sayWhere()
 		return true, nil
 	}
-	if slices.Contains(c.File, "-") { // what is asked would be answered by the rest of the file
+	if slices.Contains(c.File, "-") { // an answer to a prompt would be read from the rest of the manifest
 		e.Stdin = nil
 	}
 	return true, e.sure("delete", names)
 }
 
-// exit is the worst of what was refused.
+// exit returns the exit code of the first rejected item, or exitDone.
 func (c *applyCmd) exit(res *client.ApplyResult) int {
 	code := exitDone
 	note := func(err *client.Error) {
@@ -169,7 +169,7 @@ func appliedOf(res *client.ApplyResult) applied {
 	return out
 }
 
-// marks stand before what changes.
+// marks are printed before changed objects.
 var marks = map[string]string{"created": "+", "updated": "~", "deleted": "-", "refused": "!"}
 
 // shownChanges bounds how many lines apply prints.

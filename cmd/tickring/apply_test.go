@@ -101,8 +101,8 @@ func (p *parted) jobs() int {
 	return len(list)
 }
 
-// TestApplyInParts: a file of any number of jobs is applied in parts that one
-// request takes, and what is promised of a file holds over all of them.
+// TestApplyInParts: a manifest of any number of jobs is applied in parts that fit one request, and the guarantees of a manifest
+// hold over all parts.
 func TestApplyInParts(t *testing.T) {
 	p := newParted(t)
 	says := func(what, text string, want ...string) {
@@ -134,7 +134,7 @@ func TestApplyInParts(t *testing.T) {
 		t.Errorf("broken off: %d, %d jobs", code, p.jobs())
 	}
 	says("broken off", errs, "1000 of 1700 jobs are stored; of those after them at most 500 more are", "go on with: the same command")
-	// What comes too late for whoever stands before it is asked for in halves.
+	// A part that takes too long for a proxy in front is split in halves.
 	p.fails = func(_ int, body *client.ApplyRequest) int {
 		if len(body.Jobs) > 200 {
 			return http.StatusBadGateway
@@ -146,7 +146,7 @@ func TestApplyInParts(t *testing.T) {
 		t.Errorf("the rest: %d, %d jobs: %s", code, p.jobs(), errs)
 	}
 	says("the rest", out, "700 created, 1001 unchanged")
-	// What is refused in one part changes nothing in the others.
+	// An item rejected in one part leaves the others unchanged.
 	p.fails = nil
 	other := `{"apps":[{"name":"shop","set":"fleet"}],"jobs":[{"app":"shop","name":"job-1700","handler":"demo","set":"other","schedule":{"every":"1h"}}]}`
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/apply", strings.NewReader(other))
@@ -161,7 +161,7 @@ func TestApplyInParts(t *testing.T) {
 	} else {
 		says("refused", out, "nothing was changed", "belongs to the set")
 	}
-	// Pruned is what the set made and the file does not name, and nothing else.
+	// A prune deletes exactly the items that belong to the set and are not in the manifest.
 	if code, out, _ := p.apply(1100, "1h", "--prune", "--dry-run"); code != exitDone || p.jobs() != n+1 {
 		t.Errorf("dry run of a prune: %d, %d jobs", code, p.jobs())
 	} else {

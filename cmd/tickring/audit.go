@@ -25,7 +25,7 @@ type goOn struct {
 	After string `placeholder:"PLACE" help:"Go on there, as the interrupted command said; the sums are of the rest."`
 }
 
-// command is the words that go on at a place.
+// command returns the command that continues from a position.
 func (g goOn) command(name, job, at string, from, to time.Time) []string {
 	words := []string{"tickring", name}
 	if job != "" {

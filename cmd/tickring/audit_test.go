@@ -13,8 +13,8 @@ import (
 	"github.com/tickring/tickring/server"
 )
 
-// TestAuditSaysWhatIsNotWell: what is overdue is named and is no success, also
-// where nothing is unaccounted for; what is out of reach is only said.
+// TestAuditSaysWhatIsNotWell: overdue runs are listed and fail the audit, even if no run is missing. Times out of reach are only
+// reported.
 func TestAuditSaysWhatIsNotWell(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 10, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -56,9 +56,8 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 	}
 }
 
-// TestPagesAreSummed: an audit and a replan ask for page after page; what is cut
-// off says what was done, and the command that goes on. Of what could not be looked
-// at, 50 on each of these pages, a hundred are named.
+// TestPagesAreSummed: audit and replan read all pages. If one is interrupted, it reports the work done and the command that
+// continues. Each page has 50 jobs that could not be read; at most a hundred are named.
 func TestPagesAreSummed(t *testing.T) {
 	from, to := "2026-11-20T12:00:00Z", "2026-11-20T13:00:00Z"
 	for name, c := range map[string]struct {
@@ -133,8 +132,8 @@ func TestPagesAreSummed(t *testing.T) {
 	}
 }
 
-// TestPagesAreFollowed: lists, upcoming and kill ask until there is no next, also
-// behind a page that is empty, and what two pages say of one run is said once.
+// TestPagesAreFollowed: lists, upcoming and kill read pages until there is no next one, even after an empty page. A run on two
+// pages is shown once.
 func TestPagesAreFollowed(t *testing.T) {
 	at := func(minute int) time.Time {
 		return time.Now().UTC().Truncate(time.Hour).Add(time.Duration(60+minute) * time.Minute)
@@ -190,7 +189,7 @@ func TestPagesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestUnreadableAppIsTold: what lists apps shows the others, names that one, and fails.
+// TestUnreadableAppIsTold: commands that list apps show the readable ones, name the other one, and fail.
 func TestUnreadableAppIsTold(t *testing.T) {
 	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -238,7 +237,7 @@ func TestUnreadableJobIsTold(t *testing.T) {
 			t.Errorf("%q: %s", args, out.String())
 		}
 	}
-	// Nobody knows whether a prune is to delete it.
+	// A prune cannot decide whether an unreadable job is to be deleted.
 	file := "version: 1\nset: fleet\napps: [{name: shop}]\n"
 	var out, errs bytes.Buffer
 	code := Main(t.Context(), []string{"apply", "-f", "-", "--prune", "--dry-run"}, strings.NewReader(file), &out, &errs,

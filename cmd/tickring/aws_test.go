@@ -12,10 +12,9 @@ import (
 	"sync/atomic"
 )
 
-// testAWS answers what the command line asks AWS about the stacks `prod`, whose
-// API is at api, `broken`, of which much is wrong, `fresh`, which creates its token at the first request, and `other`, which is
-// not ours.
-// It takes requests of the key AKIDTEST only, signed for the service that is asked.
+// testAWS fakes the AWS APIs for four stacks: `prod`, whose API is at api; `broken`, which has many faults; `fresh`, which creates
+// its token at the first request; and `other`, which is not a tickring stack. It accepts only requests that are signed with the key
+// AKIDTEST for the right service.
 func testAWS(api *httptest.Server) *httptest.Server {
 	var denied atomic.Bool // asked about broken last
 	var asked atomic.Bool  // the API of fresh

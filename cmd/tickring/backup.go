@@ -24,7 +24,7 @@ func (c *backupCmd) Run(e *Env) error {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	// As all commands do, it takes the demo's where there is no other.
+	// Like all commands, it uses the demo's data if there is no other.
 	if demo := filepath.Join(dir, demoFolder); e.Data == "" && !hasData(dir) && hasData(demo) {
 		dir = demo
 	}

@@ -32,7 +32,7 @@ func (c *BenchServeCmd) Run(e *Env) error {
 	}
 	rows, err := bench.Run(e.Ctx, bench.Options{Scenarios: c.Scenario, For: c.For, SoakFor: c.SoakFor, SoakKeep: c.SoakKeep, Dir: c.Dir,
 		Out: out, Apply: applyBench})
-	return e.show(rows, err, func() {}) // the table is told as it comes
+	return e.show(rows, err, func() {}) // Run has already printed the table row by row
 }
 
 func applyBench(ctx context.Context, url, token string, jobs []manage.JobSpec) error {

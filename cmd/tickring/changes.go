@@ -96,8 +96,8 @@ func originOf(c *client.Change) string {
 	return c.From
 }
 
-// spans is a record of the type with its durations, which are stored in nanoseconds, as
-// they are written elsewhere. What it does not know it leaves as it is.
+// spans returns a record of type of with its durations, stored in nanoseconds, formatted as elsewhere. It leaves unknown fields
+// unchanged.
 func spans(record json.RawMessage, of reflect.Type) json.RawMessage {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
@@ -220,8 +220,8 @@ func (c *changeCmd) restore(e *conn) error {
 	return &exitError{exitNotFound, fmt.Errorf("%s has no change %d that can be taken back: tickring changes %s", c.What, c.Restore, c.What)}
 }
 
-// changed says in what the records of a change differ: from what to what where they
-// hold it, else in which fields; of runs that were removed how many.
+// changed describes the difference between the records of a change: old and new values if the records hold them, otherwise the
+// names of the fields; for removed runs, their number.
 func (e *Env) changed(c *client.Change) []string {
 	if n, is := fields(c.New)["cleaned"].(float64); is && c.Verb == core.VerbCleaned {
 		return []string{fmt.Sprintf("%.0f runs", n)}
@@ -251,7 +251,7 @@ func (e *Env) changed(c *client.Change) []string {
 	return []string{strings.Join(slices.Sorted(maps.Keys(all)), ", ")}
 }
 
-// fields are those of a record, and of the definition in it; nil where it is none.
+// fields returns the fields of a record together with those in its "def"; it returns nil if record is not an object.
 func fields(record json.RawMessage) map[string]any {
 	var all map[string]any
 	if json.Unmarshal(record, &all) != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestSpansOfRecords: all durations of a record are said as elsewhere, and nothing else of
-// it changes.
+// TestSpansOfRecords: all durations of a record are formatted, and nothing else in it changes.
 func TestSpansOfRecords(t *testing.T) {
 	r := core.JobRecord{Rev: 1795399384725, Grace: 10 * time.Minute, Deadline: 36 * time.Hour,
 		Schedule: core.Schedule{Jitter: 5 * time.Second},
@@ -40,7 +39,7 @@ func TestSpansOfRecords(t *testing.T) {
 	}
 }
 
-// TestExecutorsHaveALineEach: an address that was refused has no line beside its own.
+// TestExecutorsHaveALineEach: a rejected address has no second line beside its own.
 func TestExecutorsHaveALineEach(t *testing.T) {
 	now := time.Now()
 	all := &client.ExecutorList{

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/manifest"
 )
 
-// What stands before the names of channels on the command line, and for all of them.
+// The words before the names of channels on the command line, for one and for all.
 const channelWord, channelsWord = "channel", "channels"
 
 type notifyCmd struct {
@@ -144,7 +144,7 @@ func (c *deleteCmd) deleteChannels(e *conn, names []string) error {
 	})
 }
 
-// subjectOf is what a change was of, for people.
+// subjectOf names the object of a change, for display.
 func subjectOf(ch *client.Change) string {
 	if ch.Channel != "" {
 		return channelWord + " " + ch.Channel
@@ -158,7 +158,7 @@ func subjectOf(ch *client.Change) string {
 	return cmp.Or(ch.Job, ch.App, "everything")
 }
 
-// channelNames are the server's, for whoever presses TAB.
+// channelNames lists the server's channels for shell completion.
 func (c *completer) channelNames() (list []word) {
 	e, err := c.e.connect()
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *completer) channelNames() (list []word) {
 	}
 	all, _ := e.ListChannels(e.Ctx)
 	for _, ch := range all.Channels {
-		if core.CheckChannelName("", ch.Name) == nil { // else a shell might run what it is
+		if core.CheckChannelName("", ch.Name) == nil { // a shell could execute an invalid name
 			list = append(list, word{ch.Name, strings.TrimSpace(ch.Kind + " " + ch.To)})
 		}
 	}

@@ -67,7 +67,7 @@ func (c *cleanCmd) all(e *conn, body client.CleanRequest) (sum client.CleanResul
 			body.After = after
 			page, err := e.Clean(e.Ctx, body)
 			if r, ok := errors.AsType[*client.Error](err); ok && r.Field == "before" {
-				r.Field, r.Value = "older", c.Older // as it was written here
+				r.Field, r.Value = "older", c.Older // as the user wrote it
 			}
 			return page, err
 		},

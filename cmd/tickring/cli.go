@@ -59,7 +59,7 @@ type Globals struct {
 	Version  kong.VersionFlag `hidden:"" help:"Print the version."`
 }
 
-// grammar is what the command line takes. No flag is needed for the common case.
+// grammar defines the commands and flags. The common case needs no flag.
 type grammar struct {
 	Globals
 
@@ -122,7 +122,7 @@ type grammar struct {
 	Vers  versionCmd    `cmd:"" name:"version" help:"The version of this program." group:"Other"`
 }
 
-// Env is what a command has of the world.
+// Env is the environment of a command: flags, streams and variables.
 type Env struct {
 	*Globals
 	Ctx    context.Context
@@ -131,19 +131,18 @@ type Env struct {
 	Stderr io.Writer
 	Getenv func(name string) (string, bool)
 
-	found     *client.Client // the server's, once it was found
-	endpoint  string         // where it is
-	tokenFrom core.Text      // where the token for it was found
-	aws       *awsask.Client // of a stack
-	outputs   stack.Outputs  // of the stack
-	context   string         // that is used, and what it says
+	found     *client.Client // set once the server is found
+	endpoint  string         // the server's URL
+	tokenFrom core.Text      // the source of its token, for messages
+	aws       *awsask.Client // set for a stack
+	outputs   stack.Outputs  // set for a stack
+	context   string         // name of the context in use; target has its settings
 	target    target
-	most      int64 // bytes that are read of an answer; 0: as long as it may be
-	still     bool  // times are shown without how far they are away, which changes all the time
+	most      int64 // bytes to read of an answer; 0: the client's limit
+	still     bool  // times are shown without their distance from now, which changes all the time
 }
 
-// exitError is an error with an exit code of its own. An empty one says nothing
-// more: the command has said it all.
+// exitError is an error with its own exit code. If err is nil, no message is printed, because the command has already printed one.
 type exitError struct {
 	code int
 	err  error
@@ -288,7 +287,7 @@ func (e *Env) errorText(err error) string {
 	return err.Error()
 }
 
-// said is a text of core in the language of whoever reads it.
+// said translates a text of core into the user's language.
 func (e *Env) said(code string, args ...any) string {
 	return words.Say(e.lang(), core.Say(code, args...))
 }
@@ -312,7 +311,7 @@ func (e *Env) tokenHint() core.Text {
 	return core.Say("set the token of the server: %s", e.setHint())
 }
 
-// setHint is the command that gives the context another token.
+// setHint returns the command that changes the context's token.
 func (e *Env) setHint() string {
 	return fmt.Sprintf("tickring context set %s --endpoint %s --token-file FILE", e.context, e.target.Endpoint)
 }
@@ -323,8 +322,7 @@ func (e *Env) printf(format string, args ...any) {
 	io.WriteString(e.Stdout, visible(fmt.Sprintf(format, args...)))
 }
 
-// show prints what was asked for: v for programs, or what say says to people. If err is set,
-// show prints nothing and returns err.
+// show prints v as JSON, or calls say to print text for people. If err is set, show prints nothing and returns err.
 func (e *Env) show(v any, err error, say func()) error {
 	switch {
 	case err != nil:
@@ -336,13 +334,13 @@ func (e *Env) show(v any, err error, say func()) error {
 	return nil
 }
 
-// notef tells people what a program that reads stdout need not know.
+// notef prints a message for people to stderr, so programs that read stdout do not see it.
 func (e *Env) notef(format string, args ...any) {
 	io.WriteString(e.Stderr, visible(fmt.Sprintf(format, args...)))
 }
 
-// printJSON prints one JSON value, indented. What would steer a terminal stands in
-// strings only, and is escaped there.
+// printJSON prints one JSON value, indented. Characters that could control the terminal occur only in strings, and are escaped
+// there.
 func (e *Env) printJSON(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -355,7 +353,7 @@ func (e *Env) printJSON(v any) error {
 	return err
 }
 
-// terminal reports whether a person sits at f.
+// terminal reports whether f is a terminal.
 func terminal(f any) bool {
 	file, ok := f.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, programs)
 }
 
-// programs are what this test's program is under other names.
+// programs maps the names under which tests run this binary to its functions.
 var programs = map[string]func(){
 	"tickring": func() {
 		completeFor = time.Minute
@@ -53,18 +53,18 @@ var programs = map[string]func(){
 	"tickring-main": main, // with its signals
 }
 
-// TestScripts runs the scripts in testdata/script, each against a server of its
-// own, whose store is in memory and whose runs end as testServer says.
+// TestScripts runs the scripts in testdata/script, each against its own server, which keeps its store in memory and ends runs as
+// testServer describes.
 //
-// Besides the usual commands a script has
+// In addition to the usual commands a script has
 //
-//	bury                   makes two dead letters: a fire of the first job, of ten
-//	                       seconds ago, and one that holds no fire
-//	work                   makes three runs of job 1 in one moment, as sent to an executor
+//	bury                   creates two dead-letter messages: a scheduled run of the first
+//	                       job, due ten seconds ago, and one without a scheduled run
+//	work                   creates three runs of job 1 at one moment, as if sent to an executor
 //	                       one after the other; the log of the third begins late
-//	refuse                 has an executor of app guarded refused for its token
+//	refuse                 makes the server reject an executor of app guarded for its token
 //	exits CODE COMMAND…    runs the command, which must exit with the code
-//	datadir DIR            makes DIR the data folder of the server
+//	datadir DIR            makes DIR the data directory of the server
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -125,8 +125,8 @@ func has(what string) func(*testscript.TestScript, bool, []string) {
 	}
 }
 
-// testLogs says of the runs that work makes and names queued, at first, what xxl-job's
-// executors say of a run in their queue.
+// testLogs serves logs for the runs that the command work creates. At first it answers for queued as xxl-job's executors do for a
+// run in their queue.
 type testLogs struct{ queued atomic.Int32 }
 
 func (l *testLogs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
@@ -146,8 +146,8 @@ type testKiller struct{}
 
 func (testKiller) Kill(context.Context, *core.App, string, core.JobID) error { return nil }
 
-// testServer is the API over a store in memory. Nothing is sent; instead a run
-// ends when it is looked at, as its params say: fine, fails or falls.
+// testServer serves the API over a store in memory. It sends nothing: a run ends when it is read, in the state that its params
+// name: fine, fails or falls.
 func testServer() *httptest.Server {
 	data := memory.Open(memory.Options{})
 	a := assembly.New(data, assembly.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
@@ -228,7 +228,7 @@ func testServer() *httptest.Server {
 				Address: "http://10.0.3.17:9999/"})
 			return
 		}
-		if r.URL.Path == "/test/mute" { // channel broken took no notice of job 1 for an hour, and one of two was given up
+		if r.URL.Path == "/test/mute" { // channel broken rejected notifications of job 1 for an hour, and one of two was given up
 			at := time.Date(2026, 3, 1, 2, 30, 5, 0, time.UTC)
 			last := notice.Happening{Run: core.NumberedRun(1, 1), When: at}
 			since := notice.Happening{Run: core.NumberedRun(1, 2), When: at.Add(30 * time.Minute)}

@@ -8,13 +8,13 @@ import (
 	questions "github.com/tickring/tickring/core/ask"
 )
 
-// colour is that of a terminal; it stands only where it says something.
+// colour is a terminal color code; output uses it only for meaning.
 type colour string
 
 const (
 	red    colour = "31" // it went wrong
 	yellow colour = "33" // it is late, or may go wrong
-	cyan   colour = "36" // it is at work
+	cyan   colour = "36" // running
 )
 
 func (c colour) on(text string) string {
@@ -24,8 +24,8 @@ func (c colour) on(text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// colours reports whether text for people is coloured: as --color says, else on a
-// terminal that knows colours, of somebody who does not mind them.
+// colours reports whether text for people is colored: as --color sets it, otherwise on a terminal that supports colors, unless the
+// user sets NO_COLOR.
 func (e *Env) colours() bool {
 	switch {
 	case e.Output != "text" || e.Color == "never":
@@ -46,7 +46,7 @@ func stateColour(state string) colour {
 	return ""
 }
 
-// lateColour is of what was sent later than an audit counts as on time.
+// lateColour returns the color for a run that was sent later than an audit counts as on time.
 func lateColour(r *client.Run) colour {
 	if r.LatenessMs != nil && *r.LatenessMs > questions.OnTime.Milliseconds() {
 		return yellow

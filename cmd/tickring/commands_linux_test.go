@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// untilIs waits for what another process brings about.
+// untilIs waits until another process makes is return true.
 func untilIs(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	limit := time.NewTimer(time.Minute)
@@ -52,7 +52,7 @@ func lives(t *testing.T, pid string) bool {
 	return len(f) > 0 && f[0] != "Z" && f[0] != "X"
 }
 
-// serving starts a server, and waits for the first line that it says.
+// serving starts a server, and waits for the first line of its output.
 func serving(t *testing.T, args ...string) (server *exec.Cmd, lines *bufio.Scanner) {
 	t.Helper()
 	server = command(t, "tickring-main", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
@@ -79,9 +79,9 @@ func stops(t *testing.T, server *exec.Cmd) {
 	}
 }
 
-// TestCommandsOfAServerThatIsKilled: a command runs end to end; when its server is killed
-// its first process goes with it, the next server ends the others before it says that the run
-// is lost, and starts it no second time; what waited for its turn begins.
+// TestCommandsOfAServerThatIsKilled: a command runs end to end. If its server is killed, the command's first process dies with it.
+// The next server ends its other processes before it reports the run as lost, and does not start it again. Commands that waited for
+// their turn start.
 func TestCommandsOfAServerThatIsKilled(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
@@ -157,8 +157,7 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 	stops(t, server)
 }
 
-// TestCommandsNoMoreAllowed: what a killed server has left of its commands is ended by the
-// next one too that allows none, and what waited fails there.
+// TestCommandsNoMoreAllowed: a server that allows no commands ends those left by a killed server, and the runs that waited fail.
 func TestCommandsNoMoreAllowed(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
@@ -197,8 +196,7 @@ func TestCommandsNoMoreAllowed(t *testing.T) {
 	stops(t, server)
 }
 
-// TestCommandsSecondSignal: a second signal to stop ends what is at work at once, and the
-// next server says that it was lost.
+// TestCommandsSecondSignal: a second stop signal ends running commands at once, and the next server reports their runs as lost.
 func TestCommandsSecondSignal(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
@@ -235,8 +233,8 @@ func TestCommandsSecondSignal(t *testing.T) {
 	stops(t, server)
 }
 
-// TestCommandsAsAnotherUser: root runs a command as whom its job says, with his groups, home and
-// rights; a server that is not root says so when it starts.
+// TestCommandsAsAnotherUser: root runs a command as the user of its job, with that user's groups, home and permissions. A server
+// without root logs at start that it cannot.
 func TestCommandsAsAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can")

@@ -43,14 +43,14 @@ func (c *completionCmd) Run(e *Env) error {
 	return err
 }
 
-// completeCmd is what the scripts ask: a line for each word that may stand in place of
-// the last one, with what it means behind a tab, or ":" where a file is meant.
+// completeCmd is called by the shell scripts. It prints a line for each candidate for the last word, with a description after a
+// tab, or ":" if a file name is expected.
 type completeCmd struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish"`
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// completeMost is as many names as whoever presses TAB reads.
+// completeMost is the maximum number of names to list.
 const completeMost = 200
 
 // completeBytes are read of an answer: more than completePage jobs need.
@@ -59,7 +59,7 @@ const (
 	completeBytes = 8 << 20
 )
 
-// completeFor is as long as he waits. Tests on a machine that is busy wait longer.
+// completeFor limits the wait after TAB. Tests on a busy machine set it higher.
 var completeFor = time.Second
 
 func (c *completeCmd) Run(e *Env) error {
@@ -111,7 +111,7 @@ func joined(words []string) (all []string) {
 
 type word struct{ text, means string }
 
-// aFile says that the name of a file is meant, which shells know themselves.
+// aFile requests file names, which shells complete themselves.
 var aFile = []word{{":", ""}}
 
 type completer struct {
@@ -120,7 +120,7 @@ type completer struct {
 	arg  int // of the command's values without a flag, the next one
 }
 
-// complete is what may stand in place of the last of the words.
+// complete returns the candidates for the last of words.
 func (c *completer) complete(words []string) []word {
 	if len(words) == 0 {
 		words = []string{""}
@@ -169,7 +169,7 @@ func (c *completer) complete(words []string) []word {
 			}
 		}
 		list = begun(list, "", cur)
-		if d := c.node.DefaultCmd; d != nil && len(d.Positional) > 0 { // whose name may be left out
+		if d := c.node.DefaultCmd; d != nil && len(d.Positional) > 0 { // its name can be omitted
 			list = append(list, c.values(d.Positional[0], "", cur)...)
 		}
 		return list
@@ -177,7 +177,7 @@ func (c *completer) complete(words []string) []word {
 	return begun(c.flags(false), "", cur)
 }
 
-// step goes on behind a command, or a value without a flag.
+// step continues after a command, or an argument.
 func (c *completer) step(w string) {
 	for _, child := range c.node.Children {
 		if child.Name == w || slices.Contains(child.Aliases, w) {
@@ -209,7 +209,7 @@ func set(f *kong.Flag, value string) {
 	}
 }
 
-// flags are those of the command itself, and also those of every command.
+// flags lists the flags of the command; also adds those of every command.
 func (c *completer) flags(also bool) (list []word) {
 	for _, group := range c.node.AllFlags(true) {
 		for _, f := range group {
@@ -229,7 +229,7 @@ func begun(list []word, before, cur string) []word {
 	return list
 }
 
-// policies are the words of flags that the server judges: it knows those of others, too.
+// policies holds the values of flags that the server validates; a server of another version can accept others.
 var policies = map[string][]word{
 	"route": wordsOf(core.Routes), "block": wordsOf(core.Blocks), "misfire": wordsOf(core.Misfires), "backoff": wordsOf(core.Backoffs),
 }
@@ -241,7 +241,7 @@ func wordsOf[T ~string](list []T) (words []word) {
 	return words
 }
 
-// values are those of a flag, or of a value without one.
+// values lists the candidates for the value of a flag or an argument.
 func (c *completer) values(v *kong.Value, before, cur string) []word {
 	if v.Enum != "" {
 		return begun(wordsOf(v.EnumSlice()), before, cur)
@@ -274,8 +274,7 @@ func (c *completer) values(v *kong.Value, before, cur string) []word {
 	return list[:min(len(list), completeMost)]
 }
 
-// apps and jobs are the server's. Nothing is said where it cannot be asked: whoever
-// presses TAB has a line there.
+// apps and jobs list the names on the server. Errors print nothing, because the user is editing a line.
 func (c *completer) apps() (list []word) {
 	e, err := c.e.connect()
 	if err != nil {
@@ -283,7 +282,7 @@ func (c *completer) apps() (list []word) {
 	}
 	apps, _ := e.ListApps(e.Ctx)
 	for _, a := range apps.Apps {
-		if core.CheckAppName("", a.Name) == nil { // else a shell might run what it is
+		if core.CheckAppName("", a.Name) == nil { // a shell could execute an invalid name
 			list = append(list, word{a.Name, a.Title})
 		}
 	}

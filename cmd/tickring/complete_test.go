@@ -40,7 +40,7 @@ func TestCompletionIsBounded(t *testing.T) {
 	if got := run(s.URL, "", "complete", "bash", "--", "describe", "many/job-39"); strings.Count(got, "\n") != 10 {
 		t.Errorf("behind the first %d: %q", completeMost, got)
 	}
-	// What a hostile server calls a job would be run by the shell whose line it is put into.
+	// A shell would execute a job name from a hostile server in the line that it completes.
 	evil := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"jobs":[{"app":"a","name":"j$(touch${IFS}x)","id":1,"schedule":{}},{"app":"a","name":"fine","id":2,"schedule":{}}],`+
 			`"apps":[{"name":"`+"`id`"+`"},{"name":"good"}]}`)
@@ -64,7 +64,7 @@ func TestCompletionIsBounded(t *testing.T) {
 	}
 }
 
-// A shell that is here reads its script; of the others at least what is opened is closed.
+// TestCompletionScripts: each installed shell parses its script; for missing shells the test at least matches brackets.
 func TestCompletionScripts(t *testing.T) {
 	for shell, script := range map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript} {
 		if !strings.Contains(script, "(tickring complete "+shell+" -- ") {

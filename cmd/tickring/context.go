@@ -263,7 +263,7 @@ func (e *Env) contexts() (all contexts, path string, err error) {
 	}
 	e.warnWide(path)
 	if err := yaml.UnmarshalWithOptions(data, &all, yaml.DisallowUnknownField()); err != nil {
-		// The text of the file, which the error shows, may hold a token.
+		// The text of the file, which the error would show, can contain a token.
 		return all, path, usagef("%s is no file of contexts%s: mend it, or take it away", path, yamlPlace(err))
 	}
 	return all, path, nil
@@ -276,7 +276,7 @@ func yamlPlace(err error) string {
 	return ""
 }
 
-// warnWide says of a file with a secret that others may use it.
+// warnWide warns if other users can access a file that holds a secret.
 func (e *Env) warnWide(path string) {
 	if info, err := os.Stat(path); err == nil && server.Wide(info) {
 		e.notef("warning: others on this machine may read or change %s: chmod go= %s\n", path, path)
@@ -334,11 +334,10 @@ func (e *Env) tokenIn(path string) (string, error) {
 	return text, nil
 }
 
-// elsewhere are the variables that say where the server is, besides the context's.
+// elsewhere lists the variables that locate a server outside of contexts.
 var elsewhere = []string{"TICKRING_ENDPOINT", "TICKRING_STACK", "TICKRING_DATA"}
 
-// useContext has the flags say what the context says that is meant, if one is: nothing
-// else on the command line or in the environment says where the server is.
+// useContext sets the flags from the selected context, unless another flag or variable locates the server.
 func (e *Env) useContext() error {
 	if e.context != "" {
 		return nil
@@ -384,8 +383,7 @@ func (e *Env) useContext() error {
 	return nil
 }
 
-// contextToken is the token of the context's server: no other is sent there, neither
-// that of the environment.
+// contextToken returns the token of the context's server. No other token is sent there, not even the one in the environment.
 func (e *Env) contextToken() (secret, error) {
 	from := "context " + e.context
 	switch {
@@ -403,7 +401,7 @@ func (e *Env) contextToken() (secret, error) {
 	return e.tokenOf(e.Endpoint), nil
 }
 
-// on names the context that is used, behind what is said of its server.
+// on returns the context in use, as a suffix after the name of its server.
 func (e *Env) on() string {
 	if e.context == "" {
 		return ""
@@ -419,8 +417,7 @@ func (e *Env) at() string {
 	return fmt.Sprintf(" on %s (%s)", e.context, e.target.where())
 }
 
-// sayWhere says on which server something is done that cannot be taken back easily,
-// where a name stands for it.
+// sayWhere prints the server behind a context before an operation that is hard to undo.
 func (e *Env) sayWhere() {
 	if e.context != "" {
 		e.notef("context %s: %s\n", e.context, e.target.where())

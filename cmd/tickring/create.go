@@ -197,7 +197,7 @@ func (c *createCmd) Run(env *Env) error {
 	return nil
 }
 
-// commandJob is what a line of a crontab is here.
+// commandJob explains the two ways to run a crontab line as a job.
 func commandJob(app, handler, job, expr, command string) string {
 	return fmt.Sprintf("it is the handler of an executor\n  tickring exec --app %s --handler %s -- %s\n"+
 		"  tickring create %s --handler %s --crontab '%s'\nor, where tickring serve allows it (--commands-user, --commands-dir), run by that\n"+
@@ -216,7 +216,7 @@ func (c *createCmd) hint(r *client.Error) error {
 	return r
 }
 
-// neverCalled refuses a URL whose host is an IP address that no server may call.
+// neverCalled rejects a URL whose host is an IP address that no server may call.
 func neverCalled(text, base string) error {
 	u, err := url.Parse(strings.TrimPrefix(base, "call:"))
 	if err != nil {
@@ -224,7 +224,7 @@ func neverCalled(text, base string) error {
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if err != nil {
-		return nil // a name: judged when it is dialled
+		return nil // a name: checked when it is dialed
 	}
 	if err := server.LocalPolicy().Check(ip); err != nil {
 		return core.Invalid("call", text,
@@ -263,8 +263,8 @@ func callOf(text string, known []string) (executor, handler string, err error) {
 	return executor, method + " " + cmp.Or(raw[len(u.Scheme+"://"+u.Host):], "/"), nil
 }
 
-// nextLine is the next instants of a job; empty if there are none. What does not
-// change from one to the next is said once.
+// nextLine formats the next scheduled times of a job; it is empty if there are none. Parts that do not change from one time to the
+// next are printed once.
 func (e *Env) nextLine(j *client.Job, now time.Time) string {
 	loc := e.zone(j.Schedule.Timezone)
 	var b strings.Builder

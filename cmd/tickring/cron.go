@@ -105,8 +105,8 @@ func (c *cronCmd) Run(e *Env) error {
 	return nil
 }
 
-// instants is the next count instants. Jobs fire until core.Horizon; the question
-// what an expression means goes on behind it, in the zone as it is known today.
+// instants returns the next count scheduled times. Jobs fire until core.Horizon; explaining an expression continues after it, with
+// today's rules of the zone.
 func instants(s *schedule.Schedule, w core.When, loc *time.Location, after core.Instant, count int) []core.Instant {
 	next := make([]core.Instant, 0, min(count, 64))
 	at, ok := s.Next(after)
@@ -171,7 +171,7 @@ func cronLines(r io.Reader, w io.Writer) error {
 		}
 		out.Write(data)
 		out.WriteByte('\n')
-		// Somebody may be waiting for this answer before he asks on.
+		// An interactive caller can wait for this answer before it sends the next line.
 		if err := out.Flush(); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func cronLines(r io.Reader, w io.Writer) error {
 	return out.Flush()
 }
 
-// locations keeps zones: loading one takes longer than the rest of an answer.
+// locations caches zones: loading one takes longer than the rest of an answer.
 type locations map[string]*time.Location
 
 func (l locations) load(name string) (*time.Location, error) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// pageBlocks gives what a page of docs has as code of a language.
+// pageBlocks returns a function that lists the code blocks of a language in a page of docs.
 func pageBlocks(t *testing.T, name string) func(language string) []string {
 	page, err := os.ReadFile("../../docs/" + name)
 	if err != nil {
@@ -26,7 +26,7 @@ func pageBlocks(t *testing.T, name string) func(language string) []string {
 	}
 }
 
-// serveHere starts a server whose data folder is TICKRING_DATA, and gives its URL, which it says once it works.
+// serveHere starts a server with data directory TICKRING_DATA, and returns the URL that it prints once it is ready.
 func serveHere(t *testing.T, args ...string) (url string) {
 	serve := command(t, "tickring-main", append(args, "--listen", "127.0.0.1:0")...)
 	out, err := serve.StdoutPipe()
@@ -51,7 +51,7 @@ func TestAPIPage(t *testing.T) {
 	if !strings.Contains(script, log) {
 		t.Fatalf("the page does not ask for a log by %s", log)
 	}
-	// A person who pastes is slower than a run of it, a shell may be faster.
+	// A user pastes more slowly than the run takes, a shell can be faster.
 	script = strings.Replace(script, log, `for i in $(seq 300); do ask "$url/v1/runs/$run" | grep -q '"endedAt"' && break; sleep 0.1; done`+"\n"+log, 1)
 	out, err := exec.CommandContext(t.Context(), "sh", "-ec", script).CombinedOutput()
 	if err != nil {
@@ -88,7 +88,7 @@ func TestCronPage(t *testing.T) {
 		t.Fatalf("the pages have no %s with %q", language, with)
 		return ""
 	}
-	// unit is what ExecStart of a unit gives tickring, with these in place of what it names.
+	// unit returns the arguments of tickring in the unit's ExecStart, with the given replacements.
 	unit := func(with string, instead ...string) []string {
 		_, line, _ := strings.Cut(block("ini", with), "\nExecStart=/usr/local/bin/tickring ")
 		line, _, _ = strings.Cut(line, "\n")
@@ -103,7 +103,7 @@ func TestCronPage(t *testing.T) {
 	}
 	url := serveHere(t, unit("DynamicUser=", "/var/lib/tickring", dir+"/data")...)
 
-	// made is what the lines that make jobs.yaml say of a crontab, with this as /etc/localtime.
+	// made returns the jobs.yaml that the page's commands make of a crontab, with localtime as target of /etc/localtime.
 	made := func(crontab, localtime string) string {
 		t.Helper()
 		for name, says := range map[string]string{"crontab": "cat '" + dir + "/crontab.txt'", "readlink": "echo " + localtime} {
@@ -164,7 +164,7 @@ func TestCronPage(t *testing.T) {
 	if b, err := os.ReadFile("weekdays.txt"); err != nil || !regexp.MustCompile(`^\d{4}-\d\d-\d\d\n$`).Match(b) {
 		t.Errorf("the job wrote %q %v", b, err)
 	}
-	run("trigger", "cron/line-7", "--wait") // there is no such program, and so it says
+	run("trigger", "cron/line-7", "--wait") // the program does not exist, and the log reports that
 	if got := run("logs", "cron/line-7"); !strings.Contains(got, "\nno invoices\n") {
 		t.Errorf("its log is %s", got)
 	}

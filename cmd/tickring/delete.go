@@ -51,8 +51,8 @@ func (c *deleteCmd) Run(e *conn) error {
 	return e.each(names, nil, func(name string) error { return c.one(e, name) })
 }
 
-// deletable is what a name names: whoever is asked is asked of what is there, and can go
-// when the names before it are gone.
+// deletable returns the full name of the object to delete. It fails if the object does not exist, or if an app keeps jobs that are
+// not among names.
 func (e *conn) deletable(name string, names []string) (string, error) {
 	switch kindOf(name) {
 	case appKind:
@@ -80,7 +80,7 @@ func notDeleted(run string) error {
 	return usagef("runs are not deleted; end one with: tickring kill %s", run)
 }
 
-// sure asks whoever sits there whether to do it. Nobody there is no yes.
+// sure asks the user for confirmation. Without a terminal it fails.
 func (e *Env) sure(verb string, names []string) error {
 	what := strings.Join(names, ", ")
 	if len(names) > 3 {

@@ -206,7 +206,7 @@ func (c *descCmd) Run(e *conn) error {
 	slices.Sort(labels)
 	add("labels", strings.Join(labels, ", "))
 	add("set", j.Set)
-	for _, c := range manifest.Diff(nil, &j) { // what has no words of its own here is shown as a file has it
+	for _, c := range manifest.Diff(nil, &j) { // fields without a row of their own are shown as in a manifest
 		first, _, _ := strings.Cut(c.Path, ".")
 		if first = strings.SplitN(first, "[", 2)[0]; !slices.Contains(described, first) && !(told && first == "notify") {
 			add(c.Path, c.New)
@@ -224,8 +224,7 @@ var described = []string{"app", "name", "title", "author", "labels", "handler", 
 	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "keep",
 	"paused", "set"}
 
-// ofApp is what the app of a job says for it, where the job says nothing, and the limits of
-// the app, which count all its runs.
+// ofApp holds the app's defaults for settings that a job omits, and the limits of the app, which count all its runs.
 type ofApp struct {
 	WaitForExecutor string           `json:"waitForExecutor,omitempty"`
 	Overlap         client.Overlap   `json:"overlap,omitzero"`

@@ -24,7 +24,7 @@ func (c *doctorCmd) Help() string {
 	return `Exit code 0: nothing is wrong, though there may be warnings. 1: something is wrong.`
 }
 
-// ask is how long all the questions may take.
+// ask limits the time for all requests.
 const ask = 40 * time.Second
 
 func (c *doctorCmd) Run(e *Env) error {
@@ -35,7 +35,7 @@ func (c *doctorCmd) Run(e *Env) error {
 	cl, err := e.api()
 	if err != nil {
 		if exitOf(err) == exitUsage || e.stackName() != "" && e.outputs == nil {
-			return err // there is nothing to look at
+			return err // there is nothing to check
 		}
 		f.OwnErr = firstLineOf(e.errorText(err))
 	}
@@ -124,8 +124,8 @@ func (c *doctorCmd) Run(e *Env) error {
 	return exitWith(code)
 }
 
-// finding is what doctor -o json prints of one; its shape is stable. What it says, and what to
-// do, is in the language of whoever reads it; the check and the level are the same in each.
+// finding is one finding in doctor -o json; its fields are stable. Says and Do are in the user's language; Check and Level are the
+// same in every language.
 type finding struct {
 	Check string       `json:"check"`
 	Level doctor.Level `json:"level"`

@@ -44,7 +44,7 @@ func (c *editJobCmd) Run(e *conn) error {
 		if len(doc.Apps) != 0 || len(doc.Jobs) != 1 || doc.Jobs[0].Spec.Def.App+"/"+doc.Jobs[0].Spec.Def.Name != name {
 			return usagef("one job is edited here, and keeps its app and its name: %s", name)
 		}
-		doc.Jobs[0].Spec.IfRev = &j.Rev // somebody else may have changed it meanwhile
+		doc.Jobs[0].Spec.IfRev = &j.Rev // another user can have changed it during the edit
 		return nil
 	})
 	if err != nil {
@@ -82,8 +82,7 @@ func (e *Env) editor(text []byte, suffix string) (path string, edited []byte, er
 	return path, edited, err
 }
 
-// applyText applies a manifest that is no file of the user's, if check, where there
-// is one, has nothing against it, and says what has changed.
+// applyText applies a generated manifest, if check is nil or accepts it, and prints the changes.
 func (e *conn) applyText(name string, text []byte, check func(*manifest.Document) error) error {
 	doc, err := manifest.Parse(name, text, manifest.Options{Getenv: e.Getenv, Parameter: e.parameter})
 	if err != nil {

@@ -26,8 +26,7 @@ func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// first makes itself what the first process of a container is, the one to which
-// those come who lost their parent, and runs sh under it.
+// first becomes a child subreaper, as the first process of a container is: it adopts orphans. It runs sh under it.
 func first() {
 	const subreaper = 36
 	if _, _, errno := syscall.Syscall(syscall.SYS_PRCTL, subreaper, 1, 0); errno != 0 {
@@ -44,7 +43,7 @@ func first() {
 	os.Exit(code)
 }
 
-// secretive hides its environment from its child, whose exit code it ends with.
+// secretive hides its environment from its child, and exits with the child's code.
 func secretive() {
 	hideEnvironment()
 	if err := exec.Command("sh", "-c", "cat /proc/$PPID/environ").Run(); err != nil {
@@ -52,10 +51,10 @@ func secretive() {
 	}
 }
 
-// What a program of exec's user finds of its environment under /proc is nothing.
+// TestHiddenEnvironment: a program of exec's user cannot read exec's environment under /proc.
 func TestHiddenEnvironment(t *testing.T) {
 	cmd := command(t, "secretive")
-	if os.Getuid() == 0 { // who may read everything: without that capability root is a user as others
+	if os.Getuid() == 0 { // root can read everything; another user lacks that capability
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		self, err := os.ReadFile(os.Args[0])
 		if err != nil {
@@ -71,7 +70,7 @@ func TestHiddenEnvironment(t *testing.T) {
 	}
 }
 
-// publicDir is a folder that all users may enter.
+// publicDir creates a directory that all users can enter.
 func publicDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/tmp", "tickring-public-")
 	if err != nil {
@@ -84,8 +83,7 @@ func publicDir(t *testing.T) string {
 	return dir
 }
 
-// The first process of a container waits for those that lost their parent,
-// hands on signals, and ends as its program does.
+// TestFirstProcess: the first process of a container waits for orphans, forwards signals, and exits with its program's code.
 func TestFirstProcess(t *testing.T) {
 	// kill -0 finds a process until it is waited for.
 	const orphan = `p=$(sh -c 'sleep 0 >/dev/null & echo $!'); while kill -0 $p 2>/dev/null; do :; done; `
@@ -100,8 +98,8 @@ func TestFirstProcess(t *testing.T) {
 	}
 }
 
-// A second signal ends the programs at work, whatever the grace; their runs are
-// reported, and the executor ends in order.
+// TestExecSecondSignal: a second signal ends running programs at once, whatever the grace; their runs are reported, and the
+// executor ends in order.
 func TestExecSecondSignal(t *testing.T) {
 	registered, removed, results := make(chan string, 1), make(chan bool, 1), make(chan wire.CallbackItem, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -147,7 +145,7 @@ func TestExecSecondSignal(t *testing.T) {
 	if _, err := io.ReadFull(held, make([]byte, len("started\n"))); err != nil {
 		t.Fatal(err)
 	}
-	for _, wait := range []chan bool{removed, nil} { // the first is at work once the address is removed
+	for _, wait := range []chan bool{removed, nil} { // the first signal has taken effect once the address is removed
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}

@@ -88,8 +88,7 @@ func (c *listExecsCmd) Run(e *conn) error {
 	return exitWith(exitFailed)
 }
 
-// executorRows has a line for each address: of one that was refused and was heard of since
-// that is over.
+// executorRows returns a line for each address. It shows a rejection unless a heartbeat of the address followed.
 func executorRows(e *Env, all *client.ExecutorList) [][]string {
 	rows := [][]string{{"APP", "ADDRESS", "STATE"}}
 	at := map[[2]string]int{}
@@ -111,7 +110,7 @@ func executorRows(e *Env, all *client.ExecutorList) [][]string {
 	return rows
 }
 
-// clockText is how far a clock is from the server's, where that is known and not nothing.
+// clockText formats the difference between a clock and the server's; it is empty if that is unknown or zero.
 func clockText(aheadMs *int64) string {
 	switch {
 	case aheadMs == nil || *aheadMs == 0:

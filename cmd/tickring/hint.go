@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// unknownName is the job or app of which an answer says that it is not there.
+// unknownName extracts the job or app from an error message that it does not exist.
 func unknownName(l words.Language, message string) (app bool, name string) {
 	for _, of := range []struct {
 		app  bool
@@ -79,8 +79,7 @@ func (e *conn) appLike(name string) string {
 	return nearest(name, names)
 }
 
-// deletedHint says when a job of that name was deleted, if that is the last that is
-// known of it, and what makes it again.
+// deletedHint returns when a job of that name was deleted, if that is its last change, and the command that creates it again.
 func (e *conn) deletedHint(job string) string {
 	of := client.ListChangesParams{Job: job, Limit: 1}
 	app, _, named := strings.Cut(job, "/")

@@ -13,17 +13,16 @@ import (
 // hideEnvironment keeps the tokens in the environment of this process from the programs
 // that it starts, which are of its user: they cannot read it under /proc.
 func hideEnvironment() {
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // where it is refused, they can
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // if this fails, they can
 }
 
-// firstProcess says that this one is the first of a container: what loses its
-// parent there becomes its child, and stays a zombie unless it is waited for.
+// firstProcess reports whether this process is the first of a container. Orphans in the container become its children, and stay
+// zombies unless it waits for them.
 func firstProcess() bool { return os.Getpid() == 1 }
 
-// reap runs a program as a child, hands on the signals that end it, and waits
-// for all children, its own and those that others left, until the program has
-// ended: its exit code. The program has a group of its own, so that a terminal
-// does not tell both.
+// reap runs a program as a child, forwards the signals that end it, and waits for all children, including adopted orphans, until
+// the program has ended. It returns the program's exit code. The program has its own process group, so a signal from the terminal
+// does not reach both.
 func reap(path string, args []string) (code int, err error) {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)

@@ -26,8 +26,7 @@ func (e *Env) env(name string) string {
 	return value
 }
 
-// dataDir is the data folder: the flag, else $TICKRING_DATA, else the
-// platform's state folder.
+// dataDir returns the data directory: the flag, else $TICKRING_DATA, else the platform's state directory.
 func (e *Env) dataDir() (string, error) {
 	if dir := cmp.Or(e.Data, e.env("TICKRING_DATA")); dir != "" {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
@@ -46,7 +45,7 @@ func (e *Env) dataDir() (string, error) {
 			return filepath.Join(home, "Library", "Application Support", "tickring"), nil
 		}
 	default:
-		// As its specification says, a relative one does not count.
+		// The XDG specification ignores relative paths.
 		if dir := e.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 			return filepath.Join(dir, "tickring"), nil
 		}
@@ -57,9 +56,8 @@ func (e *Env) dataDir() (string, error) {
 	return "", errors.New("there is no home folder: say where the data is with --data or TICKRING_DATA")
 }
 
-// findServer is where the server is, and the token for it. What is said on the
-// command line beats the environment, that beats the context in use, and that what is
-// found in the data folder. When nothing answers there, a running demo is taken.
+// findServer returns the URL of the server and its token. The command line takes precedence over the environment, that over the
+// context in use, and that over files in the data directory. If no server answers there, it uses a running demo.
 func (e *Env) findServer() (endpoint string, token secret, err error) {
 	if e.context != "" {
 		token, err := e.contextToken()
@@ -120,8 +118,8 @@ func fileSecret(dir string) secret {
 	return secret{readLine(path), path}
 }
 
-// tokenOf is the token in the data folder, if that is the folder of endpoint: a
-// token is not sent to anybody else.
+// tokenOf returns the token in the data directory if that directory belongs to endpoint, because a token must not reach another
+// server.
 func (e *Env) tokenOf(endpoint string) secret {
 	dir, err := e.dataDir()
 	if err != nil {
@@ -192,7 +190,7 @@ func (e *Env) api() (*client.Client, error) {
 // adminPath is where xxl-job's executors expect the paths that are theirs.
 const adminPath = "/xxl-job-admin"
 
-// conn is what a command has of the world, and the server that it asks.
+// conn is the environment of a command together with a client of the server.
 type conn struct {
 	*Env
 	*client.Client
@@ -225,7 +223,7 @@ func (e *Env) server() (endpoint string, token secret, err error) {
 	return endpoint, secret{text, "the parameter " + e.outputs[stack.TokenParameter]}, err
 }
 
-// serverURL is where the server is, for those who get none of its tokens.
+// serverURL returns the URL of the server, for uses that need no token.
 func (e *Env) serverURL() (string, error) {
 	of, err := e.stackMeant()
 	if err != nil || of {
@@ -289,8 +287,8 @@ func (e *Env) readStack(name string) (err error) {
 	return nil
 }
 
-// stackName is the stack that is meant; empty for a server that is not one. What
-// the command line says of another server beats the environment.
+// stackName returns the selected stack, or "" for a server outside of stacks. Another server on the command line takes precedence
+// over the environment.
 func (e *Env) stackName() string {
 	if e.Stack == "" && e.Endpoint == "" && e.Data == "" && e.env("TICKRING_ENDPOINT") == "" {
 		return e.env("TICKRING_STACK")
@@ -298,8 +296,8 @@ func (e *Env) stackName() string {
 	return e.Stack
 }
 
-// namedFile reads a file that a manifest names, for a secret or a script, as much of it as
-// tells that it is too long for either. A device may have no end, and a pipe may have nobody who writes.
+// namedFile reads a file that a manifest names for a secret or a script, up to one byte over the limit of both. It rejects devices,
+// which can be endless, and pipes, which can block.
 func namedFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -95,7 +95,7 @@ func (c *logsCmd) show(e *conn, run client.Run) error {
 			from = max(from, log.Next)
 		}
 		if !open {
-			return nil // it had ended before this last look
+			return nil // it had ended before this last request
 		}
 		if !e.wait(wait) {
 			return nil
@@ -107,8 +107,8 @@ func (c *logsCmd) show(e *conn, run client.Run) error {
 	}
 }
 
-// lastLogged is the run of a job that is at work, else its newest. Of several that
-// were sent that is the first: executors queue the others behind it.
+// lastLogged returns the running run of a job, or its newest run. If several were sent, it returns the first: executors queue the
+// others after it.
 func (e *conn) lastLogged(job string) (client.Run, error) {
 	now := time.Now()
 	page, _, err := e.runPage(client.ListRunsParams{Job: job, State: []string{string(core.Running)}, To: now}, 100)
@@ -123,13 +123,13 @@ func (e *conn) lastLogged(job string) (client.Run, error) {
 	}
 	return slices.MinFunc(page.Runs, func(a, b client.Run) int {
 		if a.SentAt.IsZero() || b.SentAt.IsZero() {
-			return b.SentAt.Compare(a.SentAt) // one that is still being sent comes last
+			return b.SentAt.Compare(a.SentAt) // a run that is still being sent comes last
 		}
 		return a.SentAt.Compare(b.SentAt)
 	}), nil
 }
 
-// keptText says which part of a log was kept, and what is missing of it.
+// keptText describes the part of a log that was kept, and the missing part.
 func (e *conn) keptText(k *client.KeptLog, zone string) string {
 	if k.Message {
 		missing := ""

@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/core/notice"
 )
 
-// noticesText adds to what is said of a job who is told what of it, and what came of that;
-// ofApp is what its app says of it. It reports whether anybody is told.
+// noticesText adds rows about a job's notifications: the recipients, the events, and the status of sending. ofApp holds the
+// settings of its app. It reports whether the job has recipients.
 func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp client.Notify, zone string) (told bool, err error) {
 	spec, err := api.ManageJob(client.JobSpec{Notify: j.Notify})
 	if err != nil {
@@ -69,7 +69,7 @@ func (e *conn) waitingText(w *client.WaitingNotice, zone string) string {
 	return text
 }
 
-// noticeText adds to what is said of a run what became of the notice of its end.
+// noticeText adds a row with the status of the notification about a run's end.
 func (e *conn) noticeText(add func(name, value string), r *client.Run) {
 	n := r.Notice
 	if n == nil {
@@ -109,7 +109,7 @@ func (e *conn) toldText(t *client.ToldEvent, zone string) string {
 	return text
 }
 
-// troubleText is that a channel does not take notices; empty: it does.
+// troubleText describes a channel's failures; it is empty if there are none.
 func (e *conn) troubleText(t *client.ChannelTrouble) string {
 	if t == nil {
 		return ""

@@ -39,10 +39,10 @@ func table(w io.Writer, rows [][]string, colours ...paint) {
 	}
 }
 
-// card is a table of names and what they are; its first row says of what.
+// card is a table of names and values; its first row is the title.
 type card [][]string
 
-// add leaves out what is empty.
+// add adds a row unless value is empty.
 func (c *card) add(name, value string) {
 	if value != "" {
 		*c = append(*c, []string{"  " + name, value})
@@ -59,9 +59,8 @@ func oneLine(text string) string {
 	}, text))
 }
 
-// visible is text of several lines that cannot steer a terminal, or show as something
-// else than it is: what would is shown as it is written in JSON. All that is printed for
-// people goes through it, for servers, executors and whoever takes their place say it.
+// visible escapes characters in a text of several lines that could control a terminal or disguise the text, as JSON would. All
+// output for people passes through it, because texts come from servers, executors and anything in their place.
 func visible(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	if !strings.ContainsFunc(text, steers) {
@@ -109,7 +108,7 @@ func (e *Env) full(t time.Time, zone string) string {
 	return t.In(e.zone(zone)).Format(form)
 }
 
-// short leaves out of a time what is as now.
+// short formats t without the parts that equal those of now.
 func (e *Env) short(t, now time.Time, zone string) string {
 	loc := e.zone(zone)
 	t, now = t.In(loc), now.In(loc)
@@ -152,7 +151,7 @@ func parseTime(field, text string, loc *time.Location, now time.Time, past bool)
 		return t, nil
 	}
 	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.Parse(form, text); err == nil && t.Unix() > 0 { // the server would take a zero time as left out
+		if t, err := time.Parse(form, text); err == nil && t.Unix() > 0 { // the server would treat a zero time as omitted
 			return schedule.WallTime(t, loc), nil
 		}
 	}
@@ -213,12 +212,10 @@ func scheduleText(j *client.Job) string {
 	return "by hand only"
 }
 
-// stateText is how a run stands, and when it is tried again: what failed and is not
-// tried again failed for good.
+// stateText returns the state of a run and when it is retried. A failed run without a retry has failed for good.
 func (e *Env) stateText(r *client.Run) string { return howText(r) + e.againText(r) }
 
-// howText is a state with its reason, that a run timed out is said once, and of what may
-// be tried again which attempt this is.
+// howText returns a state with its reason, which it omits for timeouts, and the attempt if the run can be retried.
 func howText(r *client.Run) string {
 	text := r.State
 	if total := r.Attempt + r.Retries; total > 1 && (r.Attempt > 1 || core.State(r.State).Failure()) {
@@ -278,7 +275,7 @@ func (e *Env) addLines(add func(name, value string), name, text, note string) {
 			line += note
 		}
 		if line == "" && len(lines) > 1 {
-			line = " " // add leaves out an empty row
+			line = " " // add would drop an empty row
 		}
 		add(name, line)
 		name = ""

@@ -64,7 +64,7 @@ func (c *pauseCmd) run(env *Env, pause bool) error {
 		e.sayWhere()
 		return c.one(e, "", pause)
 	}
-	if c.given() || len(c.Label) == 0 && allJobs(c.What) { // as one act
+	if c.given() || len(c.Label) == 0 && allJobs(c.What) { // as one bulk operation
 		b := bulkCmd{Verb: "resume", What: c.What, Label: c.Label, findFlags: c.findFlags, Reason: c.Reason, Until: c.Until, Yes: true}
 		if pause {
 			b.Verb = "pause"

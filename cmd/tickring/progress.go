@@ -10,15 +10,14 @@ import (
 	"github.com/tickring/tickring/internal/parts"
 )
 
-// progress tells whoever waits how far a command has come: in a line of its own
-// on a terminal, else now and then.
+// progress shows the user how far a command is: on one updated line on a terminal, otherwise as a line now and then.
 type progress struct {
 	e    *Env
 	last time.Time
 	line bool // there is one on the terminal
 }
 
-// sayEvery is how often a program that reads stderr is given a line.
+// sayEvery is the time between lines for a program that reads stderr.
 const sayEvery = 10 * time.Second
 
 func (e *Env) progress() *progress {
@@ -38,7 +37,7 @@ func (p *progress) say(format string, args ...any) {
 	}
 }
 
-// end takes the line away.
+// end removes the line.
 func (p *progress) end() {
 	if p.line {
 		fmt.Fprint(p.e.Stderr, "\r\x1b[K")
@@ -46,8 +45,7 @@ func (p *progress) end() {
 	}
 }
 
-// interrupted is the error of what ended before its end: what was done, and the
-// command that goes on with the rest.
+// interrupted returns the error of an interrupted command: the work done, and the command that continues with the rest.
 func (e *Env) interrupted(err error, done string, command ...string) error {
 	why := err.Error()
 	if e.Ctx.Err() != nil {
@@ -56,14 +54,14 @@ func (e *Env) interrupted(err error, done string, command ...string) error {
 	return &exitError{exitOf(err), fmt.Errorf("%s\n%s\ngo on with: %s", why, done, strings.Join(command, " "))}
 }
 
-// pages asks for one page after another, from after on, and tells how far it has come.
+// pages reads all pages after the page token after, and shows the progress.
 func pages[T any](e *conn, after string, p parts.Pages[T]) (next string, err error) {
 	tell := e.progress()
 	defer tell.end()
 	return p.From(e.Ctx, after, func(text string) { tell.say("%s", text) })
 }
 
-// runPage reads at most limit runs, from page to page, and says whether there are more.
+// runPage reads at most limit runs over several pages; more reports whether further runs exist.
 func (e *conn) runPage(params client.ListRunsParams, limit int) (sum client.RunPage, more bool, err error) {
 	sum.Runs = []client.Run{}
 	_, err = pages(e, params.After, parts.Pages[client.RunPage]{
@@ -81,7 +79,7 @@ func (e *conn) runPage(params client.ListRunsParams, limit int) (sum client.RunP
 		},
 		Progress: func() string { return plural(len(sum.Runs), "run") + " found" },
 	})
-	// A record that reaches over two pages comes with both.
+	// A record that spans two pages is in both.
 	slices.SortStableFunc(sum.Skips, func(a, b client.Skip) int { return b.FirstAt.Compare(a.FirstAt) })
 	sum.Skips = slices.Compact(sum.Skips)
 	more = sum.Next != ""

@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/internal/parts"
 )
 
-// kind is what a name on the command line names.
+// kind is the type of object that a name on the command line stands for.
 type kind int
 
 const (
@@ -23,8 +23,8 @@ const (
 	runKind
 )
 
-// kindOf tells by its form: app/name and small numbers are jobs, large numbers
-// and app/name@instant (or #key) runs, the rest apps.
+// kindOf decides by form: app/name and small numbers are jobs, large numbers and app/name@instant (or #key) are runs, everything
+// else is an app.
 func kindOf(text string) kind {
 	if strings.ContainsAny(text, "@#") {
 		return runKind
@@ -109,7 +109,7 @@ func (e *conn) run(text string) (client.Run, error) {
 	return e.GetRunByKey(e.Ctx, app, name, key)
 }
 
-// notRun adds to what is not there under a number what the ID of a run looks like.
+// notRun adds the format of run IDs to a not-found error about a number.
 func notRun(err error, text string) error {
 	r, ok := errors.AsType[*client.Error](err)
 	if _, nerr := strconv.ParseInt(text, 10, 64); ok && nerr == nil && r.Code == string(core.CodeNotFound) {
@@ -119,9 +119,8 @@ func notRun(err error, text string) error {
 	return err
 }
 
-// each does to each of the names what a command says, or to the jobs with the
-// labels: of the apps that are named then, or of all. It goes on where one is
-// refused; the exit code is that of the first.
+// each calls do for each of the names, or for the jobs with the labels, of the named apps or of all. It continues after errors and
+// returns the first one's exit code.
 func (e *conn) each(names, labels []string, do func(name string) error) error {
 	names, err := e.named(names, labels)
 	if err != nil {
@@ -149,7 +148,7 @@ func (e *conn) each(names, labels []string, do func(name string) error) error {
 	return exitWith(exitOf(first))
 }
 
-// named is what a command works on: the names as they are, or the jobs with the labels.
+// named returns the objects of a command: the names as given, or the jobs with the labels.
 func (e *conn) named(names, labels []string) ([]string, error) {
 	if len(labels) == 0 {
 		if len(names) == 0 {
@@ -195,7 +194,7 @@ func (e *conn) jobs(params client.ListJobsParams) (jobs []client.Job, failed []c
 	_, err = pages(e, "", parts.Pages[client.JobPage]{
 		Ask: func(string) (client.JobPage, error) { return e.ListJobs(e.Ctx, params) },
 		Add: func(page *client.JobPage) string {
-			if page.Partial && params.Cursor == "" { // it comes to know how they stand
+			if page.Partial && params.Cursor == "" { // the server is still computing the states of some jobs
 				return "again"
 			}
 			jobs, failed, params.After, params.Cursor = append(jobs, page.Jobs...), append(failed, page.Failed...), page.Next, page.Cursor
@@ -214,7 +213,7 @@ func behind(job int32) string {
 	return strconv.Itoa(int(job))
 }
 
-// apps reads all apps; those that cannot be read are told, and leave a list that is short.
+// apps reads all apps. It warns about apps that cannot be read; short reports whether there are any.
 func (e *conn) apps() (list []client.App, short bool, err error) {
 	all, err := e.ListApps(e.Ctx)
 	for _, f := range all.Failed {

@@ -69,8 +69,7 @@ func (c *replanCmd) tell(e *Env, res *client.ReplanResult, zone string) {
 	}
 }
 
-// replanAll asks for all pages of a replan; what was done is in the sum also where it
-// fails.
+// replanAll reads all pages of a replan; on an error, sum still has the work done.
 func (e *conn) replanAll(body client.ReplanRequest) (sum client.ReplanResult, err error) {
 	sum.Next, err = pages(e, body.After, parts.Pages[client.ReplanResult]{
 		Ask: func(after string) (client.ReplanResult, error) {

@@ -114,7 +114,7 @@ func (c *rerunCmd) one(e *conn, body client.RerunRequest) error {
 	return c.tell(e, &res)
 }
 
-// found is what a filter finds: the runs, oldest first, and where its pages begin, newest first.
+// found is the result of a filter: the runs, oldest first, and the tokens of its pages, newest first.
 type found struct {
 	runs   client.RerunResult
 	starts []string
@@ -144,7 +144,7 @@ func (c *rerunCmd) find(e *conn, body client.RerunRequest) (f found, err error) 
 	return f, err
 }
 
-// all runs again what was found, the oldest page first. The sum has what was done also if it fails.
+// all reruns the found runs, the oldest page first. On an error, sum still has the work done.
 func (f *found) all(e *conn, body client.RerunRequest) (sum client.RerunResult, err error) {
 	sum.Runs = []client.Rerun{}
 	at, end := len(f.starts)-1, ""

@@ -18,8 +18,8 @@ func (c *fenceCmd) Run(e *conn) error {
 	})
 }
 
-// restoreFlags are those of restore and takeover, which are one thing: the data
-// of an earlier moment, or of another place, becomes this deployment's.
+// restoreFlags are the flags of restore and takeover. Both make the data of an earlier moment, or of another Region, this
+// deployment's data.
 type restoreFlags struct {
 	From     string `placeholder:"TIME" help:"Of which moment the data is: 2026-11-20T02:30, 02:30, 24h (ago). Left out: a minute before the last sign of life in it."`
 	LiftJobs int    `placeholder:"N" help:"How many jobs may have been made since (default: 100,000 and 100 for each second since)."`
@@ -36,8 +36,7 @@ type (
 func (c *restoreCmd) Run(e *conn) error  { return c.run(e, "restored") }
 func (c *takeoverCmd) Run(e *conn) error { return c.run(e, "taken over") }
 
-// beforeCopy is how long before the moment of a copy an instant may have been
-// due whose message was on its way then.
+// beforeCopy is how long before the moment of a copy the scheduled time of a message in transit can be.
 const beforeCopy = 15 * time.Minute
 
 func (c *restoreFlags) run(e *conn, done string) error {

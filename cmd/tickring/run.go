@@ -179,8 +179,7 @@ func (c *runCmd) Run(e *conn) error {
 	})
 }
 
-// attemptText says which attempt of its chain a run is, and how many may follow it; empty
-// where it is all.
+// attemptText returns a run's attempt number and how many attempts can follow; empty if there is only one.
 func attemptText(r *client.Run) string {
 	switch {
 	case r.Shards != nil || r.Attempt <= 1 && r.Retries == 0 && r.Then == "":
@@ -216,7 +215,7 @@ func overText(r *client.Run) string {
 	return "   its executor has other runs of this job, which a kill would end too: it ends when it is alone there"
 }
 
-// replacedText is what is said of a run in whose place a newer one goes.
+// replacedText returns a note that a newer run replaces r, or "".
 func replacedText(r *client.Run) string {
 	if r.Reason == string(core.ReasonReplaced) || r.State == string(core.Running) && strings.HasPrefix(r.KillBy, "run ") {
 		return ", which goes in its place"
@@ -226,8 +225,8 @@ func replacedText(r *client.Run) string {
 
 const shownShards = 20
 
-// shardsText tells of the shards of a broadcast how many ended how, and of some each: of
-// many, those that did not succeed come first.
+// shardsText adds rows about the shards of a broadcast: the count of each state, and some shards of each. If there are many, failed
+// ones come first.
 func shardsText(add func(name, value string), list []client.ShardRun) {
 	n, states := map[string]int{}, []string(nil)
 	for _, s := range list {

@@ -62,7 +62,7 @@ func TestChosenText(t *testing.T) {
 	}
 }
 
-// TestKeptText: who reads a log is told which part of it was kept, and what is missing.
+// TestKeptText: the text above a log names the part that was kept, and the missing part.
 func TestKeptText(t *testing.T) {
 	e := &conn{Env: &Env{Globals: &Globals{}, Stdout: io.Discard}}
 	at := time.Date(2026, 11, 25, 18, 58, 35, 0, time.UTC)

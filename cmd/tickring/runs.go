@@ -21,7 +21,7 @@ type runsCmd struct {
 	watchFlags
 }
 
-// runFlags say which runs, besides their state and time.
+// runFlags select runs by everything except state and time.
 type runFlags struct {
 	Cause   []string `placeholder:"CAUSE" enum:"${causes}" help:"Only of these causes: ${causes}."`
 	Longer  string   `placeholder:"SPAN" help:"Only those that took longer, or run for longer, such as 5m."`
@@ -141,7 +141,7 @@ func (e *Env) permitText(r *client.Run) string {
 	return fmt.Sprintf("waits for one of %s, of %d, held by %s: place %d of %d", of, p.Limit, held, p.Place, p.Waiting)
 }
 
-// heldShown is how many of those that hold a permit are named.
+// heldShown is the maximum number of permit holders to name.
 const heldShown = 3
 
 func (e *Env) skipLine(s *client.Skip, zone string) string {

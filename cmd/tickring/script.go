@@ -88,7 +88,7 @@ func (c *scriptVersionsCmd) Run(e *conn) error {
 	})
 }
 
-// shortHash tells one hash from the others of a job.
+// shortHash shortens a hash; the result is still unique among the versions of a job.
 func shortHash(hash string) string { return hash[:min(len(hash), 12)] }
 
 func scriptText(s *client.Script) string {
@@ -141,7 +141,7 @@ func (c *scriptPutCmd) read(e *conn) (string, error) {
 	return string(text), core.CheckSource(c.File, string(text))
 }
 
-// putScript gives a job another version of its script and says which.
+// putScript stores another version of a job's script and prints its hash.
 func (e *conn) putScript(j *client.Job, change client.ScriptChange) error {
 	res, err := e.PutScript(e.Ctx, j.App, j.Name, change)
 	if err != nil {

@@ -63,7 +63,7 @@ type OIDCFlags struct {
 	Role       []string `sep:"none" help:"What a value of it is good for: devs=shop:editor, ops=admin; several times for several, or TICKRING_OIDC_ROLES with ; between." placeholder:"VALUE=ROLE"`
 }
 
-// settings are those of the flags, else of the environment.
+// settings returns the settings of the flags, or else of the environment.
 func (f *OIDCFlags) settings(e *Env) (oidc.Settings, error) {
 	s := oidc.Environment(e.env)
 	for into, v := range map[*string]string{&s.Issuer: f.Issuer, &s.ClientID: f.ClientID, &s.URL: f.URL, &s.Name: f.Name,
@@ -178,8 +178,7 @@ func (c *ServeCmd) Run(e *Env) error {
 	}
 	limitMemory(os.DirFS("/"), e.env)
 	if e.env("GOGC") == "" {
-		// What lives is a few MB: looking through it half as often costs some MB more, and a
-		// fire one part in fifteen less.
+		// Live memory is a few MB. Half as many collections cost some MB more and make a run one part in fifteen cheaper.
 		debug.SetGCPercent(200)
 	}
 	s, err := server.New(o)
@@ -238,7 +237,7 @@ func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {
 	}
 }
 
-// commands is who and where commands may run; nil: none may.
+// commands returns the users and directories for commands; nil: commands are not allowed.
 func (c *ServeCmd) commands() (*localexec.Allowed, error) {
 	if c.CommandsMost < 1 || c.CommandsMost > maxCommands {
 		return nil, usagef("--commands-most %d: allowed are 1 to %d", c.CommandsMost, maxCommands)
@@ -287,7 +286,7 @@ func (c *ServeCmd) proxies() (list []netip.Prefix, err error) {
 	return list, nil
 }
 
-// short is a path with the home folder as ~.
+// short returns a path with the home directory as ~.
 func short(path string, e *Env) string {
 	home := e.env("HOME")
 	if home == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/tickring/tickring/server"
 )
 
-// A command works once the first line is there. A first signal has serve say what it
-// waits for, a second one ends it at once.
+// TestServeSecondSignal: commands work once the first line is printed. On the first signal serve prints the operations that it
+// waits for; a second one ends it at once.
 func TestServeSecondSignal(t *testing.T) {
 	began, over := make(chan bool, 1), make(chan bool)
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -56,7 +56,7 @@ func (c *shapeCmd) Run(e *conn) error {
 	})
 }
 
-// counted says what of a span is counted, where that is not all of it.
+// counted prints which part of a span is counted, unless all of it is.
 func (e *Env) counted(partial bool, from, to time.Time, zone string) {
 	if partial {
 		e.printf("not all is counted, but what began from %s to %s\n", e.full(from, zone), e.full(to, zone))

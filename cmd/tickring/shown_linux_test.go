@@ -23,8 +23,8 @@ import (
 
 var shownCommand = regexp.MustCompile(`(?s)<div class=cli tabindex=0>(.*?)</div>`)
 
-// TestShownCommands: each command that a page or a panel of the console shows is one that this
-// program takes, as a shell hands it over; a file that it is given is one, too.
+// TestShownCommands: this program accepts each command that a page or a panel of the console shows, as a shell passes it, and each
+// file given to one.
 func TestShownCommands(t *testing.T) {
 	f := peopletest.New(t)
 	log := slog.New(slog.DiscardHandler)
@@ -99,7 +99,7 @@ func TestShownCommands(t *testing.T) {
 	}
 }
 
-// shellRuns has a shell read a line in which tickring is a function that tells what it was given.
+// shellRuns runs a line in a shell in which tickring is a function that prints its arguments.
 func shellRuns(t *testing.T, path, line string) {
 	t.Helper()
 	sh := exec.CommandContext(t.Context(), "sh", "-c", `tickring() { printf 'run\0' >&3; printf '%s\0' "$@" >&3; printf 'in\0' >&3

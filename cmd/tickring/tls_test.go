@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Commands talk TLS to a server whose certificate nobody knows but SSL_CERT_FILE, as
-// docs/how-to/tls-and-proxy.md says.
+// TestCertificateOfOurOwn: commands use TLS with a server whose certificate is trusted only through SSL_CERT_FILE, as in
+// docs/how-to/tls-and-proxy.md.
 func TestCertificateOfOurOwn(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere the system's own store is asked")

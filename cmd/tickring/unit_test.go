@@ -47,7 +47,7 @@ func TestParseTime(t *testing.T) {
 		{"-1d", true, "2026-11-19T12:00:30+01:00"},
 		{"now", false, "2026-11-20T12:00:30+01:00"},
 		{"soon", false, ""},
-		{"0001-01-01T00:00:00Z", true, ""}, // it would count as left out
+		{"0001-01-01T00:00:00Z", true, ""}, // it would count as omitted
 		{"0001-01-01", true, ""},
 		{"1970-01-01", true, ""},
 		{"1970-01-01T00:00:00Z", true, ""},
@@ -137,7 +137,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestVisible: what a server or an executor says cannot steer the terminal, and is seen.
+// TestVisible: text from a server or an executor cannot control the terminal; control characters are shown escaped.
 func TestVisible(t *testing.T) {
 	const said = "a\x1b[31m\r\nb\u009bc\td\re\x7f \u202eF\u2069 \u200f\u061c\u2066 ä 漢 \xff"
 	if got := oneLine(said); got != "a\\u001b[31m  b\\u009bc d e\\u007f \\u202eF\\u2069 \\u200f\\u061c\\u2066 ä 漢 \uFFFD" {
@@ -166,8 +166,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// TestStrangerSaysLittle: what somebody says who proved nothing is shown as it is, and
-// not all of it.
+// TestStrangerSaysLittle: error text from an unauthenticated server is shown escaped and cut.
 func TestStrangerSaysLittle(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -240,7 +239,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestServePolicy: what serve's flags say of where executors may live.
+// TestServePolicy: the flags of serve limit the addresses of executors.
 func TestServePolicy(t *testing.T) {
 	for _, c := range []struct {
 		cmd     ServeCmd

@@ -56,12 +56,12 @@ func (c *upcomeCmd) Run(e *conn) error {
 		Progress: func() string { return fmt.Sprintf("looked at the jobs up to number %d", params.After) },
 	})
 	if err == nil && len(res.Upcoming) == 0 && params.App != "" {
-		_, err = e.app(c.What) // nothing comes of what is not there
+		_, err = e.app(c.What) // an empty list can mean that the app does not exist
 	}
 	if err != nil {
 		return err
 	}
-	if n := len(res.Upcoming); res.Partial && n > 0 { // behind the last one nobody has looked
+	if n := len(res.Upcoming); res.Partial && n > 0 { // times after the last one were not computed
 		to = res.Upcoming[n-1].ScheduledAt
 	}
 	return e.show(res, nil, func() { c.print(e.Env, &res, now, to) })
@@ -80,7 +80,7 @@ func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client
 		if from, err = parseTime("from", c.From, e.zone(zone), now, false); err != nil {
 			return to, err
 		}
-		params.From = from.Add(-time.Second) // what is asked for begins behind it
+		params.From = from.Add(-time.Second) // the answer begins after From
 	}
 	if to = from.Add(span); c.To != "" {
 		if to, err = parseTime("to", c.To, e.zone(zone), from, false); err != nil {
@@ -208,7 +208,7 @@ func (c *upcomeCmd) print(e *Env, res *client.Upcoming, now, to time.Time) {
 	} else {
 		e.printf("nothing%s until %s", of(c.What), until)
 	}
-	if res.Partial { // so many come before that nobody has looked behind it
+	if res.Partial { // the page is full, so later times were not computed
 		e.printf("   what comes later, of one job: tickring upcoming JOB\n")
 	} else {
 		e.printf("   further: --for 7d\n")

@@ -27,8 +27,7 @@ func versionOf(info *debug.BuildInfo) string {
 			changed = ", changed"
 		}
 	}
-	// A module that was installed by its version says no revision, but a
-	// pseudo-version ends with one.
+	// A module that was installed by its version has no revision, but a pseudo-version ends with one.
 	if parts := strings.Split(info.Main.Version, "-"); commit == "" && len(parts) > 1 && len(parts[len(parts)-1]) == 12 {
 		commit = parts[len(parts)-1]
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// watchFlags are those of commands whose answer can be looked at again and again.
+// watchFlags are the flags of commands that can repeat their output.
 type watchFlags struct {
 	Watch    bool          `short:"w" help:"Again and again, until Ctrl-C: in place on a terminal, else once more whenever it has changed."`
 	Interval time.Duration `default:"2s" placeholder:"SPAN" help:"How often --watch asks: 500ms to 1h (default: 2s)."`
@@ -30,7 +30,7 @@ func (w *watchFlags) run(e *conn, once func(e *conn) error) error {
 	s := screen{e: e.Env, every: w.Interval, inPlace: terminal(e.Stdout) && e.Output == "text"}
 	for first := true; ; first = false {
 		out, notes, err := e.record(s.inPlace, once)
-		said := err == nil || err.Error() == "" // what it did not like stands in its notes
+		said := err == nil || err.Error() == "" // its notes contain the error
 		switch {
 		case e.Ctx.Err() != nil:
 			return nil
@@ -47,7 +47,7 @@ func (w *watchFlags) run(e *conn, once func(e *conn) error) error {
 	}
 }
 
-// record is what once prints, and what it notes beside it.
+// record returns what once writes to stdout and to stderr.
 func (e *conn) record(inPlace bool, once func(e *conn) error) (out, notes string, err error) {
 	env := *e.Env
 	var text, beside bytes.Buffer
@@ -59,7 +59,7 @@ func (e *conn) record(inPlace bool, once func(e *conn) error) (out, notes string
 	return text.String(), beside.String(), err
 }
 
-// page is text that comes to stand on a terminal, and is made for it.
+// page buffers output for a terminal. It has the terminal's descriptor, so commands format for a terminal.
 type page struct {
 	*bytes.Buffer
 	fd uintptr
@@ -67,13 +67,13 @@ type page struct {
 
 func (p *page) Fd() uintptr { return p.fd }
 
-// screen is where what is watched is shown.
+// screen shows the output of a watch.
 type screen struct {
 	e       *Env
 	every   time.Duration
 	inPlace bool
-	lines   int    // that stand there in place
-	out     string // what was shown last
+	lines   int    // currently on the terminal
+	out     string // shown last
 	notes   string
 	gone    time.Time // since when there is no answer
 }
@@ -98,7 +98,7 @@ func (s *screen) show(out, notes string) {
 	s.draw(fmt.Sprintf("every %s   %s   it ends with Ctrl-C", s.every, s.e.full(time.Now().Truncate(time.Second), "")))
 }
 
-// away says, once, that the server does not answer.
+// away reports, once, that the server does not answer.
 func (s *screen) away(err error) {
 	if s.gone.IsZero() {
 		s.gone = time.Now()

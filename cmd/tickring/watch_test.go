@@ -17,8 +17,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 )
 
-// watched runs a watch whose rounds print what they say and fail as they say; one that
-// says nothing is interrupted.
+// watched runs a watch whose rounds print or fail as listed; an empty round interrupts it.
 func watched(t *testing.T, output string, rounds []any) (stdout, stderr string, code int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var out, notes bytes.Buffer
@@ -114,7 +113,7 @@ func TestWatchInPlace(t *testing.T) {
 	}
 }
 
-// The program itself, whose end is Ctrl-C.
+// TestWatchEndsWithCtrlC runs the program itself and ends it with Ctrl-C.
 func TestWatchEndsWithCtrlC(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("it has no such signal")

@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// The parser says what is wrong in text alone; what it said it of is in its model.
+// The parser describes errors as text only; its model holds the flag or argument they concern.
 var (
 	noFlag    = regexp.MustCompile(`^unknown flag (--?[^ ,]+)`)
 	noWord    = regexp.MustCompile(`^unexpected (?:argument|flag argument|token) (.*?)(?:, did you mean .*)?$`)
@@ -21,20 +21,19 @@ var (
 	badText   = regexp.MustCompile(` (?:got|value) "((?:[^"\\]|\\.)*)"`)
 	notBoth   = regexp.MustCompile(`^(--[^ ]+) and (--[^ ]+) can't be used together$`)
 	onlyBoth  = regexp.MustCompile(`^(--[^ ]+) and (--[^ ]+) must be used together$`)
-	otherWord = map[string]string{ // what other programs call a command
+	otherWord = map[string]string{ // names of commands in other programs
 		"list": "get", "ls": "get", "jobs": "get", "show": "describe", "inspect": "describe", "add": "create", "new": "create",
 		"rm": "delete", "remove": "delete", "status": "doctor", "check": "doctor", "health": "doctor", "history": "runs", "ps": "runs",
 		"suspend": "pause", "disable": "pause", "enable": "resume", "unpause": "resume", "fire": "trigger", "cancel": "kill",
 		"next": "upcoming", "server": "serve", "daemon": "serve", "rollback": "changes", "workers": "executors",
 	}
-	otherFlag = map[string]string{ // what other programs call a flag
+	otherFlag = map[string]string{ // names of flags in other programs
 		"serve --port": "say --listen 127.0.0.1:PORT", "serve -p": "say --listen 127.0.0.1:PORT",
 		"serve --host": "say --listen HOST:7700", "serve --bind": "say --listen HOST:7700",
 	}
 )
 
-// wrongLine says what is wrong with a command line, where, what is allowed there and
-// what may be meant.
+// wrongLine explains an error in a command line: the place, the allowed values, and a likely correction.
 func wrongLine(p *kong.ParseError) string {
 	text, node := p.Error(), nodeOf(p)
 	if m := noFlag.FindStringSubmatch(text); m != nil {
@@ -73,7 +72,7 @@ func nodeOf(p *kong.ParseError) *kong.Node {
 	return p.Context.Model.Node
 }
 
-// commandPath is a command as it is written, behind the program's name.
+// commandPath returns a command as written after the program's name.
 func commandPath(n *kong.Node) string {
 	var path []string
 	for ; n != nil && n.Type == kong.CommandNode; n = n.Parent {
@@ -164,7 +163,7 @@ func noFlagWords(c *kong.Context, node *kong.Node, flag string) string {
 	return text + ": its own are " + strings.Join(own, ", ")
 }
 
-// needs says what a command line leaves out.
+// needs lists the missing flags and arguments of a command line.
 func needs(node *kong.Node) string {
 	path := commandPath(node)
 	if names := commands(node); len(names) > 0 {
@@ -222,7 +221,7 @@ func firstSentence(help string) string {
 	return strings.TrimSuffix(first, ".")
 }
 
-// placeholder stands for a value where one is written.
+// placeholder returns the text that stands for a value in help.
 func placeholder(v *kong.Value) string {
 	if v.Tag.PlaceHolder != "" {
 		return v.Tag.PlaceHolder
@@ -233,7 +232,7 @@ func placeholder(v *kong.Value) string {
 	return strings.ToUpper(v.Name)
 }
 
-// called is what a value is called: its flag, or what stands for it.
+// called returns the name of a value: its flag or its placeholder.
 func called(v *kong.Value) string {
 	if v.Flag != nil {
 		return "--" + v.Name

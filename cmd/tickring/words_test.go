@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// parserWords are those of the parser, which are not ours.
+// parserWords matches words of the parser that our messages do not use.
 var parserWords = regexp.MustCompile(`(?i)unexpected|expected|positional|missing|unknown|must be one of|but got|bit int|EOL|can't be used|perhaps`)
 
 func TestWordsAreOurs(t *testing.T) {

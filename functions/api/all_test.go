@@ -18,8 +18,7 @@ import (
 	"github.com/tickring/tickring/notify"
 )
 
-// Behind a function URL one function takes what three take behind an HTTP API,
-// each by its own rules.
+// TestAllDoors: behind a function URL one function handles the requests of the three behind an HTTP API, each by its own rules.
 func TestAllDoors(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}); err != nil {
@@ -102,9 +101,8 @@ func TestPathsThatNoRouteNames(t *testing.T) {
 	}
 }
 
-// TestAllDoorsAgree: a failure that is reported at the one function ends its run as
-// behind the door of callbacks: the third retry waits on the slow lane, and none is
-// made on the ring of a deployment that does not work.
+// TestAllDoorsAgree: a failure reported to the all-in-one function ends its run as at the callback endpoint: the third retry waits
+// on the slow queue. A deployment that is not active puts no retry on the delay queue.
 func TestAllDoorsAgree(t *testing.T) {
 	for _, c := range []struct {
 		holder string

@@ -22,7 +22,7 @@ import (
 	"github.com/tickring/tickring/notify"
 )
 
-// Bounds of what the console costs with 300 jobs, in read units.
+// Limits of the console's cost with 300 jobs, in read units.
 const (
 	pageUnits = 60
 	pollUnits = 1
@@ -38,7 +38,7 @@ type browser struct {
 	cookie *http.Cookie
 }
 
-// ask makes one request and answers what it cost.
+// ask makes one request and returns the response and its cost.
 func (b *browser) ask(method, path, since string) (w *httptest.ResponseRecorder, used fakeaws.Units, requests int) {
 	b.t.Helper()
 	b.db.Units()
@@ -165,7 +165,7 @@ func consoleUnits(t *testing.T) {
 		if page.name != "" && u.Read > pageUnits {
 			t.Errorf("%s takes %v read units: %v", page.name, u.Read, u.Requests)
 		}
-		// A page begun says so once a minute in its session, by a transaction.
+		// Once a minute, a request for a page updates its session in a transaction.
 		made := price{reads: u.Read, writes: u.Write + u.Index + 2, queues: float64(requests), calls: 1, seconds: pageSeconds}
 		_, since, _ := strings.Cut(w.Body.String(), `data-since="`)
 		_, newest, _ := strings.Cut(since[:strings.Index(since, `"`)], "@")
@@ -200,7 +200,7 @@ func consoleUnits(t *testing.T) {
 // How long a function of 256 MB is taken to be at a page, and at a poll.
 const pageSeconds, pollSeconds = 0.3, 0.03
 
-// price is what is paid for.
+// price counts the units that AWS charges for.
 type price struct{ reads, writes, queues, calls, seconds float64 }
 
 func (p *price) add(o price) {

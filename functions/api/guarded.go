@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 )
 
-// guarded serves what make makes with the tokens of the API, from the first request
-// at which that can be read on: until then people are told to come again.
+// guarded serves the handler that make creates with the API's tokens, from the first request that can read them. Until then clients
+// get an error and can retry.
 func guarded(tokens func(context.Context) (boot.Tokens, error), log *slog.Logger, make func(boot.Tokens) http.Handler) http.Handler {
 	var once sync.Once
 	var h http.Handler

@@ -13,8 +13,7 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 )
 
-// Behind a token that cannot be read nobody is let in, nobody is turned away for
-// good either, and what the failure was stays inside.
+// TestTokenThatCannotBeRead: while the token cannot be read, requests get a temporary error, which does not reveal the cause.
 func TestTokenThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	made := 0

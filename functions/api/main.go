@@ -1,8 +1,7 @@
-// Command api is the function that people and programs ask: jobs, apps, runs,
-// executors, and the pages of the console; and who pulls from a queue asks it whether to go on. core/people is
-// what it drives. It also takes what callback and registry take: behind an HTTP API that
-// routes exact paths, requests to //api/registry come here, and with TICKRING_DOORS=all it is
-// the one function behind a function URL, reports included.
+// Command api is the function behind the HTTP API for users and programs: jobs, apps, runs, executors, and the pages of the
+// console. Consumers of queues also ask it whether to continue a run. It runs the use cases of core/people. It accepts the requests
+// of callback and registry too: an HTTP API that routes exact paths sends //api/registry here. With TICKRING_DOORS=all it is the
+// only function, behind a function URL, and takes reports too.
 package main
 
 import (
@@ -67,7 +66,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 	mux := http.NewServeMux()
 	door.Wire(mux, a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}),
 		a.Callback(callback.Options{TokenFor: boot.TokenFor}))
-	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
+	// Consumers of SQS queues ask here about runs and send heartbeats.
 	(&executorhttp.Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
 	o := api.Options{URL: c.ReportURL, Refused: door.Refused, Log: log, Dead: e.Dead, Notices: e.Notices,
 		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
@@ -89,7 +88,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 	mux.Handle("/", guarded(c.Tokens, log, func(t boot.Tokens) http.Handler {
 		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit
 		provider, claims, err := providerOf(c, t.Admin, log)
-		if err != nil { // Read has looked at it
+		if err != nil { // Read has validated it
 			log.Error("nobody can log in by the provider", "err", err)
 		}
 		o.Access = a.Access(t.Admin, access.Options{Claims: claims})
@@ -103,7 +102,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 	return mux
 }
 
-// providerOf makes what lets people in whom a provider knows; nil: there is none.
+// providerOf creates the identity provider; nil: there is none.
 func providerOf(c *boot.Config, adminToken string, log *slog.Logger) (*oidc.Provider, access.Claims, error) {
 	if !c.Provider.Set() {
 		return nil, access.Claims{}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 )
 
-// handler takes batches of the queue of the aside lane.
+// handler processes batches of the post-run queue.
 type handler struct {
 	look func(context.Context) error // for an outage that has just ended, and whose data it is
 	make func(context.Context, []ring.Message) []error
@@ -20,8 +20,8 @@ type handler struct {
 	log  *slog.Logger
 }
 
-// handle answers which messages are to come again. One that cannot be read is buried with
-// its reason and stops nobody; one of a newer version comes again, for a newer function.
+// handle returns the messages to deliver again. It moves an unreadable message to the dead-letter queue with the reason and
+// continues. A message of a newer version is delivered again, for a newer function.
 func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 	if err := boot.CheckBatch(&e); err != nil {
 		return events.SQSEventResponse{}, err

@@ -1,6 +1,5 @@
-// Command aside is the function that makes what the ends of runs owe and no fire waits for, and
-// tells people: it takes the queue of the aside lane, and nothing else. core/aside is what it
-// drives.
+// Command aside is the function that does the work after the end of a run which need not be punctual, and sends notifications. Its
+// only source is the post-run queue, and it runs core/aside.
 package main
 
 import (
@@ -30,7 +29,7 @@ func main() {
 	awslambda.Start(assemble(&c, store.Engine(), store.BuryRaw, to, log).handle)
 }
 
-// assemble makes the handler on an engine.
+// assemble creates the handler on an engine.
 func assemble(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, to notice.Sender,
 	log *slog.Logger) *handler {
 	a := c.Assemble(e, log)

@@ -82,7 +82,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// phone is a sender that keeps what it is to send.
+// phone is a notifier that records its messages.
 type phone struct{ sent []core.Message }
 
 func (p *phone) Send(_ context.Context, _ core.Channel, m core.Message) error {
@@ -90,7 +90,7 @@ func (p *phone) Send(_ context.Context, _ core.Channel, m core.Message) error {
 	return nil
 }
 
-// TestLinks: a notice of a run links to where the deployment says that people find it.
+// TestLinks: a notification of a run links to the deployment's configured URL.
 func TestLinks(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Attempt: 1,
@@ -157,14 +157,14 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
-// refusing is a channel that takes nothing, for good.
+// refusing is a channel that rejects everything permanently.
 type refusing struct{}
 
 func (refusing) Send(context.Context, core.Channel, core.Message) error {
 	return &core.Undelivered{Reason: "answered 410 Gone", Permanent: true}
 }
 
-// TestGivenUp: CloudWatch is told of a notice that is given up, once.
+// TestGivenUp: a notification that is given up is counted once in CloudWatch.
 func TestGivenUp(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	job := core.Job{Def: core.Def{ID: 1, App: "a", Name: "sweep", Handler: "demo", Notify: core.Notify{To: []string{"oncall"}}},
@@ -188,7 +188,7 @@ func TestGivenUp(t *testing.T) {
 	h := assemble(c, e, func(context.Context, string, string) error { return nil }, refusing{}, slog.New(slog.DiscardHandler))
 	body := string(ring.Encode(ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(time.Now()),
 		Aside: &ring.Aside{Run: run.ID, Aside: run.Aside}}))
-	for range 2 { // a copy comes
+	for range 2 { // a duplicate arrives
 		res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", body)}})
 		if err != nil || len(res.BatchItemFailures) > 0 {
 			t.Fatalf("%+v, %v", res, err)

@@ -1,7 +1,6 @@
-// Command callback is the function that results come to: callbacks of the wire
-// and reports of calls over HTTP, and from a queue how Lambda functions ended.
-// It answers 200 only when everything in a request is stored. core/callback and
-// core/finish are what it drives.
+// Command callback is the function that receives results: callbacks of the xxl-job protocol, reports of calls over HTTP, and the
+// results of Lambda functions from a queue. It answers 200 only after everything in a request is stored. It runs core/callback and
+// core/finish.
 package main
 
 import (

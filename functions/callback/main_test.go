@@ -95,7 +95,7 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
-// refusing is a store that takes no end.
+// refusing is a store that accepts no ends of runs.
 type refusing struct{ finish.Store }
 
 func (refusing) PutRuns(_ context.Context, puts []core.RunPut) []error {

@@ -20,17 +20,16 @@ import (
 	"github.com/tickring/tickring/send"
 )
 
-// results takes what Lambda says of the functions that were invoked: the records
-// that it puts on the queue which is their destination on success and on failure.
+// results processes Lambda's records of invoked functions. The queue is their destination on success and on failure.
 type results struct {
-	key  send.Key // signs what functions are invoked with; nil: nothing does
+	key  send.Key // signs the invocations of functions; nil: no key
 	end  func(context.Context, []finish.Result) []error
 	bury func(ctx context.Context, body, reason string) error
 	now  func() time.Time
 	log  *slog.Logger
 }
 
-// A record of a destination, as far as it is read.
+// A record of a destination, with the fields used here.
 type record struct {
 	RequestContext struct {
 		RequestID   string `json:"requestId"`
@@ -57,8 +56,7 @@ const (
 	conditionAge       = "EventAgeExceeded"
 )
 
-// handle answers which records are to come again. One that is none of ours is
-// buried with its reason.
+// handle returns the records to deliver again. It moves foreign records to the dead-letter queue with the reason.
 func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	if h.key == nil {
@@ -109,10 +107,10 @@ func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	return res, nil
 }
 
-// errNothing is of a record that says nothing which is not known.
+// errNothing marks a record that adds nothing new.
 var errNothing = errors.New("the record says nothing new")
 
-// read makes the end of a run of a record.
+// read converts a record to the end of a run.
 func (h *results) read(body, key []byte) (finish.Result, error) {
 	var r record
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -130,7 +128,7 @@ func (h *results) read(body, key []byte) (finish.Result, error) {
 	return r.end(id, h.now())
 }
 
-// end says how a run ended by what became of its invocation.
+// end converts the outcome of an invocation into the end of its run.
 func (r *record) end(id core.RunID, now time.Time) (finish.Result, error) {
 	switch c := r.RequestContext; c.Condition {
 	case conditionSuccess:
@@ -171,7 +169,7 @@ func (r *record) succeeded(id core.RunID, now time.Time) (finish.Result, error) 
 	return finish.Result{Run: id, Reported: true, State: core.Succeeded, Message: text(r.ResponsePayload), At: now}, nil
 }
 
-// timedOut is how Lambda says that it ended a function for its timeout.
+// timedOut matches Lambda's message for a function that it ended for its timeout.
 var timedOut = regexp.MustCompile(`Task timed out after [0-9.]+ seconds`)
 
 // failed is of an invocation that failed, or never began.
@@ -179,7 +177,7 @@ func (r *record) failed(id core.RunID, now time.Time) finish.Result {
 	end := finish.Result{Run: id, Reported: true, State: core.Failed, Reason: core.ReasonHandler, At: now}
 	n := r.RequestContext.Invocations
 	if r.ResponseContext.FunctionError == "" && len(r.ResponsePayload) == 0 {
-		// Lambda could not give it to the function: throttled, or its own errors.
+		// Lambda could not invoke the function: throttled, or its own errors.
 		end.Message = "Lambda gave the invocation up: " + r.RequestContext.Condition +
 			"; the function is throttled (reserved or account concurrency), or Lambda failed"
 		end.Reason = core.ReasonNotAccepted
@@ -192,7 +190,7 @@ func (r *record) failed(id core.RunID, now time.Time) finish.Result {
 		Type    string `json:"errorType"`
 		Message string `json:"errorMessage"`
 	}
-	_ = json.Unmarshal(r.ResponsePayload, &e) // what it is not is told as it is
+	_ = json.Unmarshal(r.ResponsePayload, &e) // on failure the payload is shown as it is
 	switch {
 	case timedOut.MatchString(e.Message):
 		end.State, end.Reason = core.TimedOut, core.ReasonTimeout
@@ -214,12 +212,10 @@ func (r *record) failed(id core.RunID, now time.Time) finish.Result {
 	return end
 }
 
-// maxText bounds what a function returned, in bytes; finish truncates it to what a
-// run keeps.
+// maxText limits a function's return value, in bytes; finish truncates it to the length that a run keeps.
 const maxText = 64 << 10
 
-// text is what a function returned as people read it: a text as it is, anything
-// else as JSON, nothing for null.
+// text formats a function's return value for people: a string as it is, anything else as JSON, null as nothing.
 func text(payload json.RawMessage) string {
 	var s string
 	switch {

@@ -46,7 +46,7 @@ func (g *graveyard) bury(_ context.Context, body, reason string) error {
 	return nil
 }
 
-// records sends a batch of the results queue, and answers which come again.
+// records sends a batch of the results queue, and returns the IDs to deliver again.
 func records(t *testing.T, c *boot.Config, e *engine.Engine, g *graveyard, bodies ...string) ([]string, error) {
 	t.Helper()
 	var ev events.SQSEvent
@@ -74,7 +74,7 @@ func records(t *testing.T, c *boot.Config, e *engine.Engine, g *graveyard, bodie
 
 var config = &boot.Config{AdminToken: "function-admin-token"}
 
-// Each recorded document, and the end that it makes.
+// TestRecords: each recorded document, and its end of the run.
 func TestRecords(t *testing.T) {
 	for name, want := range map[string]struct {
 		state   core.State
@@ -117,7 +117,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// What a handler of the SDK hands on comes with what its function returns.
+// TestRecordsData: the data that an SDK handler passes to child runs is in its function's return value.
 func TestRecordsData(t *testing.T) {
 	e, g := open(t), &graveyard{}
 	if again, err := records(t, config, e, g, document(t, config, "sdk-failed", `"no money left"`,
@@ -130,8 +130,8 @@ func TestRecordsData(t *testing.T) {
 	}
 }
 
-// Who can write to the queue ends no run without its key; what is none of ours
-// is kept, and holds up nothing.
+// TestForeignRecords: a record without the right key ends no run, although its sender can write to the queue. Foreign records are
+// kept and block no others.
 func TestForeignRecords(t *testing.T) {
 	forged := document(t, config, "success", "RUNKEY", "00000000000000000000000000000000")
 	for body, says := range map[string]string{
@@ -164,7 +164,7 @@ func TestForeignRecords(t *testing.T) {
 	}
 }
 
-// TestUnsentRecord: what is said of the result of a run is what is known of the run.
+// TestUnsentRecord: the log of an unusable result names the state of its run.
 func TestUnsentRecord(t *testing.T) {
 	for says, end := range map[string]error{
 		"that nobody was sent":   &core.Error{Code: core.CodeNotFound, Err: finish.ErrUnsent},

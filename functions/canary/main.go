@@ -1,7 +1,6 @@
-// Command canary is the executor of the job that a deployment makes for itself:
-// it is invoked with a run each minute and reports it as any endpoint does. That
-// it is invoked says that fires are planned and sent; an error, that a result
-// cannot be brought. It knows nothing else of tickring.
+// Command canary is the executor of a job that each deployment creates for itself. It is invoked with a run each minute and reports
+// success like any endpoint. An invocation proves that runs are planned and sent; an error means that a result could not be
+// delivered. It uses no other part of tickring.
 package main
 
 import (
@@ -24,7 +23,7 @@ func main() {
 	awslambda.Start(wire(&http.Client{Timeout: reportWithin}))
 }
 
-// wire makes the handler.
+// wire creates the handler.
 func wire(client *http.Client) func(context.Context, json.RawMessage) error {
 	return func(ctx context.Context, raw json.RawMessage) error {
 		var run struct {

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// It reports what it is invoked with, and fails where it cannot: an alarm is on
-// that.
+// TestReports: the canary reports its run and fails if it cannot, which raises an alarm.
 func TestReports(t *testing.T) {
 	var got string
 	status := http.StatusOK

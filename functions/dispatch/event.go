@@ -21,17 +21,16 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 )
 
-// handler takes batches of the queues of fires and of checks.
+// handler processes batches of the queues of runs and of checks.
 type handler struct {
 	look  func(context.Context) error // for an outage that has just ended; may be nil
 	fires func(context.Context, []ring.Message) []dispatch.Verdict
 	check func(context.Context, *ring.Check) error
 	bury  func(ctx context.Context, body, reason string) error
-	slow  string // the name of the queue of the slow lane
+	slow  string // the name of the slow queue
 	// returned is called with messages that were received before; may be nil.
 	returned func(context.Context, []ring.Message)
-	// again has messages of a queue come again, each at its moment; nil: when their
-	// visibility ends, which is what they would wait for at most.
+	// again sets when messages of a queue are delivered again; nil: when their visibility ends, the longest wait.
 	again func(ctx context.Context, queue string, list []awsengine.Again) []error
 	// done removes messages of a batch that fails as a whole; nil: they come again, and
 	// are found done.
@@ -44,10 +43,9 @@ type handler struct {
 // queueName is the last part of the URL of a queue, and of its ARN.
 func queueName(of string) string { return of[strings.LastIndexAny(of, "/:")+1:] }
 
-// handle answers which messages are to come again. One that cannot be read is
-// buried with its reason and stops nobody; one of a newer version comes again,
-// for a newer function to read. Where more than half of a batch failed it fails whole,
-// so that the mapping backs off; what was done is removed from the queue before.
+// handle returns the messages to deliver again. It moves an unreadable message to the dead-letter queue with the reason and
+// continues. A message of a newer version is delivered again, for a newer function to read. If more than half of a batch fail, the
+// whole batch fails, so that the event source mapping backs off. handle then removes the finished messages from the queue first.
 func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 	if err := boot.CheckBatch(&e); err != nil {
 		return events.SQSEventResponse{}, err
@@ -75,7 +73,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	var msgs, before []ring.Message
 	var of, checkOf []*events.SQSMessage
 	var checks []*ring.Check
-	var failures []failure // of those that are to come again as soon as may be
+	var failures []failure // to be delivered again as soon as possible
 	fail := func(f failure) {
 		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: f.r.MessageId})
 		if !errors.Is(f.err, ring.ErrNewer) {
@@ -132,7 +130,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	}
 	beside.Wait()
 	h.comeAgain(whole, failures)
-	// Not where something was buried: should it come all the same, it would be buried again.
+	// If a message was moved to the dead-letter queue, do not fail the batch: the message could return and be moved again.
 	if n := len(failures); n > 1 && 2*n > len(e.Records) && buried == 0 {
 		h.remove(whole, &e, &res)
 		return events.SQSEventResponse{}, fmt.Errorf("%d of %d messages failed, the first: %w", n, len(e.Records), failures[0].err)
@@ -140,8 +138,8 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	return res, nil
 }
 
-// remove takes from the queue what of a batch is done that fails as a whole: it would
-// come again, and cost those that it waits beside what is scarce already.
+// remove deletes the finished messages of a batch that fails as a whole. Otherwise they would be delivered again and use scarce
+// capacity.
 func (h *handler) remove(ctx context.Context, e *events.SQSEvent, res *events.SQSEventResponse) {
 	var receipts []string
 	for i := range e.Records {
@@ -160,7 +158,7 @@ func (h *handler) remove(ctx context.Context, e *events.SQSEvent, res *events.SQ
 	}
 }
 
-// telling is the time that there is to tell a queue something.
+// telling limits ctx to the time reserved for requests to a queue.
 func telling(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -175,12 +173,11 @@ type failure struct {
 	r    *events.SQSMessage
 	at   time.Time
 	err  error
-	slot core.Instant // of its fires
+	slot core.Instant // due time of its runs
 }
 
-// comeAgain tells the queue when messages are to come again: else they would when
-// their visibility ends, which is made for what died and is longer than most that is
-// in a message's way.
+// comeAgain sets when the queue delivers messages again. Otherwise it would wait until their visibility ends. That time is chosen
+// for functions that died, and is longer than most failures last.
 func (h *handler) comeAgain(ctx context.Context, failures []failure) {
 	if h.again == nil || len(failures) == 0 {
 		return
@@ -200,10 +197,9 @@ func (h *handler) comeAgain(ctx context.Context, failures []failure) {
 	}
 }
 
-// when a message comes again: at the moment that was named for it, else after a wait
-// that doubles with its receipts up to its visibility, spread so that what failed
-// together does not return together. Shorter ones would spend the receipts that a
-// message has within minutes.
+// when returns when a message is delivered again: at the time that its failure names, or after a wait. The wait doubles with each
+// receipt up to the visibility, and is randomized so that messages that failed together do not return together. Shorter waits would
+// use up a message's receipts within minutes.
 func (h *handler) when(f *failure, now time.Time) time.Time {
 	if f.at.After(now) {
 		return f.at
@@ -218,11 +214,10 @@ func receives(r *events.SQSMessage) int {
 	return n
 }
 
-// checksAtOnce bounds how many checks of a batch are made side by side.
+// checksAtOnce is the maximum number of concurrent checks of a batch.
 const checksAtOnce = 32
 
-// checked makes checks side by side: an executor that is asked and gives no answer
-// costs the others no time.
+// checked performs checks concurrently: a silent executor costs the others no time.
 func (h *handler) checked(ctx context.Context, checks []*ring.Check) []error {
 	errs := make([]error, len(checks))
 	lanes := make(chan struct{}, checksAtOnce)

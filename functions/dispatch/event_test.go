@@ -24,16 +24,16 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// calls is what a handler did with a batch.
+// calls records how a handler processed a batch.
 type calls struct {
 	fires   []ring.Message
 	checks  []*ring.Check
 	dead    []string // bodies
 	reasons []string
-	// What is answered; nil is success.
+	// The answers to the handler; nil is success.
 	verdict func(i int) dispatch.Verdict
 	failing error // of checks
-	refuse  error // of dead letters
+	refuse  error // of dead-letter messages
 }
 
 func (c *calls) handler() *handler {
@@ -61,8 +61,7 @@ func (c *calls) handler() *handler {
 	}
 }
 
-// invoke sends a document through what Lambda itself would decode it with, and
-// answers the IDs that are to come again.
+// invoke decodes a document as Lambda would, passes it to the handler, and returns the IDs to deliver again.
 func invoke(t *testing.T, h *handler, doc []byte) ([]string, error) {
 	t.Helper()
 	out, err := awslambda.NewHandler(h.handle).Invoke(t.Context(), doc)
@@ -127,7 +126,7 @@ func TestBatch(t *testing.T) {
 	if len(c.fires) != 3 || len(c.checks) != 1 {
 		t.Fatalf("%d messages of fires and %d checks; want 3 and 1", len(c.fires), len(c.checks))
 	}
-	// What came twice is handed on twice, in one call: dispatch tells copies by their runs.
+	// Duplicates are passed on twice, in one call: dispatch recognizes copies by their runs.
 	if f := c.fires[0].Fires; len(f) != 2 || f[0] != (core.Fire{Run: core.PlannedRun(7, slot), Rev: 1795000000000, At: slot, Slot: slot,
 		Cause: core.CauseSchedule, Seq: 12}) {
 		t.Errorf("fires %+v", f)
@@ -140,7 +139,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// What comes from the queue of the slow lane is known by it, and goes no other way.
+// TestLaneIsThatOfTheQueue: messages from the slow queue are recognized by its name and processed as such.
 func TestLaneIsThatOfTheQueue(t *testing.T) {
 	for arn, slow := range map[string]bool{
 		"arn:aws:sqs:us-east-1:123456789012:tickring-fires":    false,
@@ -164,7 +163,7 @@ func TestLaneIsThatOfTheQueue(t *testing.T) {
 	}
 }
 
-// The checks of a batch wait for nobody: each begins though none before it ends.
+// TestChecksSideBySide: the checks of a batch run concurrently: each starts before the others end.
 func TestChecksSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bodies []string
@@ -189,8 +188,8 @@ func TestChecksSideBySide(t *testing.T) {
 	})
 }
 
-// Poison is buried, each with its reason, and stops nobody; what is newer comes
-// again and is not buried.
+// TestPoisoned: unreadable messages go to the dead-letter queue, each with its reason, and block no others. Newer messages are
+// delivered again instead.
 func TestPoisoned(t *testing.T) {
 	var c calls
 	back, err := invoke(t, c.handler(), read(t, "poisoned.json"))
@@ -247,8 +246,8 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-// Events that are no batch are errors that say what is wrong, and nothing of
-// them is done: half of it would be done again.
+// TestBadEvents: events that are no batch return descriptive errors, and no part of them is processed, because a retry would repeat
+// that part.
 func TestBadEvents(t *testing.T) {
 	schedule, err := os.ReadFile("../tick/testdata/schedule.json")
 	if err != nil {
@@ -286,7 +285,7 @@ func TestLargestBatch(t *testing.T) {
 	}
 }
 
-// failing is a verdict for messages of which bad says that they fail.
+// failing returns verdicts that fail the messages selected by bad.
 func failing(bad func(i int) bool, err error) func(i int) dispatch.Verdict {
 	return func(i int) dispatch.Verdict {
 		if bad(i) {
@@ -324,7 +323,7 @@ func TestFailures(t *testing.T) {
 		"cannot be buried": {bodies: []string{"x", fires(1)}, calls: calls{refuse: errors.New("no such queue")},
 			back: []string{id(1)}},
 		"none can be buried": {bodies: []string{"x", "y", fires(1)}, calls: calls{refuse: errors.New("no such queue")}, fails: true},
-		// A batch that fails comes again as a whole, and would be buried once more.
+		// A failed batch is delivered as a whole, and the message would go to the dead-letter queue twice.
 		"weather beside poison": {bodies: []string{"x", fires(1), fires(2)}, calls: calls{verdict: failing(first(2), core.ErrThrottled)},
 			back: []string{id(2), id(3)}},
 	} {
@@ -337,9 +336,9 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What is not done comes again when it may be tried, and else after a wait that
-// doubles with its receipts: not when its visibility ends, which is as long as an
-// invocation and more. What a newer reader is to read has no hurry.
+// TestWhatIsNotDoneComesAgainSoon: failed messages are delivered again at the time that they name, or after a wait that doubles
+// with each receipt. They do not wait for the visibility, which is at least one invocation long. Messages for a newer reader wait
+// for it.
 func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -348,7 +347,7 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 		claimed := now.Add(7 * time.Second)
 		verdicts := []dispatch.Verdict{{Ack: true}, {Err: core.ErrThrottled}, {RetryAt: claimed, Err: core.ErrRefused}, {Err: core.ErrThrottled},
 			{RetryAt: now.Add(-time.Minute), Err: core.ErrThrottled}}
-		within := map[string][2]time.Duration{ // what the queue is told, after so long
+		within := map[string][2]time.Duration{ // the delays that the queue is asked for
 			id(3): {time.Second, 1250 * time.Millisecond}, id(4): {7 * time.Second, 7 * time.Second},
 			id(5): {8 * time.Second, 10 * time.Second}, id(6): {25 * time.Second, 25 * time.Second},
 		}
@@ -376,7 +375,7 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 			}
 			return make([]error, len(list))
 		}
-		var before []ring.Message // received before: their slots are noted
+		var before []ring.Message // received before: their due times are recorded
 		h.returned = func(_ context.Context, list []ring.Message) { before = append(before, list...) }
 		var done []string
 		h.done = func(_ context.Context, queue string, receipts []string) []error {
@@ -419,7 +418,7 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 	})
 }
 
-// Work ends before the invocation does, so that what was done is told.
+// TestWorkEndsInTime: work stops before the invocation ends, so its results can be returned.
 func TestWorkEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -442,8 +441,8 @@ func TestWorkEndsInTime(t *testing.T) {
 	})
 }
 
-// The handler as main makes it: a message is held until its slot, a job that is
-// not there and never was goes to the dead letters, a check of no run is done.
+// TestWired: the handler as main builds it: a message is held until its due time, a job that never existed goes to the dead-letter
+// queue, and a check of no run is finished.
 func TestWired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})

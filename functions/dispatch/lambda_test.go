@@ -30,7 +30,7 @@ import (
 type invocations struct {
 	mu     sync.Mutex
 	names  []string
-	last   string // what the last was given
+	last   string // the payload of the last invocation
 	answer func(w http.ResponseWriter, function string)
 }
 
@@ -94,9 +94,8 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 	return e, found[id]
 }
 
-// An invocation that Lambda accepted and whose answer was lost stays open at its
-// address, as unconfirmed, however often its message comes again: nothing is
-// invoked a second time, there or elsewhere.
+// TestLostAnswerStaysUnconfirmed: if Lambda accepts an invocation and the answer is lost, the run stays unconfirmed at its address.
+// However often its message is delivered again, nothing is invoked a second time, there or elsewhere.
 func TestLostAnswerStaysUnconfirmed(t *testing.T) {
 	for _, route := range []core.Route{core.RouteFirst, core.RouteFailover} {
 		for name, answer := range map[string]func(http.ResponseWriter, string){
@@ -120,8 +119,7 @@ func TestLostAnswerStaysUnconfirmed(t *testing.T) {
 	}
 }
 
-// A proven refusal moves on to the next function, and fails with its reason
-// where there is none left.
+// TestRefusedMovesOn: after a proven rejection the next function is tried. If there is none, the run fails with the reason.
 func TestRefusedMovesOn(t *testing.T) {
 	refuse := func(w http.ResponseWriter) {
 		w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
@@ -151,7 +149,7 @@ func TestRefusedMovesOn(t *testing.T) {
 	}
 }
 
-// Where traces are made, what is sent is a span, and the function is told of it.
+// TestFunctionIsToldOfItsSpan: with traces enabled, a send is a span, and the payload carries it to the function.
 func TestFunctionIsToldOfItsSpan(t *testing.T) {
 	v := &invocations{answer: func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusAccepted) }}
 	if dispatched(t, core.RouteFirst, v, 1); strings.Contains(v.last, "traceparent") || v.last == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 )
 
-// lateFrom is the lateness that is reported: a second is what a queue takes by itself.
+// lateFrom is the lateness above which sends are reported: a queue alone can take a second.
 const lateFrom = time.Second
 
 // late collects how late the sends of an invocation were.
@@ -33,7 +33,7 @@ func (l *late) sent(r *core.Run, at time.Time, _ *dispatch.Answer) {
 	l.most, l.fires = max(l.most, by), l.fires+1
 }
 
-// take answers the metrics of what was collected, and begins anew.
+// take returns the collected metrics and resets them.
 func (l *late) take() map[string]float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

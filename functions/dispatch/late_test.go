@@ -8,8 +8,7 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 )
 
-// What was sent more than a second after its slot is told once, a trigger for
-// now never.
+// TestLate: a send more than a second after its due time is reported once, a run triggered for now never.
 func TestLate(t *testing.T) {
 	var l late
 	slot := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)

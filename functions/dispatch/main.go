@@ -1,8 +1,6 @@
-// Command dispatch is the function that sends: it takes batches from the ring and
-// from its slow lane, holds each fire until its slot, claims it and sends it to an
-// executor. Checks of open runs come to it too. A deployment makes
-// two functions of it, one for the slow lane alone, so that neither takes the other's
-// places. core/dispatch is what it drives.
+// Command dispatch is the function that sends runs. It takes batches from the delay queue and its slow queue, holds each run until
+// its due time, claims it and sends it to an executor. It also processes the checks of open runs. A deployment has two such
+// functions, one for the slow queue only, so that neither uses the other's capacity. It runs core/dispatch.
 package main
 
 import (

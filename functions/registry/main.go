@@ -1,5 +1,5 @@
-// Command registry is the function that executors register at: it writes their
-// heartbeats and removals. core/registry is what it drives.
+// Command registry is the function for the registration of executors: it stores their heartbeats and removals. It runs
+// core/registry.
 package main
 
 import (
@@ -19,7 +19,7 @@ func main() {
 	c.Start(boot.HTTP(wire(&c, store.Engine(), log), log))
 }
 
-// wire makes the handler on an engine.
+// wire creates the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()

@@ -28,7 +28,7 @@ func TestRegistrations(t *testing.T) {
 	}
 	// A private address needs a network that is allowed: its environment names them.
 	narrow, h := door(safedial.Policy{}), door(safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
-	// ask sends a document, changed, and answers the reply; code 200 says that it is stored.
+	// ask sends a modified document and returns the reply; code 200 means that it is stored.
 	ask := func(h awslambda.Handler, name string, replace ...string) string {
 		t.Helper()
 		doc, err := os.ReadFile("testdata/" + name)

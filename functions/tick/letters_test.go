@@ -19,8 +19,8 @@ func noLetters(context.Context, func(context.Context, *core.Letter) error) (int,
 	return 0, nil
 }
 
-// A tick takes all dead letters and records their runs as skipped: undeliverable. One that cannot be recorded fails the tick,
-// comes again, and keeps no other waiting.
+// TestTickTakesDeadLetters: a tick takes all dead-letter messages and records their runs as skipped: undeliverable. One that cannot
+// be recorded fails the tick, is delivered again, and delays no other.
 func TestTickTakesDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(time.Until(time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC))) // of the bubble

@@ -37,17 +37,16 @@ func main() {
 	}, log))
 }
 
-// healPage is for how long a page of what is sent again is looked at: several fit
-// into an invocation.
+// healPage is the time limit for one page of runs to resend; several pages fit into an invocation.
 const healPage = 5 * time.Second
 
-// takeLetters takes up to ten dead letters and returns how many; *awsengine.Store has it.
+// takeLetters takes up to ten dead-letter messages and returns how many; *awsengine.Store has it.
 type takeLetters func(ctx context.Context, record func(context.Context, *core.Letter) error) (int, error)
 
-// lettersFor bounds how long a tick takes dead letters: more wait for the next.
+// lettersFor limits the time in which a tick takes dead-letter messages; the others wait for the next tick.
 const lettersFor = 20 * time.Second
 
-// wire makes the handler on an engine; invoke invokes this function once more.
+// wire creates the handler on an engine; invoke invokes this function once more.
 func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx context.Context, payload []byte) error,
 	log *slog.Logger) func(context.Context, json.RawMessage) error {
 	a := c.Assemble(e, log)
@@ -55,7 +54,7 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}), all.Operate,
 		a.Reports(report.Options{Zone: c.ReportZone}),
 		func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
-	told := a.Notices(nil, notice.Options{}) // it asks for what is due, and sends nothing
+	told := a.Notices(nil, notice.Options{}) // it queues the due checks for notifications and sends none
 	minutely = append(minutely, tick.Task{Name: "notices", Do: func(ctx context.Context) error {
 		_, err := told.Pass(ctx)
 		return err
@@ -85,7 +84,7 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 		}
 		if _, err := a.Engine.Tick.Global(ctx); core.CodeOf(err) == core.CodeRefused {
 			log.Warn("nothing is planned here", "why", err.Error())
-			return nil // a replica that stands by is no failure
+			return nil // a standby replica is no failure
 		}
 		t := a.Ticker(tick.Invoked(tick.Options{ID: rand.Text()[:12], Rates: grow.Rates{Max: c.Partitions}}))
 		o := tick.Invocation{

@@ -22,7 +22,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// slow takes as long for a look at a partition as a busy one takes.
+// slow delays the scan of a partition to the time that a busy one takes.
 type slow struct{ tick.Store }
 
 func (s slow) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
@@ -30,9 +30,9 @@ func (s slow) Due(ctx context.Context, partition int, upTo core.Instant, after c
 	return s.Store.Due(ctx, partition, upTo, after, limit)
 }
 
-// The handler as main makes it: woken by the schedule it passes if something may be due, leaves a sign
-// of life and gives its leases back; where it does not come to all partitions in
-// a second it wakes others, and looks at all of them in the end.
+// TestWired: the handler as main builds it. When the schedule wakes it, it plans if something can be due, records a sign of life,
+// and releases its leases. If it cannot plan all partitions within a second, it wakes further invocations, and all partitions are
+// planned in the end.
 func TestWired(t *testing.T) {
 	schedule, err := os.ReadFile("testdata/schedule.json")
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/tickring/tickring/internal/awsask"
 )
 
-// account is what the app asks AWS before it makes the stack.
+// account answers the app's requests to AWS before it creates the stack.
 type account interface {
 	// Concurrency is how many functions may run at a time in the account and Region.
 	Concurrency(ctx context.Context) (float64, error)
-	// Outputs are those of a stack; none if it does not exist.
+	// Outputs returns the outputs of a stack; none if it does not exist.
 	Outputs(ctx context.Context, name string) (map[string]string, error)
 	// Lacks are the features that an emulator does not have.
 	Lacks(ctx context.Context) (httpAPIs, permissions bool, err error)

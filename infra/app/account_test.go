@@ -31,7 +31,7 @@ func (f fakeAccount) Lacks(context.Context) (httpAPIs, permissions bool, err err
 	return f.free, f.free, nil
 }
 
-// said is what a user sets with -c.
+// said holds the values that a user sets with -c.
 type said map[string]any
 
 func (s said) all() map[string]any {

@@ -26,11 +26,11 @@ import (
 // prefix of the context that is ours: cdk deploy -c tickring:allow=10.0.0.0/8
 const prefix = "tickring:"
 
-// settings are what may be said; each key with what it takes.
+// settings holds the values that a user can set.
 type settings struct {
 	name  string
 	props infra.Props
-	// Of another's resources: names, from which references are made in a stack.
+	// Names of existing resources, from which a stack makes references.
 	vpc, subnets, groups, key, boundary, topic string
 	domain, certificate, zone, zoneName        string
 	emulator, httpApiSet                       bool
@@ -72,7 +72,7 @@ func list(into func(*settings) *[]string) func(*settings, string) error {
 	return func(s *settings, v string) error { *into(s) = split(v); return nil }
 }
 
-// provider is that of log-ins, as far as it is said.
+// provider returns the identity provider, with the values set so far.
 func (s *settings) provider() *infra.Oidc {
 	if s.props.Oidc == nil {
 		s.props.Oidc = &infra.Oidc{}
@@ -324,8 +324,7 @@ func negated(into func(*settings) *bool) func(*settings, string) error {
 	}
 }
 
-// readContext reads what was said with -c; what is not known is an error that
-// names what is.
+// readContext reads the values set with -c. For an unknown key, the error lists the known ones.
 func readContext(context any) (*settings, error) {
 	s := &settings{name: "Tickring"}
 	given, _ := context.(map[string]any)
@@ -360,12 +359,12 @@ func readContext(context any) (*settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// stackProps are those of the stack, in the account and Region that cdk works for.
+// stackProps returns the props of the stack, in the account and Region that cdk selected.
 func (s *settings) stackProps() *infra.StackProps {
 	p := &infra.StackProps{StackProps: awscdk.StackProps{Description: jsii.String("tickring, a job scheduler")}, Props: s.props,
 		Refer: s.refer}
 	if s.emulator {
-		// It knows no conditions of the roles that cdk bootstrap makes.
+		// The emulator does not support the conditions of the roles that cdk bootstrap creates.
 		p.Synthesizer = awscdk.NewCliCredentialsStackSynthesizer(nil)
 	}
 	if account := os.Getenv("CDK_DEFAULT_ACCOUNT"); account != "" {
@@ -374,7 +373,7 @@ func (s *settings) stackProps() *infra.StackProps {
 	return p
 }
 
-// refer makes references to others' resources inside the stack that uses them.
+// refer creates references to existing resources inside the stack that uses them.
 func (s *settings) refer(stack awscdk.Stack, p *infra.Props) {
 	for _, k := range slices.Sorted(maps.Keys(s.tags)) {
 		awscdk.Tags_Of(stack).Add(&k, jsii.String(s.tags[k]), nil)

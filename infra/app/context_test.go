@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/infra"
 )
 
-// Each setting is read, and one that is not known is told with those that are.
+// TestContext: each setting is read, and the error for an unknown one lists the known ones.
 func TestContext(t *testing.T) {
 	s, err := readContext(map[string]any{
 		"tickring:name": "Jobs", "tickring:allow": "10.0.0.0/8, 192.168.0.0/16", "tickring:memory": "dispatch=512,api=256",
@@ -64,7 +64,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestTagsAtTheirBounds: as many and as long tags as AWS takes, in letters of any language, are no error.
+// TestTagsAtTheirBounds: tags at AWS's limits of number and length, in letters of any language, are accepted.
 func TestTagsAtTheirBounds(t *testing.T) {
 	for _, v := range []string{manyTags(49), strings.Repeat("é", 128) + "=" + strings.Repeat("団", 256), "a_.:/+-@b=c_.:/=+-@d"} {
 		if _, err := readContext(map[string]any{prefix + "tags": v}); err != nil {
@@ -73,8 +73,8 @@ func TestTagsAtTheirBounds(t *testing.T) {
 	}
 }
 
-// TestTutorialNamesSettings: each setting that the tutorial of a deployment names exists, and an account that may not create alarms is
-// told which one to set.
+// TestTutorialNamesSettings: each setting in the deployment tutorial exists, and the tutorial names the one for an account that
+// cannot create alarms.
 func TestTutorialNamesSettings(t *testing.T) {
 	b, err := os.ReadFile("../../docs/tutorial/deploy-to-aws.md")
 	if err != nil {

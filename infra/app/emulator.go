@@ -8,11 +8,9 @@ import (
 	"github.com/tickring/tickring/infra"
 )
 
-// emulate takes away what cannot be held to an emulator: it is asked over HTTP,
-// which the policies of the queues refuse, and for batches it wants actions that
-// AWS does not have, where AWS wants PartiQLInsert, PartiQLUpdate, SendMessage,
-// DeleteMessage and ChangeMessageVisibility.
-// All else of the roles is as in an account.
+// emulate removes restrictions that an emulator cannot meet. It is called over HTTP, which the policies of the queues reject. For
+// batches it requires actions that do not exist on AWS, which requires PartiQLInsert, PartiQLUpdate, SendMessage, DeleteMessage and
+// ChangeMessageVisibility. All other parts of the roles are as in an account.
 func emulate(s *infra.TickringStack) {
 	for _, q := range []awssqs.Queue{s.Fires, s.Slow, s.Checks, s.Aside, s.Results, s.Dead} {
 		q.Node().TryRemoveChild(jsii.String("Policy"))

@@ -1,5 +1,4 @@
-// Command app is the CDK app of one tickring stack: cdk runs it. What may be
-// said with -c tickring:KEY=VALUE is in context.go.
+// Command app is the CDK app of one tickring stack: cdk runs it. context.go lists the settings for -c tickring:KEY=VALUE.
 package main
 
 import (
@@ -18,7 +17,7 @@ func main() { os.Exit(run()) }
 func run() (code int) {
 	defer jsii.Close()
 	defer func() {
-		if r := recover(); r != nil { // a construct has no other way to refuse
+		if r := recover(); r != nil { // a construct can only panic on errors
 			fmt.Fprintln(os.Stderr, r)
 			code = 1
 		}

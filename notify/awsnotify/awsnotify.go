@@ -1,5 +1,5 @@
-// Package awsnotify publishes notices to SNS topics, in the Region of each. It tells a
-// topic that is not there, or that may not be published to, from what passes.
+// Package awsnotify publishes notifications to SNS topics, in the Region of each. It separates permanent errors (the topic does not
+// exist, or publishing is not allowed) from temporary ones.
 package awsnotify
 
 import (
@@ -24,19 +24,18 @@ type Client interface {
 	Publish(context.Context, *sns.PublishInput, ...func(*sns.Options)) (*sns.PublishOutput, error)
 }
 
-// Topics publishes as who its configuration says.
+// Topics publishes with the credentials of its AWS configuration.
 type Topics struct {
 	load func(context.Context) (aws.Config, error)
 
 	mu     sync.Mutex
-	client Client // once it was made
+	client Client // set once created
 	who    aws.CredentialsProvider
 }
 
 var _ notify.Topics = (*Topics)(nil)
 
-// New makes it on what the SDK finds in the environment and in the user's files, once a
-// topic is needed.
+// New returns Topics that load the SDK's settings from the environment and the user's files when a topic is first needed.
 func New() *Topics {
 	return &Topics{load: func(ctx context.Context) (aws.Config, error) { return config.LoadDefaultConfig(ctx) }}
 }
@@ -78,7 +77,7 @@ func (t *Topics) Publish(ctx context.Context, arn, subject, text string) error {
 		return &core.Undelivered{Permanent: true, Reason: "SNS: " + arn + " is no ARN"}
 	}
 	_, err = client.Publish(ctx, &sns.PublishInput{TopicArn: &arn, Subject: &subject, Message: &text}, func(o *sns.Options) {
-		o.Region, o.Retryer = topic.Region, aws.NopRetryer{} // who sends tries again
+		o.Region, o.Retryer = topic.Region, aws.NopRetryer{} // the caller retries
 	})
 	if err == nil {
 		return nil
@@ -113,7 +112,7 @@ func undelivered(arn string, err error) error {
 	return u
 }
 
-// plain is an error without the wrapping of the SDK, whose texts hold request and endpoint.
+// plain returns an error without the wrapping of the SDK, whose texts contain request and endpoint.
 func plain(err error) string {
 	for {
 		next := errors.Unwrap(err)

@@ -19,7 +19,7 @@ import (
 
 const topic = "arn:aws:sns:eu-central-1:123456789012:jobs"
 
-// client answers all that is published with one error, and keeps what it was given last.
+// client answers every publish with err, and records the last input.
 type client struct {
 	err     error
 	in      *sns.PublishInput
@@ -61,9 +61,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestErrors: a topic that is not there or is not allowed, and a text that is not taken, are
-// answered the same again; load, failures of SNS and old credentials pass. What is wrong with
-// the key of a topic is not said of the topic.
+// TestErrors: a missing or forbidden topic and a rejected text are permanent errors. Load, failures of SNS and expired credentials
+// are temporary. Problems with a topic's key are not reported as problems of the topic.
 func TestErrors(t *testing.T) {
 	const again, never = false, true
 	for _, c := range []struct {
@@ -98,7 +97,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestReady: without credentials nothing can be published, and who asks is told so.
+// TestReady: without credentials nothing can be published, and Ready returns why.
 func TestReady(t *testing.T) {
 	if err := Of(&client{}, credentials.NewStaticCredentialsProvider("AKIA", "secret", "")).Ready(t.Context()); err != nil {
 		t.Error(err)

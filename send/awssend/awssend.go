@@ -1,7 +1,5 @@
-// Package awssend brings runs to AWS: it invokes Lambda functions and puts
-// messages into SQS queues. It tells a refusal that proves that nothing began
-// from an answer that proves nothing, and never sends a second time by itself:
-// the SDK's own retries are off where they could.
+// Package awssend sends runs to AWS: it invokes Lambda functions and puts messages into SQS queues. It separates rejections, which
+// prove that nothing began, from answers that prove nothing. It never repeats a request by itself: the SDK's own retries are off.
 package awssend
 
 import (
@@ -47,7 +45,7 @@ var (
 	_ send.Queues    = (*Queues)(nil)
 )
 
-// attempt notes whether bytes of a request may have gone out.
+// attempt records whether bytes of a request may have been sent.
 type attempt struct{ wrote atomic.Bool }
 
 func (a *attempt) watch(ctx context.Context) context.Context {
@@ -56,8 +54,7 @@ func (a *attempt) watch(ctx context.Context) context.Context {
 	})
 }
 
-// judge says what an error of a call proves. denied and missing are for people,
-// in place of what AWS says.
+// judge converts an error of a call into an answer. denied and missing are messages for people that replace those of AWS.
 func (a *attempt) judge(ctx context.Context, err error, denied, missing string) dispatch.Answer {
 	var api smithy.APIError
 	var resp *smithyhttp.ResponseError
@@ -95,8 +92,7 @@ func (a *attempt) judge(ctx context.Context, err error, denied, missing string) 
 	return ans
 }
 
-// plain is an error without the wrapping of the SDK, whose texts hold request
-// and endpoint.
+// plain returns an error without the wrapping of the SDK, whose texts contain request and endpoint.
 func plain(err error) string {
 	for {
 		next := errors.Unwrap(err)
@@ -119,7 +115,7 @@ func NewFunctions(c FunctionsClient, logs LogsClient) *Functions { return &Funct
 
 func once(o *lambda.Options) { o.Retryer = aws.NopRetryer{} }
 
-// Invoke implements send.Functions: what is accepted is on Lambda's own queue.
+// Invoke implements send.Functions. An accepted invocation is on Lambda's own queue.
 func (f *Functions) Invoke(ctx context.Context, function string, payload []byte) dispatch.Answer {
 	var a attempt
 	out, err := f.client.Invoke(a.watch(ctx), &lambda.InvokeInput{
@@ -151,7 +147,7 @@ func (f *Functions) Limit(ctx context.Context, function string) (time.Duration, 
 	case err == nil, errors.As(err, &api) && strings.Contains(api.ErrorCode(), "AccessDenied"):
 		return LongestFunction, nil
 	case errors.As(err, &api) && api.ErrorCode() == "ResourceNotFoundException":
-		return LongestFunction, nil // what was under way when it was deleted may still be
+		return LongestFunction, nil // invocations of a deleted function can still be running
 	}
 	return 0, fmt.Errorf("read the timeout of function %s: %w", function, err)
 }
@@ -165,18 +161,17 @@ type Queues struct {
 	urls map[string]string
 }
 
-// NewQueues makes it on a client of a Region.
+// NewQueues returns Queues on a client of a Region.
 func NewQueues(c QueuesClient, region string) *Queues {
 	return &Queues{client: c, region: region, urls: map[string]string{}}
 }
 
 func onceSQS(o *sqs.Options) { o.Retryer = aws.NopRetryer{} }
 
-// maxURLs bounds what is remembered; names come from outside.
+// maxURLs limits the cache of URLs, because queue names come from outside.
 const maxURLs = 10000
 
-// url is the URL of a queue; who answers no URL answers why, of which nothing
-// was sent.
+// url returns the URL of a queue, or the answer that explains why nothing was sent.
 func (q *Queues) url(ctx context.Context, queue string) (string, *dispatch.Answer) {
 	refuse := func(text string) (string, *dispatch.Answer) {
 		return "", &dispatch.Answer{Kind: dispatch.AnswerRefused, Message: text}
@@ -201,7 +196,7 @@ func (q *Queues) url(ctx context.Context, queue string) (string, *dispatch.Answe
 	case err != nil:
 		ans := a.judge(ctx, err, denied(queue), q.missing(queue))
 		if ans.Kind == dispatch.AnswerUnconfirmed || ctx.Err() != nil {
-			ans.Kind = dispatch.AnswerBusy // only asked: nothing was put anywhere
+			ans.Kind = dispatch.AnswerBusy // only a query: nothing was put into a queue
 		}
 		return "", &ans
 	case aws.ToString(out.QueueUrl) == "":
@@ -243,12 +238,12 @@ func (q *Queues) Put(ctx context.Context, _ *core.App, queue string, _ core.RunI
 	}
 	ans := a.judge(ctx, err, denied(queue), q.missing(queue))
 	if ans.Kind == dispatch.AnswerRefused {
-		q.forget(queue) // deleted and made again it has another URL, perhaps
+		q.forget(queue) // a recreated queue can have another URL
 	}
 	return ans
 }
 
-// Polled implements send.Queues: SQS does not tell who polls.
+// Polled implements send.Queues. SQS does not report its consumers, so it checks only that the queue exists.
 func (q *Queues) Polled(ctx context.Context, _ *core.App, queue string) error {
 	if _, why := q.url(ctx, queue); why != nil && why.Kind == dispatch.AnswerRefused {
 		return errors.New(why.Message)
@@ -256,14 +251,14 @@ func (q *Queues) Polled(ctx context.Context, _ *core.App, queue string) error {
 	return nil
 }
 
-// counts are those of messages that wait, are at work, or are to come.
+// counts are the attributes for the numbers of waiting, in-flight and delayed messages.
 var counts = []sqstypes.QueueAttributeName{
 	sqstypes.QueueAttributeNameApproximateNumberOfMessages,
 	sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
 	sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed,
 }
 
-// Idle implements send.Queues: a queue that holds nothing holds no run of the job.
+// Idle implements send.Queues: an empty queue contains no run of the job.
 func (q *Queues) Idle(ctx context.Context, _ *core.App, queue string, _ core.JobID) (bool, error) {
 	url, why := q.url(ctx, queue)
 	if why != nil {

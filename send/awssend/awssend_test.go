@@ -80,8 +80,8 @@ func queues(url string) *Queues {
 	return NewQueues(sqs.New(sqs.Options{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials}), "eu-central-1")
 }
 
-// Each answer of Lambda, and what it proves. None is asked for twice: a second
-// request could begin a second invocation.
+// TestInvoke checks the meaning of each answer of Lambda. No request is repeated, because a second one could begin a second
+// invocation.
 func TestInvoke(t *testing.T) {
 	accepted := func(w http.ResponseWriter, r *http.Request, _ []byte) {
 		if r.Header.Get("X-Amz-Invocation-Type") != "Event" {
@@ -133,8 +133,7 @@ func TestInvoke(t *testing.T) {
 	}
 }
 
-// An invocation whose answer does not come may have begun; one that was never
-// sent has not.
+// TestInvokeWithoutAnswer: an invocation without an answer may have begun; one that was never sent has not.
 func TestInvokeWithoutAnswer(t *testing.T) {
 	hang := make(chan struct{})
 	f := serve(t, func(http.ResponseWriter, *http.Request, []byte) { <-hang })
@@ -237,7 +236,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// What only asks for the URL of a queue may be asked again.
+// TestURLUnknown: a request for the URL of a queue can be repeated.
 func TestURLUnknown(t *testing.T) {
 	f := serve(t, sqsError(400, "RequestThrottled", "no"))
 	o := sqs.Options{Region: "eu-central-1", BaseEndpoint: &f.url, Credentials: credentials, Retryer: aws.NopRetryer{}}
@@ -276,8 +275,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// The whole way from a shipment: what a function is invoked with is what the
-// SDK's /run takes, and brings along how to report.
+// TestPayload: from the shipment to the payload: a function receives the same fields as the SDK's /run, and the address for
+// reports.
 func TestPayload(t *testing.T) {
 	var got []byte
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request, body []byte) {
@@ -322,8 +321,7 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// What the environment has of AWS decides, and a machine without any is not
-// kept waiting.
+// TestEnvironment: the AWS settings in the environment decide, and a machine without any fails at once.
 func TestEnvironment(t *testing.T) {
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
 		t.Setenv(name, "")

@@ -14,16 +14,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// ErrNotConfigured says that nothing on this machine names a Region of AWS.
+// ErrNotConfigured means that no setting on this machine names an AWS Region.
 var ErrNotConfigured = errors.New("no Region of AWS is configured")
 
 // kept is how many connections to one host stay open while they are idle: all
 // functions are at one, and a burst of sends pays for no new ones.
 const kept = 128
 
-// Environment makes both on what the SDK finds in the environment and in the
-// user's files. Without a Region it answers ErrNotConfigured at once and asks
-// nobody; any other error says why there are no credentials, after 3 s at most.
+// Environment creates both senders from the SDK's settings in the environment and in the user's files. Without a Region it returns
+// ErrNotConfigured at once, without any request. Otherwise an error explains, after at most 3 s, why there are no credentials.
 func Environment(ctx context.Context) (*Functions, *Queues, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

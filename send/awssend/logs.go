@@ -22,8 +22,8 @@ type LogsClient interface {
 		...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error)
 }
 
-// Bounds of one look at a log: how long and at how many answers it is looked at, from its
-// first line on, and how much of what was seen last is an answer.
+// Limits for reading a log: the pages and the time to search from its first line, and the size of the answer, which has the last
+// lines found.
 const (
 	maxLogPages = 100 // of 1 MB or 10,000 lines at most
 	maxLogTime  = 10 * time.Second
@@ -32,7 +32,7 @@ const (
 	wholeAfter = 30 * time.Second
 )
 
-// logGroup is where a function writes unless it was told otherwise.
+// logGroup returns the default log group of a function.
 func logGroup(function string) string {
 	if arn, ok := core.ParseARN(function); ok {
 		return "/aws/lambda/" + arn.Name
@@ -41,13 +41,10 @@ func logGroup(function string) string {
 	return "/aws/lambda/" + name
 }
 
-// Log implements send.Functions. An instance works on one invocation at a time,
-// so what stands in its stream between the first line that names the invocation
-// or the run and the report of the invocation is the run's. The lines are
-// looked for in the group that the function's configuration names, where that
-// may be read. Of a longer log the last maxLogBytes are the answer, after a line in
-// place of those before; one that goes on behind all that is looked at has a line that
-// says so, and a core.CodeTooLarge.
+// Log implements send.Functions. An instance processes one invocation at a time. So the run's lines are those in its stream from
+// the first line that names the invocation or the run to the invocation's report. Log searches the group in the function's
+// configuration, if it can read that. If a log exceeds maxLogBytes, the answer has its end, after a line that replaces the rest. If
+// the log continues after the limits of the search, a line in the answer says so, and the error is core.CodeTooLarge.
 func (f *Functions) Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error) {
 	request, group, known := "", logGroup(function), false
 	for _, t := range run.Tries {
@@ -92,7 +89,7 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 	if from > log.dropped {
 		return strings.Join(log.lines[from-1-log.dropped:], "\n") + "\n", next, over, err
 	}
-	// This line has the number of the last one that it stands for.
+	// This line has the number of the last line that it replaces.
 	text = fmt.Sprintf("---- cut: lines %d to %d are in %s\n", from, log.dropped, where)
 	return text + strings.Join(log.lines, "\n") + "\n", next, over, err
 }
@@ -102,8 +99,8 @@ type found struct {
 	lines   []string // the last ones
 	dropped int      // lines before them
 	whole   bool     // its invocation is over
-	bounded bool     // more may follow, and was not looked at
-	answers int      // that were looked at
+	bounded bool     // more lines can follow that were not read
+	answers int      // number of pages read
 }
 
 func (f *Functions) lines(ctx context.Context, group, request string, run *core.Run) (log found, err error) {
@@ -114,7 +111,7 @@ func (f *Functions) lines(ctx context.Context, group, request string, run *core.
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: &pattern,
 		StartTime: aws.Int64(core.Millis(run.SentAt.Add(-5 * time.Second)))}
 	var first *logstypes.FilteredLogEvent
-	looked := time.Now() // both searches are within the time of a look
+	looked := time.Now() // both searches share one time limit
 	if log.answers, log.bounded, err = f.pages(ctx, looked, in, func(e *logstypes.FilteredLogEvent) bool {
 		first = e
 		return false
@@ -138,7 +135,7 @@ func (f *Functions) lines(ctx context.Context, group, request string, run *core.
 		if !begun {
 			return true
 		}
-		for line := range strings.SplitSeq(line, "\n") { // as who reads them counts them
+		for line := range strings.SplitSeq(line, "\n") { // numbered as readers count them
 			log.lines = append(log.lines, line)
 			size += len(line) + 1
 		}
@@ -180,8 +177,8 @@ func invocation(line string) (id string, over bool) {
 	return v.RequestID, false
 }
 
-// pages hands out events in their order until more says no. Bounded says that there may be
-// others, behind so many answers.
+// pages passes events in order to more until it returns false. bounded reports that a limit ended the search, so further events can
+// follow.
 func (f *Functions) pages(ctx context.Context, begun time.Time, in *cloudwatchlogs.FilterLogEventsInput,
 	more func(*logstypes.FilteredLogEvent) bool) (answers int, bounded bool, err error) {
 	for {

@@ -96,8 +96,8 @@ func traced(state core.State, request string) *core.Run {
 	return r
 }
 
-// The lines of one invocation are found among those of others, in the forms that
-// Lambda writes, page by page, and read on from where a reader stopped.
+// TestLog: the lines of one invocation are found among other lines, in the formats that Lambda writes, over several pages, and from
+// the line where a reader stopped.
 func TestLog(t *testing.T) {
 	run := traced(core.Running, mine)
 	for name, c := range map[string]struct {
@@ -151,7 +151,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// noConfiguration is of a scheduler that may not read what functions are like.
+// noConfiguration denies access to the configuration of functions.
 type noConfiguration struct{ FunctionsClient }
 
 func (noConfiguration) GetFunctionConfiguration(context.Context, *lambda.GetFunctionConfigurationInput,
@@ -159,7 +159,7 @@ func (noConfiguration) GetFunctionConfiguration(context.Context, *lambda.GetFunc
 	return nil, &smithy.GenericAPIError{Code: "AccessDeniedException"}
 }
 
-// What cannot be read is said in a sentence with where it is.
+// TestLogRefused: if a log cannot be read, the error explains why and where the log is.
 func TestLogRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		logs LogsClient
@@ -187,8 +187,8 @@ func TestLogRefused(t *testing.T) {
 	}
 }
 
-// Of a log that is longer than an answer the last lines are, under their numbers; of one
-// that is longer than what is looked at, it is said, and kept as that.
+// TestLogCut: if a log exceeds one answer, the answer has its last lines with their numbers. If it exceeds the search, the answer
+// reports that and the log is kept cut.
 func TestLogCut(t *testing.T) {
 	const where = "the log group /aws/lambda/payroll, stream stream"
 	for name, c := range map[string]struct {
@@ -259,8 +259,7 @@ func (l functionLogs) Log(ctx context.Context, _ *core.App, run *core.Run, from 
 	return l.f.Log(ctx, "payroll", run, from)
 }
 
-// A run whose lines are not in as much of its group as is looked at is told so, and not that
-// there are none.
+// TestLogNotFoundInTime: if a run's lines are not in the searched part of its group, the error reports that, and not a missing log.
 func TestLogNotFoundInTime(t *testing.T) {
 	g := &group{name: "/aws/lambda/payroll", endless: true}
 	_, _, _, err := NewFunctions(noConfiguration{}, g).Log(t.Context(), "payroll", traced(core.Failed, mine), 1)
@@ -269,7 +268,7 @@ func TestLogNotFoundInTime(t *testing.T) {
 	}
 }
 
-// A line of several is as many as who reads them counts.
+// TestLogLines: an event of several lines counts as several lines.
 func TestLogLines(t *testing.T) {
 	g := &group{name: "/aws/lambda/payroll", page: 10}
 	g.write("stream", "START RequestId: "+mine, "a trace:\n at one\n at two", "REPORT RequestId: "+mine)

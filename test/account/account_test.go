@@ -16,8 +16,8 @@ import (
 
 var noon = time.Date(2027, 1, 4, 12, 0, 0, 0, time.UTC)
 
-// judged is what is found of one job for ten minutes, with a kill of dispatch at
-// 12:03 and the tables shut at 12:06, of which the test says what is special.
+// judged judges one job over ten minutes, with a kill of dispatch at 12:03 and blocked tables at 12:06; change adds the test's
+// special case.
 func judged(change func(l *ledger, history map[core.RunID]end, run func(minute int) core.RunID)) (all *tally, byName map[string]*tally) {
 	j := job{"app/each-0005", 5}
 	windows := []window{
@@ -42,7 +42,7 @@ func judged(change func(l *ledger, history map[core.RunID]end, run func(minute i
 	return all, byName
 }
 
-// What breaks a promise is told from what a fault explains.
+// TestJudge: broken promises are separated from the effects of a fault.
 func TestJudge(t *testing.T) {
 	type change = func(l *ledger, h map[core.RunID]end, run func(int) core.RunID)
 	drop := func(minute int, e end) change {
@@ -125,10 +125,10 @@ func TestListsByPhase(t *testing.T) {
 	}
 }
 
-// Fires are counted in the window that may have touched them, once each.
+// TestWindows: each run is counted once, in a window that can have affected it.
 func TestWindows(t *testing.T) {
 	_, by := judged(func(*ledger, map[core.RunID]end, func(int) core.RunID) {})
-	// A kill touches what is due a minute before it until half a minute after.
+	// A kill affects runs due from a minute before it until half a minute after.
 	if by["kill"].fires != 2 || by["shut"].fires != 3 || by["quiet"].fires != 5 {
 		t.Errorf("kill %d, shut %d, quiet %d", by["kill"].fires, by["shut"].fires, by["quiet"].fires)
 	}
@@ -167,7 +167,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// As the README says, it costs far less than ten dollars.
+// TestCosts: as the README promises, a proof costs far less than ten dollars.
 func TestCosts(t *testing.T) {
 	o, err := parse(strings.Fields("-account 123456789012 -yes-spend"))
 	if err != nil {
@@ -245,7 +245,7 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// Billed milliseconds are those of Lambda's reports, and held to what is foreseen.
+// TestBilled: billed milliseconds come from Lambda's reports and are compared with the forecast.
 func TestBilled(t *testing.T) {
 	b := billed{function: "dispatch"}
 	b.add(`{"time":"2027-01-04T12:00:00.000Z","type":"platform.report","record":{"requestId":"1","metrics":{"durationMs":511.2,` +
@@ -264,8 +264,7 @@ func TestBilled(t *testing.T) {
 	}
 }
 
-// TestDownWaits: an emulator that is taken down has written its state when the
-// script is done; that nobody asks how it ended changes nothing.
+// TestDownWaits: a stopped emulator has written its state when the script ends, even if its exit status is never read.
 func TestDownWaits(t *testing.T) {
 	state := t.TempDir()
 	kept := filepath.Join(state, "kept")

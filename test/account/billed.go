@@ -30,14 +30,14 @@ func (p *proof) logReports(ctx context.Context) error {
 	return nil
 }
 
-// billed is what Lambda bills for the invocations of a function.
+// billed sums the time that Lambda bills for the invocations of a function.
 type billed struct {
 	function      string
 	calls         int
 	ms, gbSeconds float64
 }
 
-// add takes a report of an invocation.
+// add adds a report of an invocation.
 func (b *billed) add(message string) {
 	var line struct {
 		Record struct {
@@ -69,7 +69,7 @@ func (p *proof) billed(ctx context.Context, from, to time.Time, foreseen cost.Us
 	p.report.says("functions are billed for the time that docs/reference/aws-cost.md says, within three tenths", held, "%s", found)
 }
 
-// judgeBilled reports whether what all functions are billed for is what is foreseen.
+// judgeBilled reports whether the billed time of all functions matches the forecast.
 func judgeBilled(all []billed, foreseen cost.Usage) (held bool, found string) {
 	is, calls := 0.0, 0
 	for _, b := range all {

@@ -16,16 +16,15 @@ import (
 	"time"
 )
 
-// fault is what goes wrong between the functions and the tables and queues. The zero
-// value is none.
+// fault describes failures between the functions and the tables and queues. The zero value has none.
 type fault struct {
 	throttled float64 // share of requests that are throttled
-	lost      float64 // share of requests that are done and whose connection breaks before the answer
+	lost      float64 // share of requests that are executed, but lose the connection before the answer
 	doubled   bool    // queues of the deployment get each send twice
 }
 
-// A door is a proxy between the functions of an emulator and its tables and queues:
-// the emulator has no faults of its own.
+// A door is a proxy between the functions of an emulator and its tables and queues. It adds faults, because the emulator has none
+// of its own.
 type door struct {
 	server  *http.Server
 	at      string // its URL

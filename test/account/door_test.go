@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// TestDoor: each fault reaches a queue as often as it says, and the caller hears of it
-// what it would from AWS.
+// TestDoor: each fault affects a queue at its configured rate, and the caller gets the same errors as from AWS.
 func TestDoor(t *testing.T) {
 	const send, fires = "AmazonSQS.SendMessageBatch", "http://emulator/000000000000/Tickring-fires"
 	var reached atomic.Int64

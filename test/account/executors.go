@@ -21,7 +21,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// nothing is what the jobs do: what is proven is that they are sent.
+// nothing returns an executor whose jobs do nothing: the proof is about sending them.
 func nothing() *executor.Mux {
 	mux := executor.NewMux()
 	mux.Register("work", func(context.Context, *executor.Run) error { return nil })
@@ -92,7 +92,7 @@ func (p *proof) byQueue(app string) (stop func() error) {
 	}
 }
 
-// watched tells the ledger of each message that is received.
+// watched records each received message in the ledger.
 type watched struct {
 	*sqs.Client
 	ledger *ledger
@@ -117,7 +117,7 @@ func (w *watched) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInpu
 	return out, nil
 }
 
-// sentAt is when a message was put on its queue.
+// sentAt returns when a message was put into its queue.
 func sentAt(m sqstypes.Message) (time.Time, bool) {
 	return stamp(m, sqstypes.MessageSystemAttributeNameSentTimestamp)
 }
@@ -130,7 +130,7 @@ func stamp(m sqstypes.Message, name sqstypes.MessageSystemAttributeName) (time.T
 	return time.UnixMilli(ms), true
 }
 
-// byFunction reads what the function of the counter has counted.
+// byFunction reads the arrivals that the counter's function recorded.
 func (p *proof) byFunction() (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -162,7 +162,7 @@ func (p *proof) readArrivals(ctx context.Context) error {
 			p.ledger.add(a.Run, "invocation "+a.Request, time.UnixMilli(int64(a.At*1000)))
 			gone = append(gone, sqstypes.DeleteMessageBatchRequestEntry{Id: m.MessageId, ReceiptHandle: m.ReceiptHandle})
 		}
-		if len(gone) > 0 { // one that comes again is known by its request
+		if len(gone) > 0 { // duplicates are recognized by their request
 			_, _ = p.sqs.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &queue, Entries: gone})
 		}
 	}

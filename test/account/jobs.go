@@ -20,13 +20,13 @@ import (
 	"github.com/tickring/tickring/internal/cost"
 )
 
-// job fires each minute, at a second of its own.
+// job fires each minute, at its own second.
 type job struct {
 	name   string // app/name
 	second int
 }
 
-// instants are those of [from, to).
+// instants returns the scheduled times in [from, to).
 func (j job) instants(from, to time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		at := from.UTC().Truncate(time.Minute).Add(time.Duration(j.second) * time.Second)
@@ -40,7 +40,7 @@ func (j job) instants(from, to time.Time) iter.Seq[time.Time] {
 
 func cron(i int) string { return fmt.Sprintf("%d * * * * ?", i%60) }
 
-// expected is what n jobs should use in a deployment while they fire for so long.
+// expected returns the forecast usage of n jobs in a deployment over length.
 func expected(n int, length time.Duration, d cost.Deployment) (cost.Usage, error) {
 	jobs := make([]cost.Job, n)
 	for i := range jobs {
@@ -144,7 +144,7 @@ func (p *proof) jobs(ctx context.Context, named string) (map[core.JobID]job, err
 	return all, nil
 }
 
-// history is what the deployment says of all fires due in [from, to).
+// history returns the deployment's records of all runs due in [from, to).
 func (p *proof) history(ctx context.Context, jobs map[core.JobID]job, from, to time.Time) (map[core.RunID]end, error) {
 	all := map[core.RunID]end{}
 	var mu sync.Mutex

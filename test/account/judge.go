@@ -13,18 +13,16 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// grace is that of the jobs: what could not be sent within it is skipped, and
-// that is true of what a fault kept away for as long.
+// grace is the grace of the jobs: runs not sent within it are skipped, which also applies to runs delayed that long by a fault.
 const grace = time.Minute
 
 // arrival is one time that a run reached an executor.
 type arrival struct {
 	at   time.Time
-	late time.Duration // after its instant
+	late time.Duration // after its scheduled time
 }
 
-// ledger is what executors count, each arrival by what it was: a request, a
-// message, an invocation. What counts the same one again is no further arrival.
+// ledger holds the arrivals at executors, each with its request, message or invocation. Duplicates of the same one count once.
 type ledger struct {
 	mu    sync.Mutex
 	runs  map[core.RunID][]arrival
@@ -63,22 +61,22 @@ func (l *ledger) of(run core.RunID) []arrival {
 type window struct {
 	name     string
 	from, to time.Time
-	// heals is for how long after it fires may still be late of it.
+	// heals is how long after the fault runs can still be late because of it.
 	heals time.Duration
-	// skips is what makes it true that a fire was skipped for being late. A
-	// dispatcher that died is no such reason: the next try comes within grace.
+	// skips means that the fault can delay runs until they are skipped. The death of a dispatcher cannot, because the next attempt
+	// comes within grace.
 	skips bool
-	// twice is what makes it true that one arrived twice: who sent it could not
-	// write that down. What a queue lost is no such reason.
+	// twice means that the fault can cause a second arrival, because the sender could not record the first. A loss in a queue
+	// cannot.
 	twice bool
 }
 
-// covers reports whether what came of a fire may be of the window.
+// covers reports whether the window can affect a run due at a time.
 func (w window) covers(at time.Time) bool {
 	return !at.Before(w.from.Add(-grace)) && !at.After(w.to.Add(w.heals))
 }
 
-// end is what the history says of a fire: a run, or a record of why there is none.
+// end is the history's entry about a scheduled run: a run, or a record why there is none.
 type end struct {
 	state, reason string
 	began         time.Time // when the run was sent, or ended unsent; zero: no run, or one that waits
@@ -86,7 +84,7 @@ type end struct {
 
 func (e end) String() string { return strings.TrimSpace(e.state + " " + e.reason) }
 
-// tally is what became of the fires of one window, or of none.
+// tally counts the results of the runs of one window, or outside of windows.
 type tally struct {
 	name         string
 	fires        int
@@ -96,13 +94,13 @@ type tally struct {
 	open         int            // not ended
 	lost         int            // neither run nor record nor arrival
 	early        int
-	untrue       int // skipped, and no fault says why
-	unexplained  int // arrived twice or never, and no fault says why
+	untrue       int // skipped without a fault as cause
+	unexplained  int // arrived twice or never, without a fault as cause
 	unrecorded   int // arrived, and the history has no run
 	notSucceeded map[string]int
 	lateness     []time.Duration
 	faults       []string // the first of them, in words
-	phantom      int      // said to have succeeded, and never arrived
+	phantom      int      // recorded as succeeded, but never arrived
 	runs, listed int      // by arrivals and histories, and as `tickring runs APP` has them
 	unlisted     int      // in one of these alone
 	windowed     bool     // a fault may have them end otherwise
@@ -116,9 +114,8 @@ func (t *tally) fault(format string, args ...any) {
 	}
 }
 
-// judge counts what became of each fire of jobs that was due in [from, to), by
-// the windows that may have touched it; of several the latest. listed is what lists
-// have; nil: they are not looked at.
+// judge counts the results of each run of jobs due in [from, to), by the windows that can have affected it; if several can, by the
+// latest. listed has the runs in lists; nil: lists are not checked.
 func judge(jobs map[core.JobID]job, from, to time.Time, l *ledger, history map[core.RunID]end, windows []window,
 	listed map[core.RunID]bool,
 ) []*tally {
@@ -146,7 +143,7 @@ func judge(jobs map[core.JobID]job, from, to time.Time, l *ledger, history map[c
 	return all
 }
 
-// count adds one fire.
+// count adds one scheduled run.
 func (t *tally) count(what string, came []arrival, e end, w window) {
 	t.fires++
 	for _, a := range came {
@@ -179,7 +176,7 @@ func (t *tally) count(what string, came []arrival, e end, w window) {
 	}
 }
 
-// list adds whether one fire has a run, and whether lists have it.
+// list records whether a scheduled run exists, and whether lists have it.
 func (t *tally) list(what string, run, listed bool) {
 	if run {
 		t.runs++
@@ -193,7 +190,7 @@ func (t *tally) list(what string, run, listed bool) {
 	}
 }
 
-// missed adds one fire that reached no executor.
+// missed adds one scheduled run that reached no executor.
 func (t *tally) missed(what string, e end, w window) {
 	switch e.state {
 	case "":
@@ -235,12 +232,12 @@ func inc(m *map[string]int, key string, n int) {
 	(*m)[key] += n
 }
 
-// wrong is how many fires broke a promise.
+// wrong returns the number of runs that broke a promise.
 func (t *tally) wrong() int {
 	return t.lost + t.early + t.untrue + t.unexplained + t.unrecorded + t.phantom + t.open + t.unlisted
 }
 
-// table prints what became of all, a row for each window.
+// table prints the results, a row for each window.
 func table(w io.Writer, all []*tally) {
 	fmt.Fprintln(w, "| phase | runs due | reached an executor | of these twice | early | lost | skipped | ended otherwise | open "+
 		"| untrue or unexplained | late p50 | p99 | worst | runs | in lists |")

@@ -27,14 +27,13 @@ type listing struct {
 	runs         int
 	ids          map[core.RunID]bool // of a list: the runs
 	noWaiting    bool
-	until        time.Time // of a sum: what began before is counted; zero: a list of what was due in [from, to)
+	until        time.Time // end of a sum: it counts earlier starts; zero: a list of runs due in [from, to)
 	from, to     time.Time
 	err          error
 }
 
-// listings asks for the runs of the apps that fire: lists of what was due in [from, to),
-// and sums of whole hours. The hour that is not over is in a sum only if it is short, and
-// lateness has whole hours only of a span of more than two.
+// listings reads the runs of the apps with schedules: lists of runs due in [from, to), and sums of whole hours. A sum includes the
+// current hour only if it is short, and lateness has whole hours only for a span of more than two.
 func (p *proof) listings(ctx context.Context, from, to time.Time) (all []listing) {
 	for _, a := range p.apps {
 		for _, command := range []string{"runs APP", "runs APP --failed", "runs APP --state skipped", "report APP", "lateness APP"} {
@@ -85,8 +84,8 @@ func listed(all []listing) map[core.RunID]bool {
 	return runs
 }
 
-// outside is how many runs it has to have at least and at most, by arrivals and by the
-// histories of the jobs. Reports count all that have a record, lateness what was sent.
+// outside returns the minimum and maximum number of runs that a list must have, by arrivals and by the histories of the jobs.
+// Reports count all recorded runs, lateness counts sent runs.
 func (l *listing) outside(jobs map[core.JobID]job, history map[core.RunID]end, arrived *ledger) (least, most int) {
 	all := maps.Clone(history)
 	arrived.mu.Lock()
@@ -97,7 +96,7 @@ func (l *listing) outside(jobs map[core.JobID]job, history map[core.RunID]end, a
 	for run, e := range all {
 		at, _ := run.Planned()
 		came := arrived.of(run)
-		if e.began.IsZero() && len(came) > 0 { // also one that came after the history was read
+		if e.began.IsZero() && len(came) > 0 { // including one that came after the history was read
 			e.began = came[0].at
 		}
 		if e.began.IsZero() || !strings.HasPrefix(jobs[run.Job()].name, l.app+"/") {
@@ -125,8 +124,7 @@ func (l *listing) outside(jobs map[core.JobID]job, history map[core.RunID]end, a
 	return least, most
 }
 
-// judgeListings holds them to what was counted from outside. A list of an app that may
-// lack runs which wait says so.
+// judgeListings compares lists with the counts from outside. A list of an app that can lack waiting runs must report that.
 func (p *proof) judgeListings(all []listing, jobs map[core.JobID]job, history map[core.RunID]end) {
 	for _, l := range all {
 		what := fmt.Sprintf("`tickring %s` of %s has what was counted from outside", l.command, l.app)

@@ -1,9 +1,7 @@
-// Command account holds a deployment in a real AWS account to what its
-// documentation promises, and counts from outside: it deploys a stack of its own,
-// lets jobs fire for an hour to executors that count what reaches them, kills,
-// throttles and purges meanwhile, reads the bill's own metrics, removes
-// everything and says what held. With -emulator it does the same, as far as that
-// goes, in the emulator of localstack/. README.md has what it costs and needs.
+// Command account checks that a deployment in a real AWS account keeps the promises of its documentation, counting from outside. It
+// deploys its own stack and runs jobs for an hour on executors that count the arrivals. During that time it kills functions,
+// throttles, and purges queues. Then it reads the metrics behind the bill, removes everything and reports the results. With
+// -emulator it does the same, as far as possible, in the emulator of localstack/. README.md has its costs and requirements.
 package main
 
 import (
@@ -21,19 +19,19 @@ import (
 	"github.com/tickring/tickring/internal/cost"
 )
 
-// Bounds of what may be asked for: at most these cost money.
+// Limits of the options: these values cost money.
 const (
 	maxJobs    = 2000
 	maxFor     = 2 * time.Hour
 	maxApply   = 20_000
 	maxDollars = 50
-	// around is what deploying, waiting and judging may take besides.
+	// around is the maximum extra time for deploying, waiting and evaluating.
 	around = time.Hour
-	// removing is what a removal may take, also after an interrupt.
+	// removing is the maximum time for a removal, even after an interrupt.
 	removing = 20 * time.Minute
 )
 
-// options are what a person says.
+// options are the command's flags.
 type options struct {
 	account  string
 	spend    bool
@@ -108,7 +106,7 @@ var (
 	stacks   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,40}$`)
 )
 
-// check refuses what is not allowed, and what may cost more than was said.
+// check rejects invalid options, and costs over the given limit.
 func (o *options) check() error {
 	switch {
 	case !accounts.MatchString(o.account):
@@ -144,13 +142,12 @@ func loopback(text string) bool {
 	return err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost")
 }
 
-// most is what a run may cost at most: three times what is expected of the fires,
-// as faults have things done again, and of a file that is applied and whose jobs
-// fire once, as dear as if each were alone in its second.
+// most returns the maximum cost. It takes three times the forecast for the scheduled runs, because faults cause repeated work. It
+// adds the cost of a manifest whose jobs fire once, each as expensive as alone in its second.
 func (o *options) most() float64 {
-	const unitsOfJob = 20  // to make one, with its record of change
+	const unitsOfJob = 20  // to create one, with its audit record
 	const readsOfLists = 5 // of each run, by lists and histories
-	const logged = 1e-6    // dollars of a run, for the log lines of its invocations
+	const logged = 1e-6    // dollars for the log lines of one run
 	fires, err := expected(o.jobs, o.length+around, cost.Standard())
 	if err != nil {
 		return maxDollars + 1

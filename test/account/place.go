@@ -28,7 +28,7 @@ import (
 //go:embed counter.yaml
 var counterTemplate string
 
-// cdkVersion is that of docs/tutorial/deploy-to-aws.md.
+// cdkVersion is the version in docs/tutorial/deploy-to-aws.md.
 const cdkVersion = "2.1148.1"
 
 // A place is where a stack is: an account, or the emulator of one.
@@ -36,14 +36,13 @@ type place interface {
 	// deploy makes the stack that is proven; invoke and queue are executors that it
 	// may use, by ARN.
 	deploy(ctx context.Context, invoke, queue string) error
-	// kill has dispatch die at work.
+	// kill makes dispatch die during its work.
 	kill(ctx context.Context) error
-	// suffer puts a fault between the functions and the tables and queues, where that can
-	// be; the zero value ends it.
+	// suffer adds a fault between the functions and the tables and queues, if the place supports it; the zero value ends it.
 	suffer(ctx context.Context, f fault) error
-	// restart stops everything and has it again with its state, where that can be.
+	// restart stops everything and starts it again with its state, if the place supports it.
 	restart(ctx context.Context) error
-	// remove takes everything away, also what was made by halves.
+	// remove deletes everything, including partly created resources.
 	remove(ctx context.Context) error
 }
 
@@ -69,7 +68,7 @@ func (a account) deploy(ctx context.Context, invoke, queue string) error {
 	return p.logReports(ctx)
 }
 
-// said runs a command; its error is what it said.
+// said runs a command and returns its output as the error if it fails.
 func said(cmd *exec.Cmd) error {
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.CombinedOutput()
@@ -79,10 +78,9 @@ func said(cmd *exec.Cmd) error {
 	return nil
 }
 
-// kill gives dispatch a second to live, and little processor, for some seconds:
-// what takes longer is killed by Lambda, without a word to it.
+// kill limits dispatch to one second and little CPU for some seconds: Lambda kills invocations that take longer, without a warning.
 func (a account) kill(ctx context.Context) error {
-	const dying = 15 * time.Second // less than what died is hidden for
+	const dying = 15 * time.Second // shorter than the messages of dead invocations are hidden
 	fn := a.p.outputs["DispatchFunction"]
 	was, err := a.p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
 	if err != nil {
@@ -101,7 +99,7 @@ func (a account) kill(ctx context.Context) error {
 	return back()
 }
 
-// configure changes a function, and waits until the change is there.
+// configure changes a function, and waits until the change is effective.
 func (p *proof) configure(ctx context.Context, change *lambda.UpdateFunctionConfigurationInput) error {
 	fn := *change.FunctionName
 	ready := func() error {
@@ -210,7 +208,7 @@ func (p *proof) stackStatus(ctx context.Context, name string) (string, error) {
 	return out.Status, err
 }
 
-// count makes the stack of what counts.
+// count creates the stack of the counter.
 func (p *proof) count(ctx context.Context) error {
 	name := p.counter()
 	var made struct{}
@@ -238,13 +236,11 @@ func (p *proof) count(ctx context.Context) error {
 	return nil
 }
 
-// emulator is MiniStack, by the scripts of localstack/. Between its functions and
-// its tables and queues is a door.
+// emulator is MiniStack, run by the scripts of localstack/. A door connects its functions to its tables and queues.
 type emulator struct {
 	p    *proof
 	door *door
-	// armed is how the next run that arrives has dispatch killed, before it is
-	// answered: what was sent is not recorded then.
+	// armed lets the next arriving run kill dispatch before the run is answered, so that its send is not recorded.
 	armed chan func()
 }
 
@@ -256,7 +252,7 @@ func newEmulator(p *proof) (*emulator, error) {
 func (e *emulator) script(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(e.p.root, "localstack", name), args...)
 	cmd.Env = append(os.Environ(), "PERSIST_STATE=1", "STATE_DIR="+filepath.Join(e.state(), "kept"))
-	// What it starts outlives it, so its output is a file and not a pipe.
+	// Processes that it starts outlive it, so its output is a file and not a pipe.
 	log, err := os.OpenFile(filepath.Join(e.p.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -286,7 +282,7 @@ func (e *emulator) deploy(ctx context.Context, invoke, queue string) error {
 		"-c", "tickring:environment=TICKRING_ALLOW_LOOPBACK=1,AWS_ENDPOINT_URL_DYNAMODB="+e.door.at+",AWS_ENDPOINT_URL_SQS="+e.door.at)
 }
 
-// arrived is called before a run that came is answered.
+// arrived is called before an arrived run is answered.
 func (e *emulator) arrived() {
 	select {
 	case f := <-e.armed:
@@ -375,7 +371,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// build compiles the command line, by which jobs are applied as people do.
+// build compiles the command line, which applies jobs as users do.
 func (p *proof) build() (err error) {
 	p.bin, err = rig.Build(p.dir)
 	return err

@@ -22,25 +22,25 @@ import (
 	"github.com/tickring/tickring/internal/cost"
 )
 
-// Bounds that an account is held to. What the scheduler bears is what it was
-// built for; a measurement beyond is a fact to be told, not a flake.
+// Limits for measurements of an account. The scheduler is built to tolerate values within them; a value beyond them is a finding,
+// not a flaky test.
 const (
 	earliest   = time.Second      // that a queue may bring a message before its time
 	latest     = 3 * time.Second  // of 99 in a hundred
 	lagMost    = 5 * time.Second  // of an index behind its table
 	wakeMost   = 2 * time.Minute  // from one pass of the tick to the next
-	onTime     = 2 * time.Second  // 99 in a hundred fires, while nothing is wrong
+	onTime     = 2 * time.Second  // 99 in a hundred runs, without a fault
 	dearer     = 1.3              // measured to foreseen
-	burst      = 100              // functions that start at once, where four times as many may
-	hops       = 20               // retries through the ring; Lambda stops loops after 16
+	burst      = 100              // functions that start at once; the limit is four times higher
+	hops       = 20               // retries through the delay queue; Lambda stops loops after 16
 	delays     = 100              // messages
 	lags       = 40               // items
 	alarmsMost = 12 * time.Minute // until an alarm has rung
 	ahead      = 12 * time.Minute // of the second in which all that is applied fires; ten of them are to plan it
 )
 
-// examine asks what only a place with metrics, roles and indexes of its own can
-// say, once the fires are judged. Each is one verdict; none stops the others.
+// examine runs the checks that need a place with real metrics, roles and indexes, after the runs are evaluated. Each gives one
+// verdict; none stops the others.
 func (p *proof) examine(ctx context.Context, from, to time.Time) {
 	p.onTime()
 	p.probeDelays(ctx)
@@ -76,7 +76,7 @@ func (p *proof) onTime() {
 	p.report.says(what, late <= onTime, "%s", late)
 }
 
-// probeDelays measures how early and how late a queue brings what it delays.
+// probeDelays measures how early and how late a queue delivers delayed messages.
 func (p *proof) probeDelays(ctx context.Context) {
 	const what = "a queue brings what it delays at most 1 s early, and 99 of a hundred at most 3 s late"
 	off, err := p.delays(ctx)
@@ -168,7 +168,7 @@ func (p *proof) lag(ctx context.Context, i int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// probeApply makes many jobs of one app by one command, and returns when all of them fire.
+// probeApply creates many jobs of one app by one command, and returns the second in which all of them fire.
 func (p *proof) probeApply(ctx context.Context) (at time.Time) {
 	what := fmt.Sprintf("one apply makes %d jobs of one app, and a second finds nothing to do", p.o.apply)
 	began := time.Now()
@@ -294,8 +294,8 @@ func (p *proof) probeHops(ctx context.Context) {
 	p.report.says(what, err == nil, "%d attempts%s", hops+1, because(err))
 }
 
-// probeChain has the end of a run begin the next as often: the executor's own
-// function is in that chain, and nobody allowed it to loop.
+// probeChain runs a chain as long, in which the end of each run starts the next: it includes the executor's own function, which has
+// no permission to loop.
 func (p *proof) probeChain(ctx context.Context) {
 	what := fmt.Sprintf("%d runs of which each begins with the end of the one before: their executor is not stopped as a loop", hops+1)
 	name := p.apps[1].name + "/chain"
@@ -306,8 +306,7 @@ func (p *proof) probeChain(ctx context.Context) {
 	p.report.says(what, err == nil, "%d runs%s", hops+1, because(err))
 }
 
-// comes applies a file, says one more command, and waits until a job has so many
-// runs that ended so.
+// comes applies a file, runs one more command, and waits until a job has want runs that ended in state.
 func (p *proof) comes(ctx context.Context, job, state string, want int, file string, command ...string) error {
 	path, err := p.write("probe.yaml", file)
 	if err != nil {
@@ -334,7 +333,7 @@ func (p *proof) comes(ctx context.Context, job, state string, want int, file str
 	return nil
 }
 
-// probeLetter puts a message among the dead letters, and waits for the alarm.
+// probeLetter puts a message into the dead-letter queue, and waits for the alarm.
 func (p *proof) probeLetter(ctx context.Context) {
 	const what = "the alarm on dead letters rings"
 	queue, body := p.outputs["DeadQueue"], `{"proof":"no message of tickring"}`
@@ -364,7 +363,7 @@ func (p *proof) doctor(ctx context.Context) {
 	p.report.says("doctor finds nothing wrong once the faults are over", err == nil, "%s", oneLine(out))
 }
 
-// roles: nobody was refused what it needs, and what it does not need it may not do.
+// roles checks that no function was denied a permission it needs, and that functions lack unneeded ones.
 func (p *proof) roles(ctx context.Context, from, to time.Time) {
 	const allowed = "no function was refused what it asked for"
 	const refused = "dispatch may not delete tables; dispatch and callback may not read the token of the API"
@@ -435,7 +434,7 @@ func (p *proof) killed(ctx context.Context) {
 	}
 }
 
-// loops: what comes back to its queue is allowed to, and nothing was dropped.
+// loops checks that functions that send to their own queues are allowed to, and that nothing was dropped.
 func (p *proof) loops(ctx context.Context, from time.Time) {
 	const what = "functions that put on a queue which leads back to them may do so, and nothing was dropped"
 	var errs []error
@@ -452,7 +451,7 @@ func (p *proof) loops(ctx context.Context, from time.Time) {
 	p.report.says(what, err == nil && n == 0, "%.0f invocations were dropped%s", n, because(err))
 }
 
-// price compares what was used before the first fault with what is foreseen.
+// price compares the usage before the first fault with the forecast.
 func (p *proof) price(ctx context.Context, from time.Time) {
 	const what = "what the bill is made of is what docs/reference/aws-cost.md says, within three tenths"
 	to := from.Add(p.o.length)

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// tag is on all that is made.
+	// tag is the tag of all created resources.
 	tag = "tickring-proof"
 	// dueIndex is the index of the table of jobs.
 	dueIndex = "due"
-	// wakes is how long the first fires may take: the schedule begins within two minutes.
+	// wakes is the maximum time until the first runs: the schedule begins within two minutes.
 	wakes = 5 * time.Minute
-	// endsWithin is how long after the last fire ends may come.
+	// endsWithin is the maximum time from the last scheduled run until all runs have ended.
 	endsWithin = 4 * time.Minute
 	kills      = 6
 	// apart is how long it is left alone between two kills.
@@ -53,7 +53,7 @@ type proof struct {
 	outputs, counts                map[string]string // of the stacks
 	apps                           []app
 	ledger                         *ledger
-	began                          time.Time // before the first fire
+	began                          time.Time // before the first scheduled run
 	windows                        []window
 	report                         report
 }
@@ -81,7 +81,7 @@ func prove(ctx context.Context, o options) (held bool, err error) {
 	return p.report.held(), errors.Join(err, p.clean())
 }
 
-// begin finds out where it is, and refuses what is another's.
+// begin determines its environment, and rejects resources of other owners.
 func begin(ctx context.Context, o options) (*proof, error) {
 	p := &proof{o: o, ledger: newLedger(), executorToken: rand.Text()}
 	var err error
@@ -111,7 +111,7 @@ func begin(ctx context.Context, o options) (*proof, error) {
 	return p, err
 }
 
-// mine refuses credentials of another account than was said.
+// mine rejects credentials of an account other than the given one.
 func (p *proof) mine(ctx context.Context) error {
 	var out struct {
 		Account string `xml:"GetCallerIdentityResult>Account"`
@@ -151,7 +151,7 @@ func (p *proof) logf(format string, args ...any) {
 	fmt.Fprintln(os.Stderr, time.Now().UTC().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }
 
-// clean removes what was made, whatever became of the rest.
+// clean removes all created resources, whatever else failed.
 func (p *proof) clean() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removing)
 	defer cancel()
@@ -207,8 +207,7 @@ func (p *proof) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// start has the executors at work and the jobs made; it answers the first minute
-// that is looked at, once fires arrive.
+// start starts the executors and creates the jobs; once runs arrive, it returns the first minute to evaluate.
 func (p *proof) start(ctx context.Context) (from time.Time, stop func(), err error) {
 	var stops []func() error
 	stop = func() {
@@ -319,7 +318,7 @@ func (p *proof) suffers(f fault) func(context.Context) error {
 	}
 }
 
-// purge takes away what waits to be sent.
+// purge deletes the messages that wait to be sent.
 func (p *proof) purge(ctx context.Context) error {
 	queue := p.outputs["FiresQueue"]
 	_, err := p.sqs.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &queue})
@@ -334,7 +333,7 @@ func (p *proof) judge(ctx context.Context, from, to time.Time) error {
 	if len(jobs) != p.o.jobs {
 		return fmt.Errorf("%d jobs fire, %d were applied", len(jobs), p.o.jobs)
 	}
-	listings := p.listings(ctx, from, to) // before the history, so that it has what they count
+	listings := p.listings(ctx, from, to) // before the history, so that it includes every run they count
 	history, err := p.history(ctx, jobs, p.began, time.Now())
 	if err != nil {
 		return err

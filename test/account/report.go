@@ -8,17 +8,17 @@ import (
 	"github.com/tickring/tickring/internal/cost"
 )
 
-// verdict is what was found of one promise.
+// verdict is the result for one promise.
 type verdict struct {
 	promise, found string
 	held           bool
 }
 
-// report is what a person reads at the end.
+// report is the result for people.
 type report struct {
 	fires    []*tally
 	verdicts []verdict
-	unshown  []string // what this place cannot show
+	unshown  []string // promises that cannot be tested in this place
 	rang     map[string]bool
 	measured cost.Usage
 	foreseen cost.Usage
@@ -33,7 +33,7 @@ func (r *report) says(promise string, held bool, format string, args ...any) {
 // fails is a verdict that could not be reached.
 func (r *report) fails(promise string, err error) { r.says(promise, false, "%s", oneLine(err.Error())) }
 
-// because is an error behind what was found.
+// because formats an error as the end of a finding.
 func because(err error) string {
 	if err == nil {
 		return ""
@@ -41,7 +41,7 @@ func because(err error) string {
 	return ": " + oneLine(err.Error())
 }
 
-// oneLine is the beginning of a text, as a table takes it.
+// oneLine shortens a text to fit in a table.
 func oneLine(text string) string {
 	text = strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "), "|", "/")
 	return text[:min(len(text), 600)]

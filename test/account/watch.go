@@ -38,7 +38,7 @@ func (p *proof) metric(ctx context.Context, namespace, name string, from, to tim
 	return sum, nil
 }
 
-// functions are those of the stack, by the names of their outputs.
+// functions returns the functions of the stack, by the names of their outputs.
 func (p *proof) functions() map[string]string {
 	all := map[string]string{}
 	for name, fn := range p.outputs {
@@ -61,9 +61,8 @@ func (p *proof) functionsSum(ctx context.Context, name string, from, to time.Tim
 	return sum, nil
 }
 
-// usage is what was used in [from, to), as what the bill is made of says it.
-// Requests of queues are at most that: messages are sent and received ten at a
-// time where there are ten.
+// usage returns the usage in [from, to), from the metrics behind the bill. Requests of queues are an upper limit: messages are sent
+// and received ten at a time if there are ten.
 func (p *proof) usage(ctx context.Context, from, to time.Time) (cost.Usage, error) {
 	var u cost.Usage
 	var errs []error
@@ -102,7 +101,7 @@ func (p *proof) usage(ctx context.Context, from, to time.Time) (cost.Usage, erro
 	return u, errors.Join(errs...)
 }
 
-// lines reads the log of a function: the lines that match and their times, at most so many.
+// lines reads the first most matching lines from the log of a function, with their times.
 func (p *proof) lines(ctx context.Context, fn, pattern string, from, to time.Time, most int) (
 	list []time.Time, messages []string, err error,
 ) {
@@ -135,7 +134,7 @@ func (p *proof) lines(ctx context.Context, fn, pattern string, from, to time.Tim
 	}
 }
 
-// watchAlarms looks every half minute which alarms ring, until it is asked which did.
+// watchAlarms checks every half minute which alarms ring, until rang is called, which returns those that did.
 func (p *proof) watchAlarms(ctx context.Context) (rang func() map[string]bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	all, done := map[string]bool{}, make(chan struct{})
@@ -155,8 +154,7 @@ func (p *proof) watchAlarms(ctx context.Context) (rang func() map[string]bool) {
 	}
 }
 
-// alarms are those of the stack, by their logical names, with their states; none
-// where they cannot be asked.
+// alarms returns the states of the stack's alarms, by their logical names; none if they cannot be read.
 func (p *proof) alarms(ctx context.Context) map[string]string {
 	var out struct {
 		Alarms []struct {
@@ -175,7 +173,7 @@ func (p *proof) alarms(ctx context.Context) map[string]string {
 	return all
 }
 
-// named finds what an alarm said, by a part of its name.
+// named finds an alarm by a part of its name, and whether it rang.
 func named(rang map[string]bool, part string) (found, ever bool) {
 	for _, name := range slices.Sorted(maps.Keys(rang)) {
 		if strings.Contains(name, part) {
@@ -185,7 +183,7 @@ func named(rang map[string]bool, part string) (found, ever bool) {
 	return false, false
 }
 
-// mayNot asks IAM whether the role of a function is refused an action.
+// mayNot asks IAM whether the role of a function is denied an action.
 func (p *proof) mayNot(ctx context.Context, fn, action, resource string) error {
 	c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
 	if err != nil {

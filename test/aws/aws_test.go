@@ -22,9 +22,8 @@ import (
 
 var made atomic.Int64
 
-// clients are those of the stand-ins. Without their addresses in the
-// environment (standins/start.sh prints them) the test fails: a suite that
-// skips itself proves nothing.
+// clients returns clients of the local emulators. Without their addresses in the environment (standins/start.sh prints them) the
+// test fails, because a suite that skips itself proves nothing.
 func clients(t testing.TB) (*dynamodb.Client, *sqs.Client) {
 	t.Helper()
 	if os.Getenv("TICKRING_TEST_DYNAMODB") == "" || os.Getenv("TICKRING_TEST_SQS") == "" {
@@ -57,7 +56,7 @@ func on(t *testing.T, names awsengine.Names) *engine.Engine {
 	return e
 }
 
-// opened tells the names of each engine.
+// opened maps each engine to its names.
 var opened sync.Map
 
 // reopen is another process on the same tables and queues.
@@ -75,8 +74,8 @@ func TestEngine(t *testing.T) {
 	enginetest.Run(t, h)
 }
 
-// TestEngineInAnAccount: the suite again, over the stand-ins in an account whose pages
-// and receipts are short, and which refuses parts of batches and whole transactions.
+// TestEngineInAnAccount runs the suite again, on the emulators, in an account with short pages and receipts, which rejects parts of
+// batches and whole transactions.
 func TestEngineInAnAccount(t *testing.T) {
 	in, leave, err := place(t).In(fakeaws.Account{Short: 0.7, Refused: 0.5, Conflict: 0.1})
 	if err != nil {

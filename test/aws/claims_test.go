@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/test/load"
 )
 
-// cpu is what this process has used: the client's share, not the store's.
+// cpu returns the CPU time of this process: the client's share, not the store's.
 func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var r syscall.Rusage
@@ -24,8 +24,7 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// BenchmarkClaims compares what claims cost the client: 25 to a request, and
-// one put each.
+// BenchmarkClaims compares the client's cost of claims: 25 in one request, and one put each.
 func BenchmarkClaims(b *testing.B) {
 	db, queues := clients(b)
 	names, err := load.CreateLocal(b.Context(), db, queues, "claims")

@@ -31,11 +31,9 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// TestExecutorsOfAWS goes the whole way with the functions as they are deployed:
-// dispatch invokes a function that reports by itself, to a server or with
-// nothing but what it was invoked with, one that knows nothing of
-// tickring, whose records come to callback from its queue, and one that is not
-// there; and sends to a queue that the SDK pulls from, which asks api.
+// TestExecutorsOfAWS tests the deployed functions end to end. dispatch invokes a function that reports by itself, one that knows
+// nothing of tickring and whose records reach callback from its queue, and one that does not exist. It also sends to a queue whose
+// consumer uses the SDK and asks api.
 func TestExecutorsOfAWS(t *testing.T) {
 	db, client := clients(t)
 	n := fresh(t)
@@ -54,7 +52,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 	}))
 	defer door.Close()
 
-	// What the functions do.
+	// The work of the functions.
 	work := func(_ context.Context, r *executor.Run) error {
 		if r.Params == "fail" {
 			return errors.New("no money left")
@@ -145,7 +143,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 	if r := m.Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "pay", Name: "work", Handler: "work"}}})[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	// The mapping of the queue of fires.
+	// The event source mapping of the delay queue.
 	fires, over := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	defer func() { over(); <-ended }()
@@ -207,7 +205,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 			t.Errorf("%s %s: %s %s %q, want %s %q", c.address, c.params, run.State, run.Reason, run.Message, c.state, c.message)
 		}
 	}
-	// Who pulls has shown that it does.
+	// The consumer has sent a heartbeat.
 	all, err := e.Registry.Executors(t.Context(), []string{"pay"})
 	if list := all["pay"]; err != nil || len(list) != 1 || list[0].Address != "queue:"+name || list[0].Beat.IsZero() {
 		t.Errorf("%+v %v", list, err)

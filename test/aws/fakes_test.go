@@ -27,7 +27,7 @@ type attrs = map[string]types.AttributeValue
 func s(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
 func n(v int) types.AttributeValue    { return &types.AttributeValueMemberN{Value: fmt.Sprint(v)} }
 
-// said is an answer in words that both kinds of DynamoDB share.
+// said describes an answer in the same form for both implementations of DynamoDB.
 func said(err error) string {
 	var canceled *types.TransactionCanceledException
 	var refused *types.ConditionalCheckFailedException
@@ -72,8 +72,7 @@ func shown(items ...attrs) string {
 	return strings.Join(list, "; ")
 }
 
-// TestFakesAnswerAsDynamoDB: what the fakes of awsengine answer to requests,
-// good and bad, is what DynamoDB Local answers.
+// TestFakesAnswerAsDynamoDB: the fakes of awsengine and DynamoDB Local give the same answers to valid and invalid requests.
 func TestFakesAnswerAsDynamoDB(t *testing.T) {
 	local, queues := clients(t)
 	names, err := load.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))
@@ -326,7 +325,7 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 	}
 }
 
-// TestFakesAnswerAsSQS: likewise of queues.
+// TestFakesAnswerAsSQS: the same for queues.
 func TestFakesAnswerAsSQS(t *testing.T) {
 	local, queues := clients(t)
 	names, err := load.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))

@@ -16,13 +16,11 @@ import (
 	"github.com/tickring/tickring/test/load"
 )
 
-// maxBinary bounds what a deployment uploads and a cold start loads; api, by which no fire
-// goes, has all that people ask for, the ways to try a channel, and the console, whose
-// templates keep every method of every type (decision 048).
+// maxBinary limits the size of an upload and of a cold start. api sends no scheduled runs, so it can be larger: it has all user
+// requests, tests of channels, and the console, whose templates keep every method of every type (decision 048).
 const maxBinary, maxApi = 20 << 20, 44 << 20
 
-// TestFunctions sends real events to the functions as they are deployed, each a
-// process that asks the runtime API for them, on the stand-ins.
+// TestFunctions sends real events to the deployed binaries, each a process that polls the runtime API, on the emulators.
 func TestFunctions(t *testing.T) {
 	db, queues := clients(t)
 	n := fresh(t)
@@ -43,7 +41,7 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("%s has %d bytes, at most %d are allowed", name, info.Size(), most)
 		}
 	}
-	// In this order: each leaves what the next one needs.
+	// The order matters: each step prepares the next one.
 	t.Run("api", func(t *testing.T) {
 		s := newSandbox(t, "api", n)
 		if got := status(t, s.ok(t, document(t, "api/testdata/url.json", adminToken, "another-admin-token"))); got != 401 {
@@ -137,8 +135,7 @@ func (s sandbox) reused(tb testing.TB) {
 	}
 }
 
-// TestFunctionsWithoutConfiguration: a function that cannot start says why in
-// one line of its log and ends.
+// TestFunctionsWithoutConfiguration: a function that cannot start logs the reason in one line and ends.
 func TestFunctionsWithoutConfiguration(t *testing.T) {
 	for _, name := range names {
 		cmd := exec.Command(binary(t, name))
@@ -189,8 +186,7 @@ func alive(tb testing.TB, e *engine.Engine) {
 	}
 }
 
-// deadLetters waits for so many dead letters and answers the reasons by body;
-// they stay where they are.
+// deadLetters waits for want dead-letter messages and returns their reasons by body; it leaves them in the queue.
 func deadLetters(tb testing.TB, queues *sqs.Client, queue string, want int) map[string]string {
 	tb.Helper()
 	found := map[string]string{}
@@ -212,9 +208,8 @@ func deadLetters(tb testing.TB, queues *sqs.Client, queue string, want int) map[
 	return found
 }
 
-// BenchmarkColdStart is what a cold start costs beside Lambda's own part: from
-// the start of the process to its first question for an event, and to its first
-// answer. Targets: 150 ms to the first question, binaries under 20 MB.
+// BenchmarkColdStart measures a cold start without Lambda's own part: from the start of the process to its first request for an
+// event, and to its first answer. Targets: 150 ms to the first request, binaries under 20 MB.
 func BenchmarkColdStart(b *testing.B) {
 	n := fresh(b)
 	for _, f := range []struct{ name, doc string }{

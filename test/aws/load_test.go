@@ -34,8 +34,8 @@ func loaded(t *testing.T, run func(context.Context, load.Options) (*load.Report,
 	r.Print(t.Output())
 }
 
-// TestLoad: whatever process of dispatch dies when, no fire is lost, none comes
-// early, and only those come twice that a process had in hand when it died.
+// TestLoad: whenever a process of dispatch dies, no run is lost or early, and only runs that the process held when it died are sent
+// twice.
 func TestLoad(t *testing.T) {
 	loaded(t, load.Run, load.Options{Fires: *loadFires, Kill: *loadKills, TickKills: *loadTickKills})
 }
@@ -50,8 +50,8 @@ func TestLoadInAnAccount(t *testing.T) {
 	}})
 }
 
-// TestPurge: the queue is purged under load, and nothing planned is on it any
-// more; a replan of the span sends what was lost, and nothing is lost.
+// TestPurge: the queue is purged under load, which deletes all planned messages; a replan of the span sends them again, and nothing
+// is lost.
 func TestPurge(t *testing.T) {
 	loaded(t, load.Purge, load.Options{Fires: 600})
 }

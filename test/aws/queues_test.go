@@ -22,8 +22,7 @@ import (
 	"github.com/tickring/tickring/server"
 )
 
-// TestQueues runs the suite of those who pull over an SQS queue; a server on
-// this machine sends to it.
+// TestQueues runs the suite for queue consumers over an SQS queue; a server on this machine sends to it.
 func TestQueues(t *testing.T) {
 	_, client := clients(t)
 	actor := core.Actor{Name: "test"}

@@ -43,15 +43,14 @@ const (
 	restoreToken = "web-executors"
 )
 
-// site is one deployment in this process: what the functions wire, driven as
-// Lambda drives them.
+// site is one deployment in this process: the parts that the functions wire, driven as by Lambda.
 type site struct {
 	name   string
 	a      *assembly.Assembly
 	e      *engine.Engine
 	m      *people.People
 	fired  atomic.Int64 // messages that it acked
-	failed atomic.Int64 // passes that it was refused
+	failed atomic.Int64 // passes that were rejected
 	stop   context.CancelFunc
 	work   sync.WaitGroup
 	front  http.Handler
@@ -118,8 +117,7 @@ func newSite(t *testing.T, region string, n awsengine.Names) *site {
 	return s
 }
 
-// copyTables copies what is there now into new tables, one table after the other
-// while all are written to: worse than a restore to one second.
+// copyTables copies the current items to new tables, one table after the other, during writes: worse than a restore to one second.
 func copyTables(t *testing.T, from, to awsengine.Names) (items int) {
 	t.Helper()
 	db, _ := clients(t)
@@ -155,10 +153,9 @@ func scan(t *testing.T, table string) (list []map[string]types.AttributeValue) {
 	return list
 }
 
-// TestRestore: the tables are lost some seconds after they were copied, with
-// fires, triggers and retries under way; what the new deployment restores
-// accounts for every instant and gives no number out twice. In another Region
-// the queues are lost with them.
+// TestRestore: the tables are lost some seconds after they were copied, while scheduled, triggered and retried runs are in
+// progress. The restored deployment accounts for every scheduled time and allocates no number twice. In another Region the queues
+// are lost too.
 func TestRestore(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -182,7 +179,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	defer web.Close()
 
 	var mu sync.Mutex
-	got := map[core.RunID]map[string]bool{} // the params that came with each run
+	got := map[core.RunID]map[string]bool{} // the params of each arrival of a run
 	exec, err := miniexec.Start(miniexec.Options{App: restoreApp, Admin: web.URL, Token: restoreToken, Log: slog.New(slog.DiscardHandler),
 		Received: func(r *wire.Run, _ time.Time) {
 			mu.Lock()
@@ -194,7 +191,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		},
 		Handle: func(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
 			switch r.Handler {
-			case "slow": // under way when the copy is made, and when the tables go
+			case "slow": // running when the copy is made, and when the tables are lost
 				pause(ctx, 4*time.Second)
 			case "fails":
 				return wire.CodeFailure, "no"
@@ -275,13 +272,13 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		}
 	}
 
-	// What was not restored is for nobody.
+	// A deployment does not work on data that was not restored.
 	now := newSite(t, region, n2)
 	front.Store(&now.front)
 	for over := time.Now().Add(30 * time.Second); now.failed.Load() == 0 && time.Now().Before(over); {
 		pause(ctx, 100*time.Millisecond)
 	}
-	pause(ctx, 2*time.Second) // for what is done all the same
+	pause(ctx, 2*time.Second) // for mistaken work to show
 	if now.failed.Load() == 0 || now.fired.Load() > 0 {
 		t.Errorf("before the restore: %d messages done, %d passes refused", now.fired.Load(), now.failed.Load())
 	}
@@ -329,7 +326,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	for _, it := range scan(t, n2.Runs) {
 		id, _ := strconv.ParseInt(it["run"].(*types.AttributeValueMemberN).Value, 10, 64)
 		if id <= 0 {
-			continue // what is long of a run
+			continue // an item with a run's long fields
 		}
 		have[core.RunID(id)] = true
 		state := it["state"].(*types.AttributeValueMemberS).Value
@@ -347,7 +344,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 			}
 		}
 	}
-	// An open run is looked after: a journal names it.
+	// Every open run is watched: a journal names it.
 	named := map[core.RunID]bool{}
 	for minute := begin.Unix() / 60; minute <= time.Now().Unix()/60; minute++ {
 		journals, err := now.e.Watch.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
@@ -365,7 +362,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 			t.Errorf("run %d is open, and nobody looks after it", id)
 		}
 	}
-	// No number stands for two things: a run always came with the same params.
+	// No ID stands for two runs: a run always arrived with the same params.
 	mu.Lock()
 	defer mu.Unlock()
 	numbered := 0

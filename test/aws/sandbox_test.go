@@ -21,7 +21,7 @@ var names = []string{"tick", "dispatch", "callback", "registry", "api"}
 
 const adminToken = load.AdminToken // of the event documents
 
-// binaries is the folder in which the functions are, built once.
+// binaries returns the directory of the functions, which it builds once.
 var binaries = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "tickring-functions")
 	if err != nil {
@@ -90,7 +90,7 @@ func newSandbox(tb testing.TB, name string, n awsengine.Names, more ...string) s
 	return sandbox{s, name}
 }
 
-// place is where the stand-ins are.
+// place returns the addresses of the emulators.
 func place(tb testing.TB) load.Place {
 	tb.Helper()
 	p, err := load.NewPlace(os.Getenv("TICKRING_TEST_DYNAMODB"), os.Getenv("TICKRING_TEST_SQS"))
@@ -120,7 +120,7 @@ func document(tb testing.TB, path string, replace ...string) []byte {
 	return []byte(strings.NewReplacer(replace...).Replace(string(b)))
 }
 
-// fresh makes tables and queues for one test.
+// fresh creates tables and queues for one test.
 func fresh(tb testing.TB) awsengine.Names {
 	tb.Helper()
 	db, queues := clients(tb)

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// TestBigName: a name of 4 MB is refused in words, and the page is one to go on from.
+// TestBigName: a name of 4 MB is rejected with an explanation, and the page stays usable.
 func TestBigName(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})

@@ -1,7 +1,6 @@
-// Package browser holds the console against a real Chromium: what a person sees,
-// clicks and reads. It needs the Debian packages chromium, fonts-liberation and
-// fonts-noto-cjk, and for what axe finds the folder of axe-core in
-// TICKRING_TEST_AXE. It keeps to this machine.
+// Package browser tests the console in a real Chromium: pages as users see, click and read them. It needs the Debian packages
+// chromium, fonts-liberation and fonts-noto-cjk, and for axe checks the directory of axe-core in TICKRING_TEST_AXE. It uses only
+// this machine's network.
 package browser
 
 import (
@@ -25,7 +24,7 @@ var (
 
 var (
 	binary    string          // tickring
-	chromium  context.Context // of which tabs are made
+	chromium  context.Context // the parent of all tabs
 	axeSource string          // empty without axe-core
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/tickring/tickring/test/rig"
 )
 
-// figure is a line of the table that the suite prints: what xxl-job's console needs
-// (measured by hand, with the same browser), what this one may, and does.
+// figure is a line of the table that the suite prints: the value of xxl-job's console (measured by hand, with the same browser),
+// the target for this one, and its value.
 type figure struct {
 	row                   int
 	name, xxl, want, here string
@@ -79,7 +79,7 @@ func usable(t *testing.T, w *world, path string, tries int, slow bool) time.Dura
 
 func ms(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 
-// TestJobsListCold: what the list of jobs costs a browser that was never here.
+// TestJobsListCold measures the list of jobs in a browser without a cache.
 func TestJobsListCold(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
@@ -99,7 +99,7 @@ func TestJobsListCold(t *testing.T) {
 	loopback, slow := usable(t, w, "/console/jobs", 5, false), usable(t, w, "/console/jobs", 3, true)
 	record(2, "usable: loopback / slow 4G and a quarter of the processor", "592 ms / 8.7 s", "150 ms / 1.8 s", "%s / %s",
 		ms(loopback), ms(slow))
-	// Far from what is wanted: a machine that runs tests is no place for a benchmark.
+	// The limits are far above the targets, because test machines are unsuitable for benchmarks.
 	if loopback > 20*time.Second || slow > time.Minute {
 		t.Errorf("usable after %s, and after %s where all is slow", loopback, slow)
 	}
@@ -119,14 +119,14 @@ func TestManyJobsAndRuns(t *testing.T) {
 	jobs, each := 400, *runsFlag/400
 	end := w.manyRuns(t, jobs, each)
 	w.findsRuns(t, jobs, end)
-	w.countsRuns(t, jobs, end) // of a server that has just started, and counts a million runs meanwhile, no page is asked
+	w.countsRuns(t, jobs, end) // no pages are measured while a new server counts a million runs
 	record(7, "jobs page at 10,000 jobs", "158 ms", "200 ms", "%s", ms(usable(t, w, "/console/jobs", 5, false)))
 	record(5, fmt.Sprintf("runs page at %d runs (xxl-job: at 200,000)", jobs*each), "1,766 ms", "200 ms", "%s",
 		ms(usable(t, w, "/console/runs", 5, false)))
 	w.pausesAll(t, 10_000)
 }
 
-// findsRuns asks for runs by each of what a server finds at once, among those of manyRuns.
+// findsRuns searches the runs of manyRuns by each field that has an index.
 func (w *world) findsRuns(t *testing.T, jobs int, end time.Time) {
 	type run struct {
 		Job, App, State string
@@ -150,7 +150,7 @@ func (w *world) findsRuns(t *testing.T, jobs int, end time.Time) {
 		for range 5 {
 			var found []run
 			from := time.Now()
-			for after := ""; ; { // a page that has looked at enough goes on with the next
+			for after := ""; ; { // a page that reached its scan limit continues with the next
 				var page struct {
 					Runs []run
 					Next string
@@ -170,7 +170,7 @@ func (w *world) findsRuns(t *testing.T, jobs int, end time.Time) {
 		worst = max(worst, took[2])
 	}
 	record(6, "runs by one of job, app, state, time on the server, SQLite", "418 ms", "50 ms", "%s", strings.Join(said, ", "))
-	if worst > 5*time.Second { // far from what is wanted, as in TestJobsListCold
+	if worst > 5*time.Second { // far above the target, as in TestJobsListCold
 		t.Errorf("runs are found after %v", said)
 	}
 }
@@ -202,8 +202,8 @@ func (w *world) countsRuns(t *testing.T, jobs int, end time.Time) {
 	}
 }
 
-// pausesAll pauses all jobs, by one request unless the machine is so slow that it is done in parts.
-// Whoever undoes it asks the same of resume.
+// pausesAll pauses all jobs, by one request unless the machine is so slow that it takes several. An undo sends the same requests
+// with resume.
 func (w *world) pausesAll(t *testing.T, jobs int) {
 	var part struct {
 		Act                     string
@@ -222,7 +222,7 @@ func (w *world) pausesAll(t *testing.T, jobs int) {
 		}
 	}
 	record(8, "one bulk pause at 10,000 jobs", "-", "one request, 2 s", "%d, %s", requests, ms(time.Since(from)))
-	if took := time.Since(from); done != jobs || requests > 1 && took < 10*time.Second { // as long as one request may take
+	if took := time.Since(from); done != jobs || requests > 1 && took < 10*time.Second { // the maximum time of one request
 		t.Errorf("%d of %d jobs were paused by %d requests in %s: %+v", done, jobs, requests, took, part)
 	}
 }
@@ -249,7 +249,7 @@ func (w *world) ask(t *testing.T, method, path, body string, into any) {
 	}
 }
 
-// TestChangeIsOnScreen: an open page shows what others do and what runs become, by itself.
+// TestChangeIsOnScreen: an open page shows changes by other users and new states of runs by itself.
 func TestChangeIsOnScreen(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
@@ -292,8 +292,8 @@ func (s scrolled) String() string {
 		100*float64(slow)/float64(len(s.Frames)), 100*float64(s.Blank)/float64(len(s.Frames)))
 }
 
-// scroll goes down a log from its head, so many pixels a frame; told, each step waits until the
-// page was told what came near, as it is told between two frames where nothing is in a hurry.
+// scroll scrolls down a log from its head, by pixels a frame. With told, each step waits until the browser has reported the visible
+// part to the page, as it does between two frames when idle.
 func (p *page) scroll(by, frames int, told bool) scrolled {
 	p.tb.Helper()
 	return eval[scrolled](p, fmt.Sprintf(`new Promise((done) => {
@@ -317,14 +317,13 @@ func (p *page) scroll(by, frames int, told bool) scrolled {
 	})`, by, frames, told))
 }
 
-// TestLongLogScrolls: a log of 100,000 lines is in the page as far as it is seen, and each line
-// comes where one scrolls to.
+// TestLongLogScrolls: of a log of 100,000 lines only the visible part is in the page, and lines appear as the user scrolls.
 func TestLongLogScrolls(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
 	p.logIn()
 	p.open("/console/runs/" + w.runs["lines"] + "/log")
-	p.sees("100,002 lines") // with those of its start and its end
+	p.sees("100,002 lines") // including its first and last line
 	wheel := p.scroll(200, 600, false)
 	drag := p.scroll(19*200, 520, true) // a block of lines each step, to the end
 	record(10, "a log of 100,000 lines scrolled, a frame: by the wheel", "-", "none over 50 ms", "%s", wheel)

@@ -16,7 +16,7 @@ func (p *page) logIn() { p.tb.Helper(); p.logInWith(rig.Token) }
 
 func (p *page) logInWith(token string) {
 	p.tb.Helper()
-	p.may("status of 401") // the log-in that stands in the place of a page
+	p.may("status of 401") // the login page that is shown instead of a page
 	p.open("/console/login")
 	p.fill("css:input[name=token]", token)
 	p.press(kb.Enter)
@@ -42,7 +42,7 @@ func (p *page) keysToFirstRow(t *testing.T) int {
 	return 60
 }
 
-// TestRefreshKeepsWhatIsOpen: what was folded out and the row that one is at stay so when the page is refreshed.
+// TestRefreshKeepsWhatIsOpen: a refresh of the page keeps open sections and the current row.
 func TestRefreshKeepsWhatIsOpen(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
@@ -64,8 +64,8 @@ func TestRefreshKeepsWhatIsOpen(t *testing.T) {
 	}
 }
 
-// TestEnterOnARow: Enter on the box of a row does nothing, also after the page was refreshed, when what
-// is there for who has no scripts has become part of it.
+// TestEnterOnARow: Enter on the box of a row does nothing, even after a refresh has added the page's elements for browsers without
+// scripts.
 func TestEnterOnARow(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
@@ -75,7 +75,7 @@ func TestEnterOnARow(t *testing.T) {
 	p.sees("so that it is refreshed")
 	eval[bool](p, "(window.same = true, document.querySelector('#job-1 input[data-pick], tbody input[data-pick]').focus(), true)")
 	p.press(kb.Enter)
-	p.press(" ") // what comes after it shows that Enter is through
+	p.press(" ") // its effect shows that Enter was processed
 	p.wait("document.querySelector('tbody input[data-pick]:checked')")
 	if !eval[bool](p, "window.same && !location.search.includes('panel')") {
 		t.Errorf("it led to %s", p.url())

@@ -15,8 +15,8 @@ func (p *page) act(panel string) {
 	p.click("css:dialog button.first, dialog button.danger")
 }
 
-// TestRunIsFollowedAndKilled: a job is run with other params, its log is followed while it
-// runs, it ends under the eyes of who looks; run again, it is killed, and says by whom.
+// TestRunIsFollowedAndKilled: a job is run with other params, its log is followed while it runs, and an open page shows its end. A
+// rerun is killed, and shows by whom.
 func TestRunIsFollowedAndKilled(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
@@ -58,15 +58,15 @@ func TestFormSentTwice(t *testing.T) {
 	p.logIn()
 	p.open("/console/jobs/shop/strange?panel=run")
 	p.wait("!!document.querySelector('dialog form')")
-	// As a browser does it that sends both: the script that would hold the second back is left out.
+	// Some browsers send both: here the script that would stop the second request is bypassed.
 	eval[string](p, `(async () => { const f = document.querySelector('dialog form'), body = () => new URLSearchParams(new FormData(f));
 		const [a, b] = await Promise.all([fetch(f.action, {method: 'POST', body: body()}), fetch(f.action, {method: 'POST', body: body()})]);
 		return a.url + ' ' + b.url })()`)
 	p.open("/console/jobs/shop/strange")
-	p.sees("Last 2 runs") // that of the world, and one
+	p.sees("Last 2 runs") // one from the world, one from this test
 }
 
-// TestTwoEditors: of two people who edit one job the second is told, and loses nothing.
+// TestTwoEditors: if two users edit one job, the second gets a conflict, and loses nothing.
 func TestTwoEditors(t *testing.T) {
 	w := newWorld(t)
 	one, two := newPage(t, w.URL, manner{}), newPage(t, w.URL, manner{})
@@ -155,7 +155,7 @@ func TestKeyboard(t *testing.T) {
 	p.wait("!document.querySelector('dialog:modal')")
 }
 
-// TestBadLinks: what is not there, and what is not understood, has an answer in words.
+// TestBadLinks: missing objects and invalid values in URLs are explained.
 func TestBadLinks(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})

@@ -7,8 +7,7 @@ import (
 	cdpage "github.com/chromedp/cdproto/page"
 )
 
-// answers takes the place of what the server answers to the script of a log: each once, the
-// last one from then on.
+// answers replaces the server's answers to the script of a log: each is used once, the last one repeatedly.
 const answers = `(() => {
 	const real = window.fetch, piece = (o) => () => new Response(JSON.stringify({lines: [], end: false, ...o}),
 		{headers: {"Content-Type": "application/json"}});
@@ -27,8 +26,8 @@ const answers = `(() => {
 	};
 })()`
 
-// TestLogThatBreaksOff: a log whose rest does not come says so, and is asked on when who reads wants that; a server that
-// fails is asked again by itself. What was kept is numbered as it was, not as what comes after the lines before.
+// TestLogThatBreaksOff: a log with a missing rest says so, and is requested again on a click. After a server error the page retries
+// by itself. Kept lines keep their numbers, and do not continue the lines before.
 func TestLogThatBreaksOff(t *testing.T) {
 	w := bare(t)
 	w.OK(t, "version: 1\napps:\n  - {name: shop, token: "+shopToken+"}\njobs:\n  - {app: shop, name: prices, handler: fine}\n",
@@ -47,7 +46,7 @@ func TestLogThatBreaksOff(t *testing.T) {
 	p.click("Try again")
 	p.sees("2 lines; the rest is missing", "The rest is missing: it is gone", "Try again")
 	p.wait("!!document.querySelector('#L2') && !document.querySelector('#L3')")
-	p.click("Try again") // the server fails, is asked again, and says then that there is none
+	p.click("Try again") // the server fails, and on the retry reports that there is none
 	p.wait("window.asked === 5 && !document.querySelector('[data-again]').hidden")
 	p.sees("2 lines; the rest is missing")
 	p.click("Try again")

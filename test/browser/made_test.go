@@ -2,8 +2,8 @@ package browser
 
 import "testing"
 
-// TestJobIsMade: a job is made by its form, which says what is wrong where it is wrong and
-// what the schedule means before anything is saved; it is edited, paused, run, and deleted.
+// TestJobIsMade: a job is created by its form, which shows errors at their fields and explains the schedule before saving. The job
+// is edited, paused, run, and deleted.
 func TestJobIsMade(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
@@ -15,7 +15,7 @@ func TestJobIsMade(t *testing.T) {
 	p.fill("css:[name=name]", "sums")
 	p.fill("css:[name=handler]", "fine")
 	p.fill("css:[name='expr.0']", "61 2 * * 1-5")
-	// The mark stands under the character that is wrong.
+	// The mark is below the wrong character.
 	p.wait("/^61 2 \\* \\* 1-5\\s*\\n\\^/.test(document.querySelector('#check .caret')?.textContent || '')")
 	p.fill("css:[name='expr.0']", "30 2 * * 1-5")
 	p.fill("Time zone", "Europe/Berlin")
@@ -27,7 +27,7 @@ func TestJobIsMade(t *testing.T) {
 	p.sees("at 02:30, Monday to Friday")
 
 	p.click("Edit")
-	p.at("/console/jobs/shop/sums?view=edit") // its script hears what is typed from here on
+	p.at("/console/jobs/shop/sums?view=edit") // its script receives the input from here on
 	p.fill("css:[name='expr.0']", "45 3 * * *")
 	p.sees("at 03:45")
 	p.click("css:form#first .buttons button.first")
@@ -53,8 +53,7 @@ func TestJobIsMade(t *testing.T) {
 	p.wait("!document.querySelector('main').innerText.includes('shop/sums')")
 }
 
-// TestViewIsKept: a list with its filter is kept under a name, shown by one click from
-// where no filter is, and deleted.
+// TestViewIsKept: a list with its filter is saved under a name, opened with one click from an unfiltered list, and deleted.
 func TestViewIsKept(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})

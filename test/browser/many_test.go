@@ -12,12 +12,12 @@ import (
 	"github.com/tickring/tickring/test/rig"
 )
 
-// manyJobs makes jobs of one app by the CLI.
+// manyJobs creates jobs of one app with the CLI.
 func manyJobs(tb testing.TB, w *world, n int) {
 	tb.Helper()
 	var b strings.Builder
 	fmt.Fprintln(&b, "version: 1\napps: [{name: many, executors: [\"http://127.0.0.1:9\"]}]\njobs:")
-	hour := time.Now().UTC().Hour() + 2 // of those that have runs none falls due meanwhile
+	hour := time.Now().UTC().Hour() + 2 // no job with runs falls due during the test
 	for i := range n {
 		fmt.Fprintf(&b, "  - {app: many, name: job-%05d, title: Number %d of many, handler: h, schedule: {crontab: \"%d %d * * *\"}}\n",
 			i, i, i%60, (hour+i/60)%24)
@@ -35,13 +35,13 @@ func (w *world) manyRuns(tb testing.TB, jobs, each int) time.Time {
 		tb.Fatal(err)
 	}
 	end := core.InstantOf(time.Now()) - 5
-	var clock atomic.Int64 // each is made when it is due: what came in the last seconds is looked at again and again
+	var clock atomic.Int64 // each run is created at its due time, because runs of the last seconds are rechecked repeatedly
 	clock.Store(int64(end))
 	e, err := sqlite.Open(tb.Context(), sqlite.Options{Lock: lock, Now: func() time.Time { return core.Instant(clock.Load()).Time() }})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for i := range each { // in the order in which they came
+	for i := range each { // in the order of their due times
 		at := end - core.Instant(each-i)
 		clock.Store(int64(at))
 		runs := make([]core.Run, jobs)

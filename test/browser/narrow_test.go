@@ -24,7 +24,7 @@ func TestPhone(t *testing.T) {
 	p.at("/console/jobs/pay/ledger-sync")
 }
 
-// TestFrame: the server's clock goes on by itself, and a field that takes a job offers those that there are.
+// TestFrame: the server's clock advances by itself, and a field for a job suggests existing jobs.
 func TestFrame(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{lang: "zh"})
@@ -34,6 +34,6 @@ func TestFrame(t *testing.T) {
 	p.wait("document.querySelector('[data-clock]').textContent !== '" + was + "'")
 	p.fill("css:input[name=job]", "ledger")
 	p.wait("!!document.querySelector('#jobs-named option[value=\"pay/ledger-sync\"]')")
-	p.open("/console/") // what comes is said in words of its language, also once the script says it
+	p.open("/console/") // scheduled times are in the page's language, even after the script updates them
 	p.wait("[...document.querySelectorAll('[data-at]')].some((e) => /后$/.test(e.textContent))")
 }

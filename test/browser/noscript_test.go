@@ -7,8 +7,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestWithoutScripts: where no script runs one logs in, filters the list, pauses a job by its panel,
-// runs it, acts on some that are picked, and nothing is offered that does nothing.
+// TestWithoutScripts: without scripts users can log in, filter the list, pause a job by its panel, run it, and change several
+// selected jobs. Controls that need scripts are hidden.
 func TestWithoutScripts(t *testing.T) {
 	w := bare(t)
 	w.OK(t, `

@@ -31,12 +31,11 @@ import (
 //go:embed look.js
 var look string
 
-// patience is how long a page may take for what a test waits for: on AWS's manner, where
-// a page asks, up to a minute between two. It is no figure: machines that run tests are slow.
+// patience is how long a test waits for a page: in polling mode, as on AWS, a page can wait a minute between two requests. It is
+// not a target: test machines are slow.
 const patience = 90 * time.Second
 
-// page is one tab with cookies and a cache of its own. What goes wrong in its
-// console fails its test.
+// page is one tab with its own cookies and cache. Errors in its console fail its test.
 type page struct {
 	tb    testing.TB
 	ctx   context.Context
@@ -49,13 +48,13 @@ type page struct {
 	mu       sync.Mutex
 	clicks   int
 	requests []string           // URLs, in their order
-	arrived  map[string]float64 // bytes by request, as far as it is
-	finished map[string]float64 // and of those that are at their end
-	troubles []string           // what the console said
-	expected []string           // what it may say
+	arrived  map[string]float64 // bytes received so far, by request
+	finished map[string]float64 // the same for finished requests
+	troubles []string           // console errors
+	expected []string           // allowed console errors
 }
 
-// how a page is to look.
+// manner is the appearance of a page.
 type manner struct {
 	dark   bool
 	lang   string // en if empty
@@ -83,7 +82,7 @@ func newPage(tb testing.TB, base string, m manner) *page {
 	return tab(tb, base, m, chromium, chromedp.WithNewBrowserContext())
 }
 
-// beside opens another tab of the same person.
+// beside opens another tab of the same user.
 func (p *page) beside() *page {
 	p.tb.Helper()
 	other := tab(p.tb, p.base, manner{}, p.ctx)
@@ -122,7 +121,7 @@ func tab(tb testing.TB, base string, m manner, of context.Context, o ...chromedp
 	return p
 }
 
-// manner sets theme, language and width for what is opened from now on.
+// manner sets theme, language and width for pages opened later.
 func (p *page) manner(m manner) {
 	p.tb.Helper()
 	theme := map[bool]string{false: "light", true: "dark"}[m.dark]
@@ -195,7 +194,7 @@ func (p *page) do(err error) {
 	}
 }
 
-// said keeps what a page's console says that is no chat.
+// said records errors in a page's console.
 func (p *page) said(m chromedp.ConsoleMessage) {
 	if m.Type == chromedp.ConsoleException || m.Type == chromedp.ConsoleError || m.Type == "assert" {
 		p.troubles = append(p.troubles, fmt.Sprintf("%s %s: %s", m.Type, m.URL, m.Text))
@@ -209,8 +208,7 @@ func (p *page) may(parts ...string) {
 	p.expected = append(p.expected, parts...)
 }
 
-// quiet fails the test for what the console said, or for a request that left
-// for another host.
+// quiet fails the test on console errors, or on a request to another host.
 func (p *page) quiet() {
 	p.tb.Helper()
 	p.mu.Lock()
@@ -250,7 +248,7 @@ func (p *page) clicked() int {
 	return n
 }
 
-// open goes to a path of the server, or to a URL.
+// open opens a path of the server, or a URL.
 func (p *page) open(path string) {
 	p.tb.Helper()
 	if !strings.Contains(path, "://") {
@@ -263,7 +261,7 @@ func (p *page) open(path string) {
 	}
 }
 
-// send goes to what comes of a form with these fields.
+// send posts a form with these fields and opens the answer.
 func (p *page) send(path, fields string) {
 	p.tb.Helper()
 	eval[bool](p, `(() => { const f = document.createElement('form'); f.method = 'post'; f.action = `+quote(path)+`; window.sends = true;
@@ -286,7 +284,7 @@ func eval[T any](p *page, js string) T {
 func ask[T any](p *page, js string) (T, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, 5*time.Minute) // a scroll of 100,000 lines, or axe on the largest page
 	defer cancel()
-	if p.still { // nor did what a page begins with
+	if p.still { // nor did the script at the page's start
 		js = look + "\n" + js
 	}
 	return chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
@@ -332,14 +330,14 @@ func (p *page) at(path string) {
 	p.wait("(location.pathname + location.search).startsWith(" + quote(path) + ") && document.readyState === 'complete'")
 }
 
-// click clicks once, with the mouse, on what is so called (or css:SELECTOR), as
-// soon as it is there and nothing lies over it; once more where the page moved under the mouse.
+// click clicks once, with the mouse, on the element with this name (or css:SELECTOR), as soon as it exists and is not covered. It
+// clicks again if the page moved under the mouse.
 func (p *page) click(what string, with ...kb.Modifier) {
 	p.tb.Helper()
 	p.clicks++
 	for range 5 {
 		p.aim(what, with...)
-		if missed, _ := ask[bool](p, "tickringTest.missed"); p.still || !missed { // where it led has no answer
+		if missed, _ := ask[bool](p, "tickringTest.missed"); p.still || !missed { // the next page has no answer
 			return
 		}
 	}
@@ -377,8 +375,7 @@ func (p *page) aim(what string, with ...kb.Modifier) {
 	}
 }
 
-// press presses keys, one after another; what are no keys of the package kb are
-// letters.
+// press presses keys, one after another; characters that are not keys of the package kb are letters.
 func (p *page) press(keys string, with ...kb.Modifier) {
 	p.tb.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
@@ -386,8 +383,7 @@ func (p *page) press(keys string, with ...kb.Modifier) {
 	p.do(chromedp.Do(ctx, chromedp.KeyEvent(keys, chromedp.KeyModifiers(with...))))
 }
 
-// fill puts a text into the field of this name, in place of what was there. It is
-// no click: who tabs there does the same.
+// fill replaces the text of the field with this name. It focuses the field without a click, like a user who presses Tab.
 func (p *page) fill(what, text string) {
 	p.tb.Helper()
 	p.wait("tickringTest.element(" + quote(what) + ")")
@@ -410,14 +406,13 @@ func (p *page) choose(what, option string) {
 	}
 }
 
-// focused is the name of what has the focus.
+// focused returns the name of the focused element.
 func (p *page) focused() string {
 	p.tb.Helper()
 	return eval[string](p, "document.activeElement === document.body ? '' : tickringTest.name(document.activeElement)")
 }
 
-// layout is what is cut, covered or too wide, with the window as high as the page
-// so that all of it can be asked.
+// layout lists elements that are cut, covered or too wide, in a window as high as the page so that all of it can be checked.
 func (p *page) layout(width int64) []string {
 	p.tb.Helper()
 	high := eval[int64](p, "Math.ceil(document.documentElement.scrollHeight)")
@@ -427,7 +422,7 @@ func (p *page) layout(width int64) []string {
 	return bad
 }
 
-// axe runs axe-core over the page, or over its colours alone; what it finds, a line each.
+// axe runs axe-core over the page, or over its colors alone, and returns a line for each finding.
 func (p *page) axe(colours bool) []string {
 	p.tb.Helper()
 	if axeSource == "" {
@@ -441,7 +436,7 @@ func (p *page) axe(colours bool) []string {
 		v.nodes.map(n => v.id + ': ' + n.target.join(' ') + ': ' + n.html.slice(0, 160) + ': ' + (n.any[0] || n.all[0] || n.none[0])?.message)))`)
 }
 
-// picture writes what the page looks like, from top to foot.
+// picture saves a screenshot of the whole page.
 func (p *page) picture(path string) {
 	p.tb.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)

@@ -18,10 +18,10 @@ import (
 type view struct {
 	name, path string
 	status     int    // 200 if 0
-	out        bool   // nobody is logged in
-	to, form   string // a form that is sent from there, and where to: the page is what comes of it
-	click      string // on that page, to what is looked at
-	held       bool   // what the page sends by itself stays
+	out        bool   // without a login
+	to, form   string // form is posted to this path, and the answer is the page
+	click      string // clicked on that page, before the check
+	held       bool   // the page cannot submit forms by itself
 }
 
 // longName is a name without a place to break it, as long as may be.
@@ -136,7 +136,7 @@ func (w *world) views() []view {
 		panels("operating", "/console/operating", "pause", "redrive", "drop", "replan"))
 }
 
-// changed changes what the views show changes of.
+// changed makes the changes that the views show.
 func (w *world) changed(t *testing.T) {
 	w.OK(t, given, "people", "set", "lina", "--role", "viewer", "--password", "-")
 	w.OK(t, "", "people", "set", "lina", "--role", "shop:editor+scripts+secrets,pay:operator")
@@ -147,8 +147,8 @@ func (w *world) changed(t *testing.T) {
 		", labels: {of: "+longName+"}, schedule: {every: 1h}}]", "apply", "-f", "-")
 }
 
-// TestPages looks at each page in two themes, two languages and two widths: what axe
-// finds, what is cut or covered, what its console says; and takes its picture.
+// TestPages checks each page in two themes, two languages and two widths for axe findings, cut or covered elements, and console
+// errors; and saves a picture of it.
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	w.changed(t)
@@ -163,7 +163,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// look looks at each page.
+// look checks each page.
 func (w *world) look(t *testing.T) {
 	in := newPage(t, w.URL, manner{})
 	in.logIn()
@@ -177,7 +177,7 @@ func (w *world) look(t *testing.T) {
 				p = tab(t, w.URL, manner{}, in.ctx)
 			}
 			if v.status != 0 {
-				p.may("status of "+itoa(v.status), "'beforeunload'") // the form stays, and nobody touched it
+				p.may("status of "+itoa(v.status), "'beforeunload'") // the form stays, and is unchanged
 			}
 			if v.held {
 				call(p, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{
@@ -207,7 +207,7 @@ func (w *world) look(t *testing.T) {
 					if *pictureFlag != "" {
 						p.picture(filepath.Join(pictures(t), v.name+"-"+m.String()+".png"))
 					}
-					if m.narrow { // what axe finds does not hang on the width
+					if m.narrow { // axe's findings do not depend on the width
 						continue
 					}
 					for _, bad := range p.axe(m.dark) {

@@ -25,7 +25,7 @@ func served(t *testing.T, body string) string {
 	return s.URL
 }
 
-// heard is a testing.TB that keeps the errors.
+// heard is a testing.TB that records errors.
 type heard struct {
 	testing.TB
 	errors []string
@@ -35,7 +35,7 @@ func (h *heard) Errorf(format string, args ...any) {
 	h.errors = append(h.errors, fmt.Sprintf(format, args...))
 }
 
-// TestTheRigSees: what the suite looks for is found where it is put.
+// TestTheRigSees: the suite finds the defects that it looks for.
 func TestTheRigSees(t *testing.T) {
 	t.Run("layout", func(t *testing.T) {
 		for name, c := range map[string]struct{ body, want string }{

@@ -14,7 +14,7 @@ import (
 
 const given, password = "given by somebody else", "correct horse battery"
 
-// person makes one with a role, and logs in as him.
+// person creates a user with a role, and logs in as that user.
 func (w *world) person(t *testing.T, name, role string) *page {
 	t.Helper()
 	w.OK(t, given, "people", "set", name, "--role", role, "--password", "-")
@@ -33,15 +33,14 @@ func (w *world) person(t *testing.T, name, role string) *page {
 	return p
 }
 
-// post sends a form of the console from an open page, and answers the status of what
-// comes of it.
+// post sends a form of the console from an open page, and returns the status of the answer.
 func (p *page) post(path, body string) int {
 	p.tb.Helper()
 	return eval[int](p, `fetch(`+quote(path)+`, {method: 'POST', headers: {'Content-Type': 'application/x-www-form-urlencoded'}, body: `+
 		quote(body)+`}).then(r => r.status)`)
 }
 
-// TestRoles: each role does what it may, and is refused in words what it may not.
+// TestRoles: each role can do the permitted actions, and gets an explanation for the others.
 func TestRoles(t *testing.T) {
 	w := newWorld(t)
 	acts := []struct{ path, body string }{
@@ -50,7 +49,7 @@ func TestRoles(t *testing.T) {
 		{"/console/jobs/shop/once/label", "labels=a%3Db"},
 		{"/console/jobs/shop/once/delete", "name=shop/once"},
 	}
-	// What takes a right of its own, or is of no app: where it is offered, by what, and what is posted.
+	// Actions that need a separate permission, or belong to no app: the page with the control, its selector, and the request.
 	own := []struct{ page, offer, path, body string }{
 		{"/console/jobs/reports/script/script", "form[data-keep] button.first", "/console/jobs/reports/script/script", "source=true&kind=shell"},
 		{"/console/executors/reports?panel=edit", "[name=token]", "/console/executors/reports", "do=edit&token=set&secret=of-somebody"},
@@ -62,7 +61,7 @@ func TestRoles(t *testing.T) {
 	p := w.person(t, "paul", "viewer")
 	for _, r := range []struct {
 		role string
-		may  int    // so many of the acts
+		may  int    // number of permitted acts
 		own  string // and these of own
 	}{
 		{"viewer", 0, ""}, {"shop:viewer", 0, ""}, {"operator", 2, ""}, {"shop:operator", 2, ""}, {"pay:operator", 0, ""},
@@ -73,7 +72,7 @@ func TestRoles(t *testing.T) {
 		w.OK(t, "", "people", "set", "paul", "--role", r.role)
 		for j, a := range acts {
 			if j >= r.may && r.own != "" {
-				break // the job of the acts is deleted, or another app's
+				break // the acts' job is deleted, or belongs to another app
 			}
 			got := p.post(a.path, a.body)
 			if may := j < r.may; may && got != 200 || !may && got != 403 && got != 404 {
@@ -103,12 +102,12 @@ func TestRoles(t *testing.T) {
 	}
 	p.close()
 
-	// By hand, as people do it.
+	// Through the page, as users do it.
 	p = w.person(t, "vera", "viewer")
 	p.open("/console/jobs/shop/stock?panel=pause")
 	p.fill("Reason", "I would like it quiet")
 	p.click("css:dialog button.first")
-	p.sees("vera", "operator") // who may not, and what it takes
+	p.sees("vera", "operator") // the user without permission, and the permission needed
 	if out := w.OK(t, "", "get", "shop/stock"); strings.Contains(out, "quiet") {
 		t.Error("a viewer paused a job")
 	}
@@ -120,8 +119,7 @@ func TestRoles(t *testing.T) {
 	p.sees("paused by otto")
 }
 
-// TestSessionEndsInAnEdit: who is logged out while he types keeps what he typed, and is told for as long as
-// that is so.
+// TestSessionEndsInAnEdit: a user who is logged out during an edit keeps the text, and sees a warning until the next login.
 func TestSessionEndsInAnEdit(t *testing.T) {
 	w := newWorld(t)
 	p := w.person(t, "lina", "editor")
@@ -136,7 +134,7 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	eval[bool](p, "dispatchEvent(new Event('pagehide')) && dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
 	p.sees("Log in in another tab")
 	asked := 0
-	if err := rig.Eventually(patience, func() error { // what it asks once, and then each few seconds
+	if err := rig.Eventually(patience, func() error { // one request at once, and then one every few seconds
 		requests, _ := p.count()
 		for _, r := range requests {
 			if strings.HasSuffix(r, "/console/live") {
@@ -161,8 +159,8 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	p.sees("Typed for an hour")
 }
 
-// TestShownOnceStays: what a page that answers a form shows once is there until somebody leaves it, also
-// when the session ends meanwhile.
+// TestShownOnceStays: a secret that a page shows once stays until the user leaves the page, even if the session ends during that
+// time.
 func TestShownOnceStays(t *testing.T) {
 	w := bare(t)
 	p := w.person(t, "lina", "editor")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHeldRows: rows of an open page stay where they are, and say nothing that is no longer so: one that no
-// longer fits goes, one that newer ones pushed out says since when nothing was heard of it.
+// TestHeldRows: rows of an open page keep their places and show no outdated state. A row that no longer matches disappears; a row
+// that newer ones pushed out shows the time of its last update.
 func TestHeldRows(t *testing.T) {
 	w := newWorld(t)
 	w.runs["stays"] = w.Trigger(t, "shop/rebuild", "--params", "stays")
@@ -27,7 +27,7 @@ func TestHeldRows(t *testing.T) {
 
 	w.OK(t, "", append([]string{"trigger"}, slices.Repeat([]string{"shop/stock"}, 51)...)...)
 	all.wait(row("stays") + ".innerText.includes('上次所见')")
-	all.wait("!" + row("held") + ".innerText.includes('上次所见')") // it has ended: that stays so
+	all.wait("!" + row("held") + ".innerText.includes('上次所见')") // it has ended, so its state is final
 	if n := eval[int](all, row("stays")+".innerText.split('上次所见').length - 1"); n != 1 {
 		t.Errorf("a row says so %d times", n)
 	}
@@ -45,7 +45,7 @@ func TestBrush(t *testing.T) {
 	p.size(390, 800)
 	p.open("/console/runs?when=1h")
 	p.wait("!!document.querySelector('svg[data-step]')")
-	// draw moves a finger over the chart, until the end that the browser says; it answers where that leads.
+	// draw drags a finger over the chart, until the browser ends the gesture, and returns the resulting URLs.
 	draw := func(ends ...string) []string {
 		t.Helper()
 		js := `((ends) => { const heard = [], svg = document.querySelector('svg[data-step]'), r = svg.getBoundingClientRect();
@@ -73,7 +73,7 @@ func TestBrush(t *testing.T) {
 	}
 }
 
-// TestSpanFieldsAreLeft: a browser sends the fields of a span as the page gave them, so that what each was made from still counts.
+// TestSpanFieldsAreLeft: a browser sends the fields of a span unchanged, so the exact times behind them still apply.
 func TestSpanFieldsAreLeft(t *testing.T) {
 	p := newPage(t, bare(t).URL, manner{})
 	p.logIn()

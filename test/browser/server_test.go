@@ -17,13 +17,13 @@ import (
 	"github.com/tickring/tickring/test/rig"
 )
 
-// TestServerGone: the server dies by kill -9 under an open page and comes again. The page
-// says so, also of what is clicked then, and goes on by itself.
+// TestServerGone: the server dies by kill -9 under an open page and starts again. The page reports that, also for clicks during the
+// outage, and reconnects by itself.
 func TestServerGone(t *testing.T) {
 	w := newWorld(t, "--listen", "127.0.0.1:"+ports.Free(t)) // in each of its lives
 	p := newPage(t, w.URL, manner{})
 	p.may("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "status of 401",
-		"htmx:error: ",  // of what is on its way when the server dies
+		"htmx:error: ",  // requests in progress when the server dies
 		"status of 503") // of a server that opens its data
 	p.logIn()
 	p.open("/console/jobs")
@@ -40,8 +40,8 @@ func TestServerGone(t *testing.T) {
 	p.sees("after the fall")
 }
 
-// TestProxyAnswersForTheServer: a server that is gone behind a proxy, which answers for it, is told as one that
-// does not answer; what the page shows stays, and a click says no less. The page goes on by itself.
+// TestProxyAnswersForTheServer: if a proxy answers for a dead server, the page shows the same warning as without an answer, also
+// after a click, and keeps its content. The page reconnects by itself.
 func TestProxyAnswersForTheServer(t *testing.T) {
 	w := newWorld(t)
 	at, err := url.Parse(w.URL)
@@ -96,8 +96,8 @@ func TestProxyAnswersForTheServer(t *testing.T) {
 	p.wait("!document.body.innerText.includes(" + quote(lost) + ")")
 }
 
-// TestLogIn: who is not logged in is asked to, and lands where he wanted to go; a wrong token
-// is said; and who logged out is out, with Back too.
+// TestLogIn: users without a login are asked to log in, and then see the page that they wanted. A wrong token is reported. After a
+// logout the Back button shows no pages.
 func TestLogIn(t *testing.T) {
 	w := bare(t)
 	p := newPage(t, w.URL, manner{})
@@ -172,14 +172,14 @@ func TestPagesLetGo(t *testing.T) {
 	p.wait("!!document.querySelector('dialog:modal')")
 }
 
-// TestNoPlaceToListen: where a person's pages that listen are as many as may be the next one asks, each few
-// seconds, and does not have itself made twice for it.
+// TestNoPlaceToListen: if a user has the maximum number of pages with a live connection, the next one polls every few seconds, and
+// the server renders it only once for that.
 func TestNoPlaceToListen(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
 	p.logIn()
 	p.may("status of 503", "status of 404")
-	p.open("/healthz") // which holds no place
+	p.open("/healthz") // which holds no live connection
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestNoPlaceToListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Body.Close()
-	// A page that was left may give back its place a moment later: all are taken where many in turn find none.
+	// A page that was left can release its connection a moment later: all are in use if many attempts in a row fail.
 	for refused := 0; refused < 20; {
 		res, err := other.Get(w.URL + "/console/live")
 		if err != nil {

@@ -16,9 +16,9 @@ var (
 	logFlag   = flag.String("log", "part 3 of 3 is done", "what its log has at the end")
 )
 
-// TestFirstSession is what a newcomer does who has the binary alone: he opens the link that
-// the server prints, sees the demo running, opens a job, runs it, lands on the run, follows
-// its log, pauses the job with a reason, sees it paused by whom and why, and has it go on.
+// TestFirstSession is a new user's first session with only the binary. The user opens the link that the server prints, sees the
+// demo running, opens a job, runs it, and follows the run's log. Then the user pauses the job with a reason, sees who paused it and
+// why, and resumes it.
 func TestFirstSession(t *testing.T) {
 	if *baseFlag != "" {
 		p := newPage(t, *baseFlag, manner{})

@@ -23,8 +23,8 @@ func (p *page) stays() <-chan struct{} {
 	return asked
 }
 
-// TestLeavingAsks: who picks another language or clock, or logs out, with a form half filled is
-// asked first, and has page, text and choice as they were if he stays; who sends the form is not.
+// TestLeavingAsks: users who change the language or clock, or log out, with a half-filled form are asked first. If they stay, page,
+// text and choice are unchanged. Sending the form asks nothing.
 func TestLeavingAsks(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
@@ -48,10 +48,10 @@ func TestLeavingAsks(t *testing.T) {
 		p.wait("document.querySelector('[name=title]').value === 'Half a ti'")
 		p.wait("document.querySelector('[name=lang]').value === 'en' && document.querySelector('[name=zone]').value === 'job'")
 	}
-	// What was refused is typed and not saved as well.
+	// A rejected form counts as typed and unsaved too.
 	p.may("status of 400")
 	p.fill("css:[name='expr.0']", "seldom")
-	p.wait("document.querySelector('#check .error')") // which comes later, and moves what is clicked
+	p.wait("document.querySelector('#check .error')") // it appears later, and moves the button
 	p.click("css:form#first .buttons button.first")
 	p.at("/console/jobs/shop/prices/edit")
 	p.click("Log out")
@@ -70,8 +70,8 @@ func TestLeavingAsks(t *testing.T) {
 	}
 }
 
-// TestClosedPanelIsForgotten: what was typed in a panel that is closed holds its page no more: it
-// shows what changes, and is left unasked.
+// TestClosedPanelIsForgotten: text typed in a closed panel no longer holds the page: the page shows changes, and can be left
+// without a question.
 func TestClosedPanelIsForgotten(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
@@ -96,8 +96,7 @@ func TestClosedPanelIsForgotten(t *testing.T) {
 	}
 }
 
-// TestTemplateOfItsLanguage: a script that nobody wrote yet is the template of the language that is
-// chosen, and one that somebody wrote stays.
+// TestTemplateOfItsLanguage: an unedited script is the template of the selected language; an edited script stays.
 func TestTemplateOfItsLanguage(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
@@ -112,8 +111,7 @@ func TestTemplateOfItsLanguage(t *testing.T) {
 	p.wait("document.querySelector('[name=\"script.source\"]').value === 'print(1)'")
 }
 
-// TestCommonScheduleIsTaken: a common schedule that is chosen is in the last row, to be changed
-// there, and is said in words.
+// TestCommonScheduleIsTaken: a selected common schedule is put in the last row, where it can be changed, and is described in words.
 func TestCommonScheduleIsTaken(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
@@ -125,8 +123,7 @@ func TestCommonScheduleIsTaken(t *testing.T) {
 	p.wait("document.querySelector('[name=common]').value === ''")
 }
 
-// TestScriptIsRunFromItsPage: the panel that runs a job is laid over the page of its script, and
-// what is half typed there stays.
+// TestScriptIsRunFromItsPage: the panel that runs a job opens over the page of its script, and half-typed text there stays.
 func TestScriptIsRunFromItsPage(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})

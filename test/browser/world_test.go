@@ -18,21 +18,19 @@ import (
 	"github.com/tickring/tickring/test/rig"
 )
 
-// A world is a server with jobs and runs of every kind, and executors that do as
-// they are told.
+// A world is a server with jobs and runs of every kind, and executors that tests control.
 type world struct {
 	*rig.Server
-	runs map[string]string // the run that shows something, by what it shows
+	runs map[string]string // run IDs by the state that they show
 
 	mu   sync.Mutex
-	held map[string]chan struct{} // what jobs wait for, by their params
+	held map[string]chan struct{} // channels that jobs wait for, by their params
 }
 
 // token of the app that has an executor.
 const shopToken = "token-of-the-shop"
 
-// nasty is put into every field that takes a text: shown as anything but text, it
-// changes the page's title.
+// nasty is the value of every text field: if a page renders it as anything but text, it changes the page's title.
 const nasty = `<img src=x onerror="document.title='broken'"><script>document.title='broken'</script>'"&lt;`
 
 const worldJobs = `
@@ -68,7 +66,7 @@ jobs:
   - {app: legacy, name: old, title: Nobody is there, handler: old, schedule: {crontab: "15 3 * * *", timezone: UTC}}
 `
 
-// newWorld starts one. Its runs of the past are made when it returns.
+// newWorld starts a world. Its earlier runs exist when it returns.
 func newWorld(tb testing.TB, args ...string) *world {
 	tb.Helper()
 	w := bare(tb, args...)
@@ -99,7 +97,7 @@ func newWorld(tb testing.TB, args ...string) *world {
 	}
 	w.WaitState(tb, w.runs["failed"], "failed", patience)
 	w.ended(tb, "pay/ledger-sync", "failed", 2)     // with its retry
-	w.ended(tb, "shop/thumbnails", "succeeded", 12) // which come after prices
+	w.ended(tb, "shop/thumbnails", "succeeded", 12) // they follow the runs of prices
 	w.WaitState(tb, w.runs["nobody"], "failed", patience)
 	w.WaitState(tb, w.runs["held"], "running", patience)
 	trigger("killed", "shop/rebuild", "--params", "killed")
@@ -111,7 +109,7 @@ func newWorld(tb testing.TB, args ...string) *world {
 	return w
 }
 
-// ended waits until so many runs of a job are in a state.
+// ended waits until want runs of a job are in a state.
 func (w *world) ended(tb testing.TB, job, state string, want int) {
 	tb.Helper()
 	if err := rig.Eventually(patience, func() error {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// proof is how long the job that fires each second is looked at.
+	// proof is how long the job that fires each second is observed.
 	proof = 2 * time.Minute
 	// woken is how long a stack may take until its rule first wakes the tick
 	// and that has planned: the rule begins within its first two minutes.
@@ -38,9 +38,8 @@ type seconds struct {
 	first   chan time.Time
 }
 
-// fires makes a job that fires each second to an executor of an app, in this
-// process, and counts what that receives. It begins with a whole second after
-// the first.
+// fires creates a job that fires each second to an executor of an app, in this process, and counts its runs. The result begins with
+// a whole second after the first run.
 func (s *stack) fires(t *testing.T, app string, more ...string) (c *seconds, from time.Time) {
 	t.Helper()
 	c = &seconds{got: map[int64]int{}, sent: map[int64]int{}, first: make(chan time.Time, 1)}
@@ -80,7 +79,7 @@ func (s *stack) fires(t *testing.T, app string, more ...string) (c *seconds, fro
 	return c, from
 }
 
-// in counts the seconds of [from, to) that none came of, and those that more came of.
+// in counts the seconds of [from, to) without a run, and the seconds with several.
 func (c *seconds) in(from, to time.Time) (none, many int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +94,7 @@ func (c *seconds) in(from, to time.Time) (none, many int) {
 	return none, many
 }
 
-// hold looks whether each second of [from, to), which has passed, came once and
-// was called back, and pauses the job.
+// hold checks that a run for each past second of [from, to) arrived once and was reported, and pauses the job.
 func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, endsWithin time.Duration) {
 	t.Helper()
 	count := int(to.Sub(from) / time.Second)
@@ -109,7 +107,7 @@ func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, e
 		t.Error(err)
 	}
 	s.OK(t, "", "pause", app+"/each", "--reason", "proof is over")
-	// Before an audit of what the queue may still hold.
+	// Runs can still be in the queue, so wait before the audit.
 	if err := rig.Eventually(endsWithin, func() error { return s.succeeded(t, app+"/each", from, to) }); err != nil {
 		t.Error(err)
 	}
@@ -159,7 +157,7 @@ func (s *stack) succeeded(t *testing.T, job string, from, to time.Time) error {
 	return nil
 }
 
-// byHand: a trigger runs at once, whatever the tick does, and its failure is told.
+// byHand: a triggered run starts at once, independent of the tick, and its failure is reported.
 func (s *stack) byHand(t *testing.T) {
 	app := s.app(t, "hand", "")
 	s.executes(t, app, "work", func(_ context.Context, run *executor.Run) error {
@@ -245,8 +243,7 @@ func (s *stack) canary(t *testing.T) {
 	}
 }
 
-// strangers get nothing: neither without the token of the API nor with that of
-// another app.
+// strangers: clients without the token of the API, or with the token of another app, are rejected.
 func (s *stack) strangers(t *testing.T) {
 	app := s.app(t, "own", "")
 	register := func(address string) string {

@@ -1,5 +1,4 @@
-// Package e2e_test holds the deployment of infra/ to what users count on, as it
-// stands in an emulator of AWS: localstack/test runs it.
+// Package e2e_test checks a deployment of infra/ against the users' expectations, in an emulator of AWS: localstack/test runs it.
 package e2e_test
 
 import (
@@ -28,10 +27,10 @@ import (
 	"github.com/tickring/tickring/test/rig"
 )
 
-// destroy is the command that removes the stack; what it leaves is looked at.
+// destroy is the command that removes the stack; the test checks the remaining resources.
 var destroy = flag.String("destroy", "", "command that removes the stack at the end of TestStack")
 
-// outputs are those of the stack.
+// outputs are the outputs of the stack.
 type outputs struct {
 	Base           string `json:"Url"`
 	TokenParameter string
@@ -48,13 +47,13 @@ type outputs struct {
 	ResultsQueueArn                                                 string
 }
 
-// stack is what was deployed.
+// stack is the deployed stack.
 type stack struct {
 	outputs
 	*rig.Server
 	sdk   aws.Config
 	began time.Time
-	older string // folder of the functions of an older build
+	older string // directory of the functions of an older build
 }
 
 // deployed finds the stack. The suite is only run where there is one, so a
@@ -99,8 +98,7 @@ func deployed(t *testing.T) *stack {
 	return s
 }
 
-// TestStack walks through the life of a deployment: everything at once while it
-// is there, then its removal.
+// TestStack tests a deployment over its whole life: all uses in parallel, then its removal.
 func TestStack(t *testing.T) {
 	s := deployed(t)
 	t.Run("in use", func(t *testing.T) {
@@ -125,9 +123,8 @@ func TestStack(t *testing.T) {
 	t.Run("removed", s.removed)
 }
 
-// executes starts an executor of an app, in this process, whose handler is h. sent
-// is told each run that is sent to it, the executor only those that it has not had;
-// it may be nil.
+// executes starts an executor of an app, in this process, with the handler h. sent is called for each received run, h only for new
+// runs; sent can be nil.
 func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler, sent func(run int64)) {
 	t.Helper()
 	mux := executor.NewMux()
@@ -199,7 +196,7 @@ func (s *stack) app(t *testing.T, kind string, more string) (name string) {
 	return name
 }
 
-// removed is what is left when the stack is gone: what holds data.
+// removed checks the remaining resources after the removal of the stack: only those with data.
 func (s *stack) removed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

@@ -45,7 +45,7 @@ func (s *stack) function(t *testing.T, name, source, pkg string, env map[string]
 		_, err := cl.DeleteFunction(ctx, &lambda.DeleteFunctionInput{FunctionName: &name})
 		return err
 	}
-	_ = remove(t.Context()) // what a suite that was interrupted left
+	_ = remove(t.Context()) // leftovers of an interrupted suite
 	// The role of the canary may write a log and nothing else.
 	canary, err := cl.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &s.CanaryFunction})
 	if err != nil {
@@ -68,8 +68,7 @@ func (s *stack) function(t *testing.T, name, source, pkg string, env map[string]
 	s.active(t, name)
 }
 
-// lambdaSDK: the example of the documentation is deployed as a function. It is
-// told nothing but its app, and calls back by itself.
+// lambdaSDK: the example of the documentation is deployed as a function. It gets only its app as a setting, and reports by itself.
 func (s *stack) lambdaSDK(t *testing.T) {
 	app := s.app(t, "sdk", `, executors: ["lambda:`+sdkFunction+`"]`)
 	s.function(t, sdkFunction, filepath.Join("..", ".."), "./executor/examples/lambda", map[string]string{"TICKRING_APP": app})
@@ -133,8 +132,7 @@ func (s *stack) lambdaPlain(t *testing.T) {
 	}
 }
 
-// succeededRecord is a record of Lambda about a function that was invoked with
-// event, and returned what it did.
+// succeededRecord returns Lambda's record of a function that was invoked with event, and its return value.
 func succeededRecord(t *testing.T, event json.RawMessage, returned string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "functions", "callback", "testdata", "records", "success.json"))
@@ -168,7 +166,7 @@ func (s *stack) queue(t *testing.T) {
 	})
 	app := s.app(t, "queue", `, executors: ["queue:`+queueName+`"]`)
 	s.OK(t, "", "create", app+"/work", "--handler", "work")
-	first := s.Trigger(t, app+"/work", "--params", "3") // it waits until somebody pulls
+	first := s.Trigger(t, app+"/work", "--params", "3") // it waits for a consumer
 	mux := executor.NewMux()
 	mux.Register("work", func(_ context.Context, run *executor.Run) error {
 		run.Printf("at work on %s", run.Params)
@@ -185,7 +183,7 @@ func (s *stack) queue(t *testing.T) {
 			Log:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 			Change: func(o *executor.Options) { o.Dir, o.InMemory = dir, true }})
 	}()
-	t.Cleanup(func() { // before the queue goes
+	t.Cleanup(func() { // before the queue is deleted
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("the executor that pulls: %v", err)

@@ -17,7 +17,7 @@ type left struct {
 	want int
 }
 
-// resources lists what the stack is made of, as far as it keeps or costs something.
+// resources lists the resources of the stack that keep data or cost money.
 func (s *stack) resources(t *testing.T) map[string]left {
 	t.Helper()
 	ctx := t.Context()

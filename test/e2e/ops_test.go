@@ -18,8 +18,8 @@ import (
 	"github.com/tickring/tickring/test/rig"
 )
 
-// redrive: a message that cannot be handled is among the dead letters, its fire
-// recorded as skipped. Redrive sends what of it can be read, and it runs.
+// redrive: a message that cannot be processed is in the dead-letter queue, and its run is recorded as skipped. Redrive sends the
+// readable parts again, and the run succeeds.
 func (s *stack) redrive(t *testing.T) {
 	app := s.app(t, "redrive", "")
 	ran := make(chan int64, 10)
@@ -43,7 +43,7 @@ func (s *stack) redrive(t *testing.T) {
 		MessageBody: aws.String(body)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := rig.Eventually(woken, func() error { // the tick takes dead letters once a minute
+	if err := rig.Eventually(woken, func() error { // the tick takes dead-letter messages once a minute
 		out := s.OK(t, "", "redrive", "--dry-run")
 		if !strings.Contains(out, "try 1048577 is out of range") || !strings.Contains(out, app+"/yearly") {
 			time.Sleep(time.Second)
@@ -67,7 +67,7 @@ func (s *stack) redrive(t *testing.T) {
 		t.Fatalf("run %d began before it was sent again", run)
 	default:
 	}
-	// There may be letters of others.
+	// Other tests can have dead-letter messages too.
 	if out := s.OK(t, "", "redrive"); !regexp.MustCompile(app + "/yearly .* sent again\n").MatchString(out) {
 		t.Errorf("redrive says %q", out)
 	}
@@ -85,14 +85,14 @@ func (s *stack) redrive(t *testing.T) {
 // doctor looks at the deployment with the credentials of AWS and the name of the
 // stack alone.
 func (s *stack) doctor(t *testing.T) {
-	// For how long messages have been due it knows only once it has seen none due,
-	// and fires of jobs that were paused still come due each second.
+	// Doctor knows how long messages have been due only after it has seen a moment without due messages, and runs of paused jobs
+	// still come due each second.
 	if err := rig.Eventually(endsWithin, func() error { return s.examined(t) }); err != nil {
 		t.Error(err)
 	}
 }
 
-// examined is one examination: an error is what it misses, or finds wrong.
+// examined runs doctor once; the error lists missing checks and problems.
 func (s *stack) examined(t *testing.T) error {
 	var said struct {
 		Findings []struct{ Check, Level, Says string }
@@ -106,7 +106,7 @@ func (s *stack) examined(t *testing.T) error {
 	checked := map[string]bool{}
 	for _, f := range said.Findings {
 		checked[f.Check] = true
-		if f.Check == "executors" || f.Check == "jobs" { // of what a suite which was interrupted left, or has fail
+		if f.Check == "executors" || f.Check == "jobs" { // caused by an interrupted suite, or by failing test jobs
 			continue
 		}
 		if strings.HasPrefix(f.Check, "function ") && strings.Contains(f.Says, " failed ") { // of the minute in throttled

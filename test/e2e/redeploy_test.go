@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// around is how long it fires before, between and after two deployments.
+	// around is how long the job fires before, between and after two deployments.
 	around = 10 * time.Second
-	// givenUp is how long what a function held when it was replaced may take: the
-	// emulator kills functions at work, and their messages are hidden for a minute.
+	// givenUp is the maximum time until messages of a replaced function are processed: the emulator kills running functions, and
+	// their messages are hidden for a minute.
 	givenUp = 150 * time.Second
 )
 
-// code is of which folder of functions/ each function of the stack is made.
+// code returns the directory in functions/ of each function of the stack.
 func (s *stack) code() map[string]string {
 	all := map[string]string{
 		s.TickFunction: "tick", s.DispatchFunction: "dispatch", s.SlowFunction: "dispatch",
@@ -60,8 +60,7 @@ func (s *stack) buildOlder(t *testing.T) {
 	s.older = dir
 }
 
-// older has the source before the last change to what functions are made of;
-// empty if it is not known.
+// older checks out the source before the last change to the functions' code; it returns "" if that is unknown.
 func older(t *testing.T, dir string) string {
 	git := func(args ...string) (string, error) {
 		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", filepath.Join("..", "..")}, args...)...).Output()
@@ -91,7 +90,7 @@ func older(t *testing.T, dir string) string {
 	return dir
 }
 
-// compile makes a function of a package: to/bootstrap.
+// compile builds a function from a package: to/bootstrap.
 func compile(t *testing.T, source, pkg, to string, flags ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -107,7 +106,7 @@ func compile(t *testing.T, source, pkg, to string, flags ...string) {
 	}
 }
 
-// zipped is a function as Lambda takes it.
+// zipped returns a function as a zip file for Lambda.
 func zipped(t *testing.T, dir string) []byte {
 	t.Helper()
 	program, err := os.ReadFile(filepath.Join(dir, "bootstrap"))
@@ -131,8 +130,8 @@ func zipped(t *testing.T, dir string) []byte {
 	return b.Bytes()
 }
 
-// redeployed: while a job fires each second, other functions take the places of
-// those at work, and these come back. No fire is lost, and none comes twice.
+// redeployed: while a job fires each second, the functions are replaced by other builds and then restored. No run is lost, and none
+// is sent twice.
 func (s *stack) redeployed(t *testing.T) {
 	if s.older == "" {
 		s.buildOlder(t)
@@ -142,7 +141,7 @@ func (s *stack) redeployed(t *testing.T) {
 		now[fn], before[fn] = s.deployedCode(t, fn), zipped(t, filepath.Join(s.older, name))
 	}
 	app := s.app(t, "redeployed", "")
-	c, from := s.fires(t, app, "--misfire", "all") // what is late by more than a minute is wanted, too
+	c, from := s.fires(t, app, "--misfire", "all") // runs late by more than a minute are wanted, too
 	wait(t, around)
 	older := s.deploy(t, before)
 	wait(t, around)
@@ -156,7 +155,7 @@ func (s *stack) redeployed(t *testing.T) {
 	c.hold(t, s, app, from, time.Now().Truncate(time.Second), givenUp)
 }
 
-// deployedCode is what a function is made of.
+// deployedCode returns the code of a function.
 func (s *stack) deployedCode(t *testing.T, fn string) []byte {
 	t.Helper()
 	out, err := lambda.NewFromConfig(s.sdk).GetFunction(t.Context(), &lambda.GetFunctionInput{FunctionName: &fn})
@@ -175,7 +174,7 @@ func (s *stack) deployedCode(t *testing.T, fn string) []byte {
 	return b
 }
 
-// deploy puts code into functions at work, and answers its hashes once it is there.
+// deploy updates the code of running functions, and returns its hashes once it is active.
 func (s *stack) deploy(t *testing.T, code map[string][]byte) (hashes map[string]string) {
 	t.Helper()
 	cl := lambda.NewFromConfig(s.sdk)

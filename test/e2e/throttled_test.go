@@ -21,8 +21,8 @@ import (
 // throttledFor is how long nothing of tables and queues is to be had.
 const throttledFor = time.Minute
 
-// throttled: while a job fires each second, tables and queues refuse everything
-// for a minute, to all functions at once. No fire is lost.
+// throttled: while a job fires each second, tables and queues reject all requests for a minute, of all functions at once. No run is
+// lost.
 func (s *stack) throttled(t *testing.T) {
 	to, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
 	if err != nil {
@@ -48,12 +48,12 @@ func (s *stack) throttled(t *testing.T) {
 
 	app := s.app(t, "throttled", "")
 	before := s.environment(t, map[string]string{"AWS_ENDPOINT_URL_DYNAMODB": between.URL, "AWS_ENDPOINT_URL_SQS": between.URL})
-	defer func() { // whatever became of it: the proxy goes
+	defer func() { // remove the proxy in any case
 		for fn, env := range before {
 			s.configure(t, fn, env)
 		}
 	}()
-	c, from := s.fires(t, app, "--misfire", "all") // what is late by more than a minute is wanted, too
+	c, from := s.fires(t, app, "--misfire", "all") // runs late by more than a minute are wanted, too
 	wait(t, around)
 	if passed.Load() == 0 {
 		t.Fatal("the functions do not ask through the proxy: nothing would be proven")
@@ -69,7 +69,7 @@ func (s *stack) throttled(t *testing.T) {
 	t.Logf("%d requests were refused", refused.Load())
 }
 
-// environment adds variables to all functions, and answers what they had.
+// environment adds variables to all functions, and returns their previous variables.
 func (s *stack) environment(t *testing.T, more map[string]string) (before map[string]map[string]string) {
 	t.Helper()
 	before = map[string]map[string]string{}

@@ -1,6 +1,5 @@
-// Package kill_test kills the real server again and again under load and
-// compares what was due with what an executor in another process (this one)
-// received.
+// Package kill_test kills the real server repeatedly under load and compares the due runs with those that an executor in another
+// process (this one) received.
 package kill_test
 
 import (
@@ -28,8 +27,8 @@ var (
 
 const jobs = 200
 
-// resendable is how long before a kill what is sent again may have arrived: 250 ms
-// until the answers are to be stored, and what a busy disk takes for it.
+// resendable is how long before a kill a run that is resent can have arrived: 250 ms until its answer must be stored, and the time
+// that a busy disk takes for it.
 const resendable = 5 * time.Second
 
 func TestKill(t *testing.T) {
@@ -102,7 +101,7 @@ func TestKill(t *testing.T) {
 		}
 	}
 	to := core.InstantOf(time.Now())
-	// What is still to come out comes out: wait until nothing has arrived for long.
+	// Wait until the remaining runs have arrived.
 	if err := rig.Eventually(2*time.Minute, func() error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -131,7 +130,7 @@ func TestKill(t *testing.T) {
 		twice++
 		for _, t := range at[:len(at)-1] {
 			before := time.Hour // no kill followed
-			// What was on its way at a kill is noted as arrived a little after it.
+			// Runs in transit at a kill are recorded as arrived shortly after it.
 			if i, _ := slices.BinarySearchFunc(kills, t.Add(-resendable), time.Time.Compare); i < len(kills) {
 				before = max(0, kills[i].Sub(t))
 			}
@@ -148,8 +147,8 @@ func TestKill(t *testing.T) {
 	if early > 0 {
 		t.Errorf("%d fires were early", early)
 	}
-	// A kill sends again what had no stored answer: what was sent in its last 250
-	// ms. A busy machine takes longer to store it.
+	// After a kill, runs without a stored answer are resent: the sends of the last 250 ms. A busy machine takes longer to store
+	// them.
 	if oldest > resendable {
 		t.Errorf("a run came again that had arrived %s before the kill", oldest)
 	}

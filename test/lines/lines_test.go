@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package lines_test holds connections of strangers to a real server that may have
-// few descriptors, and compares what was due with what an executor received.
+// Package lines_test opens many connections of unknown clients to a real server that has few file descriptors, and compares the due
+// runs with those that an executor received.
 package lines_test
 
 import (
@@ -28,13 +28,12 @@ import (
 const (
 	descriptors = 600
 	strangers   = 700
-	latest      = 30 * time.Second // on a machine that is busy with the strangers too
+	latest      = 30 * time.Second // on a machine that is busy with the clients too
 )
 
-// TestStrangersHoldConnections: a stranger holds more connections than the process may
-// have descriptors, silent ones and such that begin a request, and opens others for
-// those that are closed. Fires go on over the wire and by call, none fails, their
-// results are taken and people are answered.
+// TestStrangersHoldConnections: an unknown client holds more connections than the process has file descriptors, some silent and
+// some with a partial request, and replaces closed ones. Scheduled runs over the xxl-job protocol and by call continue without
+// failures, their results are accepted, and user requests are answered.
 func TestStrangersHoldConnections(t *testing.T) {
 	bin, err := rig.Build(t.TempDir())
 	if err != nil {
@@ -125,8 +124,8 @@ func TestStrangersHoldConnections(t *testing.T) {
 	}
 }
 
-// TestStrangersAtExec: a stranger holds more connections to tickring exec than its process
-// may have descriptors: it goes on running programs, and none fails.
+// TestStrangersAtExec: an unknown client holds more connections to tickring exec than its process has file descriptors: exec
+// continues to run programs, and none fails.
 func TestStrangersAtExec(t *testing.T) {
 	const descriptors, strangers, runs = 128, 200, 10
 	bin, err := rig.Build(t.TempDir())
@@ -179,7 +178,7 @@ func TestStrangersAtExec(t *testing.T) {
 	}
 }
 
-// few is the program in a process that may have so many descriptors.
+// few returns a script that runs the program with a limit on file descriptors.
 func few(t *testing.T, bin string, descriptors int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tickring")
@@ -190,7 +189,7 @@ func few(t *testing.T, bin string, descriptors int) string {
 	return path
 }
 
-// come has so many strangers hold connections: silent ones, and such that begin a request.
+// come starts clients that hold connections: silent ones, and ones with a partial request.
 func come(t *testing.T, strangers int, to, door string) {
 	for i := range strangers {
 		go hold(t, to, []string{"", "POST " + door + " HTTP/1.1\r\nHost: x\r\n",
@@ -198,7 +197,7 @@ func come(t *testing.T, strangers int, to, door string) {
 	}
 }
 
-// hold keeps a connection on which something was said, and another when it is closed.
+// hold keeps a connection open after writing says, and opens another if it is closed.
 func hold(t *testing.T, to, says string) {
 	for t.Context().Err() == nil {
 		c, err := net.Dial("tcp", to)

@@ -16,16 +16,15 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// Bounds of what answers a person, or an executor. (API Gateway quotas: 30 s for an
-// HTTP API, which infra leaves a second of; Lambda quotas: 6 MB of a response.)
+// Limits of functions that answer users or executors. (API Gateway quotas: 30 s for an HTTP API, of which infra leaves a second;
+// Lambda quotas: 6 MB of a response.)
 const (
 	doorTimeout = 29 * time.Second
 	maxAnswer   = 6 << 20
 )
 
-// account puts between a function and the stand-ins what they leave out of AWS, as far
-// as it befalls requests: what a stand-in would have to remember (Stale, Lag), to count
-// (Capacity) or to do by itself (Torn, TTL), only the fakes do.
+// account adds behavior of AWS that the local emulators lack, for single requests. Behavior that an emulator would have to remember
+// (Stale, Lag), count (Capacity) or start by itself (Torn, TTL) exists only in the fakes.
 type account struct {
 	has fakeaws.Account
 	mu  sync.Mutex
@@ -45,7 +44,7 @@ func (p Place) In(a fakeaws.Account) (in Place, leave func(), err error) {
 	return Place{m.db.url(), m.sqs.url()}, m.close, nil
 }
 
-// fault draws what becomes of a request of so many entries.
+// fault chooses a random fault for a request of n entries.
 func (a *account) fault(op string, entries int) fakeaws.Fault {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,7 +75,7 @@ func hangUp() { panic(http.ErrAbortHandler) }
 
 type document = map[string]json.RawMessage
 
-// shortened asks for a page, or a receipt, of so many at most.
+// shortened limits a request to a page, or a receipt, of most entries.
 func shortened(op string, body []byte, most int) []byte {
 	field := map[string]string{"Query": "Limit", "ReceiveMessage": "MaxNumberOfMessages"}[op]
 	var doc document
@@ -94,9 +93,9 @@ func shortened(op string, body []byte, most int) []byte {
 // batch is a request of many entries, which an account may do a part of.
 type batch struct {
 	doc    document
-	table  string   // of those that name one
-	within document // the document of the table, where its keys are in one
-	at     string   // where the entries are in doc, or in within
+	table  string   // if the request names one
+	within document // the document of the table, if it contains the keys
+	at     string   // field of the entries in doc, or in within
 	all    []json.RawMessage
 	kept   []int
 }
@@ -135,7 +134,7 @@ func batchOf(op string, body []byte) *batch {
 	return b
 }
 
-// without is the request without what is refused. One entry at least is done.
+// without returns the request without the rejected entries. At least one entry stays.
 func (b *batch) without(refused func(i int) bool) []byte {
 	var kept []json.RawMessage
 	for i := range b.all {
@@ -156,7 +155,7 @@ func (b *batch) without(refused func(i int) bool) []byte {
 	return encoded(doc)
 }
 
-// with is the answer of the part that was done, with what was refused.
+// with adds the rejected entries to the answer for the others.
 func (b *batch) with(answered []byte) []byte {
 	var doc document
 	if len(b.kept) == len(b.all) || json.Unmarshal(answered, &doc) != nil {
@@ -201,7 +200,7 @@ func (b *batch) with(answered []byte) []byte {
 	return encoded(doc)
 }
 
-// encoded is a value that was decoded, or is made of such.
+// encoded encodes a value that was decoded, or consists of such values.
 func encoded(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -45,7 +45,7 @@ func stub(t *testing.T, done *int) *httptest.Server {
 			for _, raw := range b.all {
 				var of struct{ Statement string }
 				json.Unmarshal(raw, &of)
-				done = append(done, map[string]string{"TableName": of.Statement}) // so that it is told whose answer it is
+				done = append(done, map[string]string{"TableName": of.Statement}) // identifies the answer
 			}
 			answer["Responses"] = done
 		case "Keys":
@@ -57,7 +57,7 @@ func stub(t *testing.T, done *int) *httptest.Server {
 	return s
 }
 
-// through is a place of stand-ins behind an account.
+// through returns a place whose emulator is behind an account.
 func through(t *testing.T, has fakeaws.Account, done *int) Place {
 	s := stub(t, done)
 	in, leave, err := Place{s.URL, s.URL}.In(has)
@@ -68,7 +68,7 @@ func through(t *testing.T, has fakeaws.Account, done *int) Place {
 	return in
 }
 
-// Of each batch the SDK sees what was refused, and the stand-in what was not.
+// TestAccountRefuses: the SDK gets the rejected entries of each batch back, and the emulator gets the others.
 func TestAccountRefuses(t *testing.T) {
 	done := 0
 	db, queues := through(t, fakeaws.Account{Refused: 1}, &done).Clients()
@@ -152,8 +152,7 @@ func TestAccountRefuses(t *testing.T) {
 	}
 }
 
-// What is throttled, or whose connection ends, is an error to the SDK of the kind that
-// it is in an account.
+// TestAccountThrottlesAndDrops: a throttled request, or a closed connection, gives the SDK the same kind of error as in an account.
 func TestAccountThrottlesAndDrops(t *testing.T) {
 	for _, c := range []struct {
 		has       fakeaws.Account
@@ -273,7 +272,7 @@ func askFor(s *Sandbox, size int) (response, error) {
 	return ask(s, r, []byte(fmt.Sprint(size)))
 }
 
-// No more than 6 MB come out of a function.
+// TestLargeAnswer: an answer of a function has at most 6 MB.
 func TestLargeAnswer(t *testing.T) {
 	s := aFunction(t)
 	if res, err := askFor(s, 5<<20); err != nil || res.StatusCode != http.StatusOK {
@@ -290,8 +289,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// A function has 29 s for what answers a person; one that does not answer in its time is
-// killed, which is no answer.
+// TestLateAnswer: a function has 29 s to answer a user; if it takes longer it is killed, without an answer.
 func TestLateAnswer(t *testing.T) {
 	s := aFunction(t)
 	before := time.Now()
@@ -301,7 +299,7 @@ func TestLateAnswer(t *testing.T) {
 	}
 	var until int64
 	fmt.Sscan(res.Headers["deadline"], &until)
-	const door = 29 * time.Second // what API Gateway waits for
+	const door = 29 * time.Second // timeout of API Gateway
 	if d := time.UnixMilli(until); d.Before(before.Add(door).Truncate(time.Millisecond)) || d.After(time.Now().Add(door)) {
 		t.Errorf("its deadline is %s after the request", d.Sub(before))
 	}

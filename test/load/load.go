@@ -1,10 +1,7 @@
-// Package load runs the functions of a deployment on this machine, over
-// DynamoDB Local and an SQS server, under load and while their processes are
-// killed: each function in a process of its own behind a runtime like Lambda's,
-// what drives them in AWS played as it is there, and an executor that counts. It
-// says what was lost, came twice or early, and what a fire costs in units and
-// requests; of speed it says nothing. It speaks to this machine only, and
-// refuses stand-ins elsewhere.
+// Package load runs the functions of a deployment on this machine, over DynamoDB Local and an SQS server, under load and while
+// their processes are killed. Each function is its own process behind a runtime like Lambda's. The package also simulates the AWS
+// services that invoke them, and an executor that counts. It reports lost, duplicate and early runs, and the units and requests for
+// each run; it measures no speed. It connects to this machine only, and rejects emulators elsewhere.
 package load
 
 import (
@@ -49,11 +46,10 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Place is where the stand-ins for DynamoDB and SQS are.
+// A Place holds the addresses of the local emulators of DynamoDB and SQS.
 type Place struct{ DynamoDB, SQS string }
 
-// NewPlace checks two base URLs. What is not on this machine is refused: the
-// load makes tables and queues, and what it kills and purges should hurt nobody.
+// NewPlace checks two base URLs. It rejects other machines, because the load creates tables and queues, and kills and purges.
 func NewPlace(dynamodb, sqs string) (Place, error) {
 	for _, f := range []struct{ field, value string }{{"dynamodb", dynamodb}, {"sqs", sqs}} {
 		u, err := url.Parse(f.value)
@@ -67,7 +63,7 @@ func NewPlace(dynamodb, sqs string) (Place, error) {
 	return Place{strings.TrimSuffix(dynamodb, "/"), strings.TrimSuffix(sqs, "/")}, nil
 }
 
-// Clients are those of the stand-ins.
+// Clients returns clients of the emulators.
 func (p Place) Clients() (*dynamodb.Client, *sqs.Client) {
 	keys := credentials.NewStaticCredentialsProvider("tickring", "tickring", "")
 	return dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: &p.DynamoDB, Credentials: keys}),
@@ -80,11 +76,11 @@ type Options struct {
 	// Functions is the folder of the functions' binaries: tick, dispatch,
 	// callback, registry and api.
 	Functions string
-	// Dir takes the functions' logs.
+	// Dir is the directory for the functions' logs.
 	Dir string
-	// Prefix begins the names of the tables and queues that are made.
+	// Prefix is the prefix of the names of created tables and queues.
 	Prefix string
-	// Fires is about how many are asked for.
+	// Fires is the approximate number of scheduled runs.
 	Fires int
 	// Kill is how long between two kills of a dispatching process, on average;
 	// 0: none.
@@ -92,14 +88,13 @@ type Options struct {
 	// TickKills is how often the planning process is killed; each holds up
 	// planning for a lease of 45 s.
 	TickKills int
-	// Account is what befalls requests of the functions, and messages on their way to
-	// them, that stand-ins do not do by themselves.
+	// Account adds faults to the requests of the functions, and to messages on their way to them, that emulators do not have.
 	Account fakeaws.Account
-	// Log takes what is said besides the report.
+	// Log receives messages in addition to the report.
 	Log func(format string, args ...any)
 }
 
-// A Report is what became of a load.
+// A Report is the result of a load.
 type Report struct {
 	Fires  int `json:"fires"`  // demanded
 	Runs   int `json:"runs"`   // closed with success
@@ -110,12 +105,12 @@ type Report struct {
 	Kills  int `json:"kills"`  // of dispatching processes
 	InHand int `json:"inHand"` // runs that a process had in hand when it died
 
-	// Of one fire.
+	// For one run.
 	WriteUnits    float64 `json:"writeUnitsPerFire"`
 	ReadUnits     float64 `json:"readUnitsPerFire"`
 	QueueRequests float64 `json:"queueRequestsPerFire"`
 
-	// Faults are what must not be.
+	// Faults lists violations.
 	Faults []string `json:"faults,omitempty"`
 }
 
@@ -163,11 +158,11 @@ type load struct {
 	early  int
 	late   []time.Duration
 	struck map[core.RunID][]time.Time // when a process died with a message of this run in hand
-	hand   map[core.RunID]*Sandbox    // who was given a message of this run last
-	aim    chan *Sandbox              // asked for by the killer: one that is sending right now
+	hand   map[core.RunID]*Sandbox    // the process that last received a message of this run
+	aim    chan *Sandbox              // the killer's request for a process that is sending right now
 	shot   chan struct{}              // the killer is done with that
 	kills  int
-	esm    map[string]int // requests to queues of what Lambda does by itself
+	esm    map[string]int // Lambda's own requests to queues
 	faults []string
 }
 
@@ -177,9 +172,8 @@ func (l *load) fail(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }
 
-// Run has fires demanded and processes of dispatch killed: whatever dies when,
-// no fire may be lost, none come early, and only those twice that a process had
-// in hand when it died.
+// Run schedules runs and kills processes of dispatch: whenever one dies, no run may be lost or early, and only runs that the
+// process held when it died may be sent twice.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
 		killing, done := context.WithDeadline(ctx, end.Time())
@@ -194,8 +188,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	})
 }
 
-// Purge has the queue purged under load, and nothing planned is on it any more;
-// a replan of the span sends what was lost, and nothing may be lost.
+// Purge purges the queue under load, which deletes all planned messages; a replan of the span resends them, and nothing may be
+// lost.
 func Purge(ctx context.Context, o Options) (*Report, error) {
 	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
 		from := core.InstantOf(time.Now()) - 60
@@ -209,7 +203,7 @@ func Purge(ctx context.Context, o Options) (*Report, error) {
 		pause(ctx, time.Until(end.Time())+3*time.Second)
 		m := assembly.New(l.e, assembly.Options{Plan: plan.AWS()}).People(nil, people.Options{})
 		var sent int64
-		for range 60 { // what may be on its way is left alone
+		for range 60 { // a replan skips runs that may be in transit
 			r, err := m.Replan(ctx, core.Actor{Name: "load"}, "", from, end)
 			if err != nil {
 				return fmt.Errorf("replan: %w", err)
@@ -233,7 +227,7 @@ func (l *load) close() {
 	}
 }
 
-// box makes a function's sandbox; those of one name have one meter.
+// box creates a function's sandbox; sandboxes of one name share a meter.
 func (l *load) box(name string, metered bool) (*Sandbox, error) {
 	more := []string{"TICKRING_VISIBILITY=" + loadVisibility.String(), "TICKRING_LOG_LEVEL=error"}
 	if metered {
@@ -256,8 +250,8 @@ func (l *load) box(name string, metered bool) (*Sandbox, error) {
 	return s, nil
 }
 
-// deploy runs a deployment on some fires; disturb lasts until what it does is
-// over. Then all that was demanded must arrive, and is judged.
+// deploy runs a deployment with some scheduled runs, and returns after disturb. Then all expected runs must arrive, and are
+// evaluated.
 func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l *load, end core.Instant) error) (*Report, error) {
 	l := &load{o: o, account: newAccount(o.Account), meters: map[string]*meter{}, got: map[core.RunID][]time.Time{},
 		struck: map[core.RunID][]time.Time{}, esm: map[string]int{}, hand: map[core.RunID]*Sandbox{}, aim: make(chan *Sandbox),
@@ -312,7 +306,7 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 		return nil, ctx.Err()
 	}
 
-	// What drives the functions ends before they do.
+	// The drivers of the functions stop before the functions.
 	driving, stop := context.WithCancel(ctx)
 	var drivers sync.WaitGroup
 	defer drivers.Wait()
@@ -463,8 +457,7 @@ func (l *load) received(r *wire.Run, at time.Time) {
 	}
 }
 
-// front is the HTTP API: it makes events of requests, for the function whose
-// path it is.
+// front is the HTTP API: it converts requests to events, for the function of their path.
 func (l *load) front(w http.ResponseWriter, r *http.Request) {
 	s := l.registry
 	if r.URL.Path == "/api/callback" {
@@ -492,7 +485,7 @@ type response struct {
 	Body       string            `json:"body"`
 }
 
-// ask gives a function an HTTP request as API Gateway does.
+// ask passes an HTTP request to a function as API Gateway does.
 func ask(s *Sandbox, r *http.Request, body []byte) (res response, err error) {
 	headers := map[string]string{"host": r.Host}
 	for k := range r.Header {
@@ -519,9 +512,8 @@ func ask(s *Sandbox, r *http.Request, body []byte) (res response, err error) {
 	return res, json.Unmarshal(answer, &res)
 }
 
-// mapping is an event source mapping: it receives, invokes, and deletes what is
-// not to come again. What a function that died had in hand becomes visible by
-// itself.
+// mapping is an event source mapping: it receives, invokes, and deletes finished messages. The messages of a function that died
+// become visible by themselves.
 func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 	for ctx.Err() == nil {
 		f, most := l.account.fault("ReceiveMessage", 10), int32(10)
@@ -542,7 +534,7 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 			continue
 		}
 		l.count("ReceiveMessage")
-		if f.Spent != nil { // its function is throttled: they come again
+		if f.Spent != nil { // its function is throttled: the messages are delivered again
 			l.count("receipts without an invocation")
 			continue
 		}
@@ -614,8 +606,7 @@ func (l *load) count(what string) {
 	l.esm[what]++
 }
 
-// died notes the runs that a process had in hand when it died: only those may
-// come twice.
+// died records the runs that a process held when it died: only those may arrive twice.
 func (l *load) died(msgs []sqstypes.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -642,7 +633,7 @@ func (l *load) clock(ctx context.Context) {
 	doc := []byte(`{"version":"0","detail-type":"Scheduled Event","source":"aws.scheduler","detail":"{}"}`)
 	for {
 		if body, fault, _ := l.tick.Invoke(doc, 30*time.Second); fault {
-			l.o.Log("a tick failed: %s", body) // the next one goes on
+			l.o.Log("a tick failed: %s", body) // the next one continues
 		}
 		select {
 		case <-wake.C:
@@ -652,8 +643,7 @@ func (l *load) clock(ctx context.Context) {
 	}
 }
 
-// killer kills processes of dispatch at random instants, every other time one
-// whose run arrives, before it has the answer.
+// killer kills processes of dispatch at random times, every other time one whose run arrives, before it has the answer.
 func (l *load) killer(ctx context.Context) {
 	for n := 0; ; n++ {
 		if !pause(ctx, rand.N(2*l.o.Kill)) {
@@ -774,7 +764,7 @@ func readRuns(ctx context.Context, store finish.Store, ids []core.RunID) (map[co
 	return all, nil
 }
 
-// compare holds what came against what was demanded and what may come again.
+// compare compares the arrivals with the expected runs and the allowed duplicates.
 func (l *load) compare(demanded []core.RunID, runs map[core.RunID]core.Run) *Report {
 	r := &Report{Fires: len(demanded)}
 	want := map[core.RunID]bool{}
@@ -840,13 +830,12 @@ func (l *load) compare(demanded []core.RunID, runs map[core.RunID]core.Run) *Rep
 	return r
 }
 
-// resendable is how long before its death a process may have sent what is sent
-// again: 250 ms until the journal is due, and what it takes to store it on a
-// busy machine.
+// resendable is how long before its death a process can have sent a run that is resent: 250 ms until the journal is due, and the
+// time to store it on a busy machine.
 const resendable = 5 * time.Second
 
-// unstored is how long after an arrival the next death came; an hour if none did. What
-// was on its way at a death is noted as arrived a little after it, on a busy machine.
+// unstored returns the time from an arrival to the next death; an hour if none followed. Runs in transit at a death are recorded as
+// arrived shortly after it, on a busy machine.
 func unstored(arrived time.Time, deaths []time.Time) time.Duration {
 	next := time.Hour
 	for _, d := range deaths {
@@ -886,7 +875,7 @@ func (l *load) audit(ctx context.Context, from, to core.Instant) error {
 	return nil
 }
 
-// cost tells what a fire cost.
+// cost logs the cost of a run.
 func (l *load) cost(r *Report, p prices) {
 	fires := r.Fires
 	per := func(n float64) float64 { return n / float64(fires) }

@@ -25,7 +25,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// Each way in which a load can go wrong is told from what the protocol allows.
+// TestCompare: each failure of a load is separated from the results that the protocol allows.
 func TestCompare(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	id := core.PlannedRun(1, core.InstantOf(at))

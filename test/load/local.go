@@ -14,8 +14,7 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// CreateLocal makes tables and queues, named after a prefix; what is there already
-// is left. Deployments make theirs by infra/.
+// CreateLocal creates tables and queues, named after a prefix; it keeps existing ones. Deployments create theirs with infra/.
 func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, prefix string) (awsengine.Names, error) {
 	n := awsengine.Names{Jobs: prefix + "-jobs", Runs: prefix + "-runs", State: prefix + "-state"}
 	attr := func(name string, kind types.ScalarAttributeType) types.AttributeDefinition {
@@ -53,7 +52,7 @@ func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, p
 	return n, nil
 }
 
-// Open makes an engine over tables and queues.
+// Open creates an engine over tables and queues.
 func Open(db awsengine.DynamoDB, queues awsengine.SQS, o awsengine.Options) (*engine.Engine, error) {
 	s, err := awsengine.New(db, queues, o)
 	if err != nil {

@@ -22,21 +22,20 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// A meter stands between one function and the stand-ins and counts what AWS
-// would charge for: units as DynamoDB itself tells them, asked for with
-// ReturnConsumedCapacity=INDEXES, the PartiQL statements, of which it tells
-// none, and requests to queues, each 64 KB one.
+// A meter is a proxy between one function and the emulators that counts the units AWS charges for: units as DynamoDB reports them,
+// requested with ReturnConsumedCapacity=INDEXES; PartiQL statements, which have no reported units; and requests to queues, one for
+// each 64 KB.
 type meter struct {
 	db, sqs *local
 
 	mu         sync.Mutex
 	calls      map[string]int     // by operation, and table
-	units      map[string]float64 // likewise
+	units      map[string]float64 // the same
 	statements map[string]int     // by verb and table
 	requests   map[string]int     // to queues, by operation
 }
 
-// writes are the operations whose units are write units.
+// writes lists the operations that consume write units.
 var writes = map[string]bool{"PutItem": true, "UpdateItem": true, "DeleteItem": true, "BatchWriteItem": true, "TransactWriteItems": true}
 
 func newMeter(p Place, a *account) (*meter, error) {
@@ -57,7 +56,7 @@ func (m *meter) close() {
 	m.sqs.close()
 }
 
-// environment is what a function needs to be metered.
+// environment returns the variables that connect a function to the meter.
 func (m *meter) environment() []string {
 	return []string{"AWS_ENDPOINT_URL_DYNAMODB=" + m.db.url(), "AWS_ENDPOINT_URL_SQS=" + m.sqs.url()}
 }
@@ -65,8 +64,7 @@ func (m *meter) environment() []string {
 // upstream keeps connections as the functions do.
 var upstream = &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 
-// forward hands requests on as the account has it, changed by before, and shows after
-// what was asked and answered.
+// forward passes requests on, with the account's faults and changed by before, and passes request and answer to after.
 func forward(to string, a *account, before func(op string, body []byte) []byte,
 	after func(op string, asked, answered []byte)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -128,14 +126,14 @@ func forward(to string, a *account, before func(op string, body []byte) []byte,
 		if b != nil && f.Part != nil && res.StatusCode == http.StatusOK {
 			answered = b.with(answered)
 			w.Header().Del("Content-Length")
-			w.Header().Del("X-Amz-Crc32") // of the stand-in's answer
+			w.Header().Del("X-Amz-Crc32") // of the emulator's answer
 		}
 		w.WriteHeader(res.StatusCode)
 		w.Write(answered)
 	}
 }
 
-// ask makes a request ask for its units.
+// ask makes a request return its consumed units.
 func (m *meter) ask(op string, body []byte) []byte {
 	if op == "BatchExecuteStatement" {
 		return body
@@ -193,12 +191,11 @@ func (m *meter) queued(op string, asked, _ []byte) {
 	m.requests[op] += (len(asked) + 64<<10 - 1) / (64 << 10)
 }
 
-// prices is what one PartiQL statement on a table costs.
+// prices has the write units of one PartiQL statement, by table.
 type prices map[string]float64
 
-// price measures what statements cost with the same items through PutItem, on
-// tables made for that: a run as it stands at its end, and the scheduling item
-// of a job whose planAt moves.
+// price measures the cost of statements by writing the same items with PutItem to separate tables: an ended run, and the scheduling
+// item of a job whose planAt changes.
 func price(ctx context.Context, db *dynamodb.Client, n, copies awsengine.Names, sched map[string]types.AttributeValue) (prices, error) {
 	put := func(table string, it map[string]types.AttributeValue) (float64, error) {
 		out, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: it,
@@ -232,7 +229,7 @@ func price(ctx context.Context, db *dynamodb.Client, n, copies awsengine.Names, 
 	return prices{n.Runs: sum / float64(len(runs.Items)), n.Jobs: move}, err
 }
 
-// writeUnits are those of what was counted so far.
+// writeUnits returns the write units counted so far.
 func (m *meter) writeUnits(p prices) (total float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -268,7 +265,7 @@ func (m *meter) queueRequests() (total int) {
 	return total
 }
 
-// lines tell what was counted, one operation a line.
+// lines formats the counts, one operation a line.
 func (m *meter) lines() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// AdminToken is that of the functions in a Sandbox.
+// AdminToken is the admin token of the functions in a Sandbox.
 const AdminToken = "function-admin-token"
 
 // local is a server on a free port of this machine.
@@ -31,16 +31,15 @@ func listen(h http.Handler) (*local, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	l := &local{srv: &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}, addr: ln.Addr().String()}
-	go func() { _ = l.srv.Serve(ln) }() // ends with close, and says only that
+	go func() { _ = l.srv.Serve(ln) }() // always ends with the error of close
 	return l, nil
 }
 
 func (l *local) url() string { return "http://" + l.addr }
 func (l *local) close()      { l.srv.Close() }
 
-// A Sandbox is what Lambda gives a function: one process at a time that asks
-// for one event after the other, and is frozen in between. A process that is gone, or was killed at its
-// timeout, is replaced when the next event comes.
+// A Sandbox simulates Lambda's environment of a function: one process at a time that requests one event after the other, and is
+// frozen in between. A process that ended, or was killed at its timeout, is replaced at the next event.
 type Sandbox struct {
 	bin string
 	env []string
@@ -51,7 +50,7 @@ type Sandbox struct {
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
-	work    chan *event   // for the process of now: whoever waited for one that is gone gets none
+	work    chan *event   // for the current process; events for an earlier process are dropped
 	gone    chan struct{} // closed when the process has ended
 	since   time.Time     // when it was started
 	asked   time.Duration // from then to its first question
@@ -75,9 +74,8 @@ type answer struct {
 // errGone is the answer where the process ended before it answered.
 var errGone = errors.New("the process ended without an answer")
 
-// NewSandbox makes one for the function whose binary is bin, on these tables and
-// queues; its log is the file log, and more is added to its environment. It must
-// be closed.
+// NewSandbox creates a Sandbox for the function whose binary is bin, on these tables and queues, with the log file log and the
+// variables more. It must be closed.
 func NewSandbox(bin, log string, p Place, n awsengine.Names, more ...string) (*Sandbox, error) {
 	s := &Sandbox{bin: bin, log: log, open: map[string]*event{}}
 	mux := http.NewServeMux()
@@ -92,7 +90,7 @@ func NewSandbox(bin, log string, p Place, n awsengine.Names, more ...string) (*S
 		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(log), "TZ=UTC",
 		"AWS_LAMBDA_RUNTIME_API=" + s.api.addr,
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=tickring", "AWS_SECRET_ACCESS_KEY=tickring", "AWS_EC2_METADATA_DISABLED=true",
-		// Nothing that the SDK calls besides is to leave this machine.
+		// Other requests of the SDK must not leave this machine.
 		"AWS_ENDPOINT_URL=http://127.0.0.1:9",
 		"AWS_ENDPOINT_URL_DYNAMODB=" + p.DynamoDB, "AWS_ENDPOINT_URL_SQS=" + p.SQS,
 		"TICKRING_TABLE_JOBS=" + n.Jobs, "TICKRING_TABLE_RUNS=" + n.Runs, "TICKRING_TABLE_STATE=" + n.State,
@@ -110,7 +108,7 @@ func (s *Sandbox) Close() {
 	s.api.close()
 }
 
-// Tail is the end of what its processes said.
+// Tail returns the end of its processes' output.
 func (s *Sandbox) Tail() string {
 	b, err := os.ReadFile(s.log)
 	if err != nil {
@@ -126,8 +124,7 @@ func (s *Sandbox) Processes() int {
 	return s.started
 }
 
-// Started tells when its process of now was started, and how long after that it
-// asked for its first event.
+// Started returns when its current process was started, and the time until it requested its first event.
 func (s *Sandbox) Started() (at time.Time, asked time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +196,7 @@ func (s *Sandbox) start() error {
 	return nil
 }
 
-// Kill is kill -9, also of one that is frozen; it returns when the process is gone, and tells whether there was one.
+// Kill sends kill -9, which ends even a frozen process, waits for its end, and reports whether there was one.
 func (s *Sandbox) Kill() bool {
 	s.mu.Lock()
 	cmd, gone := s.cmd, s.gone
@@ -217,7 +214,7 @@ func (s *Sandbox) Kill() bool {
 	return true
 }
 
-// Invoke gives the function one event and waits for its answer.
+// Invoke passes one event to the function and waits for its answer.
 func (s *Sandbox) Invoke(payload []byte, timeout time.Duration) (body []byte, fault bool, err error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()

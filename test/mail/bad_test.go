@@ -15,8 +15,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// bad listens on a port of this machine, and talks with who comes first. A test fails whose
-// sender leaves the connection open.
+// bad listens on a port of this machine, and runs talk on the first connection. The test fails if the sender leaves the connection
+// open.
 func bad(t *testing.T, talk func(net.Conn)) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +48,7 @@ func bad(t *testing.T, talk func(net.Conn)) (port int) {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// says answers each command by its first word, and closes where it has no answer.
+// says answers each command by its first word, and closes the connection if it has no answer.
 func says(answers map[string]string) func(net.Conn) {
 	return func(c net.Conn) {
 		io.WriteString(c, "220 at your service\r\n")
@@ -74,7 +74,7 @@ func says(answers map[string]string) func(net.Conn) {
 			}
 			io.WriteString(c, answer)
 			if word == "STARTTLS" {
-				return // what follows is no command
+				return // TLS follows
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func without(word string) map[string]string {
 	return m
 }
 
-// flood says a text without end.
+// flood sends a text endlessly.
 func flood(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		for chunk := strings.Repeat(text, 1<<10); ; {
@@ -107,8 +107,8 @@ func flood(text string) func(net.Conn) {
 	}
 }
 
-// TestBadServers: whatever a server does costs at most the time of one message, leaves no
-// connection open, says what was wrong, and is tried again where that may pass.
+// TestBadServers: a bad server costs at most the time limit of one message, and leaves no connection open. The error explains the
+// problem, and is temporary if a retry can help.
 func TestBadServers(t *testing.T) {
 	const again, never = false, true
 	for _, c := range []struct {
@@ -172,7 +172,7 @@ func TestBadServers(t *testing.T) {
 			} else {
 				timeout, port = 0, (&server{}).start(t, c.tls, trusted).port
 			}
-			if c.reason != "did not answer in time" { // a machine that is busy has to come so far
+			if c.reason != "did not answer in time" { // a busy machine may not get that far
 				timeout = 3 * time.Second
 			}
 			began := time.Now()

@@ -1,8 +1,7 @@
 //go:build unix && !darwin
 
-// Package mail_test sends notices over SMTP: to a server that others wrote, whose letters
-// are read with the standard library, and to servers that break the protocol. It needs a
-// system on which SSL_CERT_FILE says whom to trust.
+// Package mail_test sends notifications over SMTP: to an independent server, whose mails are read with the standard library, and to
+// servers that break the protocol. It needs a system on which SSL_CERT_FILE sets the trusted certificates.
 package mail_test
 
 import (
@@ -41,7 +40,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// trusted and stranger are certificates for this machine: of one that it trusts, and of one that it does not.
+// trusted and stranger are certificates for this machine, which trusts the first and not the second.
 var trusted, stranger tls.Certificate
 
 func TestMain(m *testing.M) {
@@ -93,7 +92,7 @@ func certificate() (cert tls.Certificate, authority []byte, err error) {
 
 const user, password = "jobs", "correct horse"
 
-// letter is what arrived, and how.
+// letter is a received mail, with its connection's properties.
 type letter struct {
 	from, user string
 	to         []string
@@ -103,13 +102,13 @@ type letter struct {
 
 // server is an SMTP server on a port of this machine.
 type server struct {
-	ways    []string                   // to let in; none: it asks for no user
+	ways    []string                   // login methods; none: no login is needed
 	refuses map[string]*smtp.SMTPError // by address
 	port    int
 
 	mu      sync.Mutex
 	letters []letter
-	tried   []string // the passwords that were given
+	tried   []string // the received passwords
 }
 
 func (s *server) start(t *testing.T, how core.SMTPTLS, cert tls.Certificate) *server {
@@ -135,7 +134,7 @@ func (s *server) start(t *testing.T, how core.SMTPTLS, cert tls.Certificate) *se
 	return s
 }
 
-// got are the letters that arrived.
+// got returns the received mails.
 func (s *server) got() []letter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +216,7 @@ func (s *session) Data(r io.Reader) (err error) {
 func (s *session) Reset()        {}
 func (s *session) Logout() error { return nil }
 
-// failed is a notice with all that one can have.
+// failed returns a notification with every field set.
 func failed() notify.Message {
 	return notify.Message{ID: "n-17179869185-failed", Event: "failed", App: "报表", Job: "nightly", Title: "每日报表", Run: 17179869185,
 		Instant: 1_790_000_000, Due: 1_790_000_120, Zone: "Asia/Shanghai", State: core.Failed, Reason: core.ReasonHandler, Code: 500,
@@ -235,7 +234,7 @@ func channel(port int, how core.SMTPTLS, l core.Language) core.Channel {
 	return c
 }
 
-// send sends to this machine, and tells what was wrong; nil if it arrived.
+// send sends a message to this machine and returns the error; nil if it arrived.
 func send(t *testing.T, ch core.Channel, m notify.Message, timeout time.Duration) *core.Undelivered {
 	t.Helper()
 	if err := ch.Validate(); err != nil {
@@ -291,8 +290,8 @@ func decoded(t *testing.T, text string) string {
 	return plain
 }
 
-// TestArrives: over STARTTLS and over TLS from the first byte, with each way to let in, a
-// notice arrives whole: subject, both parts, ID, and who it is from and to.
+// TestArrives: over STARTTLS and over TLS from the first byte, with each login method, a notification arrives completely: subject,
+// both parts, ID, sender and recipients.
 func TestArrives(t *testing.T) {
 	for _, c := range []struct {
 		how  core.SMTPTLS
@@ -369,7 +368,7 @@ func TestArrives(t *testing.T) {
 	}
 }
 
-// TestPassword: a wrong one is not tried again, and not said, though the server does.
+// TestPassword: a wrong password is a permanent error, and is hidden even if the server repeats it.
 func TestPassword(t *testing.T) {
 	for _, way := range []string{sasl.Plain, sasl.Login} {
 		s := (&server{ways: []string{way}}).start(t, core.TLSStart, trusted)
@@ -383,8 +382,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestNotToBeRead: where what is said could be read on its way, no password is given and no
-// letter: to who offers no STARTTLS, and to who has no certificate that the machine trusts.
+// TestNotToBeRead: on an unprotected connection neither password nor mail is sent: to a server without STARTTLS, or without a
+// certificate that the machine trusts.
 func TestNotToBeRead(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -410,8 +409,8 @@ func TestNotToBeRead(t *testing.T) {
 	}
 }
 
-// TestRefusedAddresses: who is taken gets the letter, and each who is not is named. Where
-// nobody is taken it is worth another try as long as one of them is.
+// TestRefusedAddresses: accepted addresses get the mail, and the error names the others. If no address is accepted, the error is
+// temporary as long as one rejection is.
 func TestRefusedAddresses(t *testing.T) {
 	later := &smtp.SMTPError{Code: 450, EnhancedCode: smtp.EnhancedCode{4, 2, 1}, Message: "greylisted"}
 	never := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
@@ -452,7 +451,7 @@ func TestRefusedAddresses(t *testing.T) {
 	}
 }
 
-// TestNoTextIsACommand: no text of a job makes a header, another recipient, or another letter.
+// TestNoTextIsACommand: no text of a job adds a header, another recipient, or another mail.
 func TestNoTextIsACommand(t *testing.T) {
 	s := (&server{}).start(t, core.TLSNone, trusted)
 	plain := failed()

@@ -55,7 +55,7 @@ func newPlace(t *testing.T, away bool) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:"+ports.Free(t)) // where nobody else comes while it is away
+	ln, err := net.Listen("tcp", "127.0.0.1:"+ports.Free(t)) // its port stays free while it is away
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,12 +79,12 @@ func newPlace(t *testing.T, away bool) *place {
 	return p
 }
 
-// settings are what the server was given, for another process of the deployment.
+// settings returns the server's settings, for another process of the deployment.
 func (p *place) settings() oidc.Settings {
 	return oidc.Settings{Issuer: "http://" + p.at + mockoidc.IssuerBase, ClientID: p.m.ClientID, Secret: p.m.ClientSecret, URL: p.s.URL}
 }
 
-// browser keeps cookies and follows redirects, until stop says that it shall not.
+// browser returns a client that keeps cookies and follows redirects until stop returns true.
 func browser() (*http.Client, *func(*http.Request) bool) {
 	jar, _ := cookiejar.New(nil)
 	stop := func(*http.Request) bool { return false }
@@ -96,7 +96,7 @@ func browser() (*http.Client, *func(*http.Request) bool) {
 	}}, &stop
 }
 
-// get asks for a page and answers its status, where it is and what it says.
+// get requests a page and returns its status, final address and text.
 func (p *place) get(b *http.Client, at string) (int, string, string) {
 	p.t.Helper()
 	r, err := b.Get(at)
@@ -111,7 +111,7 @@ func (p *place) get(b *http.Client, at string) (int, string, string) {
 	return r.StatusCode, r.Request.URL.RequestURI(), html.UnescapeString(string(text))
 }
 
-// link is that of the log-in page which a page that was asked for shows.
+// link returns the provider's link on the login page that is shown instead of page.
 func (p *place) link(b *http.Client, page string) string {
 	p.t.Helper()
 	status, _, text := p.get(b, p.s.URL+page)
@@ -127,7 +127,7 @@ func person(name string, groups ...string) *mockoidc.MockUser {
 	return &mockoidc.MockUser{Subject: "sub-" + name, PreferredUsername: name, Groups: groups}
 }
 
-// says logs in anew and wants to be told a text with a status, at no session.
+// says logs in again and expects a text with a status, and no session.
 func (p *place) says(b *http.Client, at string, status int, want string) {
 	p.t.Helper()
 	got, where, text := p.get(b, at)
@@ -160,19 +160,18 @@ func TestLogIn(t *testing.T) {
 	if status, _, _ := p.get(b, p.s.URL+"/console/jobs"); status != http.StatusUnauthorized {
 		t.Errorf("logged out: %d", status)
 	}
-	// Whom an admin disables stays out, whatever the provider says.
+	// A user whom an admin disables stays out, whatever the provider answers.
 	p.s.OK(t, "", "people", "set", "lina", "--disable")
 	p.m.QueueUser(person("Lina", "ops"))
 	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "user lina is disabled")
-	// Another of the name, by the same provider, is not he.
+	// Another account of the provider with the same name is another user.
 	p.m.QueueUser(&mockoidc.MockUser{Subject: "other", PreferredUsername: "lina", Groups: []string{"ops"}})
 	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "is not linked to this account of the provider")
 	p.m.QueueUser(person("max", "others"))
 	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "gives max no role")
 }
 
-// TestSharedMachine: where the one before said that others use the browser too, a log-in by the provider goes
-// with it as well.
+// TestSharedMachine: if an earlier user marked the browser as shared, the session of a provider login ends with the browser.
 func TestSharedMachine(t *testing.T) {
 	p := newPlace(t, false)
 	for _, shared := range []bool{false, true} {
@@ -229,12 +228,12 @@ func TestWhatIsNotOurs(t *testing.T) {
 	p.says(b, with(callback(b, stop), "code", "other"), http.StatusUnauthorized, unsure)
 
 	back := callback(b, stop)
-	stranger, _ := browser() // who is sent another's link
+	stranger, _ := browser() // got the link of another user
 	p.says(stranger, back.String(), http.StatusUnauthorized, again)
 	p.m.SessionStore.Store[back.Query().Get("code")].OIDCNonce = "other"
 	p.says(b, back.String(), http.StatusUnauthorized, unsure)
 
-	// What another process of the deployment gave counts, and an hour later does not.
+	// A login started by another process of the deployment is valid, and expires after an hour.
 	for _, c := range []struct {
 		ago    time.Duration
 		status int
@@ -260,7 +259,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 	}
 }
 
-// TestProviderAway: the server starts without it, says so to who logs in by it, and lets others in.
+// TestProviderAway: the server starts without its provider, reports that to users of it, and other logins work.
 func TestProviderAway(t *testing.T) {
 	p := newPlace(t, true)
 	b, _ := browser()
@@ -276,7 +275,7 @@ func TestProviderAway(t *testing.T) {
 	}
 }
 
-// TestBadSettings: what cannot be is said at the start.
+// TestBadSettings: invalid settings are reported at the start.
 func TestBadSettings(t *testing.T) {
 	for want, args := range map[string][]string{
 		"oidc-url":       {"--listen", "0.0.0.0:0", "--oidc-issuer", "https://id.example.com", "--oidc-client-id", "c"},

@@ -22,14 +22,14 @@ import (
 // Token is the admin token of servers that a rig starts.
 const Token = "admin-token-of-the-rig"
 
-// Build compiles the binary into a folder and answers its path.
+// Build compiles the binary into a directory and returns its path.
 func Build(dir string) (string, error) {
 	bin := filepath.Join(dir, "tickring")
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tickring/tickring").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the module to build: %w", err)
 	}
-	// In its own module, so that it is built with its own versions.
+	// In its own module, so that its dependencies have its own versions.
 	cmd := exec.Command("go", "build", "-o", bin, "./cmd/tickring")
 	cmd.Dir = strings.TrimSpace(string(root))
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -48,10 +48,10 @@ type Server struct {
 	done          chan struct{}
 }
 
-// Said is what it has printed so far.
+// Said returns the server's output so far.
 func (s *Server) Said() string { return s.said.String() }
 
-// said keeps what a process prints.
+// said collects the output of a process.
 type said struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -108,7 +108,7 @@ func Launch(bin, dir string, args ...string) (*Server, error) {
 	return s, nil
 }
 
-// WaitReady waits until fires are being planned.
+// WaitReady waits until planning has begun.
 func (s *Server) WaitReady(limit time.Duration) error {
 	return Eventually(limit, func() error {
 		select {
@@ -172,7 +172,7 @@ func (s *Server) CLI(tb testing.TB, stdin string, args ...string) (string, int) 
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-// OK runs a command that has to succeed.
+// OK runs a command that must succeed, and returns its output.
 func (s *Server) OK(tb testing.TB, stdin string, args ...string) string {
 	tb.Helper()
 	out, code := s.CLI(tb, stdin, args...)

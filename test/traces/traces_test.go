@@ -75,7 +75,7 @@ jobs:
   - {app: web, name: after, handler: POST /work, after: [{job: golang/twice}]}
 `
 
-// seen is what executors were told, by job and attempt.
+// seen has the traceparents that executors received, by job and attempt.
 type seen struct {
 	mu   sync.Mutex
 	told map[string]string
@@ -87,7 +87,7 @@ func (s *seen) add(what, traceparent string) {
 	s.told[what] = traceparent
 }
 
-// start makes executors, jobs and one trigger.
+// start creates executors, jobs and one trigger.
 func start(t *testing.T, s *rig.Server) *seen {
 	t.Helper()
 	saw := &seen{told: map[string]string{}}
@@ -140,7 +140,7 @@ func start(t *testing.T, s *rig.Server) *seen {
 	return saw
 }
 
-// stopped ends a server as a person does, within a bound.
+// stopped stops a server as a user does, within a time limit.
 func stopped(t *testing.T, s *rig.Server) {
 	t.Helper()
 	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -153,8 +153,8 @@ func stopped(t *testing.T, s *rig.Server) {
 	}
 }
 
-// What executors got as traceparent is what the collector's receiver has: a trace for each
-// run, the span of its send below that of the run, a retry and a child linked.
+// TestSpansArrive: the traceparents at executors match the collector's spans: a trace for each run, the span of its send below the
+// span of the run, links from a retry and a child.
 func TestSpansArrive(t *testing.T) {
 	endpoint, sink := receiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
@@ -170,7 +170,7 @@ func TestSpansArrive(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	stopped(t, s) // it brings away what there is
+	stopped(t, s) // it sends the remaining spans
 
 	runs, sends := map[string]ptrace.Span{}, map[string]ptrace.Span{}
 	for _, traces := range sink.AllTraces() {
@@ -229,8 +229,7 @@ func TestSpansArrive(t *testing.T) {
 	}
 }
 
-// A collector that hangs delays no run, retry or child, and no stop; what it loses is in
-// the metrics.
+// TestCollectorHangs: a hanging collector delays no run, retry or child, and no stop; lost spans are in the metrics.
 func TestCollectorHangs(t *testing.T) {
 	release := make(chan struct{})
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))

@@ -20,8 +20,7 @@ var (
 	during = flag.Int("beside.runs", 500, "how many runs end while it is away")
 )
 
-// A besides is a server and one executor, in a process of its own with its
-// defaults.
+// A besides is a server and one executor, in its own process with its defaults.
 type besides struct {
 	*testing.B
 	addr    string
@@ -65,7 +64,7 @@ func (s *besides) up() {
 	go s.srv.Serve(ln)
 }
 
-// down has nobody listen there, and cuts what is connected.
+// down stops listening, and closes open connections.
 func (s *besides) down() { s.srv.Close() }
 
 func (s *besides) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -159,11 +158,9 @@ func (s *besides) sendOne() bool {
 	return false
 }
 
-// BenchmarkBeside has runs of an empty handler sent to our SDK and to
-// xxl-job-executor-go. "runs" counts those of a second whose result has come.
-// In "away" nobody listens at the server's address for -beside.away, while
-// -beside.runs end, spread over that time: lost is how many of them no result
-// comes of in the 40 s after its return, and back-s when the last one came:
+// BenchmarkBeside sends runs of an empty handler to our SDK and to xxl-job-executor-go. "runs" counts results a second. In "away"
+// the server's address is closed for -beside.away, while -beside.runs end, spread over that time. lost is the number of runs
+// without a result in the 40 s after its return, and back-s the time of the last result:
 //
 //	go test -run ^$ -bench Beside/.*/runs -benchtime 30000x ./wire
 //	go test -run ^$ -bench Beside/.*/away -benchtime 1x ./wire -beside.away 1m
@@ -181,7 +178,7 @@ func BenchmarkBeside(b *testing.B) {
 			b.ReportMetric(float64(b.N)/s.last.Sub(began).Seconds(), "runs/s")
 			s.mu.Unlock()
 			b.ReportMetric(float64(want-have), "missing")
-			b.ReportMetric(0, "ns/op") // it waits for what does not come
+			b.ReportMetric(0, "ns/op") // the time is a wait for missing results
 		})
 		b.Run(kind+"/away", func(b *testing.B) {
 			s := beside(b, kind)

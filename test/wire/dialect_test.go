@@ -14,16 +14,15 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A dialect has our own executor speak as a version of xxl-job does that no
-// repository has: what is sent to it and what it sends passes here, and nothing
-// gets by that the version does not know.
+// A dialect makes our own executor behave like a version of xxl-job that no repository has. It filters requests in both directions,
+// so that nothing unknown to that version passes.
 type dialect struct {
 	wire.Dialect
 	app, token string
 	inner      http.Handler
 }
 
-// ServeHTTP takes what a scheduler asks as that version does.
+// ServeHTTP handles a scheduler's requests as that version does.
 func (d *dialect) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html;charset=UTF-8")
 	refuse := func(why string) {
@@ -59,7 +58,7 @@ func (d *dialect) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.inner.ServeHTTP(w, r)
 }
 
-// RoundTrip sends what it tells a server as that version does.
+// RoundTrip sends requests to a server as that version does.
 func (d *dialect) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -83,8 +82,7 @@ func (d *dialect) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// serve is ListenAndServe of an executor that speaks it, and forgets what it did as
-// the versions do.
+// serve is ListenAndServe of an executor with this dialect, which forgets finished runs as those versions do.
 func (d *dialect) serve(ctx context.Context, mux *sdk.Mux, o sdk.Options) error {
 	o.InMemory, o.Client, o.Address = true, &http.Client{Transport: d}, "http://"+o.Listen+"/"
 	e, err := sdk.New(mux, o)

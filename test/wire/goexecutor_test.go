@@ -1,4 +1,4 @@
-// Package wire_test holds the real server against executors that others wrote.
+// Package wire_test tests the real server with executors of other projects.
 package wire_test
 
 import (
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// goExecutor is xxl-job-executor-go as its README says, with a few handlers.
+// goExecutor is xxl-job-executor-go, set up as in its README, with a few handlers.
 func goExecutor() {
 	e := xxl.NewExecutor(
 		xxl.ServerAddr(os.Getenv("ADMIN")), xxl.AccessToken(os.Getenv("ACCESS_TOKEN")), xxl.RegistryKey(os.Getenv("APP")),
@@ -140,7 +140,7 @@ func (e *executor) kill() {
 	e.cmd.Wait()
 }
 
-// stop ends it as an operator does, so that it deregisters.
+// stop stops the executor as an operator does, so that it deregisters.
 func (e *executor) stop() {
 	e.cmd.Process.Signal(syscall.SIGTERM)
 	e.cmd.Wait()
@@ -258,7 +258,7 @@ func goExecutorSuite(t *testing.T, path string) {
 	if gone.Reason != "no-executor" {
 		t.Errorf("run without executor: %+v", gone)
 	}
-	// It comes back at the same address; then says goodbye.
+	// It returns at the same address, and then deregisters.
 	e = startExecutor(t, s, s.URL+path, port)
 	listening(t, port)
 	waitExecutors(t, s, "golang", 1)

@@ -21,19 +21,17 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// The matrix: each behaviour that jobs can count on, against each executor. An
-// executor that cannot do one says what it does instead; a test fails when it
-// does neither, so that the table which it prints is true.
+// The matrix: each behavior that jobs can rely on, for each executor. If an executor lacks one, instead holds the behavior seen in
+// its place. A test fails if neither occurs, so the printed table is true.
 
 // A subject is an executor of the matrix.
 type subject struct {
 	name string
-	// command starts it, of an app, in a folder that outlives it.
+	// command starts the executor, for an app, in a directory that outlives it.
 	command func(dir, admin, port, app string) *exec.Cmd
-	// instead is a part of what is seen where it does not do as the others, by
-	// behaviour; empty where that changes from run to run.
+	// instead holds, by behavior, a part of the different result, if this executor differs; empty if that changes from run to run.
 	instead map[string]string
-	// again is how long it may take to report again what no server took.
+	// again is the maximum time until a failed report is repeated.
 	again time.Duration
 }
 
@@ -43,8 +41,7 @@ func self(kind, admin, port, app, dir string) *exec.Cmd {
 	return cmd
 }
 
-// subjects are the executors. Those in Java and Python are among them where
-// test/executors/fetch.sh has fetched them.
+// subjects are the executors. Those in Java and Python are included if test/executors/fetch.sh has fetched them.
 var subjects = append([]subject{
 	{
 		name:    "tickring/executor",
@@ -133,7 +130,7 @@ func fetched(dir string) []subject {
 			return as(exec.Command(filepath.Join(dir, "python", "bin", "python"), source), admin, port, app, of)
 		},
 		instead: map[string]string{
-			"discard later": "failed not-accepted", // it says so in words of its own
+			"discard later": "failed not-accepted", // its message has another text
 			"unknown":       "handler nobody-knows-it not found.",
 			"script":        "handler  not found.", "script in Groovy": "handler  not found.",
 			"timeout":     "failed handler",
@@ -160,7 +157,7 @@ func fetched(dir string) []subject {
 				"told":  "untold",
 				"data":  "data []",
 			},
-			again: 40 * time.Second, // it looks every 30 s for what it could not report
+			again: 40 * time.Second, // it retries failed reports every 30 s
 		})
 	}
 	return subs
@@ -252,7 +249,7 @@ jobs:
 // Most beat every 30 s: one beat may fail.
 var tunes = []string{"--tune", "expiry=70s", "--tune", "beatWrite=1s", "--tune", "behind=10s", "--tune", "idleGap=2s"}
 
-// A stand is one subject beside one server.
+// A stand is one subject with one server.
 type stand struct {
 	*testing.T
 	sub  subject
@@ -261,9 +258,9 @@ type stand struct {
 	port string
 	app  string
 	cmd  *exec.Cmd
-	lost string // a run of the app lost, whose only executor died under it
-	left string // the run under which it died before it came back
-	both string // what a broadcast to two of the subject saw
+	lost string // a run of the app lost, whose only executor died during it
+	left string // the run during which the executor died before it returned
+	both string // the result of a broadcast to two of the subject
 }
 
 func (b *stand) start(token ...string) {
@@ -284,8 +281,8 @@ func (b *stand) start(token ...string) {
 	b.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }
 
-// listening waits until an executor takes connections: a server that knows its
-// address, from before or since it registered, would find nobody.
+// listening waits until an executor accepts connections. Before that, a server with its address, from this or an earlier
+// registration, could not reach it.
 func listening(t *testing.T, port string) {
 	t.Helper()
 	if err := rig.Eventually(30*time.Second, func() error {
@@ -308,15 +305,14 @@ func (b *stand) letGo(id string) {
 	}
 }
 
-// running triggers a job and waits until its run is at work.
+// running triggers a job and waits until its run is running.
 func (b *stand) running(job string) string {
 	id := b.s.Trigger(b.T, job)
 	b.s.WaitState(b.T, id, "running", 30*time.Second)
 	return id
 }
 
-// ends waits for the end of a run; "state reason" is what came of it, which is
-// "running" where no end comes.
+// ends waits for the end of a run and returns its "state reason", or "running" if it does not end.
 func (b *stand) ends(id string, within ...time.Duration) (rig.Run, string) {
 	var r rig.Run
 	_ = rig.Eventually(max(10*time.Second, append(within, 0)[0]), func() error {
@@ -328,7 +324,7 @@ func (b *stand) ends(id string, within ...time.Duration) (rig.Run, string) {
 	return r, strings.TrimSpace(r.State + " " + r.Reason)
 }
 
-// limit is how long what a behaviour waits for may take: short where it is known not to come.
+// limit returns how long to wait for a behavior: short if the executor is known to lack it.
 func (b *stand) limit(behaviour string, short time.Duration) time.Duration {
 	if _, other := b.sub.instead[behaviour]; other {
 		return short
@@ -336,13 +332,12 @@ func (b *stand) limit(behaviour string, short time.Duration) time.Duration {
 	return max(b.sub.again, 45*time.Second)
 }
 
-// behaviours are what is asked of each. One gives what it saw; ok says that it
-// is as it should be.
+// behaviours are the tests of each executor. Each returns the result seen; ok reports whether it is the expected one.
 var behaviours = []struct {
 	name string
 	run  func(b *stand) (saw string, ok bool)
 }{
-	// The process dies under a run and comes back: the run is reported.
+	// The process dies during a run and returns: the run is reported.
 	{"crash", func(b *stand) (string, bool) {
 		id := b.running("golang/crash")
 		b.left = id
@@ -371,7 +366,7 @@ var behaviours = []struct {
 		}
 		return r.Message, r.Message == `hello 中文 "quoted"`
 	}},
-	// What a job that follows would have as {{parent.data}}.
+	// The text that a child job would get as {{parent.data}}.
 	{"data", func(b *stand) (string, bool) {
 		r, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))
 		out := b.s.OK(b.T, "", "run", r.ID)
@@ -400,7 +395,7 @@ var behaviours = []struct {
 		}
 		return r.Message, r.Message == "no luck"
 	}},
-	// Of what xxl-job's order has no field for.
+	// Facts without a field in xxl-job's order.
 	{"told", func(b *stand) (string, bool) {
 		b.ends(b.s.Trigger(b.T, "golang/fails"))
 		var runs struct{ Runs []rig.Run }
@@ -502,7 +497,7 @@ var behaviours = []struct {
 		addr := strings.TrimPrefix(b.s.URL, "http://")
 		b.s.Kill()
 		b.letGo(id)
-		if err := rig.Eventually(10*time.Second, func() error { // its log says that it has ended
+		if err := rig.Eventually(10*time.Second, func() error { // its log shows its end
 			return b.ended(id)
 		}); err != nil {
 			b.Logf("%v", err)
@@ -525,12 +520,12 @@ var behaviours = []struct {
 		})
 		return strings.TrimSpace(r.State + " " + r.Reason), r.State == "succeeded"
 	}},
-	// The run that it died under: who came back and knows nothing of it has lost it.
+	// The run during which it died: an executor that returns without knowing a run has lost it.
 	{"forgotten", func(b *stand) (string, bool) {
 		r, end := b.ends(b.left, 3*time.Minute)
 		return end, end == "lost forgotten" && r.Code == 0
 	}},
-	// Each of two executors has one run, and is told its index and the total.
+	// Each of two executors gets one run, with its index and the total.
 	{"broadcast", func(b *stand) (string, bool) { return b.both, b.both == "succeeded: shard 0 of 2, shard 1 of 2" }},
 	{"goodbye", func(b *stand) (string, bool) {
 		b.live(1)
@@ -559,15 +554,15 @@ var behaviours = []struct {
 		return fmt.Sprint(list, err), len(list.Executors) == 0 && len(list.Refused) == 1 &&
 			strings.TrimSuffix(list.Refused[0].Address, "/") == "http://127.0.0.1:"+b.port
 	}},
-	// Its app's only executor died without a goodbye, and did not come back.
+	// The only executor of its app died without deregistering, and did not return.
 	{"lost", func(b *stand) (string, bool) {
 		_, end := b.ends(b.lost, 3*time.Minute)
 		return end, end == "lost gone"
 	}},
 }
 
-// dies has another executor of the subject, the only one of the app lost, die under a
-// run. What comes of that takes minutes.
+// dies starts another executor of the subject, the only one of the app lost, and kills it during a run. The run's end takes
+// minutes.
 func (b *stand) dies() {
 	other := &stand{T: b.T, sub: b.sub, s: b.s, dir: b.TempDir(), port: ports.Free(b.T), app: "lost"}
 	other.start()
@@ -577,8 +572,7 @@ func (b *stand) dies() {
 	other.cmd.Wait()
 }
 
-// broadcast has another executor of the subject come for a while, and says what came of a
-// run at each of the two.
+// broadcast adds another executor of the subject for a while, and returns the results of a run at each of the two.
 func (b *stand) broadcast() string {
 	other := &stand{T: b.T, sub: b.sub, s: b.s, dir: b.TempDir(), port: ports.Free(b.T), app: b.app}
 	other.start()
@@ -613,7 +607,7 @@ func (b *stand) broadcast() string {
 	return end + ": " + strings.Join(saw, ", ")
 }
 
-// ended says whether the subject's handler, or the log of one of ours, tells the end of a run.
+// ended returns nil if the subject's handler, or the log of our own executor, shows the end of a run.
 func (b *stand) ended(id string) error {
 	said, err := os.ReadFile(filepath.Join(b.dir, "said"))
 	if err == nil && strings.Contains(string(said), "ended "+id) {
@@ -697,8 +691,7 @@ func firstLine(s string) string {
 	return s
 }
 
-// A job declared in code is made on the real server, follows its declaration,
-// and stays as a person left it.
+// TestDeclaredJob: a job declared in code is created on the real server, follows its declaration, and keeps a user's changes.
 func TestDeclaredJob(t *testing.T) {
 	s := rig.Start(t, bin, t.TempDir())
 	s.OK(t, "version: 1\nset: golang\napps:\n  - {name: golang, token: executors-token}\n", "apply", "-f", "-")

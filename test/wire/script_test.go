@@ -15,9 +15,8 @@ import (
 // stoodIn are the programs that this machine does not have.
 var stoodIn []string
 
-// standIns puts programs on the PATH that scripts are run with and this machine does not have:
-// python for python3, and for PowerShell, of which Debian has none, and PHP a shell that runs what
-// stands in the script for it. It answers which are no real ones.
+// standIns puts replacements for missing interpreters of scripts on the PATH: python for python3, and, because Debian has no
+// PowerShell, a shell for PowerShell and PHP, which runs the script's replacement. It returns the names of the replaced ones.
 func standIns(dir string) (names []string, err error) {
 	put := func(name, text string) {
 		if _, e := exec.LookPath(name); e == nil || err != nil {
@@ -36,7 +35,7 @@ func standIns(dir string) (names []string, err error) {
 	return names, err
 }
 
-// said is what a script of a kind says of its arguments, for the program that this machine has.
+// said returns a script of a kind that prints its arguments, for the program on this machine.
 func said(kind string) string {
 	shell := "echo \"script " + kind + " $1 $2 $3\"\n"
 	php := "<?php array_shift($argv); echo \"script php \", implode(\" \", $argv), \"\\n\";\n"
@@ -63,7 +62,7 @@ func groovy(sub, text string) string {
 		" \" + XxlJobHelper.getJobParam())\n  }\n}\n"
 }
 
-// script makes a job of a script, or gives it another version.
+// script creates a job of a script, or stores another version.
 func (b *stand) script(kind, source string) string {
 	b.Helper()
 	job := map[string]any{"app": "golang", "name": "script-" + kind, "params": "a b", "retry": map[string]any{"max": 1, "delay": "1s"},
@@ -76,10 +75,10 @@ func (b *stand) script(kind, source string) string {
 	return "golang/script-" + kind
 }
 
-// says runs a job, and answers what is wrong where it does not succeed with a line in its log.
+// says runs a job, and returns the problem unless it succeeds with line in its log.
 func (b *stand) says(job, line string) string {
 	b.Helper()
-	r, end := b.ends(b.s.Trigger(b.T, job), 20*time.Second) // the first of Groovy takes a while
+	r, end := b.ends(b.s.Trigger(b.T, job), 20*time.Second) // the first Groovy script takes a while
 	if end == "failed not-accepted" {
 		b.triedTwice(job)
 	}
@@ -98,9 +97,8 @@ func (b *stand) says(job, line string) string {
 	return ""
 }
 
-// triedTwice waits for the end of the second attempt of a run that failed: it is tried again as its
-// job says, and not for ever. Until then that attempt, which has the newest version, would end a run
-// of an older one at the executor.
+// triedTwice waits for the end of the second attempt of a failed run: it is retried as its job is configured, and not forever.
+// Until that end, the attempt, which has the newest version, would end a run of an older one at the executor.
 func (b *stand) triedTwice(job string) {
 	b.Helper()
 	if err := rig.Eventually(10*time.Second, func() error {
@@ -113,8 +111,8 @@ func (b *stand) triedTwice(job string) {
 	}
 }
 
-// scripts: each kind that a program runs gets its arguments; how it exits is how the run ends; the
-// next run has another version, and one at work does not.
+// scripts: each kind that a program runs gets its arguments, and its exit code decides the result of the run. The next run has the
+// new version, and a running one keeps its version.
 func scripts(b *stand) (string, bool) {
 	for _, kind := range []string{"shell", "python", "nodejs", "php", "powershell"} {
 		if wrong := b.says(b.script(kind, said(kind)), "script "+kind+" a b 0 1"); wrong != "" {

@@ -1,5 +1,5 @@
-// An AWS Lambda function that knows nothing of tickring: it books what it is
-// asked to pay with a server, and fails where there is no such account.
+// An AWS Lambda function that does not use tickring's SDK: it reports its payments to a server, and fails if the account does not
+// exist.
 package main
 
 import (
