@@ -1,7 +1,7 @@
 # The commands of CONTRIBUTING.md. .ci/run runs all suites.
 GO ?= go
 
-.PHONY: build test lint race sim browser ci
+.PHONY: build test lint race sim browser pictures ci
 
 build: ## The binary ./tickring
 	CGO_ENABLED=0 $(GO) build -trimpath -o tickring ./cmd/tickring
@@ -21,6 +21,9 @@ sim: ## The simulation, in memory and over DynamoDB and SQS in memory
 
 browser: ## The console in Chromium, with the variable that test/browser/fetch.sh prints
 	cd test && env "$$(browser/fetch.sh /tmp/tickring-axe)" $(GO) test -timeout 30m ./browser
+
+pictures: ## The pictures of the documentation, from serve --demo in Chromium
+	cd test && $(GO) test -count=1 -timeout 15m -run 'TestDocPictures$$' ./browser -docs $(CURDIR)/docs/pictures
 
 ci:
 	.ci/run

@@ -18,19 +18,19 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/miniexec"
-	"github.com/tickring/tickring/wire"
+	"github.com/tickring/tickring/manifest"
 )
 
-// Demo is a sample app with an executor in the same process and a few jobs. It
-// prints each fire with its lateness.
+// Demo is a small company whose executors run in the process of the server. It prints each
+// run with its lateness and its result.
 type Demo struct {
-	out  io.Writer
-	exec *miniexec.Executor
+	out   io.Writer
+	execs []*miniexec.Executor
 
 	mu   sync.Mutex
 	sent map[core.RunID]sentRun
 	jobs map[core.JobID]string
-	// unnamed holds lines of jobs whose names are still unknown.
+	// unnamed are lines of jobs whose names are unknown until the next learn.
 	unnamed []demoLine
 }
 
@@ -47,70 +47,23 @@ type sentRun struct {
 	printed bool
 }
 
-// NewDemo prints to out. Its hooks go into the Options of the server.
+// NewDemo returns a demo that prints to out. Hook connects it to a server.
 func NewDemo(out io.Writer) *Demo {
 	return &Demo{out: out, sent: map[core.RunID]sentRun{}, jobs: map[core.JobID]string{}}
 }
 
-// Hook puts the demo into the options of its server.
+// Hook sets the demo's functions in the options of its server.
 func (d *Demo) Hook(o *Options) {
 	o.Opened, o.Closing, o.Sent, o.Closed = d.Open, d.Close, d.Sent, d.Closed
 }
 
-const demoApp, demoActor = "demo", "demo"
+// demoActor is the author of the changes that the demo makes.
+const demoActor = "demo"
 
-// demoToken returns the executor token of the demo. It survives restarts and cannot be guessed.
+// demoToken returns the token of the demo's executors. It is the same after a restart and cannot be guessed.
 func demoToken(s *Server) string { return hex.EncodeToString(s.derived("demo")) }
 
-// demoJobs are created on the first start and not changed afterwards, so users' changes stay.
-func demoJobs() []manage.JobSpec {
-	job := func(name, title, handler, params string, when ...core.When) manage.JobSpec {
-		return manage.JobSpec{Def: core.Def{App: demoApp, Name: name, Title: title, Handler: handler, Params: params, Set: demoApp},
-			Schedule: core.Schedule{Any: when}}
-	}
-	flaky := job("flaky", "fails now and then, and is tried again", "flaky", "", core.When{Kind: core.KindEvery, Every: 20 * time.Second,
-		Aligned: true})
-	flaky.Def.Retry = core.Retry{Max: 2, Delay: 2 * time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed, core.TimedOut}}
-	nightly := job("nightly", "at night, in another zone", "report", "day", core.When{Kind: core.KindCrontab, Expr: "30 2 * * *"})
-	nightly.Schedule.Timezone = "Europe/Berlin"
-	return []manage.JobSpec{
-		job("heartbeat", "every second", "heartbeat", "", core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true}),
-		job("report", "takes three seconds and writes a log", "report", "hour", core.When{Kind: core.KindEvery, Every: 30 * time.Second,
-			Aligned: true}),
-		flaky,
-		nightly,
-	}
-}
-
-// handle runs a job of the demo in its executor.
-func (d *Demo) handle(ctx context.Context, r *wire.Run, logf func(string, ...any)) (int, string) {
-	logf("%s of job %d begins, params %q", r.Handler, r.JobID, r.Params)
-	switch r.Handler {
-	case "heartbeat":
-		return wire.CodeSuccess, "alive"
-	case "report":
-		for i := range 3 {
-			t := time.NewTimer(time.Second)
-			select {
-			case <-t.C:
-				logf("part %d of 3 is done", i+1)
-			case <-ctx.Done():
-				t.Stop()
-				return wire.CodeFailure, "ended early"
-			}
-		}
-		return wire.CodeSuccess, "3 parts"
-	case "flaky":
-		if run := core.RunID(r.LogID); run%3 != 0 {
-			logf("no luck this time")
-			return wire.CodeFailure, "no luck this time"
-		}
-		return wire.CodeSuccess, "lucky"
-	}
-	return wire.CodeFailure, "job handler [" + r.Handler + "] not found."
-}
-
-// lateOf is how late a run was sent, as `tickring runs` has it: by the claim.
+// lateOf returns how late a run was sent, as `tickring runs` shows it.
 func lateOf(r *core.Run) string {
 	if !r.HasLateness() {
 		return "-"
@@ -161,76 +114,113 @@ func (d *Demo) line(at time.Time, job core.JobID, late, what string) {
 		}
 		return
 	}
-	fmt.Fprintf(d.out, "%s  %-16s %9s   %s\n", at.UTC().Format("15:04:05.000"), name, late, what)
+	fmt.Fprintf(d.out, "%s  %-26s %9s   %s\n", at.UTC().Format("15:04:05.000"), name, late, what)
 }
 
-// Open creates the demo's app, registers its executor, and then creates the jobs, all before planning begins. So every run finds an
-// executor: on the first start, after an outage, and when a standby takes over.
+// Open creates the apps of the demo, starts and registers their executors, and only then
+// creates the jobs. So each run finds an executor: on the first start, after an outage, and
+// on a standby that takes over. Jobs that exist keep the changes of users.
 func (d *Demo) Open(ctx context.Context, s *Server) error {
-	m := s.Manage()
-	token := demoToken(s)
-	if _, err := m.SaveApp(ctx, core.Actor{Name: demoActor}, manage.AppSpec{Name: demoApp, Title: "the demo", Set: demoApp,
-		Token: &token}); err != nil {
-		return fmt.Errorf("make the demo's app: %w", err)
-	}
-	if err := d.startExecutor(ctx, s, token); err != nil {
+	doc, err := demoCompany()
+	if err != nil {
 		return err
 	}
-	for _, spec := range demoJobs() {
-		if _, err := m.Job(ctx, spec.Def.App+"/"+spec.Def.Name); err == nil {
+	m, actor := s.Manage(), core.Actor{Name: demoActor}
+	token := demoToken(s)
+	for _, app := range doc.Apps {
+		app.Spec.Token = &token
+		if _, err := m.SaveApp(ctx, actor, app.Spec); err != nil {
+			return fmt.Errorf("create the demo's app %s: %w", app.Spec.Name, err)
+		}
+	}
+	if err := d.startExecutors(ctx, s, doc, token); err != nil {
+		return err
+	}
+	for _, job := range doc.Jobs {
+		name := job.Spec.Def.App + "/" + job.Spec.Def.Name
+		if _, err := m.Job(ctx, name); err == nil {
 			continue
 		}
-		if r := m.Save(ctx, core.Actor{Name: demoActor}, []manage.JobSpec{spec})[0]; r.Err != nil {
-			return fmt.Errorf("make the demo's job %s: %w", spec.Def.Name, r.Err)
+		if r := m.Save(ctx, actor, []manage.JobSpec{job.Spec})[0]; r.Err != nil {
+			return fmt.Errorf("create the demo's job %s: %w", name, r.Err)
+		}
+		if name == demoPaused {
+			if _, err := m.Pause(ctx, actor, manage.Target{Job: name}, manage.PauseRequest{Why: demoReason}); err != nil {
+				return fmt.Errorf("pause the demo's job %s: %w", name, err)
+			}
 		}
 	}
 	d.learn(ctx, m)
 	return nil
 }
 
-// executorFile keeps the address of the demo's executor.
-const executorFile = "demo-executor"
+// executorsFile keeps the addresses of the demo's executors, one a line.
+const executorsFile = "demo-executors"
 
-// startExecutor starts the executor and waits until it is registered. It reuses the address of the last start if that is free, so
-// runs sent there are found again.
-func (d *Demo) startExecutor(ctx context.Context, s *Server, token string) error {
-	kept := filepath.Join(s.o.Dir, executorFile)
-	b, _ := os.ReadFile(kept)
-	last := strings.TrimSpace(string(b))
-	o := miniexec.Options{App: demoApp, Admin: s.URL(), Token: token, Handle: d.handle, Listen: last, Log: s.log}
-	var err error
-	if d.exec, err = miniexec.Start(o); err != nil && last != "" {
-		// Another program has the address: remove it, so nothing is sent there.
-		if rerr := s.parts.reg.Remove(ctx, registry.Registration{App: demoApp, Address: "http://" + last, Token: token}); rerr != nil {
-			return fmt.Errorf("take the demo's last executor off: %w", rerr)
+// startExecutors starts the executors of each app and waits until they are registered. Each
+// listens at its address of the last start if that is free, so that runs sent before are found there.
+func (d *Demo) startExecutors(ctx context.Context, s *Server, doc *manifest.Document, token string) error {
+	path := filepath.Join(s.o.Dir, executorsFile)
+	b, _ := os.ReadFile(path)
+	kept := strings.Fields(string(b))
+	var addresses []string
+	for _, app := range doc.Apps {
+		for range max(demoExecutors[app.Spec.Name], 1) {
+			var last string
+			if n := len(addresses); n < len(kept) {
+				last = kept[n]
+			}
+			e, err := d.startExecutor(ctx, s, app.Spec.Name, token, last)
+			if err != nil {
+				return err
+			}
+			d.execs = append(d.execs, e)
+			addresses = append(addresses, strings.TrimPrefix(e.URL(), "http://"))
 		}
-		o.Listen = ""
-		d.exec, err = miniexec.Start(o)
 	}
-	if err != nil {
-		return err
+	lines := []byte(strings.Join(addresses, "\n") + "\n")
+	if err := os.WriteFile(path, lines, 0o600); err != nil { //nolint:gosec // in the operator's data directory
+		return fmt.Errorf("keep the addresses of the demo's executors: %w", err)
 	}
-	if err := os.WriteFile(kept, []byte(strings.TrimPrefix(d.exec.URL(), "http://")+"\n"), 0o600); err != nil {
-		return fmt.Errorf("keep the executor's address: %w", err)
+	limit := time.NewTimer(10 * time.Second)
+	defer limit.Stop()
+	for _, e := range d.execs {
+		select {
+		case <-e.Registered():
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit.C:
+			return errors.New("the demo's executors could not register: see the log, --log-level debug")
+		}
 	}
-	select {
-	case <-d.exec.Registered():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(10 * time.Second):
-		return errors.New("the demo's executor could not register: see the log, --log-level debug")
-	}
+	return nil
 }
 
-// Close stops the executor; its running jobs report that they ended early.
+// startExecutor starts one executor at the address of its last start, or at a free one.
+func (d *Demo) startExecutor(ctx context.Context, s *Server, app, token, last string) (*miniexec.Executor, error) {
+	o := miniexec.Options{App: app, Admin: s.URL(), Token: token, Handle: d.handle, Listen: last, Log: s.log}
+	e, err := miniexec.Start(o)
+	if err == nil || last == "" {
+		return e, err
+	}
+	// Another program has the address: no run may be sent to it.
+	if err := s.parts.reg.Remove(ctx, registry.Registration{App: app, Address: "http://" + last, Token: token}); err != nil {
+		return nil, fmt.Errorf("remove the last executor of the demo's app %s: %w", app, err)
+	}
+	o.Listen = ""
+	return miniexec.Start(o)
+}
+
+// Close ends the executors. Runs in progress are reported as failed.
 func (d *Demo) Close() {
-	if d.exec != nil {
-		d.exec.Close()
+	var wg sync.WaitGroup
+	for _, e := range d.execs {
+		wg.Go(e.Close)
 	}
+	wg.Wait()
 }
 
-// Run prints the starts and ends of runs until ctx ends.
+// Run prints runs that take longer than 500 ms while they run, until ctx ends.
 func (d *Demo) Run(ctx context.Context, s *Server) {
 	select {
 	case <-s.Ready():
@@ -251,7 +241,7 @@ func (d *Demo) Run(ctx context.Context, s *Server) {
 	}
 }
 
-// learn reads the names of jobs that have been printed by number or are new.
+// learn reads the names of jobs and prints the lines that waited for them.
 func (d *Demo) learn(ctx context.Context, m *people.People) {
 	page, err := m.Jobs(ctx, ask.JobFilter{Limit: 1000})
 	if err != nil {

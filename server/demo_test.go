@@ -14,9 +14,10 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/wire"
 )
 
-// lines collects the output for users, line by line.
+// lines is what people are told, line by line.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -43,8 +44,9 @@ func (l *lines) has(want string) func() error {
 	}
 }
 
-// TestDemo: every run of the demo finds an executor: on the first start, after a restart, and when a standby takes over. Each
-// restart reports the results of runs that were due during the outage.
+// TestDemo: no fire of the demo finds nobody, neither on the first start, nor
+// after a restart, nor when a standby takes over; each restart says what became
+// of what was due meanwhile.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -61,7 +63,7 @@ func TestDemo(t *testing.T) {
 		stop := s.stop
 		s.stop = func() { stop(); cancel(); wg.Wait() }
 		t.Cleanup(s.stop)
-		eventually(t, 30*time.Second, out.has("demo/heartbeat"))
+		eventually(t, 30*time.Second, out.has("billing/exchange-rates"))
 		return s, out
 	}
 	s, first := begin()
@@ -88,7 +90,7 @@ func TestDemo(t *testing.T) {
 	eventually(t, 30*time.Second, third.has("standing by: tickring dev (process "))
 	s.stop()
 	eventually(t, 30*time.Second, third.has("this one works on "+dir+" from now on"))
-	eventually(t, 30*time.Second, third.has("demo/heartbeat"))
+	eventually(t, 30*time.Second, third.has("billing/exchange-rates"))
 	eventually(t, 30*time.Second, third.has("down for "))
 	eventually(t, 30*time.Second, func() error {
 		if third.has("no runs were due")() == nil {
@@ -101,7 +103,7 @@ func TestDemo(t *testing.T) {
 		t.Error(err)
 	}
 	for _, r := range runs.Runs {
-		if r.Reason != core.ReasonHandler {
+		if r.Reason != core.ReasonHandler && r.Reason != core.ReasonShards {
 			t.Errorf("run %s of job %d: %s %s", r.ID, r.ID.Job(), r.State, r.Reason)
 		}
 	}
@@ -114,7 +116,41 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoLines: a run that was never sent shows no lateness and its end time; a timeout is shown once.
+// TestDemoHandlersHaveWork: each handler in demo.yaml has steps, and each handler with steps has a job.
+func TestDemoHandlersHaveWork(t *testing.T) {
+	doc, err := demoCompany()
+	if err != nil {
+		t.Fatal(err)
+	}
+	paused, used := false, map[string]bool{}
+	for _, job := range doc.Jobs {
+		d := job.Spec.Def
+		used[d.Handler] = true
+		paused = paused || d.App+"/"+d.Name == demoPaused
+		if demoWork[d.Handler] == nil {
+			t.Errorf("%s/%s: handler %s has no work", d.App, d.Name, d.Handler)
+		}
+	}
+	if len(used) != len(demoWork) || !paused {
+		t.Errorf("%d of %d handlers have jobs, paused job found: %v", len(used), len(demoWork), paused)
+	}
+}
+
+// TestDemoImportFailsBySchedule: the import succeeds, needs a second attempt, or fails in every attempt.
+func TestDemoImportFailsBySchedule(t *testing.T) {
+	for time, attempts := range map[string][3]bool{"12:00:00": {false, false, false}, "12:00:20": {true, false, false},
+		"12:00:40": {true, true, true}, "": {false, false, false}} {
+		for i, fails := range attempts {
+			r := wire.Run{Handler: "supplierImport", Params: fmt.Sprintf("time=%s&attempt=%d", time, i+1)}
+			if got := demoFailure(&r) != ""; got != fails {
+				t.Errorf("%s: fails %v, want %v", r.Params, got, fails)
+			}
+		}
+	}
+}
+
+// TestDemoLines: a run that was never sent has no lateness and the time at
+// which it ended; a timeout is said once.
 func TestDemoLines(t *testing.T) {
 	at := time.Date(2026, 11, 20, 2, 30, 0, 0, time.UTC)
 	job := core.NumberedRun(7, 1)
@@ -123,17 +159,17 @@ func TestDemoLines(t *testing.T) {
 		want string
 	}{
 		{core.Run{State: core.Skipped, Reason: core.ReasonCancelled, Cause: core.CauseManual, EndedAt: at},
-			"02:30:00.000  demo/report              -   skipped: cancelled\n"},
+			"02:30:00.000  ops/backup                         -   skipped: cancelled\n"},
 		{core.Run{State: core.TimedOut, Reason: core.ReasonTimeout, Cause: core.CauseSchedule, SentAt: at.Add(3 * time.Millisecond),
 			EndedAt: at.Add(4003 * time.Millisecond)},
-			"02:30:00.003  demo/report          +3 ms   timed-out in 4.0 s\n"},
+			"02:30:00.003  ops/backup                     +3 ms   timed-out in 4.0 s\n"},
 		{core.Run{State: core.Succeeded, Cause: core.CauseManual, SentAt: at.Add(700 * time.Millisecond), EndedAt: at.Add(800 * time.Millisecond),
 			Attempt: 2},
-			"02:30:00.700  demo/report              -   succeeded in 100 ms (attempt 2)\n"},
+			"02:30:00.700  ops/backup                         -   succeeded in 100 ms (attempt 2)\n"},
 	} {
 		var out bytes.Buffer
 		d := NewDemo(&out)
-		d.jobs[7] = "demo/report"
+		d.jobs[7] = "ops/backup"
 		c.r.ID, c.r.Slot = job, core.InstantOf(at)
 		d.Closed(&c.r)
 		if out.String() != c.want {
@@ -163,7 +199,8 @@ func TestOutageReport(t *testing.T) {
 	}
 }
 
-// TestReachable: a server on all networks gives executors an address that they can reach, and uses loopback for this machine.
+// TestReachable: a server on all networks tells executors an address that they
+// can dial, and this machine its own.
 func TestReachable(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	s, err := New(Options{Dir: t.TempDir(), Listen: "0.0.0.0:0", Log: log})
@@ -182,7 +219,7 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-// TestPortOfOurs: if a tickring server already has the port, the error names its process.
+// TestPortOfOurs: who has the port is named when it is one of us.
 func TestPortOfOurs(t *testing.T) {
 	s := start(t, Options{})
 	_, err := New(Options{Dir: t.TempDir(), Listen: s.ln.Addr().String(), Log: slog.New(slog.DiscardHandler)})

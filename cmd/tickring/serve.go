@@ -28,7 +28,7 @@ import (
 
 type ServeCmd struct {
 	Listen       string        `help:"Address to listen on: 0.0.0.0:7700 for executors on other machines, port 0 for a free one." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
-	Demo         bool          `help:"A sample app with an executor in this process and a few jobs, in a data folder of its own."`
+	Demo         bool          `help:"Run a sample company: 14 jobs and executors in this process, in a data directory of its own."`
 	Allow        []string      `help:"Only these networks (besides this machine and private ones) may have executors, such as 203.0.113.0/24." placeholder:"CIDR"`
 	DenyPrivate  bool          `help:"Executors on this machine and in private networks only where the allow of their app names them (or --allow)."`
 	AllowNoToken bool          `xor:"token" help:"Let executors of apps without a token in from everywhere (without it: on this machine, while the server listens nowhere else)."`
@@ -96,10 +96,10 @@ func (c *ServeCmd) Run(e *Env) error {
 		dir = filepath.Join(dir, demoFolder)
 	}
 	if c.Demo && c.TLSCert != "" {
-		return usagef("--demo and --tls-cert: the demo's own executor speaks to the server in clear, on this machine; leave one out")
+		return usagef("--demo and --tls-cert: the demo's executors connect without TLS; leave one out")
 	}
 	if c.Demo && c.DenyPrivate {
-		return usagef("--demo and --deny-private: the demo's own executor is on this machine; leave one out")
+		return usagef("--demo and --deny-private: the demo's executors are on this machine; leave one out")
 	}
 	if c.StartNow && !c.Restored {
 		return usagef("--start-now: without --restored a server starts at once: leave --start-now out")
@@ -200,8 +200,8 @@ func (c *ServeCmd) Run(e *Env) error {
 			defer t.Stop()
 			select {
 			case <-t.C:
-				fmt.Fprintf(out, "try, in another terminal:  tickring get  ·  tickring upcoming --for 1m  ·  tickring logs demo/report  ·  kill -9 "+
-					"%d, then start me again\n", os.Getpid())
+				fmt.Fprintf(out, "try in another terminal:  tickring get  ·  tickring upcoming --for 1m  ·  tickring logs ops/backup  ·  kill -9 "+
+					"%d, then start the demo again\n", os.Getpid())
 			case <-ctx.Done():
 			}
 		})

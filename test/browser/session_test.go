@@ -12,8 +12,8 @@ import (
 var (
 	baseFlag  = flag.String("base", "", "URL of a deployment that has the newcomer's first session; else a server here has it")
 	tokenFlag = flag.String("token", "", "its admin token")
-	jobFlag   = flag.String("job", "demo/report", "the job that the newcomer runs; it ends well within a minute")
-	logFlag   = flag.String("log", "part 3 of 3 is done", "what its log has at the end")
+	jobFlag   = flag.String("job", "ops/backup", "the job that the newcomer runs; it ends well within a minute")
+	logFlag   = flag.String("log", "backup complete", "what its log has at the end")
 )
 
 // TestFirstSession is a new user's first session with only the binary. The user opens the link that the server prints, sees the

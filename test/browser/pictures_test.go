@@ -1,0 +1,256 @@
+package browser
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+	"maps"
+	"mime"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	netmail "net/mail"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdpage "github.com/chromedp/cdproto/page"
+	"github.com/emersion/go-smtp"
+
+	"github.com/tickring/tickring/test/rig"
+)
+
+var docsFlag = flag.String("docs", "", "directory for the pictures of the documentation; without it, TestDocPictures is skipped")
+
+// maxPicture is the maximum size of a picture in the documentation, in bytes.
+const maxPicture = 200_000
+
+// TestDocPictures takes the pictures of the documentation from `serve --demo`, each in light and dark colors.
+func TestDocPictures(t *testing.T) {
+	if *docsFlag == "" {
+		t.Skip("-docs is not set")
+	}
+	dir, err := filepath.Abs(*docsFlag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox := newInbox(t)
+	s := rig.Start(t, binary, filepath.Join(t.TempDir(), "data"), "--demo")
+	s.OK(t, fmt.Sprintf(`version: 1
+set: demo
+channels:
+  - {name: oncall, email: &email {to: [ops@example.com], from: jobs@example.com, smtp: {host: 127.0.0.1, port: %d, tls: none}}}
+  - {name: oncall-zh, language: zh, email: *email}
+apps:
+  - {name: warehouse, title: Stock and suppliers, notify: {to: [oncall, oncall-zh]}}
+`, inbox.port), "apply", "-f", "-")
+	p := newPage(t, s.URL, manner{})
+	p.open(linkOf(t, s))
+	p.at("/console/")
+
+	const limit = 5 * time.Minute // for 30 runs of a job that runs every 5 seconds
+	var retried, backup string
+	ready := func() error {
+		if n := len(runsOf(t, s, "warehouse/stock-sync")); n < 30 {
+			return fmt.Errorf("%d runs of warehouse/stock-sync", n)
+		}
+		retried, backup = "", ""
+		for _, r := range runsOf(t, s, "warehouse/supplier-import") {
+			if r.State == "succeeded" && r.Attempt == 2 {
+				retried = r.ID
+			}
+		}
+		for _, r := range runsOf(t, s, "ops/backup") {
+			if r.State == "succeeded" {
+				backup = r.ID
+			}
+		}
+		if retried == "" || backup == "" || len(runsOf(t, s, "ops/backup-report")) == 0 || len(runsOf(t, s, "web/clear-caches")) == 0 {
+			return errors.New("the chain, the broadcast or the retry has not run")
+		}
+		return nil
+	}
+	if err := rig.Eventually(limit, ready); err != nil {
+		t.Fatal(err)
+	}
+	p.size(1280, 720)
+	p.sees("Failing: 1") // the import, from second 46 of each minute
+	p.shots(dir, "console-home")
+	for _, v := range []struct {
+		name, path string
+		width      int64
+		m          manner
+	}{
+		{"console-jobs", "/console/jobs", 1440, manner{}},
+		{"console-jobs-zh", "/console/jobs", 1440, manner{lang: "zh"}},
+		{"console-run", "/console/runs/" + retried, 1280, manner{}},
+		{"console-log", "/console/runs/" + backup + "/log", 1280, manner{}},
+		{"console-upcoming", "/console/upcoming", 1280, manner{}},
+		{"console-job-narrow", "/console/jobs/ops/backup", 390, manner{narrow: true}},
+	} {
+		p.manner(v.m)
+		p.size(v.width, 720)
+		p.open(v.path)
+		p.at(v.path)
+		if v.name == "console-log" {
+			p.sees("backup complete")
+		}
+		p.shots(dir, v.name)
+	}
+
+	letters := inbox.wait(t)
+	mails := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		io.WriteString(w, `<link rel=icon href="data:,">`+strings.Join(letters, "<br>"))
+	}))
+	defer mails.Close()
+	m := newPage(t, mails.URL, manner{})
+	m.size(720, 720)
+	m.open("/")
+	m.shot(filepath.Join(dir, "mail.png"))
+}
+
+// runsOf returns the newest runs of a job.
+func runsOf(t *testing.T, s *rig.Server, job string) []rig.Run {
+	t.Helper()
+	var list struct{ Runs []rig.Run }
+	if err := json.Unmarshal([]byte(s.OK(t, "", "runs", job, "--limit", "30", "-o", "json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list.Runs
+}
+
+// shots saves two pictures of the open page: NAME.png in light and NAME-dark.png in dark colors.
+func (p *page) shots(dir, name string) {
+	p.tb.Helper()
+	for _, theme := range []string{"light", "dark"} {
+		call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+		p.shot(filepath.Join(dir, name+map[string]string{"dark": "-dark"}[theme]+".png"))
+	}
+}
+
+// shot saves a picture of the upper 1200 pixels of the open page, and fails the test if the file is too large.
+func (p *page) shot(path string) {
+	p.tb.Helper()
+	beyond := true
+	size := call(p, cdpage.GetLayoutMetrics, cdp.Empty{}).CSSContentSize
+	taken := call(p, cdpage.CaptureScreenshot, cdpage.CaptureScreenshotParams{CaptureBeyondViewport: &beyond,
+		Clip: &cdpage.Viewport{Width: size.Width, Height: min(size.Height, 1200), Scale: 1}})
+	full, err := png.Decode(bytes.NewReader(taken.Data))
+	p.do(err)
+	var small bytes.Buffer
+	p.do((&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, paletted(full)))
+	if small.Len() > maxPicture {
+		p.tb.Errorf("%s: %d bytes, at most %d are allowed", path, small.Len(), maxPicture)
+	}
+	p.do(os.WriteFile(path, small.Bytes(), 0o644))
+}
+
+// paletted returns a picture with its 256 most frequent colors, which makes its file three times smaller.
+func paletted(full image.Image) *image.Paletted {
+	counts := map[color.Color]int{}
+	for y := range full.Bounds().Dy() {
+		for x := range full.Bounds().Dx() {
+			counts[full.At(x, y)]++
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return cmp.Compare(counts[b], counts[a]) })
+	small := image.NewPaletted(full.Bounds(), colors[:min(len(colors), 256)])
+	draw.Draw(small, small.Rect, full, image.Point{}, draw.Src)
+	return small
+}
+
+// An inbox is an SMTP server on this machine that keeps the HTML part of each email.
+type inbox struct {
+	port int
+
+	mu   sync.Mutex
+	html []string
+}
+
+func newInbox(t *testing.T) *inbox {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &inbox{port: l.Addr().(*net.TCPAddr).Port}
+	srv := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return delivery{b}, nil }))
+	var served sync.WaitGroup
+	served.Go(func() { srv.Serve(l) })
+	t.Cleanup(func() { srv.Close(); served.Wait() })
+	return b
+}
+
+// delivery is one SMTP connection to an inbox.
+type delivery struct{ *inbox }
+
+func (delivery) Mail(string, *smtp.MailOptions) error { return nil }
+func (delivery) Rcpt(string, *smtp.RcptOptions) error { return nil }
+func (delivery) Reset()                               {}
+func (delivery) Logout() error                        { return nil }
+
+func (d delivery) Data(r io.Reader) error {
+	m, err := netmail.ReadMessage(r)
+	if err != nil {
+		return err
+	}
+	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	parts := multipart.NewReader(m.Body, params["boundary"])
+	part, err := parts.NextPart()
+	for err == nil && !strings.HasPrefix(part.Header.Get("Content-Type"), "text/html") {
+		part, err = parts.NextPart()
+	}
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(part)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.html = append(d.html, string(text))
+	return err
+}
+
+// wait returns the HTML of the first email in English and the first one in Chinese.
+func (b *inbox) wait(t *testing.T) (list []string) {
+	t.Helper()
+	if err := rig.Eventually(patience, func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		list = nil
+		for _, language := range []string{`lang="en"`, `lang="zh"`} {
+			for _, html := range b.html {
+				if strings.Contains(html, language) {
+					list = append(list, html)
+					break
+				}
+			}
+		}
+		if len(list) < 2 {
+			return fmt.Errorf("%d of 2 emails arrived", len(list))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
