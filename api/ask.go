@@ -20,7 +20,7 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params cli
 		span = time.Hour
 	}
 	if span > ask.MaxUpcoming {
-		return nil, core.Invalid("for", params.For, "allowed are 1s to 366d")
+		return nil, core.Invalid("for", params.For, "allowed values: 1s to 366d")
 	}
 	sees, err := s.sift(r, params.Job, params.App)
 	if err != nil {

@@ -252,7 +252,7 @@ func (c checker) object(path string, t reflect.Type, token json.Token) error {
 				names = append(names, nameOf(&f))
 			}
 			slices.Sort(names)
-			return core.Invalid(join(path, key), "", "unknown field; allowed are %s", strings.Join(names, ", "))
+			return core.Invalid(join(path, key), "", "unknown field; allowed values: %s", strings.Join(names, ", "))
 		}
 		if err := c.value(join(path, key), field, most); err != nil {
 			return err

@@ -25,7 +25,7 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) (any, error) {
 		q.Cause = core.Cause(body.Cause)
 	}
 	if q.Cause != core.CauseAPI && q.Cause != core.CauseManual {
-		return nil, core.Invalid("cause", body.Cause, "allowed are manual, api")
+		return nil, core.Invalid("cause", body.Cause, "allowed values: manual, api")
 	}
 	if !body.Until.IsZero() {
 		q.Until = &body.Until

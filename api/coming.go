@@ -15,7 +15,7 @@ func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params
 	if params.For != "" {
 		a.For, err = parseDuration("for", params.For)
 		if err == nil && (a.For < time.Second || a.For > ask.MaxComing) {
-			err = core.Invalid("for", params.For, "allowed are 1s to 7d")
+			err = core.Invalid("for", params.For, "allowed values: 1s to 7d")
 		}
 	}
 	if err == nil {

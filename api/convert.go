@@ -196,7 +196,7 @@ func coreKeep(k client.Keep) (out core.Keep, err error) {
 	case *k.Days == 0:
 		out.Days = core.KeepForever
 	case *k.Days < 0:
-		return out, core.Invalid("keep.days", strconv.Itoa(*k.Days), "allowed are 1 to %d; 0 keeps them forever", core.MaxKeepDays)
+		return out, core.Invalid("keep.days", strconv.Itoa(*k.Days), "allowed values: 1 to %d; 0 keeps them forever", core.MaxKeepDays)
 	default:
 		out.Days = *k.Days
 	}

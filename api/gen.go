@@ -17,241 +17,241 @@ import (
 type ServerInterface interface {
 	// reply writes what an operation returns. An operation that returns nil and no error has replied itself.
 	reply(w http.ResponseWriter, r *http.Request, v any, err error)
-	// Apply Make or change many apps and jobs at once.
+	// Apply Create or update many apps and jobs at once.
 	// (POST /v1/apply)
 	Apply(w http.ResponseWriter, r *http.Request) (any, error)
-	// ListApps All apps by name.
+	// ListApps List all apps by name.
 	// (GET /v1/apps)
 	ListApps(w http.ResponseWriter, r *http.Request) (any, error)
-	// DeleteApp Delete an app that has no job.
+	// DeleteApp Delete an app that has no jobs.
 	// (DELETE /v1/apps/{app})
 	DeleteApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
-	// GetApp An app.
+	// GetApp Get an app.
 	// (GET /v1/apps/{app})
 	GetApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
-	// PutApp Make an app, or change it to be as the body says.
+	// PutApp Create an app, or replace its settings.
 	// (PUT /v1/apps/{app})
 	PutApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
-	// ListExecutors The executors of an app, live or not.
+	// ListExecutors List the executors of an app, live or not.
 	// (GET /v1/apps/{app}/executors)
 	ListExecutors(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
-	// RemoveExecutor Remove the registration of an executor that is gone. One that sends heartbeats, or is a fixed address of the app, is refused.
+	// RemoveExecutor Remove the registration of an executor that is gone. An executor that sends heartbeats, or a fixed address of the app, is rejected.
 	// (POST /v1/apps/{app}/executors/remove)
 	RemoveExecutor(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
-	// TestExecutor Ask an executor of the app, now and once, whether it is there. Only an address that the app has is asked, for 5 s at most.
+	// TestExecutor Check once whether an executor of the app is available. The address must belong to the app. The timeout is 5 s.
 	// (POST /v1/apps/{app}/executors/test)
 	TestExecutor(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
-	// PauseApp Stop the schedules of all jobs of an app.
+	// PauseApp Pause all jobs of an app.
 	// (POST /v1/apps/{app}/pause)
 	PauseApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
-	// ResumeApp End the pause of an app; what passed is not run.
+	// ResumeApp Resume an app. Missed runs are not made up.
 	// (POST /v1/apps/{app}/resume)
 	ResumeApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
-	// Audit What was demanded of all jobs, or of one, after from and up to to, and what became of it. One call sums over a part of the jobs, and the next goes on after it.
+	// Audit Count the expected runs of one job or all jobs after from and up to to, by their results. One call covers a part of the jobs; the next call continues.
 	// (GET /v1/audit)
 	Audit(w http.ResponseWriter, r *http.Request, params AuditParams) (any, error)
-	// Bulk Do one thing to many jobs, those that are named or all that a filter finds, as one act. One call does a part, and the next goes on after it.
+	// Bulk Run a bulk operation on many jobs, named one by one or found by a filter. One call handles a part; the next call continues.
 	// (POST /v1/bulk)
 	Bulk(w http.ResponseWriter, r *http.Request) (any, error)
-	// ListChanges Who changed what, from where: of a job, of an app with its jobs, or of everything, newest first.
+	// ListChanges Show the audit log of a job, of an app with its jobs, or of everything, newest first.
 	// (GET /v1/changes)
 	ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams) (any, error)
-	// ListChannels All channels of notices by name: where notices go.
+	// ListChannels List all notification channels by name.
 	// (GET /v1/channels)
 	ListChannels(w http.ResponseWriter, r *http.Request) (any, error)
-	// DeleteChannel Delete a channel; what waits for it is told to nobody by it.
+	// DeleteChannel Delete a channel. Notifications that wait for it are not delivered.
 	// (DELETE /v1/channels/{channel})
 	DeleteChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
-	// GetChannel A channel.
+	// GetChannel Get a channel.
 	// (GET /v1/channels/{channel})
 	GetChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
-	// PutChannel Make a channel, or change it to be as the body says.
+	// PutChannel Create a channel, or replace its settings.
 	// (PUT /v1/channels/{channel})
 	PutChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
-	// TestChannel Send a test message to a channel, now and once.
+	// TestChannel Send one test message to a channel.
 	// (POST /v1/channels/{channel}/test)
 	TestChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
-	// Clean Remove records of runs that ended, of a job or the jobs of an app. What somebody may still need stays, and so do reports. One call does a part, and the next goes on after it.
+	// Clean Delete records of finished runs of a job, or of the jobs of an app. Records that are still in use are kept, and so are reports. One call handles a part; the next call continues.
 	// (POST /v1/clean)
 	Clean(w http.ResponseWriter, r *http.Request) (any, error)
-	// GetFacts What tickring doctor judges, as the deployment itself sees it. What could not be read is left out.
+	// GetFacts Get the facts of the deployment for tickring doctor. Facts that could not be read are missing.
 	// (GET /v1/facts)
 	GetFacts(w http.ResponseWriter, r *http.Request) (any, error)
-	// GetJobFacts Which jobs nobody takes and which fail, for tickring doctor. It looks at as many jobs as it comes to in about 10 s, at most 10,000.
+	// GetJobFacts List jobs without an executor and failing jobs for tickring doctor. The scan ends after about 10 s or 10,000 jobs.
 	// (GET /v1/facts/jobs)
 	GetJobFacts(w http.ResponseWriter, r *http.Request) (any, error)
-	// Fence Shut everybody out of this data, until a restore or take-over. What was begun ends within 30 s.
+	// Fence Block all deployments from this data until a restore or takeover. Operations in progress end within 30 s.
 	// (POST /v1/fence)
 	Fence(w http.ResponseWriter, r *http.Request) (any, error)
-	// GetHome What needs somebody now: what fails, is late, runs long or has no executor, what fires within 15 minutes, and how the scheduler itself does.
+	// GetHome Show problems and the near future: jobs that fail, are late, run long or have no executor, jobs that fire within 15 minutes, and the status of the scheduler.
 	// (GET /v1/home)
 	GetHome(w http.ResponseWriter, r *http.Request) (any, error)
-	// ListJobs Jobs in the order of their numbers, or by how they stand now.
+	// ListJobs List jobs by number or by status.
 	// (GET /v1/jobs)
 	ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams) (any, error)
-	// DeleteJob Delete a job; its runs stay.
+	// DeleteJob Delete a job. Its runs are kept.
 	// (DELETE /v1/jobs/{app}/{name})
 	DeleteJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params DeleteJobParams) (any, error)
-	// GetJob A job.
+	// GetJob Get a job.
 	// (GET /v1/jobs/{app}/{name})
 	GetJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// PutJob Make a job, or change it to be as the body says; what is left out gets its default.
+	// PutJob Create a job, or replace its settings. Fields that are missing get their defaults.
 	// (PUT /v1/jobs/{app}/{name})
 	PutJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// GiveBackJob Let code that declares a job make or change it again, whoever changed or deleted it.
+	// GiveBackJob Return a job to the code that declares it, so that the code can create or update it again.
 	// (POST /v1/jobs/{app}/{name}/give-back)
 	GiveBackJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// KillJob End all runs of a job; its schedule goes on. One call ends a part, and the next goes on after it.
+	// KillJob Kill all runs of a job. Its schedule continues. One call handles a part; the next call continues.
 	// (POST /v1/jobs/{app}/{name}/kill)
 	KillJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params KillJobParams) (any, error)
-	// PauseJob Stop the schedule of a job.
+	// PauseJob Pause a job.
 	// (POST /v1/jobs/{app}/{name}/pause)
 	PauseJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// ResumeJob End the pause of a job; what passed is not run.
+	// ResumeJob Resume a job. Missed runs are not made up.
 	// (POST /v1/jobs/{app}/{name}/resume)
 	ResumeJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// GetRunAt The run of one instant, or what there is in its place.
+	// GetRunAt Get the run of one scheduled time, or the recorded skip.
 	// (GET /v1/jobs/{app}/{name}/runs/{at})
 	GetRunAt(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, at string) (any, error)
-	// PutScript Give a job that has a script another version of it, or an earlier one again. What says the same to run is no other version, and gets the note.
+	// PutScript Store a new version of a job's script, or restore an earlier version. If source and kind are unchanged, no version is created and only the note is updated.
 	// (PUT /v1/jobs/{app}/{name}/script)
 	PutScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// ListScripts The versions of a job's script that are kept, the newest first, without their sources.
+	// ListScripts List the stored versions of a job's script, newest first, without their sources.
 	// (GET /v1/jobs/{app}/{name}/scripts)
 	ListScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// GetScript A version of a job's script, with its source.
+	// GetScript Get a version of a job's script, with its source.
 	// (GET /v1/jobs/{app}/{name}/scripts/{version})
 	GetScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion) (any, error)
-	// DiffScripts How a version of a job's script differs from another.
+	// DiffScripts Compare two versions of a job's script.
 	// (GET /v1/jobs/{app}/{name}/scripts/{version}/diff)
 	DiffScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion, params DiffScriptsParams) (any, error)
-	// TriggerJob Ask for one run, now or at a moment.
+	// TriggerJob Trigger one run, now or at a given time.
 	// (POST /v1/jobs/{app}/{name}/trigger)
 	TriggerJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// ListWaiting Triggers and retries of a job whose time is to come.
+	// ListWaiting List waiting triggers and retries of a job.
 	// (GET /v1/jobs/{app}/{name}/waiting)
 	ListWaiting(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params ListWaitingParams) (any, error)
-	// CancelByKey Cancel a trigger that waits.
+	// CancelByKey Cancel a waiting trigger.
 	// (DELETE /v1/jobs/{app}/{name}/waiting/{key})
 	CancelByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string) (any, error)
-	// GetRunByKey The run that a trigger with this key made.
+	// GetRunByKey Get the run that a trigger with this key created.
 	// (GET /v1/jobs/{app}/{name}/waiting/{key})
 	GetRunByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string) (any, error)
-	// ChangeByKey Change a trigger that waits; what is left out stays. Refused once it was sent.
+	// ChangeByKey Change a waiting trigger. Missing fields stay unchanged. The request is rejected once the run was sent.
 	// (PATCH /v1/jobs/{app}/{name}/waiting/{key})
 	ChangeByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string) (any, error)
-	// GetJobByNumber A job by its number.
+	// GetJobByNumber Get a job by its number.
 	// (GET /v1/jobs/{id})
 	GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) (any, error)
-	// GetLateness How late the runs that began in a span were sent, in buckets as of their shape: of all, or of each app or job.
+	// GetLateness Show how late the runs that began in a period were sent, in the same buckets as the histogram of runs: in total, or by app or job.
 	// (GET /v1/lateness)
 	GetLateness(w http.ResponseWriter, r *http.Request, params GetLatenessParams) (any, error)
-	// GetMe Who asks, and of a person the sessions and tokens.
+	// GetMe Show your user, with its sessions and tokens.
 	// (GET /v1/me)
 	GetMe(w http.ResponseWriter, r *http.Request) (any, error)
-	// SetLook In which language and zone a person reads.
+	// SetLook Set your language and time zone.
 	// (PUT /v1/me/look)
 	SetLook(w http.ResponseWriter, r *http.Request) (any, error)
-	// ChangePassword Change one's own password; all other sessions end.
+	// ChangePassword Change your password. All other sessions end.
 	// (POST /v1/me/password)
 	ChangePassword(w http.ResponseWriter, r *http.Request) (any, error)
-	// EndSessions End all of one's own sessions but the one that asks.
+	// EndSessions End all your other sessions.
 	// (DELETE /v1/me/sessions)
 	EndSessions(w http.ResponseWriter, r *http.Request) (any, error)
-	// EndSession End one of one's own sessions.
+	// EndSession End one of your sessions.
 	// (DELETE /v1/me/sessions/{session})
 	EndSession(w http.ResponseWriter, r *http.Request, session string) (any, error)
-	// MakeToken Make a token of one's own. Its secret is in this answer, and nowhere again.
+	// MakeToken Create a token. Only this answer contains its secret.
 	// (POST /v1/me/tokens)
 	MakeToken(w http.ResponseWriter, r *http.Request) (any, error)
-	// EndToken End one of one's own tokens.
+	// EndToken Revoke one of your tokens.
 	// (DELETE /v1/me/tokens/{token})
 	EndToken(w http.ResponseWriter, r *http.Request, token PathToken) (any, error)
-	// DeleteView Delete a view.
+	// DeleteView Delete a saved view.
 	// (DELETE /v1/me/views)
 	DeleteView(w http.ResponseWriter, r *http.Request, params DeleteViewParams) (any, error)
-	// ListViews Pages of the console that one keeps under names, and those that others share.
+	// ListViews List your saved console views and the shared views.
 	// (GET /v1/me/views)
 	ListViews(w http.ResponseWriter, r *http.Request) (any, error)
-	// PutView Keep a page of the console under a name.
+	// PutView Save a console view under a name.
 	// (PUT /v1/me/views)
 	PutView(w http.ResponseWriter, r *http.Request) (any, error)
-	// GetOpenAPI This document.
+	// GetOpenAPI Get this document.
 	// (GET /v1/openapi.yaml)
 	GetOpenAPI(w http.ResponseWriter, r *http.Request) (any, error)
-	// PauseAll Stop all schedules.
+	// PauseAll Pause all schedules.
 	// (POST /v1/pause)
 	PauseAll(w http.ResponseWriter, r *http.Request) (any, error)
-	// ListPeople All people by name.
+	// ListPeople List all users by name.
 	// (GET /v1/people)
 	ListPeople(w http.ResponseWriter, r *http.Request) (any, error)
-	// DeletePerson Delete a person, with all sessions, tokens and views of that person.
+	// DeletePerson Delete a user, with all sessions, tokens and views of the user.
 	// (DELETE /v1/people/{person})
 	DeletePerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// GetPerson A person.
+	// GetPerson Get a user.
 	// (GET /v1/people/{person})
 	GetPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// PutPerson Make a person, or change what the body says; what is left out stays.
+	// PutPerson Create or update a user. Missing fields stay unchanged.
 	// (PUT /v1/people/{person})
 	PutPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// EndTokenOf End a token of a person.
+	// EndTokenOf Revoke a token of a user.
 	// (DELETE /v1/people/{person}/tokens/{token})
 	EndTokenOf(w http.ResponseWriter, r *http.Request, person PathPerson, token PathToken) (any, error)
-	// Preview What a schedule means, without a job.
+	// Preview Explain a schedule without creating a job.
 	// (POST /v1/preview)
 	Preview(w http.ResponseWriter, r *http.Request) (any, error)
-	// Prove What only who knows the tokens can answer; needs none.
+	// Prove Prove that the server has a token. No token is needed.
 	// (GET /v1/proof)
 	Prove(w http.ResponseWriter, r *http.Request, params ProveParams) (any, error)
-	// Redrive List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
+	// Redrive List dead-letter messages, and resend their runs where this is still possible. Other messages stay, with the reason.
 	// (POST /v1/redrive)
 	Redrive(w http.ResponseWriter, r *http.Request) (any, error)
-	// Replan Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
+	// Replan Resend runs that an audit of the period reports as unaccounted for. Without to, runs that may still be on their way are sent too. Scheduled times that have a run or a recorded skip are not touched. One call handles a part; the next call continues.
 	// (POST /v1/replan)
 	Replan(w http.ResponseWriter, r *http.Request) (any, error)
-	// GetReport What became of the runs that began in a span, by hour or by day: how many ended how, how long they took, how late they went. It is known for longer than the runs are kept.
+	// GetReport Show run statistics of a period by hour or day: results, durations and lateness. Reports are kept longer than runs.
 	// (GET /v1/reports)
 	GetReport(w http.ResponseWriter, r *http.Request, params GetReportParams) (any, error)
-	// Rerun Run again what has ended, one run or a page of those that a filter finds, with the instant and the params of each.
+	// Rerun Rerun finished runs: one run, or a page of the runs that match a filter. Each new run has the scheduled time and params of the original.
 	// (POST /v1/rerun)
 	Rerun(w http.ResponseWriter, r *http.Request) (any, error)
-	// Restore Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
+	// Restore Take over a copy or a replica of the data for this deployment. One call handles a part; the next call continues.
 	// (POST /v1/restore)
 	Restore(w http.ResponseWriter, r *http.Request) (any, error)
-	// ResumeAll End the pause of everything; what passed is not run.
+	// ResumeAll Resume everything. Missed runs are not made up.
 	// (POST /v1/resume)
 	ResumeAll(w http.ResponseWriter, r *http.Request) (any, error)
-	// RotateKey Encrypt the stored secrets with a new key. If an earlier rotation did not end, it continues. One call encrypts a part, and the next call continues after it.
+	// RotateKey Encrypt the stored secrets with a new key. An interrupted rotation continues. One call encrypts a part; the next call continues.
 	// (POST /v1/rotate-key)
 	RotateKey(w http.ResponseWriter, r *http.Request, params RotateKeyParams) (any, error)
-	// ListRuns Runs, newest first.
+	// ListRuns List runs, newest first.
 	// (GET /v1/runs)
 	ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) (any, error)
-	// GetShape How the runs that began in a span ended, in at most 120 buckets of one length: whole hours by the reports, shorter ones by a bounded look at the runs, the newest first.
+	// GetShape Show the results of the runs that began in a period, in at most 120 buckets of equal width. Whole hours come from reports; shorter buckets from a limited scan of runs, newest first.
 	// (GET /v1/runs/shape)
 	GetShape(w http.ResponseWriter, r *http.Request, params GetShapeParams) (any, error)
-	// GetRun A run.
+	// GetRun Get a run.
 	// (GET /v1/runs/{run})
 	GetRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
-	// ChangeRun Change a trigger that waits; what is left out stays. Refused once it was sent.
+	// ChangeRun Change a waiting trigger. Missing fields stay unchanged. The request is rejected once the run was sent.
 	// (PATCH /v1/runs/{run})
 	ChangeRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
 	// CancelRun Cancel a run that was not sent yet.
 	// (POST /v1/runs/{run}/cancel)
 	CancelRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
-	// KillRun End a run; an xxl-job executor ends all runs of its job at that address. One call ends a part, and the next goes on after it.
+	// KillRun Kill a run. An xxl-job executor ends all runs of the job at its address. One call handles a part; the next call continues.
 	// (POST /v1/runs/{run}/kill)
 	KillRun(w http.ResponseWriter, r *http.Request, run PathRun, params KillRunParams) (any, error)
-	// GetLog What the executor logged of a run.
+	// GetLog Get the log of a run from its executor.
 	// (GET /v1/runs/{run}/log)
 	GetLog(w http.ResponseWriter, r *http.Request, run PathRun, params GetLogParams) (any, error)
-	// GetStatus What the server is and how it does.
+	// GetStatus Show the version and status of the server.
 	// (GET /v1/status)
 	GetStatus(w http.ResponseWriter, r *http.Request) (any, error)
-	// ListUpcoming The instants to come, the earliest first. One call looks at a part of the jobs, and the next goes on after it.
+	// ListUpcoming List upcoming runs, earliest first. One call covers a part of the jobs; the next call continues.
 	// (GET /v1/upcoming)
 	ListUpcoming(w http.ResponseWriter, r *http.Request, params ListUpcomingParams) (any, error)
-	// GetUpcomingShape What the schedules of all jobs have to come in a span, in at most 288 buckets of one length for each app; jobs that fire often as one band; and the seconds in which the most jobs fire.
+	// GetUpcomingShape Show how many runs are scheduled in a period, in at most 288 buckets of equal width for each app. Frequent jobs are summed up separately. The seconds in which the most jobs fire are listed.
 	// (GET /v1/upcoming/shape)
 	GetUpcomingShape(w http.ResponseWriter, r *http.Request, params GetUpcomingShapeParams) (any, error)
 }

@@ -56,7 +56,7 @@ func (m *queryMux) check(pattern string, r *http.Request) error {
 		case len(known) == 0:
 			return core.Invalid(core.Truncate(name), query.Get(name), "unknown parameter: this operation has none")
 		default:
-			return core.Invalid(core.Truncate(name), query.Get(name), "unknown parameter: allowed are %s", strings.Join(known, ", "))
+			return core.Invalid(core.Truncate(name), query.Get(name), "unknown parameter: allowed values: %s", strings.Join(known, ", "))
 		}
 	}
 	return nil

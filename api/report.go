@@ -59,12 +59,12 @@ func (s *server) question(r *http.Request, params *client.GetReportParams) (q re
 		q.ByDay = true
 	case "hour":
 	default:
-		return q, core.Invalid("by", params.By, "allowed are hour and day")
+		return q, core.Invalid("by", params.By, "allowed values: hour and day")
 	}
 	switch q.Each {
 	case report.EachAll, report.EachApp, report.EachJob:
 	default:
-		return q, core.Invalid("each", params.Each, "allowed are app and job")
+		return q, core.Invalid("each", params.Each, "allowed values: app and job")
 	}
 	if params.App != "" {
 		if err := core.CheckAppName("app", params.App); err != nil {

@@ -293,7 +293,7 @@ func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name st
 		t.Cause = core.Cause(body.Cause)
 	}
 	if t.Cause != core.CauseAPI && t.Cause != core.CauseManual {
-		return nil, core.Invalid("cause", body.Cause, "allowed are manual, api")
+		return nil, core.Invalid("cause", body.Cause, "allowed values: manual, api")
 	}
 	if !body.At.IsZero() {
 		t.At = &body.At

@@ -76,7 +76,7 @@ func (s *server) partial(a *report.Shape) bool {
 func (s *server) GetLateness(w http.ResponseWriter, r *http.Request, params client.GetLatenessParams) (any, error) {
 	each := report.Each(params.Each)
 	if !slices.Contains([]report.Each{report.EachAll, report.EachApp, report.EachJob}, each) {
-		return nil, core.Invalid("each", params.Each, "allowed are app and job")
+		return nil, core.Invalid("each", params.Each, "allowed values: app and job")
 	}
 	a, err := s.shape(r, report.ShapeQuestion{App: params.App, Each: each, Buckets: params.Buckets}, params.Job, params.From, params.To)
 	if err != nil {

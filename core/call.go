@@ -312,7 +312,7 @@ func (c *Call) validate() error {
 		}
 	}
 	if c.MaxAnswer != 0 && (c.MaxAnswer < MinMaxAnswer || c.MaxAnswer > MaxAnswer) {
-		return Invalid("call.maxAnswer", strconv.FormatInt(c.MaxAnswer, 10), "allowed are 1KB to 16MB")
+		return Invalid("call.maxAnswer", strconv.FormatInt(c.MaxAnswer, 10), "allowed values: 1KB to 16MB")
 	}
 	return c.Auth.validate()
 }

@@ -265,7 +265,7 @@ func (e *Email) validate() error {
 		return Invalid("email.smtp.host", s.Host, "expected the name or IP address of a server, such as mail.example.com")
 	}
 	if s.Port < 1 || s.Port > 65535 {
-		return Invalid("email.smtp.port", strconv.Itoa(s.Port), "allowed are 1 to 65535")
+		return Invalid("email.smtp.port", strconv.Itoa(s.Port), "allowed values: 1 to 65535")
 	}
 	if err := oneOf("email.smtp.tls", s.TLS, SMTPTLSs); err != nil {
 		return err

@@ -118,7 +118,7 @@ func (c *Command) validate() error {
 		return Invalid("command.user", c.User, "the name of a system user has 1 to 32 characters of a-z A-Z 0-9 . _ -")
 	}
 	if c.MaxOutput != 0 && (c.MaxOutput < MinMaxOutput || c.MaxOutput > MaxMaxOutput) {
-		return Invalid("command.maxOutput", strconv.FormatInt(c.MaxOutput, 10), "allowed are 1KB to 64MB")
+		return Invalid("command.maxOutput", strconv.FormatInt(c.MaxOutput, 10), "allowed values: 1KB to 64MB")
 	}
 	return c.validateEnv()
 }

@@ -42,7 +42,7 @@ func TestValidateScript(t *testing.T) {
 		{func(*Def) {}, ""},
 		{func(d *Def) { d.Script = nil }, "handler: required"},
 		{func(d *Def) { d.Handler = "h" }, "a job has either a handler or a script"},
-		{func(d *Def) { d.Script.Kind = "perl" }, "allowed are shell, python, nodejs, php, powershell, groovy"},
+		{func(d *Def) { d.Script.Kind = "perl" }, "allowed values: shell, python, nodejs, php, powershell, groovy"},
 		{func(d *Def) { d.Script.Kind = "GLUE_PHP" }, "xxl-job's GLUE_PHP is script: {kind: php, …} in tickring"},
 		{func(d *Def) { d.Script.Note = strings.Repeat("x", MaxNote+1) }, "257 characters"},
 		{func(d *Def) { d.Script.Hash = "../x" }, "the SHA-256 of a source"},

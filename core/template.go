@@ -98,12 +98,12 @@ func parsePlace(text string) (p place, err error) {
 		return p, err
 	}
 	if len(words) == 0 {
-		return p, Errorf(CodeInvalid, "a name is missing; allowed are %s", strings.Join(Placeholders, ", "))
+		return p, Errorf(CodeInvalid, "a name is missing; allowed values: %s", strings.Join(Placeholders, ", "))
 	}
 	p.name = words[0]
 	switch {
 	case !slices.Contains(Placeholders, p.name):
-		return p, Errorf(CodeInvalid, "%s is not a known name; allowed are %s", p.name, strings.Join(Placeholders, ", "))
+		return p, Errorf(CodeInvalid, "%s is not a known name; allowed values: %s", p.name, strings.Join(Placeholders, ", "))
 	case p.name != "scheduledAt" && p.name != "lastSuccessAt" && len(words) > 1:
 		return p, Errorf(CodeInvalid, "%s is not a time: nothing can follow the name", p.name)
 	}
@@ -215,7 +215,7 @@ func parsePattern(w string) (parts []part, err error) {
 			}
 			layout, is := patternLetters[w[i:i+n]]
 			if !is {
-				return nil, Errorf(CodeInvalid, "%s: %s is not allowed in a pattern; allowed are yyyy yy MM M dd d HH mm ss XXX EEE, "+
+				return nil, Errorf(CodeInvalid, "%s: %s is not allowed in a pattern; allowed values: yyyy yy MM M dd d HH mm ss XXX EEE, "+
 					"other letters in 'quotes'", w, w[i:i+n])
 			}
 			parts = append(parts, part{letter: c, text: layout})

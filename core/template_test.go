@@ -56,13 +56,13 @@ func TestTemplate(t *testing.T) {
 
 func TestTemplateErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"a\n {{shceduledAt}}":              "line 2, column 2 of the template: shceduledAt is not a known name; allowed are scheduledAt, attempt",
+		"a\n {{shceduledAt}}":              "line 2, column 2 of the template: shceduledAt is not a known name; allowed values: scheduledAt, attempt",
 		"日{{parent.dat}}":                  "column 2 of the template: parent.dat is not a known name",
 		"{{scheduledAt":                    "the closing }} is missing",
 		"{{}}":                             "a name is missing",
 		"{{ }}":                            "a name is missing",
 		"{{attempt -1d}}":                  "attempt is not a time",
-		"{{scheduledAt YYYY}}":             "YYYY is not allowed in a pattern; allowed are yyyy",
+		"{{scheduledAt YYYY}}":             "YYYY is not allowed in a pattern; allowed values: yyyy",
 		"{{scheduledAt yyyy-MM-dd HH:mm}}": "put a pattern with spaces in \"quotes\"",
 		"{{scheduledAt -1d -1d}}":          "only one offset is allowed",
 		"{{scheduledAt -d}}":               "-d is not an offset",

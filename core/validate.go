@@ -163,7 +163,7 @@ func (n Notify) Validate(path string) error {
 		switch {
 		case f.d == 0:
 		case f.d < f.least || f.d > f.most || f.d%time.Second != 0:
-			return Invalid(path+"."+f.name, f.d.String(), "allowed are whole seconds from %s to %s", f.least, f.most)
+			return Invalid(path+"."+f.name, f.d.String(), "allowed values: whole seconds from %s to %s", f.least, f.most)
 		case f.of != "" && !said(f.of):
 			return Invalid(path+"."+f.name, f.d.String(), "on does not include %s: add it to on, or leave this field out", f.of)
 		}
@@ -241,7 +241,7 @@ func (j *Job) Validate() error {
 		return err
 	}
 	if d.PauseAfter < 0 || d.PauseAfter > MaxPauseAfter {
-		return Invalid("pauseAfter", strconv.Itoa(d.PauseAfter), "allowed are 1 to %d failures in a row", MaxPauseAfter)
+		return Invalid("pauseAfter", strconv.Itoa(d.PauseAfter), "allowed values: 1 to %d failures in a row", MaxPauseAfter)
 	}
 	for _, b := range []struct {
 		field    string
@@ -262,7 +262,7 @@ func (j *Job) Validate() error {
 		return Invalid("job", strconv.Itoa(n)+" bytes", "at most %d bytes of JSON are allowed", MaxJob)
 	}
 	if d.Keep.Days != KeepForever && (d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays) {
-		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), "allowed are 1 to %d; 0 keeps them forever", MaxKeepDays)
+		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), "allowed values: 1 to %d; 0 keeps them forever", MaxKeepDays)
 	}
 	if d.Keep.Log == "" {
 		return nil
@@ -390,7 +390,7 @@ func CheckSet(field, set string) error {
 
 func (r Retry) validate() error {
 	if r.Max < 0 || r.Max > MaxRetries {
-		return Invalid("retry.max", strconv.Itoa(r.Max), "allowed are 0 to %d", MaxRetries)
+		return Invalid("retry.max", strconv.Itoa(r.Max), "allowed values: 0 to %d", MaxRetries)
 	}
 	if err := bounded("retry.delay", r.Delay, time.Second, MaxDelay); err != nil {
 		return err
@@ -437,7 +437,7 @@ func (s Schedule) validate() error {
 // bounded returns an error unless d is a whole number of seconds from least to most.
 func bounded(field string, d, least, most time.Duration) error {
 	if d < least || d > most || d%time.Second != 0 {
-		return Invalid(field, d.String(), "allowed are whole seconds from %s to %s", least, most)
+		return Invalid(field, d.String(), "allowed values: whole seconds from %s to %s", least, most)
 	}
 	return nil
 }
@@ -446,7 +446,7 @@ func oneOf[T ~string](field string, value T, allowed []T) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return Invalid(field, string(value), "allowed are %s%s", Words(allowed), Here(string(value)))
+	return Invalid(field, string(value), "allowed values: %s%s", Words(allowed), Here(string(value)))
 }
 
 // Here returns the tickring name for a value or field name of xxl-job, as the end of an error message. It is empty

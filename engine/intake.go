@@ -75,7 +75,7 @@ func (in *Intake) Run(receive, handle context.Context) {
 func (in *Intake) batch(ctx context.Context, got []Delivery, free func()) {
 	if in.Ready != nil {
 		if err := in.Ready(ctx); err != nil {
-			in.Log.Error("messages come again", "err", err)
+			in.Log.Error("messages redelivered", "err", err)
 			in.back(ctx, got, time.Time{})
 			return
 		}
@@ -86,7 +86,7 @@ func (in *Intake) batch(ctx context.Context, got []Delivery, free func()) {
 			acks = append(acks, got[i])
 			continue
 		}
-		in.Log.Debug("message comes again", "slot", got[i].Message.Slot, "err", v.Err)
+		in.Log.Debug("message redelivered", "slot", got[i].Message.Slot, "err", v.Err)
 		in.back(ctx, got[i:i+1], v.RetryAt)
 	}
 	if len(acks) == 0 {
@@ -115,7 +115,7 @@ func (in *Intake) back(ctx context.Context, d []Delivery, at time.Time) {
 	}
 	for _, err := range in.Queue.Release(ctx, d, at) {
 		if err != nil {
-			in.Log.Warn("release failed: the message comes when its visibility ends", "err", err)
+			in.Log.Warn("message not released: it is redelivered when its visibility timeout ends", "err", err)
 		}
 	}
 }

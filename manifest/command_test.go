@@ -59,14 +59,14 @@ jobs:
 func TestCommandErrors(t *testing.T) {
 	job := func(s string) string { return "version: 1\njobs:\n- app: a\n  name: j\n  " + s + "\n" }
 	for _, c := range []struct{ in, want string }{
-		{"command: {dir: /x}", "m:5:12: jobs[0].command.line: required: What /bin/sh -c runs, at most 8 KB; the params are $1."},
+		{"command: {dir: /x}", "m:5:12: jobs[0].command.line: required: The command line that /bin/sh -c runs, at most 8 KB; the params are $1."},
 		{"command: {line: x, dir: backups}",
 			`m:5:27: jobs[0].command.dir: "backups": expected an absolute path without . and .., such as /var/backups`},
 		{"command: {line: x, dir: /a/../etc}",
 			`m:5:27: jobs[0].command.dir: "/a/../etc": expected an absolute path without . and .., such as /var/backups`},
 		{"command: {line: x, user: \"a b\"}",
 			`m:5:28: jobs[0].command.user: "a b": the name of a system user has 1 to 32 characters of a-z A-Z 0-9 . _ -`},
-		{"command: {line: x, maxOutput: 1B}", `m:5:33: jobs[0].command.maxOutput: "1B"; allowed are 1KB to 64MB, such as 64KB`},
+		{"command: {line: x, maxOutput: 1B}", `m:5:33: jobs[0].command.maxOutput: "1B"; allowed values: 1KB to 64MB, such as 64KB`},
 		{"command: {line: x, env: {TICKRING_RUN: a, B: {env: NONE}}}",
 			"m:5:42: jobs[0].command.env.TICKRING_RUN: names that start with TICKRING_ are reserved for information " +
 				"about the run: choose another name\n" +
@@ -78,7 +78,7 @@ func TestCommandErrors(t *testing.T) {
 		{"command: {line: x}\n  block: discard-later",
 			`m:6:10: jobs[0].block: "discard-later": the server runs the command of a job one run after the other: to change this, ` +
 				`use overlap: {limit: 1, full: skip} or {limit: 1, full: replace}`},
-		{"title: x", "m:3:3: jobs[0].handler: required: What the executor is to run; of call: executors \"POST /path\"."},
+		{"title: x", "m:3:3: jobs[0].handler: required: The handler that the executor runs; for call: executors \"POST /path\"."},
 	} {
 		_, err := Parse("m", []byte(job(c.in)), env())
 		if err == nil {

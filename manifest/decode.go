@@ -433,7 +433,7 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 	name, isParameter := where["ssm"].(string)
 	switch {
 	case len(where) != 1:
-		d.errorf(at, path, "use exactly one of env, file and ssm; allowed are %s", references)
+		d.errorf(at, path, "use exactly one of env, file and ssm; allowed values: %s", references)
 		return nil, false
 	case isParameter && d.o.Parameter == nil:
 		return refuse("ssm", "SSM parameters are not supported here")

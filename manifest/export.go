@@ -178,7 +178,7 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 		}
 	}
 	if len(sets) > 1 {
-		b.WriteString("# Several sets: apply --prune needs one file for each, as tickring get --set SET -o yaml writes it.\n")
+		b.WriteString("# Several sets: apply --prune requires one file for each set, as tickring get --set SET -o yaml writes it.\n")
 	}
 	begun := 0
 	b.WriteString(head)
@@ -224,14 +224,14 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 		entry(&b, component("ManifestApp").write(plainly(a)), "")
 		comment(a.Set)
 		if a.HasToken {
-			b.WriteString("    # token: set; it is never printed, and left out here it stays as it is\n")
+			b.WriteString("    # token: set, but never printed; without it here, the token is unchanged\n")
 		}
 	}
 	for i := range jobs {
 		j := &jobs[i]
 		if j.App == "" || j.Name == "" || j.Handler == "" && j.Command.Line == "" && j.Script.Source == "" {
-			return nil, fmt.Errorf("job %s/%s cannot be written: it needs an app, a name, and a handler, a command, or a script with its "+
-				"source", j.App, j.Name)
+			return nil, fmt.Errorf("job %s/%s cannot be written: an app, a name, and a handler, a command or a script with its source are "+
+				"required", j.App, j.Name)
 		}
 		list("jobs", i)
 		entry(&b, component("ManifestJob").write(jobForm(j, false)), j.Script.Source)

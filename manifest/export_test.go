@@ -127,7 +127,7 @@ apps:
     limits: {inFlight: 200, perSecond: 50}
     call: {headers: {X-Key: "***", X-Team: finance}, hidden: [X-Key], auth: {bearer: "***"}, expect: [200, 202], maxAnswer: 64KB}
     notify: {to: [oncall], on: [failed, late, slow], late: 60s, slow: 1h, quiet: 30m}
-    # token: set; it is never printed, and left out here it stays as it is
+    # token: set, but never printed; without it here, the token is unchanged
 
 jobs:
   - app: reports

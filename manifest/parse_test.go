@@ -220,17 +220,17 @@ func TestErrors(t *testing.T) {
 		{"duplicate at the top", "version: 1\nversion: 1\n", "m:2:1: version: duplicate key: already set at 1:1"},
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
-			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, author, labels, handler, params, template, " +
+			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed values: app, name, title, author, labels, handler, params, template, " +
 				"call, command, script, schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
 				"waitForExecutor, overlap, pauseAfter, keep, notify, " +
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"a join without its window", job("after: {all: [{job: a/b}]}"),
-			"m:6:10: jobs[0].after.within: required: From the first of these ends on; after that one run of it is skipped, and " +
-				"the next end is the first."},
+			"m:6:10: jobs[0].after.within: required: Maximum time after the first parent ended. After this time, one run is skipped, and " +
+				"the next end starts a new period."},
 		{"a join of nothing", job("after: {all: [], within: 6h}"), "m:6:16: jobs[0].after.all: the list is empty; expected a list such as [{…}]"},
 		{"too long a window", job("after: {all: [{job: a/b}], within: 8d}"),
-			`m:6:38: jobs[0].after.within: 8d; allowed are whole seconds from 1s to 7d, such as 10s 5m 2h`},
+			`m:6:38: jobs[0].after.within: 8d; allowed values: whole seconds from 1s to 7d, such as 10s 5m 2h`},
 		{"a join after no name", job("after: {all: [{job: b}], within: 6h}"),
 			`m:6:23: jobs[0].after.all[0].job: "b": write a job as APP/NAME`},
 		{"joins after themselves, round about", job("after: {all: [{job: a/y}], within: 1h}") +
@@ -247,31 +247,31 @@ func TestErrors(t *testing.T) {
 		{"field of the schedule", job("jitter: 5m"), `m:6:3: jobs[0].jitter: a job has no field "jitter"; did you mean schedule.jitter?`},
 		{"unknown at the top", "version: 1\njob: []\n", `m:2:1: job: a manifest has no field "job"; did you mean jobs?`},
 		{"bare number", job("timeout: 600"),
-			"m:6:12: jobs[0].timeout: 600: a number needs a unit: use 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
+			"m:6:12: jobs[0].timeout: 600: a number needs a unit: use 600s; allowed values: whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"bare number in quotes", job("timeout: \"600\""),
-			"m:6:12: jobs[0].timeout: 600: a number needs a unit: use 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
+			"m:6:12: jobs[0].timeout: 600: a number needs a unit: use 600s; allowed values: whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"negative", job("timeout: -5m"),
-			"m:6:12: jobs[0].timeout: -5m: negative; allowed are whole seconds from 0s to 7d, " +
+			"m:6:12: jobs[0].timeout: -5m: negative; allowed values: whole seconds from 0s to 7d, " +
 				"such as 10s 5m 2h"},
-		{"too long", job("timeout: 8d"), "m:6:12: jobs[0].timeout: 8d; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
+		{"too long", job("timeout: 8d"), "m:6:12: jobs[0].timeout: 8d; allowed values: whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"half a second", job("timeout: 500ms"),
-			"m:6:12: jobs[0].timeout: 500ms; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
+			"m:6:12: jobs[0].timeout: 500ms; allowed values: whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"zero that is not the default", job("grace: 0s"),
-			"m:6:10: jobs[0].grace: 0s; allowed are whole seconds from 1s to 1d, such as 10s 5m 2h"},
+			"m:6:10: jobs[0].grace: 0s; allowed values: whole seconds from 1s to 1d, such as 10s 5m 2h"},
 		{"wrong types", job("retry: 3\n  labels: [a]\n  paused: yes\n  title: 5\n  params:\n  keep: {days: many}"),
 			"m:6:10: jobs[0].retry: the number 3; expected a map with fields: max, delay, backoff, maxDelay, on\n" +
 				"m:7:11: jobs[0].labels: a list; expected a map such as {team: finance}\n" +
-				"m:8:11: jobs[0].paused: \"yes\"; allowed are true and false\n" +
+				"m:8:11: jobs[0].paused: \"yes\"; allowed values: true and false\n" +
 				"m:9:10: jobs[0].title: the number 5 is not a text: use quotes: \"5\"\n" +
 				"m:10:10: jobs[0].params: empty: write a text, or leave the field out\n" +
-				"m:11:16: jobs[0].keep.days: \"many\"; allowed are whole numbers from 0 to 3650"},
+				"m:11:16: jobs[0].keep.days: \"many\"; allowed values: whole numbers from 0 to 3650"},
 		{"jobs as a map", "version: 1\njobs: {a: 1}\n", "m:2:7: jobs: a map; expected a list such as [{…}]"},
-		{"number out of range", job("retry: {max: 101}"), "m:6:16: jobs[0].retry.max: the number 101; allowed are whole numbers from 0 to 100"},
+		{"number out of range", job("retry: {max: 101}"), "m:6:16: jobs[0].retry.max: the number 101; allowed values: whole numbers from 0 to 100"},
 		{"wrong word", job("misfire: lastest"), `m:6:12: jobs[0].misfire: "lastest"; allowed values: latest, all, skip`},
 		{"broadcast of another route", job("broadcast: {fail: all}"),
 			`m:6:14: jobs[0].broadcast: "all": only for route: broadcast, but the route of this job is first`},
-		{"more in flight than may be", app("limits: {inFlight: 1001}"), `m:4:22: apps[0].limits.inFlight: the number 1001; allowed are whole numbers from 1 to 1000`},
-		{"a limit by the minute", app("limits: {perMinute: 5}"), `m:4:12: apps[0].limits.perMinute: limits has no field "perMinute"; allowed are inFlight, perSecond`},
+		{"more in flight than may be", app("limits: {inFlight: 1001}"), `m:4:22: apps[0].limits.inFlight: the number 1001; allowed values: whole numbers from 1 to 1000`},
+		{"a limit by the minute", app("limits: {perMinute: 5}"), `m:4:12: apps[0].limits.perMinute: limits has no field "perMinute"; allowed values: inFlight, perSecond`},
 		{"a key that is no pointer", job("overlap: {limit: 1, key: tenant}"), `m:6:28: jobs[0].overlap.key: "tenant": a JSON pointer into the params starts with /, such as /tenant or /order/customer`},
 		{"broadcast that is replaced", job("route: broadcast\n  overlap: {limit: 1, full: replace}"),
 			`m:7:29: jobs[0].overlap.full: "replace": broadcast runs cannot be replaced: with route: broadcast use queue or skip`},
@@ -281,7 +281,7 @@ func TestErrors(t *testing.T) {
 			`m:6:20: jobs[0].schedule.cron: "30 2 * * *": 5 fields are Unix crontab syntax: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
 		{"never", job("schedule: {cron: \"0 0 0 31 2 ?\"}"), `m:6:20: jobs[0].schedule.cron: "0 0 0 31 2 ?": the schedule never fires`},
 		{"appname of an app", "version: 1\napps: [{appname: a}]\n",
-			`m:2:8: apps[0].name: required: 1 to 64 of a-z A-Z 0-9 . _ -
+			`m:2:8: apps[0].name: required: 1 to 64 characters a-z A-Z 0-9 . _ -
 m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app (in apps: name) in tickring`},
 		{"glueType", job("glueType: BEAN"), `m:6:3: jobs[0].glueType: a job has no field "glueType"; ` +
 			"xxl-job's glueType is handler: NAME for BEAN, script: {kind: shell, file: FILE} for GLUE_SHELL in tickring"},
@@ -325,10 +325,10 @@ m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app 
 		{"name with capitals", "version: 1\njobs:\n- {app: a, name: Nightly, handler: h}\n",
 			`m:3:18: jobs[0].name: "Nightly": a name has 1 to 128 characters of a-z 0-9 . _ - and starts and ends with a letter or digit`},
 		{"nothing of a job", "version: 1\njobs:\n- {}\n- title: x\n",
-			"m:3:3: jobs[0].app: required: The app that runs it.\nm:3:3: jobs[0].name: required: 1 to 128 of a-z 0-9 . _ - with a letter; " +
-				"unique in its app.\nm:3:3: jobs[0].handler: required: What the executor is to run; of call: executors \"POST /path\".\n" +
-				"m:4:3: jobs[1].app: required: The app that runs it.\nm:4:3: jobs[1].name: required: 1 to 128 of a-z 0-9 . _ - with a letter; " +
-				"unique in its app.\nm:4:3: jobs[1].handler: required: What the executor is to run; of call: executors \"POST /path\"."},
+			"m:3:3: jobs[0].app: required: The app that runs the job.\nm:3:3: jobs[0].name: required: 1 to 128 characters a-z 0-9 . _ - with at least one letter; " +
+				"unique in the app.\nm:3:3: jobs[0].handler: required: The handler that the executor runs; for call: executors \"POST /path\".\n" +
+				"m:4:3: jobs[1].app: required: The app that runs the job.\nm:4:3: jobs[1].name: required: 1 to 128 characters a-z 0-9 . _ - with at least one letter; " +
+				"unique in the app.\nm:4:3: jobs[1].handler: required: The handler that the executor runs; for call: executors \"POST /path\"."},
 		{"labels", job("labels: {\"a b\": x, c: 5}"),
 			"m:6:19: jobs[0].labels.a b: \"a b\": a label name has 1 to 63 printable ASCII characters without space, comma and =\n" +
 				"m:6:25: jobs[0].labels.c: the number 5 is not a text: use quotes: \"5\""},
@@ -338,7 +338,7 @@ m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app 
 				"day-of-week [year]\n" +
 				"m:7:36: jobs[0].schedule.timezone: \"Mars\": not an IANA time zone; write one such as Europe/Berlin, " +
 				"or leave the field out for UTC\n" +
-				"m:8:13: jobs[0].deadline: 31d; allowed are whole seconds from 0s to 30d, such as 10s 5m 2h"},
+				"m:8:13: jobs[0].deadline: 31d; allowed values: whole seconds from 0s to 30d, such as 10s 5m 2h"},
 		{"handler of a call", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs:\n- app: a\n  name: j\n  handler: run\n",
 			`m:6:12: jobs[0].handler: "run": the executors of the app are call: addresses: the handler must be "POST /path" or "/path"; the path starts with one slash, is escaped, and has no fragment`},
 		{"executors", app("executors: [nope, \"http://h:1\", \"http://h:1\", \"queue:x.fifo\"]"),
@@ -358,13 +358,13 @@ m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app 
 		{"headers that are not given", job("call: {headers: {Host: a, X.Y: b, Tickring-Run: c}, expect: [200, 99], maxAnswer: 64}"),
 			`m:6:26: jobs[0].call.headers.Host: "Host": this header cannot be set: the address determines the value` + "\n" +
 				`m:6:51: jobs[0].call.headers.Tickring-Run: "Tickring-Run": this header cannot be set: reserved for tickring` + "\n" +
-				"m:6:69: jobs[0].call.expect[1]: the number 99; allowed are whole numbers from 200 to 599\n" +
-				"m:6:85: jobs[0].call.maxAnswer: the number 64; allowed are 1KB to 16MB, such as 64KB"},
+				"m:6:69: jobs[0].call.expect[1]: the number 99; allowed values: whole numbers from 200 to 599\n" +
+				"m:6:85: jobs[0].call.maxAnswer: the number 64; allowed values: 1KB to 16MB, such as 64KB"},
 		{"two auths", job("call: {auth: {bearer: {env: NOPE}, basic: {user: a}, oauth: {tokenUrl: x}}}"),
 			"m:6:16: jobs[0].call.auth: use exactly one of bearer, basic and oauth\n" +
 				"m:6:31: jobs[0].call.auth.bearer.env: the environment variable NOPE is not set\n" +
-				"m:6:63: jobs[0].call.auth.oauth.clientId: required: The client.\n" +
-				"m:6:63: jobs[0].call.auth.oauth.clientSecret: required: Its secret."},
+				"m:6:63: jobs[0].call.auth.oauth.clientId: required: The client ID.\n" +
+				"m:6:63: jobs[0].call.auth.oauth.clientSecret: required: The client secret."},
 		{"call of nobody",
 			"version: 1\napps: [{name: a, call: {expect: [200]}}]\njobs:\n- {app: a, name: j, handler: h, call: {maxAnswer: 1MB}}\n",
 			`m:2:24: apps[0].call: app a has no executor that is an HTTP endpoint: add one, such as executors: ["call:https://example.com"]` + "\n" +
@@ -373,7 +373,7 @@ m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app 
 			"version: 1\napps:\n- name: a\n  executors: [\"call:http://h\"]\n  call: {expect: [200, 200], headers: {TE: trailers}}\n",
 			`m:5:44: apps[0].call.headers.TE: "TE": this header cannot be set: reserved for the connection`},
 		{"secret of nothing", app("token: {}"),
-			"m:4:10: apps[0].token: use exactly one of env, file and ssm; allowed are {env: NAME}, {file: PATH} and {ssm: NAME}"},
+			"m:4:10: apps[0].token: use exactly one of env, file and ssm; allowed values: {env: NAME}, {file: PATH} and {ssm: NAME}"},
 		{"secret that is a number", app("token: 8734587345"),
 			"m:4:10: apps[0].token: a number; allowed values: {env: NAME}, {file: PATH} and {ssm: NAME}"},
 		{"secret with a space", app("token: \" x\""),
@@ -520,7 +520,7 @@ func TestPieces(t *testing.T) {
 	}
 	for _, c := range []struct{ last, want string }{
 		{"    timeout: 5\n", "jobs[1999].timeout: duplicate key: already set at 34006:5"},
-		{"    keep: {days: -1}\n", "jobs[1999].keep.days: the number -1; allowed are whole numbers from 0 to 3650"},
+		{"    keep: {days: -1}\n", "jobs[1999].keep.days: the number -1; allowed values: whole numbers from 0 to 3650"},
 		{"    keep: {\n", "invalid YAML: "},
 		{"\tkeep: {}\n", "invalid YAML: tabs are not allowed: indent YAML with spaces"},
 		{"jobs: []\n", "jobs: duplicate key: already set at 7:1"},

@@ -205,11 +205,11 @@ func (s *schema) fields() *schema {
 func (s *schema) allowed() core.Text {
 	switch s.kind {
 	case kInt:
-		return core.Say("allowed are whole numbers from %d to %d", s.Minimum, s.Maximum)
+		return core.Say("allowed values: whole numbers from %d to %d", s.Minimum, s.Maximum)
 	case kBool:
-		return core.Say("allowed are true and false")
+		return core.Say("allowed values: true and false")
 	case kSpan:
-		return core.Say("allowed are whole seconds from %s to %s, such as 10s 5m 2h", FormatDuration(s.min), FormatDuration(s.max))
+		return core.Say("allowed values: whole seconds from %s to %s, such as 10s 5m 2h", FormatDuration(s.min), FormatDuration(s.max))
 	case kInstant:
 		return core.Say("expected a time in whole seconds, such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00")
 	case kMoment:
@@ -221,7 +221,7 @@ func (s *schema) allowed() core.Text {
 	case kHeader:
 		return core.Say("expected a text, or %s", references)
 	case kSize:
-		return core.Say("allowed are %s to %s, such as 64KB", s.MinSpan, s.MaxSpan)
+		return core.Say("allowed values: %s to %s, such as 64KB", s.MinSpan, s.MaxSpan)
 	case kTexts:
 		return core.Say("expected a map such as %s", "{team: finance}")
 	case kList:
@@ -280,7 +280,7 @@ func (s *schema) unknown(name string) core.Text {
 	if best != "" {
 		return core.Say("%s; did you mean %s?", msg, best)
 	}
-	return core.Say("%s; allowed are %s", msg, s.names())
+	return core.Say("%s; allowed values: %s", msg, s.names())
 }
 
 // fold maps spellings such as time_zone and Time-Zone to one form.
@@ -320,7 +320,7 @@ func Schema() []byte {
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["$id"] = "https://github.com/tickring/tickring/manifest.schema.json"
 	s["title"] = "tickring manifest"
-	s["description"] = "What tickring apply takes."
+	s["description"] = "Manifest of tickring apply."
 	s["$defs"] = defs
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -52,7 +52,7 @@ func TestScriptErrors(t *testing.T) {
 		{"script: {kind: GLUE_SHELL, source: " +
 			"x}", Options{}, `m:5:18: jobs[0].script.kind: "GLUE_SHELL"; allowed values: shell, python, nodejs, php, powershell, groovy` +
 			`; xxl-job's GLUE_SHELL is script: {kind: shell, …} in tickring`},
-		{"script: {source: x}", Options{}, `m:5:11: jobs[0].script.kind: required: What it is written in.`},
+		{"script: {source: x}", Options{}, `m:5:11: jobs[0].script.kind: required: The language of the script.`},
 		{"script: {kind: " +
 			"shell}", Options{}, `m:5:11: jobs[0].script: required: file (name of the script file) or source (text of the script)`},
 		{"script: {kind: shell, source: x, file: f}", Options{}, `m:5:33: jobs[0].script.source: file and source are both set: use only one of them`},

@@ -98,7 +98,7 @@ func runes(text string) int { return len([]rune(text)) }
 // judgeSlack returns nil if Slack answered "ok", which means that it accepted the message.
 func judgeSlack(body []byte) error {
 	if said := strings.TrimSpace(string(body)); said != "ok" {
-		return permanent(`answered %q where "ok" is expected: is it the URL of an incoming webhook?`, line(said, maxWord))
+		return permanent(`answered %q instead of "ok": is this the URL of an incoming webhook?`, line(said, maxWord))
 	}
 	return nil
 }
@@ -154,11 +154,11 @@ func feishuSign(timestamp, secret string) string { return sign(timestamp+"\n"+se
 
 // feishuSays are answers of Feishu that another try would have again, in words.
 var feishuSays = map[int]string{
-	9499:  "it did not take the form of the message",
-	19001: "there is no such bot: its URL is wrong, or it was removed",
-	19021: "the signature is wrong: is the secret that of the bot, and the clock of this machine right?",
-	19022: "the bot takes nothing from this IP address",
-	19024: "the bot takes only messages with its keywords: have it check the signature instead, or give it the keyword tickring",
+	9499:  "the service rejected the format of the message",
+	19001: "unknown bot: the URL is wrong, or the bot was removed",
+	19021: "wrong signature: check the bot's secret and the clock of this machine",
+	19022: "the bot rejects this IP address",
+	19024: "the bot accepts only messages with its keywords: set it to check the signature instead, or add the keyword tickring",
 }
 
 // feishuBusy are the codes for too many requests.
@@ -223,14 +223,14 @@ func sign(key, text string) string {
 }
 
 var dingTalkSays = map[int]string{
-	40035:  "it did not take the form of the message",
-	300005: "there is no such robot: its URL is wrong, or it was removed",
-	310000: "the robot's security settings refuse it: is the secret that of its signature, does it want a keyword, or another IP address?",
+	40035:  "the service rejected the format of the message",
+	300005: "unknown robot: the URL is wrong, or the robot was removed",
+	310000: "rejected by the robot's security settings: check its signature secret, its keywords and its allowed IP addresses",
 	400013: "the group was dissolved",
-	400101: "its URL has no access_token",
+	400101: "the URL has no access_token",
 	400102: "the robot was switched off",
-	400105: "it did not take the form of the message",
-	400106: "there is no such robot: its URL is wrong, or it was removed",
+	400105: "the service rejected the format of the message",
+	400106: "unknown robot: the URL is wrong, or the robot was removed",
 }
 
 // dingTalkBusy are the codes for more than 20 messages in a minute; the sender must wait ten.
@@ -258,10 +258,10 @@ func weCom(_ *Sender, ch *core.Channel, m *Message) (request, error) {
 }
 
 var weComSays = map[int]string{
-	40008: "it did not take the form of the message",
-	40058: "it did not take the form of the message",
-	93000: "there is no such robot: its URL is wrong, or it was removed",
-	93008: "the robot is not in the group any more",
+	40008: "the service rejected the format of the message",
+	40058: "the service rejected the format of the message",
+	93000: "unknown robot: the URL is wrong, or the robot was removed",
+	93008: "the robot was removed from the group",
 }
 
 var weComBusy = map[int]time.Duration{45009: time.Minute, 45033: time.Minute}
@@ -293,6 +293,6 @@ func judgeCode(code int, msg string, says map[int]string, busy map[int]time.Dura
 
 // noAnswer is of a status of success with a body that is not the service's.
 func noAnswer(body []byte) error {
-	return permanent("answered %q, which is no answer of the service: is it the URL of its robot?",
+	return permanent("answered %q, which is not an answer of the service: is this the URL of a robot?",
 		line(clean(string(body), 4*maxWord), maxWord))
 }

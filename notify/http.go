@@ -50,7 +50,7 @@ var services = map[core.ChannelKind]service{
 func (s *Sender) post(ctx context.Context, ch *core.Channel, m *Message) error {
 	of, ok := services[ch.Kind]
 	if !ok {
-		return permanent("channel %s: this version knows no channel of the kind %q", ch.Name, ch.Kind)
+		return permanent("channel %s: this version does not support channels of the kind %q", ch.Name, ch.Kind)
 	}
 	r, err := of.form(s, ch, m)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Sender) post(ctx context.Context, ch *core.Channel, m *Message) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err = cmp.Or(err, ctx.Err()); err != nil && of.judge != nil && resp.StatusCode < 300 {
-		return &core.Undelivered{Reason: ch.To() + " did not end its answer", Err: err}
+		return &core.Undelivered{Reason: ch.To() + " sent an incomplete answer", Err: err}
 	}
 	if err := s.judgeStatus(ch, resp, body); err != nil || of.judge == nil {
 		return err
@@ -97,7 +97,7 @@ func (s *Sender) judgeStatus(ch *core.Channel, resp *http.Response, body []byte)
 	}
 	switch {
 	case status >= 300 && status < 400:
-		u.Reason += "; redirects are not followed: give the channel the address that it leads to"
+		u.Reason += "; redirects are not followed: set the target URL in the channel"
 	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status >= 500:
 		u.Permanent, u.After = false, retryAfter(resp.Header.Get("Retry-After"), s.o.Now())
 	}
@@ -170,5 +170,5 @@ func fit[T any](ch *core.Channel, m *Message, form func(p page) T, fits func(T) 
 			return out, nil
 		}
 	}
-	return out, permanent("the message is longer than channel %s takes, whatever is left out of it", ch.Name)
+	return out, permanent("the message is too long for channel %s, even when shortened", ch.Name)
 }

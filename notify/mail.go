@@ -34,16 +34,16 @@ func (s *Sender) letter(ch *core.Channel, m *Message) (*mail.Msg, error) {
 	p := pageOf(ch, m, maxMailText)
 	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	if err := msg.From(ch.Email.From); err != nil {
-		return nil, permanent("email.from: %q is no address", ch.Email.From)
+		return nil, permanent("email.from: %q: not an email address", ch.Email.From)
 	}
 	if err := msg.To(ch.Email.To...); err != nil {
-		return nil, permanent("email.to: one of the addresses is none")
+		return nil, permanent("email.to: one of the addresses is not an email address")
 	}
 	// It is one line already, but a header must not depend on its source.
 	msg.Subject(line(p.subject, maxSubject))
 	from, err := netmail.ParseAddress(ch.Email.From)
 	if err != nil {
-		return nil, permanent("email.from: %q is no address", ch.Email.From)
+		return nil, permanent("email.from: %q: not an email address", ch.Email.From)
 	}
 	_, host, _ := strings.Cut(from.Address, "@")
 	msg.SetMessageIDWithValue(line(m.ID, maxWord) + "@" + host)
@@ -145,7 +145,7 @@ func (s *Sender) mail(ctx context.Context, ch *core.Channel, m *Message) error {
 		for _, u := range refused {
 			whys = append(whys, u.Reason)
 		}
-		return permanent("%d of %d addresses were not taken, the others have it: %s", len(refused), len(to),
+		return permanent("%d of %d addresses were rejected, the others got the mail: %s", len(refused), len(to),
 			clean(strings.Join(whys, "; "), maxRefused))
 	}
 	return nil
@@ -230,7 +230,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-var errTooMuch = errors.New("it says more than an SMTP server has to")
+var errTooMuch = errors.New("the SMTP server sent too much data")
 
 func (b *bounded) SetDeadline(t time.Time) error {
 	if t.IsZero() || t.After(b.end) {
@@ -254,18 +254,18 @@ func unmailed(ctx context.Context, ch *core.Channel, at, step string, err error)
 		// Not as Error has it, whose quotes and escapes could keep a secret from being found.
 		why = strings.TrimSpace(fmt.Sprintf("answered %d %s", answer.Code, line(hide(ch, clean(answer.Msg, 4*maxWord)), maxWord)))
 		if answer.Code == 535 || answer.Code == 534 {
-			why += "; are user and password right?"
+			why += "; check user and password"
 		}
 	case over, timeout != nil && timeout.Timeout():
 		why = "did not answer in time"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		why = "closed the connection"
 	case plain:
-		u.Permanent, why = true, "does not begin with TLS: take tls: starttls if it speaks SMTP first, as on port 587"
+		u.Permanent, why = true, "does not start with TLS: use tls: starttls if the server starts with SMTP, as on port 587"
 	case strings.Contains(why, "does not support STARTTLS"):
-		u.Permanent, why = true, "does not support STARTTLS: take tls: implicit if it speaks TLS from the first byte, as on port 465"
+		u.Permanent, why = true, "does not support STARTTLS: use tls: implicit if the server starts with TLS, as on port 465"
 	case strings.Contains(why, "does not support SMTP AUTH"):
-		u.Permanent, why = true, "asks for no user: leave user and password out"
+		u.Permanent, why = true, "requires no login: leave out user and password"
 	default:
 		if _, wrong := errors.AsType[textproto.ProtocolError](err); wrong {
 			why = "does not speak SMTP: " + why

@@ -333,7 +333,7 @@ func result(resp *http.Response, call *core.Call, hide secrets, now time.Time) d
 			a.Message = hide.masked(resp.Status, messageTail)
 		}
 		if s < 300 {
-			a.Message = fmt.Sprintf("%s is not among the statuses that are expected\n%s", hide.masked(resp.Status, messageTail), tail)
+			a.Message = fmt.Sprintf("%s is not an expected status\n%s", hide.masked(resp.Status, messageTail), tail)
 		}
 	}
 	switch {

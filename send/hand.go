@@ -58,7 +58,7 @@ func (s *Sender) payload(sh dispatch.Shipment, key []byte) ([]byte, error) {
 func (s *Sender) hand(ctx context.Context, scheme core.Scheme, target string, sh dispatch.Shipment, key []byte) dispatch.Answer {
 	b, err := s.payload(sh, key)
 	if err == nil && len(b) > MaxPayload {
-		err = fmt.Errorf("the run is %d bytes as JSON; %s takes at most %d (1 MB): shorten its params", len(b), scheme, MaxPayload)
+		err = fmt.Errorf("the run has %d bytes as JSON; %s accepts at most %d (1 MB): shorten the params", len(b), scheme, MaxPayload)
 	}
 	if err != nil {
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
@@ -85,11 +85,11 @@ func (s *Sender) queuesOf(target string) Queues {
 	return s.o.SQS
 }
 
-var errNoAWS = errors.New("this server has no AWS credentials: start it where they are found (AWS_REGION and a profile, or " +
-	"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in its environment)")
+var errNoAWS = errors.New("this server has no AWS credentials: set AWS_REGION and a profile, or AWS_ACCESS_KEY_ID and " +
+	"AWS_SECRET_ACCESS_KEY, in its environment")
 
-var errNoCommands = errors.New("commands are not allowed here: tickring serve runs them when it is started with --commands-user and " +
-	"--commands-dir; on AWS nothing does")
+var errNoCommands = errors.New("commands are not allowed: start tickring serve with --commands-user and --commands-dir; commands are " +
+	"not available on AWS")
 
 // parse is core.ParseAddress, and knows where commands go. It remembers: an address is read
 // twice a fire, and there are few.
@@ -124,7 +124,7 @@ const commandHandler = "command"
 // command has this server run a command.
 func (s *Sender) command(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
 	if sh.Job.Def.Command == nil {
-		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "the job has no command any more"}
+		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "the job has no command"}
 	}
 	r := order(sh)
 	r.Handler = commandHandler

@@ -78,7 +78,7 @@ func TestCallExpects(t *testing.T) {
 		{200, []int{200, 202}, dispatch.AnswerEnded, core.Succeeded, "said"},
 		{202, []int{200, 202}, dispatch.AnswerEnded, core.Succeeded, "said"},
 		{202, []int{200}, dispatch.AnswerAccepted, "", "said"},
-		{201, []int{200, 202}, dispatch.AnswerEnded, core.Failed, "201 Created is not among the statuses that are expected\nsaid"},
+		{201, []int{200, 202}, dispatch.AnswerEnded, core.Failed, "201 Created is not an expected status\nsaid"},
 		{404, []int{200, 404}, dispatch.AnswerEnded, core.Succeeded, "said"},
 		{302, []int{302}, dispatch.AnswerEnded, core.Succeeded, "said"},
 		{500, []int{200}, dispatch.AnswerEnded, core.Failed, "said"},

@@ -198,7 +198,7 @@ func (s *Sender) signs(ctx context.Context) ([]byte, error) {
 	}
 	key, err := s.o.ReportKey(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("not sent, for its report cannot be signed yet: %w", err)
+		return nil, fmt.Errorf("not sent, because the report cannot be signed yet: %w", err)
 	}
 	return key, nil
 }
@@ -339,7 +339,7 @@ func (s *Sender) Idle(ctx context.Context, app *core.App, address string, job co
 	case core.SchemeQueue:
 		return s.queuesOf(target).Idle(ctx, app, target, job)
 	default:
-		return false, fmt.Errorf("%s: cannot be asked what it runs", scheme)
+		return false, fmt.Errorf("%s: cannot report its running jobs", scheme)
 	}
 	o := s.wire.IdleBeat(allowing(ctx, app), target, auth(app), int32(job))
 	switch o.Kind {

@@ -72,9 +72,9 @@ func (c *certificate) get(now time.Time) *tls.Certificate {
 	c.looked = now
 	if states := c.states(); states != c.seen {
 		if err := c.read(states); err != nil {
-			c.log.Error("the new certificate cannot be used, the old one stays", "certificate", c.files[0], "key", c.files[1], "err", err)
+			c.log.Error("new certificate not usable: the old one stays in use", "certificate", c.files[0], "key", c.files[1], "err", err)
 		} else {
-			c.log.Info("the certificate was read again", "certificate", c.files[0], "until", c.pair.Leaf.NotAfter)
+			c.log.Info("certificate reloaded", "certificate", c.files[0], "until", c.pair.Leaf.NotAfter)
 		}
 	}
 	return c.pair

@@ -166,17 +166,17 @@ func TestCommands(t *testing.T) {
 		"signal":           {core.Command{Line: "kill -KILL $$"}, 0, failed(137), []string{"ended by signal 9 (SIGKILL)"}},
 		"snoozes":          {core.Command{Line: "exit 75"}, 0, is{core.Failed, core.ReasonSnoozed, 75}, nil},
 		"cancels":          {core.Command{Line: "exit 65"}, 0, is{core.Failed, core.ReasonCancelled, 65}, nil},
-		"folder-gone":      {core.Command{Line: "true", Dir: dir + "/gone"}, 0, failed(0), []string{"its folder cannot be entered"}},
-		"folder-leads-out": {core.Command{Line: "true", Dir: dir + "/out"}, 0, failed(0), []string{"where commands do not begin"}},
+		"folder-gone":      {core.Command{Line: "true", Dir: dir + "/gone"}, 0, failed(0), []string{"the command's directory cannot be entered"}},
+		"folder-leads-out": {core.Command{Line: "true", Dir: dir + "/out"}, 0, failed(0), []string{"where commands cannot start"}},
 		// Its output is not mistaken for a message of an executor.
 		"pretends": {core.Command{Line: "echo 'container destroy [job running, killed]'; exit 65"}, 0,
 			is{core.Failed, core.ReasonCancelled, 65}, nil},
 		"ignores-term": {core.Command{Line: "trap '' TERM INT HUP; echo $$ > ignores; while :; do sleep 1000; done"}, 5 * time.Second,
-			is{core.TimedOut, core.ReasonTimeout, 0}, []string{"its timeout was over, and it was killed"}},
+			is{core.TimedOut, core.ReasonTimeout, 0}, []string{"the command exceeded its timeout and was killed"}},
 		"leaves": {core.Command{Line: "(setsid sleep 1000 & echo $! > left); sleep 1000 & echo $! >> left; echo gone"}, 20 * time.Second,
 			succeeded, []string{"gone", "holds its output open"}},
 		"writes-much": {core.Command{Line: "head -c 30000000 /dev/zero | tr '\\0' 'x'; echo; echo the end", MaxOutput: 4096}, 0, succeeded,
-			[]string{"---- cut: maxOutput is 4096 bytes, and 29995913 more were written", "the end"}},
+			[]string{"---- cut: maxOutput is 4096 bytes, and the command wrote 29995913 more", "the end"}},
 		"writes-without-end": {core.Command{Line: "yes", MaxOutput: 1024}, 5 * time.Second,
 			is{core.TimedOut, core.ReasonTimeout, 0}, []string{"---- cut"}},
 		"endless-line": {core.Command{Line: "yes | tr -d '\\n'", MaxOutput: 1024}, 5 * time.Second, is{core.TimedOut, core.ReasonTimeout, 0},
@@ -428,7 +428,7 @@ func TestCommandAfterItsDeadline(t *testing.T) {
 	}
 	ends(t, s, long)
 	if r := ends(t, s, late); r.State != core.Skipped || r.Reason != core.ReasonDeadline ||
-		!strings.Contains(r.Message, "after its deadline") {
+		!strings.Contains(r.Message, "passed while the command waited") {
 		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "late")); err == nil {
@@ -555,7 +555,7 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 	})
 	s.stop()
 	s = start(t, o)
-	if r := ends(t, s, id); r.State != core.Lost || r.Reason != core.ReasonGone || !strings.Contains(r.Message, "it may have begun") {
+	if r := ends(t, s, id); r.State != core.Lost || r.Reason != core.ReasonGone || !strings.Contains(r.Message, "the command may have started") {
 		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "taken")); err == nil {
@@ -577,9 +577,9 @@ func TestCommandsRefused(t *testing.T) {
 		}
 	}
 	of := func(c core.Command) manage.JobSpec { return manage.JobSpec{Def: core.Def{Command: &c}} }
-	refused(s, of(core.Command{Line: "true", User: "daemon"}), "command.user", "allowed are ")
-	refused(s, of(core.Command{Line: "true", Dir: "/etc"}), "command.dir", "allowed are "+dir)
-	refused(s, of(core.Command{Line: "true", Dir: dir + "x"}), "command.dir", "allowed are "+dir)
+	refused(s, of(core.Command{Line: "true", User: "daemon"}), "command.user", "allowed values: ")
+	refused(s, of(core.Command{Line: "true", Dir: "/etc"}), "command.dir", "allowed values: "+dir)
+	refused(s, of(core.Command{Line: "true", Dir: dir + "x"}), "command.dir", "allowed values: "+dir)
 	declared := of(core.Command{Line: "true"})
 	declared.Declared = true
 	refused(s, declared, "", "use the admin token")

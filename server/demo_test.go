@@ -89,7 +89,7 @@ func TestDemo(t *testing.T) {
 	wg.Go(func() { d.Run(ctx, next) })
 	eventually(t, 30*time.Second, third.has("standing by: tickring dev (process "))
 	s.stop()
-	eventually(t, 30*time.Second, third.has("this one works on "+dir+" from now on"))
+	eventually(t, 30*time.Second, third.has("this server uses "+dir+" from now on"))
 	eventually(t, 30*time.Second, third.has("billing/exchange-rates"))
 	eventually(t, 30*time.Second, third.has("down for "))
 	eventually(t, 30*time.Second, func() error {
@@ -186,12 +186,12 @@ func TestOutageReport(t *testing.T) {
 		{OutageReport{Down: 3 * time.Hour}, "down for 3 h: no runs were due"},
 		{OutageReport{Down: 7300 * time.Millisecond, Sent: 35, Worst: 7900 * time.Millisecond, UnderWay: 2, Open: 1,
 			Audit: ask.AuditSum{AuditCount: ask.AuditCount{Demanded: 36, OnTime: 10, Late: 26}}},
-			"down for 7.3 s: 36 instants were due, 35 sent after the restart (worst 7.9 s late), 1 sent just before the stop, 0 skipped, 0 " +
-				"unaccounted for; 2 runs were under way, 1 of them still is: tickring runs --state running"},
+			"down for 7.3 s: 36 runs were due, 35 sent after the restart (at most 7.9 s late), 1 sent just before the stop, 0 skipped, 0 " +
+				"unaccounted for; 2 runs were in progress, 1 of them still is: tickring runs --state running"},
 		{OutageReport{Down: 5 * time.Minute, UnderWay: 1,
 			Audit: ask.AuditSum{AuditCount: ask.AuditCount{Demanded: 5, Skipped: map[core.Reason]int64{core.ReasonMisfire: 3}, Pending: 1}}},
-			"down for 5 min: 5 instants were due, 0 sent after the restart, 3 skipped, 1 not sent (no executor), 1 still on their way, 0 " +
-				"unaccounted for; 1 run was under way and has ended since"},
+			"down for 5 min: 5 runs were due, 0 sent after the restart, 3 skipped, 1 not sent (no executor), 1 still on their way, 0 " +
+				"unaccounted for; 1 run was in progress and has ended since"},
 	} {
 		if got := c.r.String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

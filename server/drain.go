@@ -63,10 +63,10 @@ func (s *Server) tellDrain(ctx context.Context, until time.Time) {
 			if left != "" {
 				left += ", "
 			}
-			left, loses = left+"commands at work", "what is at work of commands"
+			left, loses = left+"running commands", "the running commands"
 		}
 		if left != "" {
-			fmt.Fprintf(s.o.Notice, "stopping: waits for %s, at most %s; a second signal ends it at once, and loses %s\n", left,
+			fmt.Fprintf(s.o.Notice, "stopping: waiting for %s, at most %s; a second signal ends the server at once and loses %s\n", left,
 				Span(time.Until(until)), loses)
 		}
 		select {

@@ -47,7 +47,7 @@ func TestDrain(t *testing.T) {
 	if d := time.Since(at); d < 700*time.Millisecond || d > 20*time.Second {
 		t.Errorf("it lasted %s", d)
 	}
-	if n := strings.Count(out.String(), "stopping: waits for 1 call, at most "); n < 2 {
+	if n := strings.Count(out.String(), "stopping: waiting for 1 call, at most "); n < 2 {
 		t.Errorf("it said so %d times: %s", n, out)
 	}
 	s = start(t, Options{Dir: dir})

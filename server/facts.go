@@ -85,10 +85,10 @@ func (s *Server) verdict(ctx context.Context, p *parts) string {
 func (s *Server) restore(ctx context.Context, p *parts, r *restore.Restorer) error {
 	last, err := p.engine.Upkeep.LastAlive(ctx)
 	if err != nil {
-		return fmt.Errorf("read the last sign of life: %w", err)
+		return fmt.Errorf("read the last heartbeat of the server: %w", err)
 	}
 	if last.IsZero() {
-		fmt.Fprintln(s.o.Notice, "restored: nothing ever worked on this data, so there is nothing to do")
+		fmt.Fprintln(s.o.Notice, "restored: the data was never used, so no changes were made")
 		return nil
 	}
 	var sum restore.Result
@@ -100,12 +100,12 @@ func (s *Server) restore(ctx context.Context, p *parts, r *restore.Restorer) err
 		sum.Jobs, sum.Waiting, sum.Watched, sum.Full = sum.Jobs+res.Jobs, sum.Waiting+res.Waiting, sum.Watched+res.Watched,
 			append(sum.Full, res.Full...)
 		if res.Next == 0 {
-			fmt.Fprintf(s.o.Notice, "restored: the data is of %s ago; numbers of new jobs begin %d higher, those of runs of %d jobs %d higher; "+
-				"%s%d runs that waited are sent, %d that may be with an executor are asked after\n",
+			fmt.Fprintf(s.o.Notice, "restored: the data is %s old; advanced ID counters: job IDs by %d, run IDs of %d jobs by %d; %s%d waiting "+
+				"runs are sent, %d runs that an executor may have are checked\n",
 				Span(p.upAt.Sub(last)), res.LiftJobs, sum.Jobs, res.LiftRuns,
 				map[bool]string{true: "once this copy is started, "}[s.o.Hold], sum.Waiting, sum.Watched)
 			for _, id := range sum.Full {
-				fmt.Fprintf(s.o.Notice, "job %s has no run numbers left: make it anew\n", id)
+				fmt.Fprintf(s.o.Notice, "job %s has no run IDs left: create the job again\n", id)
 			}
 			return nil
 		}

@@ -34,7 +34,7 @@ func (s *Server) ownFiles() {
 		}
 	}
 	if wide := wideFiles(s.o.Dir); len(wide) > 0 {
-		s.log.Warn("others on this machine may read or change these files, which hold tokens and params", "files", wide,
+		s.log.Warn("other users of this machine can read or change these files, which contain tokens and params", "files", wide,
 			"do", "chmod go= "+strings.Join(wide, " "))
 	}
 }

@@ -83,9 +83,9 @@ func (s *Server) ownName(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.onLoopback() && !s.isOwn(r.Host) && !slices.Contains(names, r.Host) {
-			help := "ask it at its own address, or start it with the --report-url by which it is reached"
+			help := "use its own address, or start it with the --report-url at which it is reached"
 			if i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, r.Host+":") }); i >= 0 && r.Host != "" {
-				help = "its name has a port, " + names[i] + ": a proxy must send the port in Host ($http_host in nginx)"
+				help = "the name has a port, " + names[i] + ": a proxy must send the port in Host ($http_host in nginx)"
 			}
 			http.Error(w, "this server is not "+core.Invalid("", r.Host, "").Value+": "+help, http.StatusForbidden)
 			return

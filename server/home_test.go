@@ -164,7 +164,7 @@ func TestMetricsByName(t *testing.T) {
 	s := start(t, Options{ReportURL: "https://jobs.example:8443"})
 	at := s.ln.Addr().String()
 	for host, want := range map[string]string{at: "200 ", "localhost:1": "200 ", "jobs.example:8443": "200 ", "evil.example": "403 ",
-		"": "403 ", "jobs.example": "403 this server is not jobs.example: its name has a port, jobs.example:8443: a proxy must send"} {
+		"": "403 ", "jobs.example": "403 this server is not jobs.example: the name has a port, jobs.example:8443: a proxy must send"} {
 		if got := answer(t, at, "GET /metrics HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, want) {
 			t.Errorf("%q: %.200s", host, got)
 		}

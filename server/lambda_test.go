@@ -89,7 +89,7 @@ func TestLambda(t *testing.T) {
 		{"fail", "no money left", nil, core.Failed, core.ReasonHandler},
 		{"later", "snoozed for 1h0m0s", nil, core.Failed, core.ReasonSnoozed},
 		{"never", "there is no such month", nil, core.Failed, core.ReasonCancelled},
-		{"x", "there is no function nobody", []string{"lambda:nobody"}, core.Failed, core.ReasonNotAccepted},
+		{"x", "no such function: nobody", []string{"lambda:nobody"}, core.Failed, core.ReasonNotAccepted},
 	} {
 		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/salaries", Params: &c.params, Addresses: c.addresses})
 		if err != nil {

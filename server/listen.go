@@ -207,5 +207,5 @@ func (standbyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusServiceUnavailable)
 	json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": string(core.CodeUnavailable),
-		"message": "standing by: another tickring serve works on this data folder, or this one is just opening it"}})
+		"message": "standing by: another tickring serve uses this data directory, or this one is still opening it"}})
 }

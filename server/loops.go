@@ -37,7 +37,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 			return err
 		})
 	})
-	planners.Go(func() { s.every(plan, s.o.ReportEvery, "summing runs up", p.reports.Pass) })
+	planners.Go(func() { s.every(plan, s.o.ReportEvery, "reports", p.reports.Pass) })
 	planners.Go(func() { s.sweepLoop(plan, p) })
 	planners.Go(func() {
 		s.every(plan, s.o.SweepEvery, "dead letters", func(ctx context.Context) error {
@@ -51,9 +51,9 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 			return err
 		})
 	})
-	planners.Go(func() { s.every(plan, s.o.ProbeEvery, "asking fixed addresses", p.probe.Pass) })
+	planners.Go(func() { s.every(plan, s.o.ProbeEvery, "checks of fixed addresses", p.probe.Pass) })
 	planners.Go(func() {
-		s.every(plan, s.o.AliveEvery, "sign of life", func(ctx context.Context) error { return s.live(ctx, p) })
+		s.every(plan, s.o.AliveEvery, "heartbeat", func(ctx context.Context) error { return s.live(ctx, p) })
 	})
 	receivers.Go(func() { s.intake(p).Run(receive, handle) })
 	receivers.Go(func() { s.checks(p).Run(receive, handle) })
@@ -81,7 +81,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	planners.Wait()
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	if rerr := p.tick.Release(release); rerr != nil {
-		s.log.Warn("leases were not given back", "err", rerr)
+		s.log.Warn("leases not released", "err", rerr)
 	}
 	cancel()
 	stopReceive()
@@ -180,7 +180,7 @@ const checkBatches = 16
 func (s *Server) checks(p *parts) *engine.Intake {
 	check := func(ctx context.Context, c *ring.Check) dispatch.Verdict {
 		if err := p.watch.Check(ctx, c); err != nil {
-			s.log.Warn("check comes again", "err", err)
+			s.log.Warn("check redelivered", "err", err)
 			return dispatch.Verdict{RetryAt: time.Now().Add(10 * time.Second), Err: err}
 		}
 		return dispatch.Verdict{Ack: true}
@@ -215,7 +215,7 @@ func (s *Server) asides(p *parts) *engine.Intake {
 			verdicts := make([]dispatch.Verdict, len(got))
 			for i, err := range p.aside.Handle(ctx, engine.Messages(got)) {
 				if verdicts[i] = (dispatch.Verdict{Ack: err == nil, Err: err}); err != nil {
-					s.log.Warn("what a run owes to the aside lane comes again", "run", got[i].Message.Aside.Run, "err", err)
+					s.log.Warn("pending follow-up of a run redelivered", "run", got[i].Message.Aside.Run, "err", err)
 					verdicts[i].RetryAt = time.Now().Add(10 * time.Second)
 				}
 			}
@@ -255,7 +255,7 @@ func (s *Server) sweepLoop(ctx context.Context, p *parts) {
 		}
 		counted, err := p.reports.Counted(ctx)
 		if err != nil {
-			s.log.Error("how far reports have come is not read", "err", err)
+			s.log.Error("progress of reports not read", "err", err)
 			counted = 0 // no progress
 		}
 		if h.holds(counted, time.Now(), s.o.SweepEvery) {

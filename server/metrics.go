@@ -71,7 +71,7 @@ func newMetrics() *metrics {
 	m := &metrics{
 		reg: prometheus.NewRegistry(),
 		lateness: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tickring_lateness_seconds",
-			Help:    "Time from a fire's slot to its send.",
+			Help:    "Time from the due time of a run to its send.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}}, []string{"app"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tickring_run_seconds",
 			Help:    "Time from the send of a run to its end.",
@@ -80,19 +80,20 @@ func newMetrics() *metrics {
 			[]string{"app", "answer"}),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_runs_closed_total", Help: "Runs that ended, by state."},
 			[]string{"app", "state"}),
-		fires: prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_fires_planned_total", Help: "Fires put on the ring by the tick."}),
+		fires: prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_fires_planned_total", Help: "Scheduled runs that the planner put " +
+			"on the delay queue."}),
 		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_instants_skipped_total",
-			Help: "Instants that the tick recorded as skipped."}),
+			Help: "Scheduled times that the planner recorded as skipped."}),
 		lastTick: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tickring_last_tick_timestamp_seconds",
-			Help: "When the tick last finished a pass."}),
+			Help: "Time when the planner last finished a pass."}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_refused_total",
-			Help: "Requests that were refused at a door, by reason."}, []string{"door", "reason"}),
+			Help: "Rejected requests, by endpoint and reason."}, []string{"door", "reason"}),
 		spans: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_spans_total",
-			Help: "Spans of traces, by what became of them: exported to the collector, or lost."}, []string{"result"}),
+			Help: "Spans of traces, by result: exported to the collector, or lost."}, []string{"result"}),
 		logs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_logs_kept_total",
-			Help: "Logs of runs that were to be kept: kept, none (the executor has none), or failed."}, []string{"outcome"}),
+			Help: "Logs of runs to store, by outcome: kept, none (the executor has none), or failed."}, []string{"outcome"}),
 		notices: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_notices_total",
-			Help: "Tries to bring a notice to a channel: sent, failed (it is tried again), or given-up."}, []string{"outcome"}),
+			Help: "Deliveries of notifications to channels, by outcome: sent, failed (retried), or given-up."}, []string{"outcome"}),
 		apps: map[string]*appMetrics{}, chains: map[chain]map[core.State]int{}, places: map[string]int{},
 	}
 	m.reg.MustRegister(m.lateness, m.took, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused, m.spans, m.logs, m.notices)
@@ -206,11 +207,12 @@ func (m *metrics) pass(res tick.Result, at time.Time) {
 // handler serves /metrics; it reads the depth of the delay queue on each request.
 func (m *metrics) handler(p *parts) http.Handler {
 	chains := &chainCollector{m: m, p: p, desc: prometheus.NewDesc("tickring_chains_ended_total",
-		"Chains of attempts that ended, by job and the state of the last attempt.", []string{"app", "name", "outcome"}, nil)}
-	depth := &depthCollector{p: p, desc: prometheus.NewDesc("tickring_ring_messages", "Messages on the ring.", []string{"kind", "state"}, nil)}
+		"Retry chains that ended, by job and state of the last attempt.", []string{"app", "name", "outcome"}, nil)}
+	depth := &depthCollector{p: p, desc: prometheus.NewDesc("tickring_ring_messages", "Messages on the delay queue.",
+		[]string{"kind", "state"}, nil)}
 	reg := prometheus.NewRegistry()
 	summed := &summedCollector{p: p, desc: prometheus.NewDesc("tickring_reports_until_timestamp_seconds",
-		"Up to when runs are summed up for reports.", nil, nil)}
+		"Time up to which runs are summed up for reports.", nil, nil)}
 	reg.MustRegister(depth, chains, summed)
 	return promhttp.HandlerFor(prometheus.Gatherers{m.reg, reg}, promhttp.HandlerOpts{})
 }

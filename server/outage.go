@@ -71,7 +71,7 @@ func (s *Server) live(ctx context.Context, p *parts) error {
 		if err := registry.NoteOutage(ctx, p.engine.Tick, from, now, s.o.Expiry); err != nil {
 			return err
 		}
-		s.log.Warn("the server was stopped, or its clock set, while it ran", "gap", gap.Round(time.Second).String())
+		s.log.Warn("server suspended or clock changed", "gap", gap.Round(time.Second).String())
 	}
 	if _, err := p.engine.Upkeep.Alive(ctx, now); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *Server) tellOutage(ctx context.Context, p *parts) {
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("what the outage did is not known yet", "err", err)
+			s.log.Warn("effect of the outage not known yet", "err", err)
 		}
 		select {
 		case <-again.C:
@@ -184,9 +184,9 @@ func (r OutageReport) String() string {
 	if a.Demanded == 0 {
 		b.WriteString("no runs were due")
 	} else {
-		fmt.Fprintf(&b, "%d %s due, %d sent after the restart", a.Demanded, plural(a.Demanded, "instant was", "instants were"), r.Sent)
+		fmt.Fprintf(&b, "%d %s due, %d sent after the restart", a.Demanded, plural(a.Demanded, "run was", "runs were"), r.Sent)
 		if r.Sent > 0 {
-			fmt.Fprintf(&b, " (worst %s late)", Span(r.Worst))
+			fmt.Fprintf(&b, " (at most %s late)", Span(r.Worst))
 		}
 		if before := a.OnTime + a.Late - r.Sent; before > 0 {
 			fmt.Fprintf(&b, ", %d sent just before the stop", before)
@@ -206,7 +206,7 @@ func (r OutageReport) String() string {
 	}
 	if r.UnderWay > 0 {
 		n := int64(r.UnderWay)
-		fmt.Fprintf(&b, "; %d %s under way", n, plural(n, "run was", "runs were"))
+		fmt.Fprintf(&b, "; %d %s in progress", n, plural(n, "run was", "runs were"))
 		switch {
 		case r.Open == 0:
 			b.WriteString(" and " + plural(n, "has", "have") + " ended since")

@@ -41,7 +41,7 @@ func TestPausedAfterFailures(t *testing.T) {
 		return j
 	}
 	v := paused()
-	if !strings.Contains(v.Sched.PauseWhy, "pauseAfter: 2 in a row failed") || v.Sched.PauseBy != "tickring" {
+	if !strings.Contains(v.Sched.PauseWhy, "pauseAfter: 2 runs in a row failed") || v.Sched.PauseBy != "tickring" {
 		t.Errorf("%+v", v.Sched)
 	}
 	if _, err := s.Manage().Resume(t.Context(), actor, manage.Target{Job: "web/shaky"}, ""); err != nil {

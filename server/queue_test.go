@@ -114,7 +114,7 @@ func TestQueueDoor(t *testing.T) {
 		"no app":              {receive, "reports-token", strings.Replace(good, "reports", "nobody", 1), 404, "does not exist"},
 		"not its queue":       {receive, "reports-token", strings.Replace(good, "nightly", "mail", 1), 404, `executors: [\"queue:mail\"]`},
 		"no queue":            {receive, "reports-token", strings.Replace(good, "nightly", "a b", 1), 400, "expected a queue name"},
-		"too many":            {receive, "reports-token", strings.Replace(good, `"max":1`, `"max":11`, 1), 400, "allowed are 1 to 10"},
+		"too many":            {receive, "reports-token", strings.Replace(good, `"max":1`, `"max":11`, 1), 400, "allowed values: 1 to 10"},
 		"too long a wait": {receive, "reports-token", strings.Replace(good, `"waitSeconds":0`, `"waitSeconds":9223372036854775807`, 1), 400,
 			"0 to 20 seconds"},
 		"too long a visibility": {receive, "reports-token", strings.Replace(good, ":60", ":43201", 1), 400, "5 seconds to 12 hours"},

@@ -21,12 +21,12 @@ func (q sentTo) Put(ctx context.Context, app *core.App, queue string, run core.R
 	case err == nil:
 		return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 	case errors.Is(err, pull.ErrFull):
-		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "queue " + queue + " is full: nobody pulls from it fast enough"}
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "queue " + queue + " is full: executors do not poll it fast enough"}
 	case errors.Is(err, core.ErrThrottled):
-		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store takes nothing now"}
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store is overloaded"}
 	}
 	// The run may be in the queue; a repeated put stores it once.
-	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "whether the queue has it is not known"}
+	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "unknown whether the queue has the run"}
 }
 
 func (q sentTo) Polled(_ context.Context, app *core.App, queue string) error {

@@ -50,7 +50,7 @@ func (s *Server) healthz(p *parts, w http.ResponseWriter, r *http.Request) {
 	body := map[string]any{"status": "ok"}
 	if !p.planning.Load() || age > 5*s.o.Beat {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		body["status"] = "no fires are being planned"
+		body["status"] = "no runs are being planned"
 		if e := p.passError.Load(); s.o.Hold {
 			body["reason"] = onHold.String()
 		} else if e != nil && *e != "" {

@@ -301,7 +301,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 	lock, err := sqlite.TryLock(s.o.Dir)
 	if errors.Is(err, sqlite.ErrLocked) {
-		fmt.Fprintf(s.o.Notice, "standing by: %s works on %s; this one takes over when that ends\n", s.other(ctx), s.o.Dir)
+		fmt.Fprintf(s.o.Notice, "standing by: %s uses %s; this server takes over when the other one ends\n", s.other(ctx), s.o.Dir)
 		s.log.Info("standing by", "data", s.o.Dir)
 		if lock, err = sqlite.WaitLock(ctx, s.o.Dir); err != nil {
 			if ctx.Err() != nil {
@@ -309,7 +309,7 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		}
 		if err == nil {
-			fmt.Fprintf(s.o.Notice, "the other server has ended: this one works on %s from now on\n", s.o.Dir)
+			fmt.Fprintf(s.o.Notice, "the other server has ended: this server uses %s from now on\n", s.o.Dir)
 		}
 	}
 	if err != nil {
@@ -330,7 +330,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(s.o.Dir, EndpointFile), []byte(s.URL()+"\n"), 0o600); err != nil {
-		s.log.Warn("endpoint file could not be written: the CLI needs TICKRING_ENDPOINT", "err", err)
+		s.log.Warn("endpoint file not written: the CLI requires TICKRING_ENDPOINT", "err", err)
 	}
 	s.mu.Lock()
 	p := s.parts
@@ -470,7 +470,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 func (s *Server) wake(ctx context.Context, p *parts) error {
 	before, err := p.engine.Upkeep.Alive(ctx, p.upAt)
 	if err != nil {
-		return fmt.Errorf("note that the server lives: %w", err)
+		return fmt.Errorf("store the heartbeat of the server: %w", err)
 	}
 	p.downAt = before
 	p.outage.from, p.outage.to = core.InstantOf(before), core.InstantOf(p.upAt)
@@ -489,7 +489,7 @@ func (s *Server) stopCommands(p *parts, until time.Time) {
 	ctx, cancel := context.WithDeadline(s.hurry, until)
 	defer cancel()
 	if err := p.commands.Stop(ctx); err != nil {
-		s.log.Error("commands did not end in order", "err", err)
+		s.log.Error("commands not ended cleanly", "err", err)
 	}
 }
 

@@ -47,7 +47,7 @@ func (k Kind) String() string {
 	case Refused:
 		return "refused"
 	case RefusedPassing:
-		return "refused for now"
+		return "rejected temporarily"
 	case BeforeFirstByte:
 		return "not sent"
 	}

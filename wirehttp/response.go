@@ -89,7 +89,7 @@ func readHead(br *bufio.Reader, date *time.Time) (h head, err error) {
 	h.reuse = !old
 	for _, c := range line[9:12] {
 		if c -= '0'; c > 9 {
-			return h, malformed("the status is no number")
+			return h, malformed("the status is not a number")
 		} else {
 			h.status = h.status*10 + int(c)
 		}
@@ -113,7 +113,7 @@ func readHead(br *bufio.Reader, date *time.Time) (h head, err error) {
 		}
 		colon := bytes.IndexByte(line, ':')
 		if colon <= 0 || line[0] == ' ' || line[0] == '\t' || line[colon-1] == ' ' || line[colon-1] == '\t' {
-			return h, malformed("a header line without name, or folded")
+			return h, malformed("a header line without a name, or a folded one")
 		}
 		name, value := line[:colon], bytes.Trim(line[colon+1:], " \t")
 		switch {

@@ -256,7 +256,7 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most in
 		if _, large := errors.AsType[*http.MaxBytesError](unread); large {
 			return "", of, cmp.Or(err, tooLarge(most))
 		}
-		return "", of, cmp.Or(err, Refuse("the body could not be read to its end"))
+		return "", of, cmp.Or(err, Refuse("the body could not be read completely"))
 	}
 	if err == nil && size > MaxRegistration {
 		select {
@@ -304,10 +304,10 @@ func (h *handler) reply(w http.ResponseWriter, msg string, err error) {
 		case errors.As(err, &said):
 			msg = said.text
 		case errors.Is(err, ErrUnauthorized):
-			msg = "The access token is wrong: it is not that of the app (its token in the manifest)."
+			msg = "The access token is wrong: it must be the token of the app in the manifest."
 		default:
-			msg = "The server could not store the request; send it again."
-			h.opts.Log.Error("wire request failed", "error", err)
+			msg = "The server could not store the request; send the request again."
+			h.opts.Log.Error("xxl-job request failed", "error", err)
 		}
 	}
 	var room [256]byte
@@ -325,7 +325,7 @@ func (h *handler) register(ctx context.Context, c Caller, body []byte) (string, 
 	}
 	if err := h.opts.CheckAddress(r.Address); err != nil {
 		if !strings.Contains(r.Address, "://") {
-			err = fmt.Errorf("%.80q is no base URL, such as http://HOST:PORT: executors before xxl-job 2.2 cannot be used", r.Address)
+			err = fmt.Errorf("%.80q is not a base URL such as http://HOST:PORT: executors before xxl-job 2.2 cannot be used", r.Address)
 		}
 		return "", RefuseFor(refusal.Address, fmt.Sprintf("registryValue: %v", err))
 	}
@@ -344,11 +344,11 @@ func registration(c Caller, body []byte) (Registration, error) {
 	r, err := wire.DecodeRegistration(body)
 	switch {
 	case err != nil:
-		return Registration{}, Refuse("the body is no registration: %v", err)
+		return Registration{}, Refuse("the body is not a registration: %v", err)
 	case r.Group != wire.GroupExecutor:
-		return Registration{}, Refuse("registryGroup is %.40q; only %q is allowed", r.Group, wire.GroupExecutor)
+		return Registration{}, Refuse("registryGroup is %.40q; allowed values: %q", r.Group, wire.GroupExecutor)
 	case c.App != "" && c.App != r.App:
-		return Registration{}, Refuse("registryKey is %.100q but the header %s says %.100q; they must be equal", r.App, wire.HeaderApp, c.App)
+		return Registration{}, Refuse("registryKey is %.100q but the header %s is %.100q; they must be equal", r.App, wire.HeaderApp, c.App)
 	}
 	return Registration{App: r.App, Address: r.Address}, nil
 }
@@ -356,14 +356,14 @@ func registration(c Caller, body []byte) (Registration, error) {
 func (h *handler) callback(ctx context.Context, c Caller, body []byte) (string, error) {
 	cb, err := wire.DecodeCallback(body, h.opts.MaxItems)
 	if err != nil {
-		return "", Refuse("the body is no callback: %v", err)
+		return "", Refuse("the body is not a callback: %v", err)
 	}
 	if c.Dialect == wire.DialectUnknown {
 		c.Dialect = cb.Dialect
 	}
 	msg := ""
 	if cb.Broken != nil {
-		msg = fmt.Sprintf("the callback is %v; what could be read of it was stored", cb.Broken)
+		msg = fmt.Sprintf("the callback is %v; the readable part was stored", cb.Broken)
 	}
 	if n := len(cb.Bad); n > 0 {
 		msg = fmt.Sprintf("%d of %d items cannot be used: %v", n, n+len(cb.Items), cb.Bad[0])
@@ -412,8 +412,8 @@ func putBody(b *[]byte) {
 	}
 }
 
-var errNoRoom = &refused{text: "The server takes as much as it can hold just now; send it again.", trace: refusal.Busy}
+var errNoRoom = &refused{text: "The server is overloaded; send the request again.", trace: refusal.Busy}
 
 func tooLarge(most int64) error {
-	return &refused{text: fmt.Sprintf("the body is larger than the %d bytes that are allowed", most), trace: refusal.Large}
+	return &refused{text: fmt.Sprintf("the body is larger than %d bytes, the maximum", most), trace: refusal.Large}
 }

@@ -213,7 +213,7 @@ func TestPortErrors(t *testing.T) {
 	}{
 		{ErrUnauthorized, "token"},
 		{Refuse("app %q is unknown", "demo"), `app "demo" is unknown`},
-		{inner, "send it again"},
+		{inner, "send the request again"},
 	} {
 		p := &ports{err: c.err, perItem: func(n int) []error { e := make([]error, n); e[n-1] = c.err; return e }}
 		var log bytes.Buffer
@@ -327,7 +327,7 @@ func TestBodiesHeldAtOnceAreBounded(t *testing.T) {
 					r.Header.Set(wire.HeaderToken, token)
 					w := httptest.NewRecorder()
 					h.ServeHTTP(w, r)
-					if strings.Contains(w.Body.String(), "send it again") {
+					if strings.Contains(w.Body.String(), "send the request again") {
 						full.Add(1)
 					}
 				})
@@ -398,12 +398,12 @@ func TestBodiesComeInTime(t *testing.T) {
 			free              int
 			says              string
 		}{
-			{"/api/callback", "secret", whole, 1, 10 * time.Second, 1023, "to its end"},
-			{"/api/callback", "secret", whole, 1 << 20, 10 * time.Second, 1024, "to its end"},
-			{"/api/registry", "secret", demo, 1, 10 * time.Second, 1023, "to its end"},
+			{"/api/callback", "secret", whole, 1, 10 * time.Second, 1023, "read completely"},
+			{"/api/callback", "secret", whole, 1 << 20, 10 * time.Second, 1024, "read completely"},
+			{"/api/registry", "secret", demo, 1, 10 * time.Second, 1023, "read completely"},
 			{"/api/registry", "wrong", demo, 1, time.Second, 1024, "token is wrong"},
 			{"/api/callback", "secret", whole, 0, time.Minute, 1023, `"code":200`},
-			{"/api/callback", "secret", "", 0, time.Minute, 1024, "no callback"},
+			{"/api/callback", "secret", "", 0, time.Minute, 1024, "not a callback"},
 		} {
 			began := time.Now()
 			here := inner.Dial()

@@ -11,39 +11,39 @@ import (
 type App struct {
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Call How call: executors are called. What a job says counts before what its app says.
+	// Call How call: executors are called. The job's fields take precedence over the app's fields.
 	Call      Call      `json:"call,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 	Executors []string  `json:"executors,omitempty,omitzero"`
 	HasToken  bool      `json:"hasToken"`
 
-	// Limits What of all its runs is at work at once, and begins in a second, whatever its jobs say; what is beyond waits. Left out: no limit.
+	// Limits Limits for all runs of the app together, in addition to the limits of its jobs. Runs above a limit wait. Default: no limit.
 	Limits AppLimits `json:"limits,omitempty,omitzero"`
 	Name   string    `json:"name"`
 
-	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
 
-	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+	// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 	Pause   *Pause  `json:"pause,omitempty"`
 	Rev     int64   `json:"rev"`
 	Set     string  `json:"set,omitempty,omitzero"`
 	Title   string  `json:"title,omitempty,omitzero"`
 
-	// WaitForExecutor How long runs of its jobs that do not say wait for an executor
+	// WaitForExecutor How long runs wait for an executor, for jobs that do not set it
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 
-	// Withheld Jobs that its code declared and somebody deleted: code does not make them again
+	// Withheld Jobs that code declares and a user deleted: the code does not create them again
 	Withheld []string `json:"withheld,omitempty,omitzero"`
 }
 
-// AppLimits What of all its runs is at work at once, and begins in a second, whatever its jobs say; what is beyond waits. Left out: no limit.
+// AppLimits Limits for all runs of the app together, in addition to the limits of its jobs. Runs above a limit wait. Default: no limit.
 type AppLimits struct {
-	// InFlight So many runs at work at once, until no attempt follows. Left out beside perSecond: 1000.
+	// InFlight Number of runs at the same time, each counted until its last attempt ends. Default with perSecond: 1000.
 	InFlight int `json:"inFlight,omitempty,omitzero"`
 
-	// PerSecond So many attempts begin in a second.
+	// PerSecond Number of attempts that start in one second.
 	PerSecond int `json:"perSecond,omitempty,omitzero"`
 }
 
@@ -51,7 +51,7 @@ type AppLimits struct {
 type AppList struct {
 	Apps []App `json:"apps"`
 
-	// Failed Apps that are there and are not in apps, for they cannot be read
+	// Failed Apps that exist but cannot be read; they are not in apps
 	Failed []UnreadableApp `json:"failed,omitempty,omitzero"`
 }
 
@@ -67,117 +67,117 @@ type AppResult struct {
 
 // AppSpec defines model for AppSpec.
 type AppSpec struct {
-	// Allow Ranges such as 10.0.0.0/8 that its executors may be in.
+	// Allow Allowed address ranges of executors, such as 10.0.0.0/8.
 	Allow []string `json:"allow,omitempty,omitzero" most:"64"`
 
-	// Call How call: executors are called. What a job says counts before what its app says.
+	// Call How call: executors are called. The job's fields take precedence over the app's fields.
 	Call Call `json:"call,omitempty,omitzero"`
 
-	// Executors Fixed addresses: http://…, https://…, call:https://… Left out: those that register.
+	// Executors Fixed addresses: http://…, https://…, call:https://… Default: the executors that register.
 	Executors []string `json:"executors,omitempty,omitzero" most:"1000"`
 	IfRev     *int64   `json:"ifRev,omitempty"`
 
-	// Limits What of all its runs is at work at once, and begins in a second, whatever its jobs say; what is beyond waits. Left out: no limit.
+	// Limits Limits for all runs of the app together, in addition to the limits of its jobs. Runs above a limit wait. Default: no limit.
 	Limits AppLimits `json:"limits,omitempty,omitzero"`
 
-	// Name 1 to 64 of a-z A-Z 0-9 . _ -
+	// Name 1 to 64 characters a-z A-Z 0-9 . _ -
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
 
-	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+	// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 	Set     string  `json:"set,omitempty,omitzero"`
 
 	// Title Free text.
 	Title string `json:"title,omitempty,omitzero"`
 
-	// Token What its executors send as XXL-JOB-ACCESS-TOKEN. Left out: it stays as it is. It is never answered.
+	// Token The token that executors send as XXL-JOB-ACCESS-TOKEN. Default: unchanged. It is never returned.
 	Token *string `json:"token,omitempty"`
 
-	// WaitForExecutor How long runs of its jobs that do not say wait where no executor is there. Left out: they fail at once.
+	// WaitForExecutor How long runs wait for an executor, for jobs that do not set it. Default: they fail at once.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 }
 
-// ApplyRequest notify says who is told of what is of no job, or of one that cannot be read; left out, that stays as it is, and {} is nobody.
+// ApplyRequest notify sets the notifications that belong to no job, or to a job that cannot be read. Missing: unchanged; {}: no notifications.
 type ApplyRequest struct {
-	// After With prune, next of the answer before
+	// After With prune, the next of the previous answer
 	After int32     `json:"after,omitempty,omitzero"`
 	Apps  []AppSpec `json:"apps,omitempty,omitzero" most:"100"`
 
-	// Beside With dryRun, jobs that are made by other calls, and that those of this one come after
+	// Beside With dryRun, jobs that other calls create and that are parents of jobs in this call
 	Beside   []Beside      `json:"beside,omitempty,omitzero" most:"10000"`
 	Channels []ChannelSpec `json:"channels,omitempty,omitzero" most:"200"`
 
-	// DryRun Say what would become of each, and change nothing
+	// DryRun Report the result for each object without changing anything
 	DryRun bool      `json:"dryRun,omitempty,omitzero"`
 	Jobs   []JobSpec `json:"jobs,omitempty,omitzero" most:"500"`
 
-	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	Notify *Notify `json:"notify,omitempty"`
 	Prune  bool    `json:"prune,omitempty,omitzero"`
 
-	// Set Needed for prune; what is without a set gets it
+	// Set Required for prune; objects without a set get this set
 	Set string `json:"set,omitempty,omitzero"`
 }
 
 // ApplyResult defines model for ApplyResult.
 type ApplyResult struct {
-	// Applied False for a dry run, and when anything was refused before the first write
+	// Applied False for a dry run, and if anything was rejected before the first write
 	Applied  bool            `json:"applied"`
 	Apps     []AppResult     `json:"apps"`
 	Channels []ChannelResult `json:"channels,omitempty,omitzero"`
 	Jobs     []JobResult     `json:"jobs"`
 
-	// Next after of the next call; left out: all was pruned
+	// Next The after of the next call; missing when everything is pruned
 	Next int32 `json:"next,omitempty,omitzero"`
 
-	// Notify What became of who is told of what is of no job.
+	// Notify The result for notifications that belong to no job.
 	Notify *NotifyResult `json:"notify,omitempty"`
 }
 
 // Audit defines model for Audit.
 type Audit struct {
-	// Behind When the oldest message that is still on its way was due, or may have been, if something unaccounted for was due after it
+	// Behind The due time of the oldest message that is or may be on its way; set if an unaccounted run was due after it
 	Behind   time.Time `json:"behind,omitempty,omitzero"`
 	Demanded int64     `json:"demanded"`
 
-	// Failed Jobs whose history could not be read, and why, at most 100: they are in no count
+	// Failed Jobs whose history could not be read, and why, at most 100: they are not counted
 	Failed []string  `json:"failed,omitempty,omitzero"`
 	From   time.Time `json:"from"`
 	Jobs   int       `json:"jobs"`
 
-	// Late Sent more than 1 s after it was due
+	// Late Sent more than 1 s after the due time
 	Late int64 `json:"late"`
 
-	// Missing Jobs with unaccounted or overdue instants, at most 100
+	// Missing Jobs with unaccounted or overdue scheduled times, at most 100
 	Missing []JobAudit `json:"missing,omitempty,omitzero"`
 
-	// Next after of the next page; left out where this was the last
+	// Next The after of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 
-	// NotSent Failed, for no executor was there to send it to
+	// NotSent Failed because no executor was available
 	NotSent int64 `json:"notSent"`
 
-	// OnTime Sent within 1 s after it was due
+	// OnTime Sent within 1 s after the due time
 	OnTime int64 `json:"onTime"`
 
-	// OutOfReach Neither a run nor a record, and so old that they may be kept no more
+	// OutOfReach Neither a run nor a record exists, and both may have been deleted because of their age
 	OutOfReach int64 `json:"outOfReach"`
 
-	// Overdue Still to be sent or planned 15 minutes after it was due
+	// Overdue Not sent or planned 15 minutes after the due time
 	Overdue int64 `json:"overdue"`
 	Partial bool  `json:"partial,omitempty,omitzero"`
 
-	// Pending On its way
+	// Pending On the way to an executor
 	Pending int64 `json:"pending"`
 
-	// Skipped By reason
+	// Skipped Skipped runs, by reason
 	Skipped map[string]int64 `json:"skipped"`
 	To      time.Time        `json:"to"`
 
-	// Unaccounted Neither a run nor a record; must be 0
+	// Unaccounted Neither a run nor a record exists; must be 0
 	Unaccounted int64 `json:"unaccounted"`
 	WorstMs     int64 `json:"worstMs"`
 }
@@ -186,33 +186,33 @@ type Audit struct {
 type AuditCount struct {
 	Demanded int64 `json:"demanded"`
 
-	// Late Sent more than 1 s after it was due
+	// Late Sent more than 1 s after the due time
 	Late int64 `json:"late"`
 
-	// NotSent Failed, for no executor was there to send it to
+	// NotSent Failed because no executor was available
 	NotSent int64 `json:"notSent"`
 
-	// OnTime Sent within 1 s after it was due
+	// OnTime Sent within 1 s after the due time
 	OnTime int64 `json:"onTime"`
 
-	// OutOfReach Neither a run nor a record, and so old that they may be kept no more
+	// OutOfReach Neither a run nor a record exists, and both may have been deleted because of their age
 	OutOfReach int64 `json:"outOfReach"`
 
-	// Overdue Still to be sent or planned 15 minutes after it was due
+	// Overdue Not sent or planned 15 minutes after the due time
 	Overdue int64 `json:"overdue"`
 
-	// Pending On its way
+	// Pending On the way to an executor
 	Pending int64 `json:"pending"`
 
-	// Skipped By reason
+	// Skipped Skipped runs, by reason
 	Skipped map[string]int64 `json:"skipped"`
 
-	// Unaccounted Neither a run nor a record; must be 0
+	// Unaccounted Neither a run nor a record exists; must be 0
 	Unaccounted int64 `json:"unaccounted"`
 	WorstMs     int64 `json:"worstMs"`
 }
 
-// Auth Who calls: one of bearer, basic and oauth. Of a secret *** is answered, and given it leaves the secret as it is.
+// Auth Credentials of calls: one of bearer, basic and oauth. Secrets are returned as ***; sending *** keeps the stored secret.
 type Auth struct {
 	// Basic A user and a password.
 	Basic Basic `json:"basic,omitempty,omitzero"`
@@ -220,16 +220,16 @@ type Auth struct {
 	// Bearer A token.
 	Bearer string `json:"bearer,omitempty,omitzero"`
 
-	// Oauth Client credentials: a token is got for them, and kept until shortly before its end.
+	// Oauth Client credentials. The server gets a token with them and uses it until shortly before it expires.
 	Oauth OAuth `json:"oauth,omitempty,omitzero"`
 }
 
 // Basic A user and a password.
 type Basic struct {
-	// Password Its password.
+	// Password The password.
 	Password string `json:"password,omitempty,omitzero"`
 
-	// User The name.
+	// User The user name.
 	User string `json:"user"`
 }
 
@@ -237,13 +237,13 @@ type Basic struct {
 type Beside struct {
 	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
-	// Job As APP/NAME
+	// Job The job, as APP/NAME
 	Job string `json:"job"`
 }
 
-// Broadcast Of route: broadcast, how it ends by its shards: the run at each executor.
+// Broadcast With route: broadcast, how the results of the shards decide the result of the run. A shard is the run at one executor.
 type Broadcast struct {
-	// Fail Whether it has failed where any of its shards did not succeed, or only where none did. Left out: any.
+	// Fail Whether one failed shard fails the run (any), or only the failure of all shards. Default: any.
 	Fail string `json:"fail,omitempty,omitzero"`
 }
 
@@ -254,7 +254,7 @@ type BulkFailure struct {
 	Message string `json:"message"`
 }
 
-// BulkFilter As of the list of jobs.
+// BulkFilter The filters of the list of jobs.
 type BulkFilter struct {
 	App   string   `json:"app,omitempty,omitzero"`
 	Is    []string `json:"is,omitempty,omitzero" most:"16"`
@@ -266,116 +266,116 @@ type BulkFilter struct {
 
 // BulkRequest defines model for BulkRequest.
 type BulkRequest struct {
-	// Act The name that the part before answered, or one of up to 48 bytes by which the same act sent twice is one; left out: a new act
+	// Act The name that the previous part returned, or a new name of up to 48 bytes: repeated requests with this name are one bulk operation. Default: a new bulk operation
 	Act string `json:"act,omitempty,omitzero"`
 
-	// After next of the part before
+	// After The next of the previous part
 	After int32 `json:"after,omitempty,omitzero"`
 
-	// Cause Of trigger: api if left out; a manual one runs in a pause of its app too
+	// Cause For trigger; default: api. Runs with the cause manual also run while their app is paused
 	Cause string `json:"cause,omitempty,omitzero"`
 
-	// DryRun Only say how many there are
+	// DryRun Only count the jobs
 	DryRun bool `json:"dryRun,omitempty,omitzero"`
 
-	// Filter As of the list of jobs.
+	// Filter The filters of the list of jobs.
 	Filter *BulkFilter `json:"filter,omitempty"`
 
-	// Jobs app/name or number, at most 1000 of them
+	// Jobs app/name or number; at most 1000
 	Jobs []string `json:"jobs,omitempty,omitzero" most:"1000"`
 
-	// Labels Of label: what they get; an empty value takes a label away
+	// Labels For label: the labels to set; an empty value removes a label
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
-	// Params Of trigger, in place of the job's
+	// Params For trigger: params instead of the job's
 	Params *string `json:"params,omitempty"`
 
-	// Reason Why; others see it
+	// Reason Reason, visible to other users
 	Reason string `json:"reason,omitempty,omitzero"`
 
-	// Undo Of resume in place of jobs: the name of the act that paused them
+	// Undo For resume, instead of jobs: the name of the bulk operation that paused them
 	Undo string `json:"undo,omitempty,omitzero"`
 
-	// Until Of pause
+	// Until For pause: the end of the pause
 	Until time.Time `json:"until,omitempty,omitzero"`
 	Verb  string    `json:"verb"`
 }
 
 // BulkResult defines model for BulkResult.
 type BulkResult struct {
-	// Act The name of the act: who acts, and how he named it
+	// Act The name of the bulk operation: its author and the chosen name
 	Act string `json:"act,omitempty,omitzero"`
 
-	// Done How many of this part were changed
+	// Done Number of jobs changed in this part
 	Done int `json:"done,omitempty,omitzero"`
 
-	// Fail How many could not be changed
+	// Fail Number of jobs that could not be changed
 	Fail int `json:"fail,omitempty,omitzero"`
 
-	// Failed The first hundred of these
+	// Failed The first hundred jobs that could not be changed
 	Failed []BulkFailure `json:"failed,omitempty,omitzero"`
 
-	// Found How many jobs there are in all
+	// Found Total number of jobs
 	Found int `json:"found"`
 
-	// Next after of the next part; left out: there is none
+	// Next The after of the next part; missing after the last part
 	Next int32 `json:"next,omitempty,omitzero"`
 
-	// Same How many were so already
+	// Same Number of jobs that needed no change
 	Same int `json:"same,omitempty,omitzero"`
 
-	// Sample Of a dry run: some of them
+	// Sample With dryRun: some of the jobs
 	Sample []string `json:"sample,omitempty,omitzero"`
 }
 
-// Call How call: executors are called. What a job says counts before what its app says.
+// Call How call: executors are called. The job's fields take precedence over the app's fields.
 type Call struct {
-	// Auth Who calls: one of bearer, basic and oauth. Of a secret *** is answered, and given it leaves the secret as it is.
+	// Auth Credentials of calls: one of bearer, basic and oauth. Secrets are returned as ***; sending *** keeps the stored secret.
 	Auth Auth `json:"auth,omitempty,omitzero"`
 
-	// Expect The statuses that succeed. Left out: 200 to 299, but 202, after which the endpoint reports the end.
+	// Expect Status codes of a success. Default: 200 to 299 except 202, after which the endpoint reports the result.
 	Expect []int `json:"expect,omitempty,omitzero" most:"32"`
 
-	// Headers Sent with each call. Of hidden ones *** is answered, and given it leaves the value as it is.
+	// Headers Headers sent with each call. Hidden values are returned as ***; sending *** keeps the stored value.
 	Headers map[string]string `json:"headers,omitempty,omitzero" most:"32"`
 
-	// Hidden Headers whose values are never answered: those given by reference, Authorization and Cookie.
+	// Hidden Headers whose values are never returned: values given by reference, Authorization and Cookie.
 	Hidden []string `json:"hidden,omitempty,omitzero" most:"32"`
 
-	// MaxAnswer How much of an answer is read; the rest is left. Left out: 16MB.
+	// MaxAnswer Maximum size of an answer that is read; the rest is ignored. Default: 16MB.
 	MaxAnswer string `json:"maxAnswer,omitempty,omitzero"`
 }
 
 // Change defines model for Change.
 type Change struct {
-	// Act The act on many jobs that it was part of; acted is the record of the act itself
+	// Act The bulk operation that made the change; acted is the record of the operation itself
 	Act string    `json:"act,omitempty,omitzero"`
 	App string    `json:"app,omitempty,omitzero"`
 	At  time.Time `json:"at"`
 	By  string    `json:"by"`
 
-	// Channel The channel that it concerns
+	// Channel The changed channel
 	Channel string `json:"channel,omitempty,omitzero"`
 
-	// From The address that it came from: that of the connection's other end, of a proxy where there is one. Changes of before this was written down have none
+	// From The address of the client, or of the proxy that it connected through. Missing in old records
 	From string `json:"from,omitempty,omitzero"`
 
-	// Job app/name; left out: it concerns an app, a channel, a person or everything, or a job (jobId) that was deleted so long ago that its name is forgotten
+	// Job app/name; missing if the change concerns an app, a channel, a user or everything, or a job (jobId) that was deleted so early that its name is not stored
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId,omitempty,omitzero"`
 
-	// New What is
+	// New The new value
 	New json.RawMessage `json:"new,omitempty,omitzero"`
 
-	// Old What was
+	// Old The old value
 	Old json.RawMessage `json:"old,omitempty,omitzero"`
 
-	// Person The person that it concerns
+	// Person The changed user
 	Person string `json:"person,omitempty,omitzero"`
 	Reason string `json:"reason,omitempty,omitzero"`
 	Verb   string `json:"verb"`
 
-	// Via By what, where `by` does not say it: session, or token: and the name of the token
+	// Via How the author was authenticated, unless `by` shows it: session, or token: followed by the name of the token
 	Via string `json:"via,omitempty,omitzero"`
 }
 
@@ -383,10 +383,10 @@ type Change struct {
 type ChangeList struct {
 	Changes []Change `json:"changes"`
 
-	// LookedTo How far back this page has looked, where it ends before it is full
+	// LookedTo How far back this page scanned, if it ended before it was full
 	LookedTo time.Time `json:"lookedTo,omitempty,omitzero"`
 
-	// Next after of the next page; left out: there is none
+	// Next The after of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 }
 
@@ -397,58 +397,58 @@ type Channel struct {
 	// Dingtalk The robot of a group.
 	Dingtalk *ChannelRobot `json:"dingtalk,omitempty"`
 
-	// Email Mail, by SMTP.
+	// Email Email by SMTP.
 	Email *ChannelEmail `json:"email,omitempty"`
 
 	// Feishu The robot of a group.
 	Feishu *ChannelRobot `json:"feishu,omitempty"`
 	Kind   string        `json:"kind"`
 
-	// Language That of its texts.
+	// Language The language of notifications.
 	Language string `json:"language,omitempty,omitzero"`
 
-	// Name 1 to 128 of a-z 0-9 . _ - with a letter.
+	// Name 1 to 128 characters a-z 0-9 . _ - with at least one letter.
 	Name string `json:"name,omitempty,omitzero"`
 	Rev  int64  `json:"rev"`
 
-	// Set The manifest that made it
+	// Set The manifest that created the channel
 	Set string `json:"set,omitempty,omitzero"`
 
 	// Slack The incoming webhook of a group.
 	Slack *ChannelHook `json:"slack,omitempty"`
 
-	// Sns A topic of SNS; only where there are AWS credentials.
+	// Sns An SNS topic; requires AWS credentials.
 	Sns *ChannelTopic `json:"sns,omitempty"`
 
-	// TestedAt When a test message was last asked for
+	// TestedAt When a test message was last sent
 	TestedAt time.Time `json:"testedAt,omitempty,omitzero"`
 
-	// To Where it goes, for people: a host, addresses, an ARN
+	// To The destination, for display: a host, addresses, an ARN
 	To      string          `json:"to"`
 	Trouble *ChannelTrouble `json:"trouble,omitempty"`
 
-	// Webhook JSON is posted there: docs/reference/notification-events.md has its schema.
+	// Webhook Sends JSON by POST; docs/reference/notification-events.md has its schema.
 	Webhook *ChannelWebhook `json:"webhook,omitempty"`
 
 	// Wecom The incoming webhook of a group.
 	Wecom *ChannelHook `json:"wecom,omitempty"`
 }
 
-// ChannelEmail Mail, by SMTP.
+// ChannelEmail Email by SMTP.
 type ChannelEmail struct {
-	// From Whom it comes from.
+	// From The sender.
 	From string `json:"from"`
 
-	// SMTP The server that takes the mail.
+	// SMTP The SMTP server.
 	SMTP ChannelSMTP `json:"smtp"`
 
-	// To Whom it goes to.
+	// To The recipients.
 	To []string `json:"to" most:"50"`
 }
 
 // ChannelHook The incoming webhook of a group.
 type ChannelHook struct {
-	// URL Its URL, which is a secret: who has it may post there.
+	// URL The URL of the webhook. Keep it secret: anyone with the URL can post to the group.
 	URL string `json:"url"`
 }
 
@@ -469,28 +469,28 @@ type ChannelResult struct {
 
 // ChannelRobot The robot of a group.
 type ChannelRobot struct {
-	// Secret Signs what is posted, where its security settings ask for that.
+	// Secret Signs the requests, if the security settings of the robot require it.
 	Secret string `json:"secret,omitempty,omitzero"`
 
-	// URL Its URL, which is a secret: who has it may post there.
+	// URL The URL of the robot. Keep it secret: anyone with the URL can post to the group.
 	URL string `json:"url"`
 }
 
-// ChannelSMTP The server that takes the mail.
+// ChannelSMTP The SMTP server.
 type ChannelSMTP struct {
-	// Host Its name or IP address.
+	// Host The server's name or IP address.
 	Host string `json:"host"`
 
 	// Password The user's password.
 	Password string `json:"password,omitempty,omitzero"`
 
-	// Port Its port.
+	// Port The server's port.
 	Port int `json:"port,omitempty,omitzero"`
 
-	// TLS How the connection is encrypted. Left out: implicit at port 465, else starttls. With none no password is sent.
+	// TLS Encryption of the connection. Default: implicit at port 465, otherwise starttls. With none, no password is sent.
 	TLS string `json:"tls,omitempty,omitzero"`
 
-	// User Who sends. Left out, with the password: it asks for no user.
+	// User The SMTP user. Default: no login, without a password too.
 	User string `json:"user,omitempty,omitzero"`
 }
 
@@ -499,27 +499,27 @@ type ChannelSpec struct {
 	// Dingtalk The robot of a group.
 	Dingtalk *ChannelRobot `json:"dingtalk,omitempty"`
 
-	// Email Mail, by SMTP.
+	// Email Email by SMTP.
 	Email *ChannelEmail `json:"email,omitempty"`
 
 	// Feishu The robot of a group.
 	Feishu *ChannelRobot `json:"feishu,omitempty"`
 	IfRev  *int64        `json:"ifRev,omitempty"`
 
-	// Language That of its texts.
+	// Language The language of notifications.
 	Language string `json:"language,omitempty,omitzero"`
 
-	// Name 1 to 128 of a-z 0-9 . _ - with a letter.
+	// Name 1 to 128 characters a-z 0-9 . _ - with at least one letter.
 	Name string `json:"name,omitempty,omitzero"`
 	Set  string `json:"set,omitempty,omitzero"`
 
 	// Slack The incoming webhook of a group.
 	Slack *ChannelHook `json:"slack,omitempty"`
 
-	// Sns A topic of SNS; only where there are AWS credentials.
+	// Sns An SNS topic; requires AWS credentials.
 	Sns *ChannelTopic `json:"sns,omitempty"`
 
-	// Webhook JSON is posted there: docs/reference/notification-events.md has its schema.
+	// Webhook Sends JSON by POST; docs/reference/notification-events.md has its schema.
 	Webhook *ChannelWebhook `json:"webhook,omitempty"`
 
 	// Wecom The incoming webhook of a group.
@@ -528,23 +528,23 @@ type ChannelSpec struct {
 
 // ChannelTest defines model for ChannelTest.
 type ChannelTest struct {
-	// After The service takes nothing before that, such as 60s
+	// After The service accepts nothing before this time has passed, such as 60s
 	After string `json:"after,omitempty,omitzero"`
 
-	// Permanent Another try would be answered the same: the channel is to be mended
+	// Permanent Another try would fail in the same way: fix the channel settings
 	Permanent bool `json:"permanent,omitempty,omitzero"`
 
-	// Reason What was wrong, and where
+	// Reason The error, and where it occurred
 	Reason string `json:"reason,omitempty,omitzero"`
 
-	// Sent Whether the service took the message
+	// Sent Whether the service accepted the message
 	Sent   bool  `json:"sent"`
 	TookMs int64 `json:"tookMs"`
 }
 
-// ChannelTopic A topic of SNS; only where there are AWS credentials.
+// ChannelTopic An SNS topic; requires AWS credentials.
 type ChannelTopic struct {
-	// Arn Its ARN, of a standard topic.
+	// Arn The ARN of a standard topic.
 	Arn string `json:"arn"`
 }
 
@@ -552,52 +552,52 @@ type ChannelTopic struct {
 type ChannelTrouble struct {
 	Channel string `json:"channel"`
 
-	// Error What was wrong then
+	// Error The error of the last rejection
 	Error string `json:"error"`
 
-	// GivenUp Notices that are not tried again, since then
+	// GivenUp Number of dropped notifications since then
 	GivenUp int64 `json:"givenUp,omitempty,omitzero"`
 
-	// LastAt When it last did not; within a minute
+	// LastAt When a notification was last rejected, within a minute
 	LastAt time.Time `json:"lastAt"`
 
-	// Since When it first did not take one
+	// Since When a notification was first rejected
 	Since time.Time `json:"since"`
 }
 
-// ChannelWebhook JSON is posted there: docs/reference/notification-events.md has its schema.
+// ChannelWebhook Sends JSON by POST; docs/reference/notification-events.md has its schema.
 type ChannelWebhook struct {
-	// Secret Signs what is posted, as the calls of executors are. Left out: nothing does.
+	// Secret Signs the requests like calls of executors. Default: no signature.
 	Secret string `json:"secret,omitempty,omitzero"`
 
-	// URL Where it is posted; it is no secret.
+	// URL The URL that gets the notifications; it is not secret.
 	URL string `json:"url"`
 }
 
-// ChannelWhat Where notices go, by one of webhook, slack, feishu, dingtalk, wecom, email and sns. Of a secret *** is answered, and given it leaves the secret as it is.
+// ChannelWhat A notification channel: one of webhook, slack, feishu, dingtalk, wecom, email and sns. Secrets are returned as ***; sending *** keeps the stored secret.
 type ChannelWhat struct {
 	// Dingtalk The robot of a group.
 	Dingtalk *ChannelRobot `json:"dingtalk,omitempty"`
 
-	// Email Mail, by SMTP.
+	// Email Email by SMTP.
 	Email *ChannelEmail `json:"email,omitempty"`
 
 	// Feishu The robot of a group.
 	Feishu *ChannelRobot `json:"feishu,omitempty"`
 
-	// Language That of its texts.
+	// Language The language of notifications.
 	Language string `json:"language,omitempty,omitzero"`
 
-	// Name 1 to 128 of a-z 0-9 . _ - with a letter.
+	// Name 1 to 128 characters a-z 0-9 . _ - with at least one letter.
 	Name string `json:"name,omitempty,omitzero"`
 
 	// Slack The incoming webhook of a group.
 	Slack *ChannelHook `json:"slack,omitempty"`
 
-	// Sns A topic of SNS; only where there are AWS credentials.
+	// Sns An SNS topic; requires AWS credentials.
 	Sns *ChannelTopic `json:"sns,omitempty"`
 
-	// Webhook JSON is posted there: docs/reference/notification-events.md has its schema.
+	// Webhook Sends JSON by POST; docs/reference/notification-events.md has its schema.
 	Webhook *ChannelWebhook `json:"webhook,omitempty"`
 
 	// Wecom The incoming webhook of a group.
@@ -608,51 +608,51 @@ type ChannelWhat struct {
 type ChildRun struct {
 	ID string `json:"id"`
 
-	// Job As APP/NAME
+	// Job The child job, as APP/NAME
 	Job   string `json:"job"`
 	State string `json:"state"`
 }
 
 // CleanRequest defines model for CleanRequest.
 type CleanRequest struct {
-	// After next of the page before
+	// After The next of the previous page
 	After string `json:"after,omitempty,omitzero"`
 
-	// App Where job is left out
+	// App Required if job is missing
 	App string `json:"app,omitempty,omitzero"`
 
-	// Before That ended before; at least 24 hours ago, and that if left out
+	// Before Only runs that ended before this time, at least 24 hours ago; default: 24 hours ago
 	Before time.Time `json:"before,omitempty,omitzero"`
 
-	// DryRun Only count them
+	// DryRun Only count the runs
 	DryRun bool `json:"dryRun,omitempty,omitzero"`
 
-	// Job app/name or number; a number for one that was deleted
+	// Job app/name or number; a number for a deleted job
 	Job string `json:"job,omitempty,omitzero"`
 
-	// Keep The newest so many of each job stay, of those that ended so
+	// Keep Number of the newest runs of each job to keep, among the runs that match
 	Keep int `json:"keep,omitempty,omitzero"`
 
-	// State Only runs that ended so; in any way if left out
+	// State Only runs that ended in these states; default: all
 	State []string `json:"state,omitempty,omitzero" most:"16"`
 }
 
 // CleanResult defines model for CleanResult.
 type CleanResult struct {
-	// Cleaned That went, or with dryRun would go
+	// Cleaned Number of deleted records, or with dryRun of records that would be deleted
 	Cleaned int64 `json:"cleaned"`
 
-	// Failed Why not all of the page was done: what is counted went, the rest is as it was, and asking again goes on
+	// Failed Why the page is incomplete: counted records are deleted, the others are unchanged, and repeating the request continues
 	Failed string `json:"failed,omitempty,omitzero"`
 
-	// Held That stay though they were meant: something under way still needs them, or reports have not counted them yet
+	// Held Number of matching records that are kept, because a process still uses them or reports have not counted them
 	Held int64 `json:"held"`
 
-	// Next after of the next page; left out: that was all
+	// Next The after of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 }
 
-// ClockAheadMs How far its clock is ahead of the server's, by the Date of its answer or registration: in whole seconds, 0 where that is less than 2; left out: it does not say the time
+// ClockAheadMs How far the executor's clock is ahead of the server's clock, by the Date of its answer or registration, in whole seconds. 0: less than 2 s; missing: the executor sends no time
 type ClockAheadMs = int64
 
 // Coming defines model for Coming.
@@ -661,40 +661,40 @@ type Coming struct {
 	Job   string `json:"job"`
 	JobID int32  `json:"jobId"`
 
-	// Run Its ID already
+	// Run The ID of the run, if it is already created
 	Run         string    `json:"run,omitempty,omitzero"`
 	ScheduledAt time.Time `json:"scheduledAt"`
 	Timezone    string    `json:"timezone,omitempty,omitzero"`
 }
 
-// Command What the server runs on its own machine, in place of a handler, as cron does. Only where it was started with --commands-user and --commands-dir.
+// Command A command that the server runs on its own machine, like cron, instead of a handler. The server must be started with --commands-user and --commands-dir.
 type Command struct {
-	// Dir Where it begins, from the root on. Left out: the server's first --commands-dir.
+	// Dir Working directory, an absolute path. Default: the server's first --commands-dir.
 	Dir string `json:"dir,omitempty,omitzero"`
 
-	// Env Its environment, besides PATH, HOME, USER, LOGNAME, SHELL, LANG and TICKRING_… Of hidden variables *** is answered, and given it leaves the value as it is.
+	// Env Environment variables in addition to PATH, HOME, USER, LOGNAME, SHELL, LANG and TICKRING_…. Hidden values are returned as ***; sending *** keeps the stored value.
 	Env map[string]string `json:"env,omitempty,omitzero" most:"64"`
 
-	// Hidden Variables whose values are never answered: those given by reference.
+	// Hidden Variables whose values are never returned: values given by reference.
 	Hidden []string `json:"hidden,omitempty,omitzero" most:"64"`
 
-	// Line What /bin/sh -c runs, at most 8 KB; the params are $1.
+	// Line The command line that /bin/sh -c runs, at most 8 KB; the params are $1.
 	Line string `json:"line"`
 
-	// MaxOutput How much of its output is kept in the log; the rest is left out, and the command goes on. Left out: 1MB.
+	// MaxOutput Maximum output that is kept in the log; the rest is dropped, and the command continues. Default: 1MB.
 	MaxOutput string `json:"maxOutput,omitempty,omitzero"`
 
-	// User The user of the machine that it runs as. Left out: that of the server.
+	// User The machine user that runs the command. Default: the user of the server.
 	User string `json:"user,omitempty,omitzero"`
 }
 
 // DataFolder defines model for DataFolder.
 type DataFolder struct {
-	// Bytes Of the database
+	// Bytes Size of the database
 	Bytes  int64  `json:"bytes"`
 	Folder string `json:"folder"`
 
-	// Free That are free on its disk
+	// Free Free space on its disk
 	Free int64 `json:"free"`
 }
 
@@ -708,13 +708,13 @@ type DeadFire struct {
 	Run         string    `json:"run"`
 	ScheduledAt time.Time `json:"scheduledAt"`
 
-	// Why Why it is not sent; left out where it is
+	// Why Why the run is not sent; missing if it is
 	Why string `json:"why,omitempty,omitzero"`
 }
 
 // DeadLetter defines model for DeadLetter.
 type DeadLetter struct {
-	// Asks What it asks for that is no fire: a log to keep, a notice; it is sent again
+	// Asks A request that is not a run: a log to store, or a notification; it is sent again
 	Asks    string     `json:"asks,omitempty,omitzero"`
 	At      time.Time  `json:"at"`
 	Dropped bool       `json:"dropped,omitempty,omitzero"`
@@ -722,7 +722,7 @@ type DeadLetter struct {
 	ID      string     `json:"id"`
 	Reason  string     `json:"reason"`
 
-	// Text Its beginning where it cannot be read
+	// Text The start of the message, if it cannot be read
 	Text string `json:"text,omitempty,omitzero"`
 }
 
@@ -737,7 +737,7 @@ type Depth struct {
 type DesertedApp struct {
 	App string `json:"app"`
 
-	// Job One of them
+	// Job One of the jobs
 	Job  string `json:"job"`
 	Jobs int    `json:"jobs"`
 }
@@ -756,27 +756,27 @@ type ErrorReply struct {
 type Executor struct {
 	Address string `json:"address"`
 
-	// AnswerMs How long it took to answer then; left out where it did not, or was not asked
+	// AnswerMs Duration of this answer; missing without an answer or a check
 	AnswerMs *int64 `json:"answerMs,omitempty"`
 
-	// Answers False: it did not answer, or does not take runs, whatever its heartbeat says; left out: it was not checked
+	// Answers False: the executor did not answer, or does not accept runs, whatever its heartbeat reports; missing: it was not checked
 	Answers *bool     `json:"answers,omitempty"`
 	App     string    `json:"app"`
 	BeatAt  time.Time `json:"beatAt,omitempty,omitzero"`
 
-	// CheckedAt When it was last asked or sent a run, of which the rest tells. A server on one machine asks http addresses each minute; on AWS nothing is kept
+	// CheckedAt When the executor was last checked or sent a run; the other fields have the result. A server on one machine checks http addresses each minute. On AWS, results are not stored
 	CheckedAt time.Time `json:"checkedAt,omitempty,omitzero"`
 
-	// ClockAheadMs How far its clock is ahead of the server's, by the Date of its answer or registration: in whole seconds, 0 where that is less than 2; left out: it does not say the time
+	// ClockAheadMs How far the executor's clock is ahead of the server's clock, by the Date of its answer or registration, in whole seconds. 0: less than 2 s; missing: the executor sends no time
 	ClockAheadMs *ClockAheadMs `json:"clockAheadMs,omitempty"`
 	Dialect      string        `json:"dialect,omitempty,omitzero"`
 	Fixed        bool          `json:"fixed"`
 	Live         bool          `json:"live"`
 
-	// Problem What it answered instead
+	// Problem The answer or error of the failed check
 	Problem string `json:"problem,omitempty,omitzero"`
 
-	// Replaced It is gone, and an executor that registered later took its place
+	// Replaced The executor is gone, and an executor that registered later replaced it
 	Replaced bool      `json:"replaced,omitempty,omitzero"`
 	Since    time.Time `json:"since,omitempty,omitzero"`
 
@@ -788,7 +788,7 @@ type Executor struct {
 type ExecutorList struct {
 	Executors []Executor `json:"executors"`
 
-	// Refused Executors that were refused for their token, address or app in the last five minutes; of a server on one machine
+	// Refused Executors that were rejected for their token, address or app in the last five minutes; only on a server on one machine
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
 }
 
@@ -796,16 +796,16 @@ type ExecutorList struct {
 type ExecutorTest struct {
 	Address string `json:"address"`
 
-	// ClockAheadMs How far its clock is ahead of the server's, by the Date of its answer or registration: in whole seconds, 0 where that is less than 2; left out: it does not say the time
+	// ClockAheadMs How far the executor's clock is ahead of the server's clock, by the Date of its answer or registration, in whole seconds. 0: less than 2 s; missing: the executor sends no time
 	ClockAheadMs *ClockAheadMs `json:"clockAheadMs,omitempty"`
 
-	// Ok It is there
+	// Ok The executor is available
 	Ok bool `json:"ok"`
 
-	// Problem What it answered instead
+	// Problem The answer or error, if the executor is not available
 	Problem string `json:"problem,omitempty,omitzero"`
 
-	// TookMs How long its answer took
+	// TookMs Duration of the answer
 	TookMs int64 `json:"tookMs,omitempty,omitzero"`
 }
 
@@ -818,71 +818,71 @@ type ExecutorTestRequest struct {
 type Facts struct {
 	Aside *Depth `json:"aside,omitempty"`
 
-	// CertificateUntil When the certificate that the server shows ends; left out where it speaks no TLS itself
+	// CertificateUntil End of the server certificate; missing if the server does not use TLS itself
 	CertificateUntil time.Time   `json:"certificateUntil,omitempty,omitzero"`
 	Checks           *Depth      `json:"checks,omitempty"`
 	Data             *DataFolder `json:"data,omitempty"`
 
-	// DeadLetters At most 100 are counted
+	// DeadLetters Number of dead-letter messages; at most 100 are counted
 	DeadLetters *int `json:"deadLetters,omitempty"`
 
-	// Deployment Who this is
+	// Deployment The name of this deployment
 	Deployment string `json:"deployment,omitempty,omitzero"`
 
-	// DueSince Since when the earliest job that is due to be planned waits
+	// DueSince Since when the earliest unplanned job has been due
 	DueSince  time.Time  `json:"dueSince,omitempty,omitzero"`
 	Executors []Executor `json:"executors,omitempty,omitzero"`
 
-	// Failing Jobs that are failing, as the list of jobs says it; left out if they could not be counted
+	// Failing Jobs with the status failing in the list of jobs; missing if they could not be counted
 	Failing    *FailingCount `json:"failing,omitempty"`
 	Fenced     string        `json:"fenced,omitempty,omitzero"`
 	Fires      *Depth        `json:"fires,omitempty"`
 	Generation int           `json:"generation,omitempty,omitzero"`
 	Holder     string        `json:"holder,omitempty,omitzero"`
 
-	// KnownTokens Apps whose token everybody knows, for xxl-job comes with it
+	// KnownTokens Apps that use the public default token of xxl-job
 	KnownTokens []string  `json:"knownTokens,omitempty,omitzero"`
 	LastTick    time.Time `json:"lastTick,omitempty,omitzero"`
 
 	// LockedChannels Channels with a secret that cannot be decrypted
 	LockedChannels []UnreadableApp `json:"lockedChannels,omitempty,omitzero"`
 
-	// LogsLost Of a server on one machine: logs that were to be kept and could not be read, since it began
+	// LogsLost On a server on one machine: logs that could not be read since its start
 	LogsLost int64 `json:"logsLost,omitempty,omitzero"`
 
-	// LossFound When it was found that the queues lost messages; left out once what was on them is sent again
+	// LossFound When lost messages were detected; missing once they were sent again
 	LossFound time.Time `json:"lossFound,omitempty,omitzero"`
 
-	// NoticesLost Of a server on one machine: notices that were given up, since it began
+	// NoticesLost On a server on one machine: notifications that were dropped since its start
 	NoticesLost int64     `json:"noticesLost,omitempty,omitzero"`
 	Now         time.Time `json:"now"`
 
-	// OldestMessage When the oldest message of fires was due, or earlier
+	// OldestMessage The due time of the oldest message of a scheduled run, or earlier
 	OldestMessage time.Time `json:"oldestMessage,omitempty,omitzero"`
 	Partitions    int       `json:"partitions,omitempty,omitzero"`
 
-	// Paused Everything is
+	// Paused Everything is paused
 	Paused bool `json:"paused,omitempty,omitzero"`
 
-	// Refused Executors that were refused for their token, address or app in the last five minutes
+	// Refused Executors that were rejected for their token, address or app in the last five minutes
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
 	Reports *ReportFacts      `json:"reports,omitempty"`
 	Standby bool              `json:"standby,omitempty,omitzero"`
 
-	// TroubledChannels Channels that do not take notices
+	// TroubledChannels Channels that do not accept notifications
 	TroubledChannels []ChannelTrouble `json:"troubledChannels,omitempty,omitzero"`
 
-	// UncomparedFrom From when on what was due is not compared with its runs yet, for a message that was due then may be on its way
+	// UncomparedFrom Runs that were due from this time on are not compared with their messages yet, because messages may still be on their way
 	UncomparedFrom time.Time `json:"uncomparedFrom,omitempty,omitzero"`
 
-	// Unread What could not be read
+	// Unread Facts that could not be read
 	Unread         []string        `json:"unread,omitempty,omitzero"`
 	UnreadableApps []UnreadableApp `json:"unreadableApps,omitempty,omitzero"`
 	UpSince        time.Time       `json:"upSince,omitempty,omitzero"`
 	Version        string          `json:"version"`
 }
 
-// FailingCount Jobs that are failing, as the list of jobs says it; left out if they could not be counted
+// FailingCount Jobs with the status failing in the list of jobs; missing if they could not be counted
 type FailingCount struct {
 	Jobs int `json:"jobs"`
 
@@ -896,25 +896,25 @@ type FailingJob struct {
 	Job  string `json:"job"`
 	Last Run    `json:"last"`
 
-	// Times How often in a row it failed for good; at most 3 are counted, and fewer are told where it never did anything else
+	// Times Number of failures for good in a row; at most 3 are counted, and fewer are shown if the job never succeeded
 	Times int `json:"times"`
 }
 
 // Generation defines model for Generation.
 type Generation struct {
-	// Generation Grows with each restore or take-over
+	// Generation A number that grows with each restore or takeover
 	Generation int `json:"generation"`
 
-	// Holder The deployment that works on this data; - is nobody
+	// Holder The deployment that processes this data; - is none
 	Holder string `json:"holder"`
 }
 
 // Grant defines model for Grant.
 type Grant struct {
-	// App For this app; left out: for all, and what is of none
+	// App The app; missing: all apps, and objects that belong to no app
 	App string `json:"app,omitempty,omitzero"`
 
-	// Rights What the role does not have by itself
+	// Rights Permissions in addition to the role's
 	Rights []string `json:"rights,omitempty,omitzero" most:"16"`
 	Role   string   `json:"role"`
 }
@@ -923,17 +923,17 @@ type Grant struct {
 type Home struct {
 	Coming HomeComing `json:"coming"`
 
-	// Deserted Apps without an executor whose jobs fire: the first 20
+	// Deserted Apps without an executor that have scheduled jobs: the first 20
 	Deserted []DesertedApp `json:"deserted"`
 
-	// DesertedCount How many there are
+	// DesertedCount Number of these apps
 	DesertedCount int       `json:"desertedCount,omitempty,omitzero"`
 	Failing       HomeJobs  `json:"failing"`
 	Late          HomeJobs  `json:"late"`
 	Long          HomeRuns  `json:"long"`
 	Now           time.Time `json:"now"`
 
-	// Partial Of some jobs it is not known yet how they stand: ask again
+	// Partial The status of some jobs is not known: repeat the request
 	Partial   bool   `json:"partial,omitempty,omitzero"`
 	Scheduler *Facts `json:"scheduler,omitempty"`
 
@@ -959,7 +959,7 @@ type HomeJob struct {
 	JobID int32  `json:"jobId"`
 	Last  *Run   `json:"last,omitempty"`
 
-	// ScheduledAt Of a job that is late with no run: the instant that is due, and that the scheduler has not planned
+	// ScheduledAt For a late job without a run: the due scheduled time that was not planned
 	ScheduledAt time.Time `json:"scheduledAt,omitempty,omitzero"`
 	Title       string    `json:"title,omitempty,omitzero"`
 }
@@ -980,7 +980,7 @@ type HomeRun struct {
 	SentAt time.Time `json:"sentAt"`
 	Title  string    `json:"title,omitempty,omitzero"`
 
-	// UsualMs How long the runs before it took, the middle one
+	// UsualMs Median duration of the previous runs
 	UsualMs int64 `json:"usualMs"`
 }
 
@@ -992,122 +992,122 @@ type HomeRuns struct {
 
 // Job defines model for Job.
 type Job struct {
-	// After It comes after each end of these jobs, whatever its schedule
+	// After The job runs each time one of these jobs ends, whatever its schedule
 	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
-	// App The app that runs it.
+	// App The app that runs the job.
 	App string `json:"app,omitempty,omitzero"`
 
-	// Author Who to ask about it; free text.
+	// Author Contact for questions about the job; free text.
 	Author string `json:"author,omitempty,omitzero"`
 
-	// Block What an xxl-job executor does with a second run on one address.
+	// Block Action of an xxl-job executor for a second run at the same address.
 	Block string `json:"block,omitempty,omitzero"`
 
-	// Broadcast Of route: broadcast, how it ends by its shards: the run at each executor.
+	// Broadcast With route: broadcast, how the results of the shards decide the result of the run. A shard is the run at one executor.
 	Broadcast Broadcast `json:"broadcast,omitempty,omitzero"`
 
-	// Call How call: executors are called. What a job says counts before what its app says.
+	// Call How call: executors are called. The job's fields take precedence over the app's fields.
 	Call Call `json:"call,omitempty,omitzero"`
 
-	// Children The jobs that come after it, and after which of its ends; only when one job is read
+	// Children Jobs that run after this job, and after which results; only if one job is read
 	Children []Parent `json:"children,omitempty,omitzero"`
 
-	// Command What the server runs on its own machine, in place of a handler, as cron does. Only where it was started with --commands-user and --commands-dir.
+	// Command A command that the server runs on its own machine, like cron, instead of a handler. The server must be started with --commands-user and --commands-dir.
 	Command   Command   `json:"command,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 
-	// Deadline Later than this is skipped, whatever the policy. Left out: none.
+	// Deadline Lateness from which a run is skipped, whatever the misfire policy. Default: none.
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
-	// Declared Of a job that code declared: who made it last, the code or somebody else
+	// Declared For a job that code declared: whether the code changed it last, or another author
 	Declared string `json:"declared,omitempty,omitzero"`
 
-	// Grace Later than this is late.
+	// Grace Lateness from which a scheduled run counts as late.
 	Grace string `json:"grace,omitempty,omitzero"`
 
-	// Handler What the executor is to run; of call: executors "POST /path".
+	// Handler The handler that the executor runs; for call: executors "POST /path".
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// ID Its number, the wire's jobId
+	// ID The number of the job: jobId in the xxl-job protocol
 	ID int32 `json:"id"`
 
-	// Keep How long runs are kept, and of which the log.
+	// Keep How long runs are kept, and which logs.
 	Keep Keep `json:"keep,omitempty,omitzero"`
 
-	// Labels For filters.
+	// Labels Labels for filters.
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 	Last   *Run              `json:"last,omitempty"`
 
-	// LostAfter When a run that nobody reports is looked after.
+	// LostAfter Time without a report after which a run is checked.
 	LostAfter string `json:"lostAfter,omitempty,omitzero"`
 
-	// Misfire What becomes of late fires.
+	// Misfire Policy for late scheduled runs.
 	Misfire string `json:"misfire,omitempty,omitzero"`
 
-	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
+	// Name 1 to 128 characters a-z 0-9 . _ - with at least one letter; unique in the app.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Next The next instants: none within a pause of the job, its app or everything
+	// Next The next scheduled times; empty while the job, its app or everything is paused
 	Next    []time.Time `json:"next,omitempty,omitzero"`
 	Notices *JobNotices `json:"notices,omitempty"`
 
-	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
 
-	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+	// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
-	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
+	// Params Parameters, sent to the executor byte for byte unless they are a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
 	Pause  *Pause `json:"pause,omitempty"`
 
-	// PauseAfter After so many failures in a row the job is paused; of runs tried again the last attempt counts. Left out: never.
+	// PauseAfter Number of failures in a row after which the job is paused. A retry chain counts once, by its last attempt. Default: never.
 	PauseAfter int `json:"pauseAfter,omitempty,omitzero"`
 
-	// Problem Why it could not be planned last time
+	// Problem Why the job could not be planned last time
 	Problem string `json:"problem,omitempty,omitzero"`
 
-	// Recent Its last runs, the newest first; where a list asks for them
+	// Recent The last runs, newest first; only if a list asks for them
 	Recent []RunBrief `json:"recent,omitempty,omitzero"`
 
-	// Retry Whether a failed run is tried again.
+	// Retry Whether and when failed runs are retried.
 	Retry Retry     `json:"retry,omitempty,omitzero"`
 	Rev   int64     `json:"rev"`
 	RevAt time.Time `json:"revAt"`
 
-	// Route Which executor a run goes to; broadcast: to each that is there, as runs of their own.
+	// Route How the executor of a run is chosen; broadcast: each available executor gets its own run.
 	Route string `json:"route,omitempty,omitzero"`
 
-	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
+	// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
-	// Script A version of what a job runs in place of a handler.
+	// Script A version of a job's script.
 	Script Script `json:"script,omitempty,omitzero"`
 
-	// Set The manifest that made it
+	// Set The manifest that created the job
 	Set   string `json:"set,omitempty,omitzero"`
 	State string `json:"state"`
 
 	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}.
 	Template bool `json:"template,omitempty,omitzero"`
 
-	// Timeout Longer than this is ended. Left out: none.
+	// Timeout Maximum duration; longer runs are ended. Default: none.
 	Timeout string `json:"timeout,omitempty,omitzero"`
 
 	// Title Free text.
 	Title string `json:"title,omitempty,omitzero"`
 
-	// Traps What its owner may not expect; only when one job is read
+	// Traps Warnings about the schedule; only if one job is read
 	Traps []string `json:"traps,omitempty,omitzero"`
 
-	// WaitForExecutor How long from its slot on a run waits where no executor is there, within its deadline. Left out: as its app says.
+	// WaitForExecutor How long a run waits for an executor after its due time, within its deadline. Default: the app's setting.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 
-	// Within A join: it comes once all of after have ended, within that time of the first. Left out: after each
+	// Within Makes after a join: the job runs once all jobs of after have ended within this time of the first. Default: after each
 	Within string `json:"within,omitempty,omitzero"`
 
-	// Words The schedule in words
+	// Words Description of the schedule
 	Words string `json:"words"`
 }
 
@@ -1118,127 +1118,127 @@ type JobAudit struct {
 	Job      string    `json:"job"`
 	JobID    int32     `json:"jobId"`
 
-	// Late Sent more than 1 s after it was due
+	// Late Sent more than 1 s after the due time
 	Late int64 `json:"late"`
 
-	// Missing The first unaccounted instants, at most 100
+	// Missing The first unaccounted scheduled times, at most 100
 	Missing []time.Time `json:"missing,omitempty,omitzero"`
 
-	// NotSent Failed, for no executor was there to send it to
+	// NotSent Failed because no executor was available
 	NotSent int64 `json:"notSent"`
 
-	// OnTime Sent within 1 s after it was due
+	// OnTime Sent within 1 s after the due time
 	OnTime int64 `json:"onTime"`
 
-	// OutOfReach Neither a run nor a record, and so old that they may be kept no more
+	// OutOfReach Neither a run nor a record exists, and both may have been deleted because of their age
 	OutOfReach int64 `json:"outOfReach"`
 
-	// Overdue Still to be sent or planned 15 minutes after it was due
+	// Overdue Not sent or planned 15 minutes after the due time
 	Overdue int64 `json:"overdue"`
 
-	// Pending On its way
+	// Pending On the way to an executor
 	Pending int64 `json:"pending"`
 
-	// Skipped By reason
+	// Skipped Skipped runs, by reason
 	Skipped map[string]int64 `json:"skipped"`
 	To      time.Time        `json:"to"`
 
-	// Unaccounted Neither a run nor a record; must be 0
+	// Unaccounted Neither a run nor a record exists; must be 0
 	Unaccounted int64 `json:"unaccounted"`
 
-	// Waiting The first overdue instants, at most 100
+	// Waiting The first overdue scheduled times, at most 100
 	Waiting []time.Time `json:"waiting,omitempty,omitzero"`
 	WorstMs int64       `json:"worstMs"`
 }
 
 // JobBase defines model for JobBase.
 type JobBase struct {
-	// After It comes after each end of these jobs, whatever its schedule
+	// After The job runs each time one of these jobs ends, whatever its schedule
 	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
-	// App The app that runs it.
+	// App The app that runs the job.
 	App string `json:"app,omitempty,omitzero"`
 
-	// Author Who to ask about it; free text.
+	// Author Contact for questions about the job; free text.
 	Author string `json:"author,omitempty,omitzero"`
 
-	// Block What an xxl-job executor does with a second run on one address.
+	// Block Action of an xxl-job executor for a second run at the same address.
 	Block string `json:"block,omitempty,omitzero"`
 
-	// Broadcast Of route: broadcast, how it ends by its shards: the run at each executor.
+	// Broadcast With route: broadcast, how the results of the shards decide the result of the run. A shard is the run at one executor.
 	Broadcast Broadcast `json:"broadcast,omitempty,omitzero"`
 
-	// Call How call: executors are called. What a job says counts before what its app says.
+	// Call How call: executors are called. The job's fields take precedence over the app's fields.
 	Call Call `json:"call,omitempty,omitzero"`
 
-	// Command What the server runs on its own machine, in place of a handler, as cron does. Only where it was started with --commands-user and --commands-dir.
+	// Command A command that the server runs on its own machine, like cron, instead of a handler. The server must be started with --commands-user and --commands-dir.
 	Command Command `json:"command,omitempty,omitzero"`
 
-	// Deadline Later than this is skipped, whatever the policy. Left out: none.
+	// Deadline Lateness from which a run is skipped, whatever the misfire policy. Default: none.
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
-	// Grace Later than this is late.
+	// Grace Lateness from which a scheduled run counts as late.
 	Grace string `json:"grace,omitempty,omitzero"`
 
-	// Handler What the executor is to run; of call: executors "POST /path".
+	// Handler The handler that the executor runs; for call: executors "POST /path".
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// Keep How long runs are kept, and of which the log.
+	// Keep How long runs are kept, and which logs.
 	Keep Keep `json:"keep,omitempty,omitzero"`
 
-	// Labels For filters.
+	// Labels Labels for filters.
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
-	// LostAfter When a run that nobody reports is looked after.
+	// LostAfter Time without a report after which a run is checked.
 	LostAfter string `json:"lostAfter,omitempty,omitzero"`
 
-	// Misfire What becomes of late fires.
+	// Misfire Policy for late scheduled runs.
 	Misfire string `json:"misfire,omitempty,omitzero"`
 
-	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
+	// Name 1 to 128 characters a-z 0-9 . _ - with at least one letter; unique in the app.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
 
-	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+	// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
-	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
+	// Params Parameters, sent to the executor byte for byte unless they are a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
 
-	// PauseAfter After so many failures in a row the job is paused; of runs tried again the last attempt counts. Left out: never.
+	// PauseAfter Number of failures in a row after which the job is paused. A retry chain counts once, by its last attempt. Default: never.
 	PauseAfter int `json:"pauseAfter,omitempty,omitzero"`
 
-	// Retry Whether a failed run is tried again.
+	// Retry Whether and when failed runs are retried.
 	Retry Retry `json:"retry,omitempty,omitzero"`
 
-	// Route Which executor a run goes to; broadcast: to each that is there, as runs of their own.
+	// Route How the executor of a run is chosen; broadcast: each available executor gets its own run.
 	Route string `json:"route,omitempty,omitzero"`
 
-	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
+	// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
-	// Set The manifest that made it
+	// Set The manifest that created the job
 	Set string `json:"set,omitempty,omitzero"`
 
 	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}.
 	Template bool `json:"template,omitempty,omitzero"`
 
-	// Timeout Longer than this is ended. Left out: none.
+	// Timeout Maximum duration; longer runs are ended. Default: none.
 	Timeout string `json:"timeout,omitempty,omitzero"`
 
 	// Title Free text.
 	Title string `json:"title,omitempty,omitzero"`
 
-	// WaitForExecutor How long from its slot on a run waits where no executor is there, within its deadline. Left out: as its app says.
+	// WaitForExecutor How long a run waits for an executor after its due time, within its deadline. Default: the app's setting.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 
-	// Within A join: it comes once all of after have ended, within that time of the first. Left out: after each
+	// Within Makes after a join: the job runs once all jobs of after have ended within this time of the first. Default: after each
 	Within string `json:"within,omitempty,omitzero"`
 }
 
-// JobCounts Of those that the filters take, but for is.
+// JobCounts Number of jobs for each status, of the jobs that match all filters except is.
 type JobCounts struct {
 	All      int `json:"all"`
 	Ended    int `json:"ended"`
@@ -1257,54 +1257,54 @@ type JobCounts struct {
 
 // JobFacts defines model for JobFacts.
 type JobFacts struct {
-	// Deserted Apps that have no executor, and jobs that fire
+	// Deserted Apps that have scheduled jobs but no executor
 	Deserted []DesertedApp `json:"deserted,omitempty,omitzero"`
 
 	// Failing At most 100
 	Failing []FailingJob `json:"failing,omitempty,omitzero"`
 
-	// FailingJobs How many fail
+	// FailingJobs Number of failing jobs
 	FailingJobs int `json:"failingJobs,omitempty,omitzero"`
 
-	// Locked Jobs that cannot be read, by their numbers, for callers who see all apps, and jobs whose secrets cannot be decrypted; at most 100
+	// Locked The numbers of jobs that cannot be read, for callers who see all apps, and of jobs whose secrets cannot be decrypted; at most 100
 	Locked []UnreadableApp `json:"locked,omitempty,omitzero"`
 
-	// Looked Jobs that were looked at, in the order of their numbers
+	// Looked Number of scanned jobs, in the order of their numbers
 	Looked int `json:"looked"`
 
-	// More There are more
+	// More More jobs exist
 	More    bool `json:"more,omitempty,omitzero"`
 	Pending *Run `json:"pending,omitempty"`
 
-	// Untold Apps and jobs whose notices go to a channel that is not there; at most 100
+	// Untold Apps and jobs whose notifications go to a channel that does not exist; at most 100
 	Untold []Untold `json:"untold,omitempty,omitzero"`
 }
 
 // JobNotices defines model for JobNotices.
 type JobNotices struct {
-	// Told What people were told of the job
+	// Told Notifications sent for the job
 	Told []ToldEvent `json:"told,omitempty,omitzero"`
 
-	// Waiting Notices that a channel has not taken yet
+	// Waiting Notifications that a channel has not accepted yet
 	Waiting []WaitingNotice `json:"waiting,omitempty,omitzero"`
 }
 
 // JobPage defines model for JobPage.
 type JobPage struct {
-	// Counts Of those that the filters take, but for is.
+	// Counts Number of jobs for each status, of the jobs that match all filters except is.
 	Counts *JobCounts `json:"counts,omitempty"`
 
-	// Cursor cursor of the next page; left out: there is none
+	// Cursor The cursor of the next page; missing on the last page
 	Cursor string `json:"cursor,omitempty,omitzero"`
 
-	// Failed Jobs that cannot be read, whatever was asked for: they are not in jobs, and a user who does not see all apps gets those of the app that the request names. Also jobs whose secrets cannot be decrypted: they are in jobs too
+	// Failed Jobs that cannot be read, whatever the filters: they are not in jobs. Users who do not see all apps get only those jobs of the app that the request names. Jobs whose secrets cannot be decrypted are listed here and in jobs
 	Failed []UnreadableJob `json:"failed,omitempty,omitzero"`
 	Jobs   []Job           `json:"jobs"`
 
-	// Next after of the next page; left out: there is none
+	// Next The after of the next page; missing on the last page
 	Next int32 `json:"next,omitempty,omitzero"`
 
-	// Partial Of some jobs it is not known yet how they stand: ask again
+	// Partial The status of some jobs is not known: repeat the request
 	Partial bool `json:"partial,omitempty,omitzero"`
 }
 
@@ -1322,139 +1322,139 @@ type JobResult struct {
 	// Traps Warnings about the schedule of a job that is created or updated
 	Traps []string `json:"traps,omitempty,omitzero"`
 
-	// Withheld Deleted, and code that declares it does not make it until it is given back
+	// Withheld The job was deleted, and code that declares it does not create it until the job is returned to the code
 	Withheld bool `json:"withheld,omitempty,omitzero"`
 }
 
 // JobSpec defines model for JobSpec.
 type JobSpec struct {
-	// After It comes after each end of these jobs, whatever its schedule
+	// After The job runs each time one of these jobs ends, whatever its schedule
 	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
-	// App The app that runs it.
+	// App The app that runs the job.
 	App string `json:"app,omitempty,omitzero"`
 
-	// Author Who to ask about it; free text.
+	// Author Contact for questions about the job; free text.
 	Author string `json:"author,omitempty,omitzero"`
 
-	// Block What an xxl-job executor does with a second run on one address.
+	// Block Action of an xxl-job executor for a second run at the same address.
 	Block string `json:"block,omitempty,omitzero"`
 
-	// Broadcast Of route: broadcast, how it ends by its shards: the run at each executor.
+	// Broadcast With route: broadcast, how the results of the shards decide the result of the run. A shard is the run at one executor.
 	Broadcast Broadcast `json:"broadcast,omitempty,omitzero"`
 
-	// Call How call: executors are called. What a job says counts before what its app says.
+	// Call How call: executors are called. The job's fields take precedence over the app's fields.
 	Call Call `json:"call,omitempty,omitzero"`
 
-	// Command What the server runs on its own machine, in place of a handler, as cron does. Only where it was started with --commands-user and --commands-dir.
+	// Command A command that the server runs on its own machine, like cron, instead of a handler. The server must be started with --commands-user and --commands-dir.
 	Command Command `json:"command,omitempty,omitzero"`
 
-	// Deadline Later than this is skipped, whatever the policy. Left out: none.
+	// Deadline Lateness from which a run is skipped, whatever the misfire policy. Default: none.
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
-	// Declared Code asks, which brings its jobs along: a conflict if anybody else made, changed or deleted the job, until it is given back
+	// Declared The request comes from code that declares its jobs. It is a conflict if the job was created, changed or deleted in any other way, until it is returned to the code
 	Declared bool `json:"declared,omitempty,omitzero"`
 
-	// Grace Later than this is late.
+	// Grace Lateness from which a scheduled run counts as late.
 	Grace string `json:"grace,omitempty,omitzero"`
 
-	// Handler What the executor is to run; of call: executors "POST /path".
+	// Handler The handler that the executor runs; for call: executors "POST /path".
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// IfRev Refuse unless the job has this revision; 0: unless there is none
+	// IfRev Reject the request unless the job has this revision; 0: unless the job does not exist
 	IfRev *int64 `json:"ifRev,omitempty"`
 
-	// Keep How long runs are kept, and of which the log.
+	// Keep How long runs are kept, and which logs.
 	Keep Keep `json:"keep,omitempty,omitzero"`
 
-	// Labels For filters.
+	// Labels Labels for filters.
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
-	// LostAfter When a run that nobody reports is looked after.
+	// LostAfter Time without a report after which a run is checked.
 	LostAfter string `json:"lostAfter,omitempty,omitzero"`
 
-	// Misfire What becomes of late fires.
+	// Misfire Policy for late scheduled runs.
 	Misfire string `json:"misfire,omitempty,omitzero"`
 
-	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
+	// Name 1 to 128 characters a-z 0-9 . _ - with at least one letter; unique in the app.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
 
-	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+	// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
-	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
+	// Params Parameters, sent to the executor byte for byte unless they are a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
 
-	// PauseAfter After so many failures in a row the job is paused; of runs tried again the last attempt counts. Left out: never.
+	// PauseAfter Number of failures in a row after which the job is paused. A retry chain counts once, by its last attempt. Default: never.
 	PauseAfter int `json:"pauseAfter,omitempty,omitzero"`
 
-	// Paused Left out: the live state stays
+	// Paused Default: the live state is unchanged
 	Paused *bool `json:"paused,omitempty"`
 
-	// Retry Whether a failed run is tried again.
+	// Retry Whether and when failed runs are retried.
 	Retry Retry `json:"retry,omitempty,omitzero"`
 
-	// Route Which executor a run goes to; broadcast: to each that is there, as runs of their own.
+	// Route How the executor of a run is chosen; broadcast: each available executor gets its own run.
 	Route string `json:"route,omitempty,omitzero"`
 
-	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
+	// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
-	// Script What the job runs in place of a handler; only on executors that speak xxl-job's protocol.
+	// Script The script that the job runs instead of a handler. Only executors with the xxl-job protocol run scripts.
 	Script ScriptSpec `json:"script,omitempty,omitzero"`
 
-	// Set The manifest that made it
+	// Set The manifest that created the job
 	Set string `json:"set,omitempty,omitzero"`
 
 	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}.
 	Template bool `json:"template,omitempty,omitzero"`
 
-	// Timeout Longer than this is ended. Left out: none.
+	// Timeout Maximum duration; longer runs are ended. Default: none.
 	Timeout string `json:"timeout,omitempty,omitzero"`
 
 	// Title Free text.
 	Title string `json:"title,omitempty,omitzero"`
 
-	// WaitForExecutor How long from its slot on a run waits where no executor is there, within its deadline. Left out: as its app says.
+	// WaitForExecutor How long a run waits for an executor after its due time, within its deadline. Default: the app's setting.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 
-	// Within A join: it comes once all of after have ended, within that time of the first. Left out: after each
+	// Within Makes after a join: the job runs once all jobs of after have ended within this time of the first. Default: after each
 	Within string `json:"within,omitempty,omitzero"`
 }
 
-// Keep How long runs are kept, and of which the log.
+// Keep How long runs are kept, and which logs.
 type Keep struct {
-	// Days How long runs are kept; 0 is for ever.
+	// Days Days that runs are kept; 0 keeps them forever.
 	Days *int `json:"days,omitempty"`
 
-	// Log Of which runs the last 64 KB of the log are kept with them, so that they outlive the executor.
+	// Log Runs whose logs are kept: the last 64 KB of the log are stored with the run and remain when the executor is gone.
 	Log string `json:"log,omitempty,omitzero"`
 }
 
-// KeptLog Of a log that is not its executor's answer but the part that was kept of it: which that is.
+// KeptLog The stored part of a log; set if the executor does not return the log itself.
 type KeptLog struct {
-	// At When it was read from the executor
+	// At When the log was read from the executor
 	At time.Time `json:"at"`
 
-	// Cut How many bytes of that line are missing before what was kept
+	// Cut Number of bytes missing at the start of the first stored line
 	Cut int64 `json:"cut,omitempty,omitzero"`
 
-	// From The number of the first line that was kept; 0: none was
+	// From The number of the first stored line; 0: no line was stored
 	From int `json:"from"`
 
-	// Live Why its executor does not answer with the log now
+	// Live Why the executor does not return the log
 	Live string `json:"live,omitempty,omitzero"`
 
-	// Message The text is no log but the message of the run, which stands in for one; more says that it was cut at 15,000 characters
+	// Message The text is the message of the run, because no log is stored; more is set if the message was cut at 15,000 characters
 	Message bool `json:"message,omitempty,omitzero"`
 
-	// More The log went on behind what was kept
+	// More The log has more text after the stored part
 	More bool `json:"more,omitempty,omitzero"`
 
-	// Why Why it could not be kept
+	// Why Why the log could not be stored
 	Why string `json:"why,omitempty,omitzero"`
 }
 
@@ -1462,7 +1462,7 @@ type KeptLog struct {
 type KillAnswer struct {
 	Address string `json:"address"`
 
-	// Problem None is no proof that the run ended
+	// Problem The error of the kill request; without an error, the run may still be running
 	Problem string `json:"problem,omitempty,omitzero"`
 }
 
@@ -1479,21 +1479,21 @@ type Lateness struct {
 	CountedTo   time.Time `json:"countedTo,omitempty,omitzero"`
 	From        time.Time `json:"from"`
 
-	// Partial Not all of the span is counted
+	// Partial Part of the period is not counted
 	Partial bool          `json:"partial,omitempty,omitzero"`
 	Rows    []LatenessRow `json:"rows"`
 	To      time.Time     `json:"to"`
 
-	// Width How long a bucket is, such as 1h
+	// Width Width of a bucket, such as 1h
 	Width string `json:"width"`
 }
 
 // LatenessCell defines model for LatenessCell.
 type LatenessCell struct {
-	// At When it begins
+	// At Start of the bucket
 	At time.Time `json:"at"`
 
-	// Late Of took: from the send to the end. Of late: from when it was due to the send, of runs whose schedule says when. p50 and p99 within 6.25 %, max exactly.
+	// Late took: time from the send to the end. late: time from the due time to the send, for runs of a schedule. p50 and p99 are exact within 6.25 %, max is exact.
 	Late    ReportTimes `json:"late,omitempty,omitzero"`
 	Lost    int64       `json:"lost,omitempty,omitzero"`
 	Skipped int64       `json:"skipped,omitempty,omitzero"`
@@ -1503,168 +1503,168 @@ type LatenessCell struct {
 type LatenessRow struct {
 	App string `json:"app,omitempty,omitzero"`
 
-	// Cells Those in which something began, the oldest first
+	// Cells Buckets with at least one run, oldest first
 	Cells []LatenessCell `json:"cells"`
 
-	// Job app/name; left out of one whose name nobody knows any more
+	// Job app/name; missing for a deleted job whose name is not stored
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId,omitempty,omitzero"`
 }
 
 // Log defines model for Log.
 type Log struct {
-	// End There will be no more
+	// End The log is complete
 	End bool `json:"end"`
 
 	// From The number of the first line of the text
 	From int `json:"from"`
 
-	// Kept Of a log that is not its executor's answer but the part that was kept of it: which that is.
+	// Kept The stored part of a log; set if the executor does not return the log itself.
 	Kept *KeptLog `json:"kept,omitempty"`
 
-	// Next from of the next piece
+	// Next The from of the next part
 	Next int `json:"next"`
 
-	// Text Whole lines, 4 MB at most
+	// Text Whole lines, at most 4 MB
 	Text string `json:"text"`
 }
 
 // LookRequest defines model for LookRequest.
 type LookRequest struct {
-	// Language en or zh; left out: as the browser asks
+	// Language en or zh; default: the language of the browser
 	Language string `json:"language,omitempty,omitzero"`
 
-	// Zone Such as Europe/Berlin; left out: as the browser is
+	// Zone Time zone, such as Europe/Berlin; default: the zone of the browser
 	Zone string `json:"zone,omitempty,omitzero"`
 }
 
 // Me defines model for Me.
 type Me struct {
-	// By What it is known by
+	// By How you were authenticated
 	By          string  `json:"by"`
 	Grants      []Grant `json:"grants,omitempty,omitzero"`
 	HasPassword bool    `json:"hasPassword,omitempty,omitzero"`
 	Language    string  `json:"language,omitempty,omitzero"`
 	MustChange  bool    `json:"mustChange,omitempty,omitzero"`
 
-	// Name The author of what is changed
+	// Name Your name: the author of your changes
 	Name     string          `json:"name"`
 	Sessions []PersonSession `json:"sessions,omitempty,omitzero"`
 	Tokens   []PersonToken   `json:"tokens,omitempty,omitzero"`
 
-	// Within To what the token is narrowed
+	// Within The permissions that the token is limited to
 	Within []Grant `json:"within,omitempty,omitzero"`
 	Zone   string  `json:"zone,omitempty,omitzero"`
 }
 
 // NewPassword defines model for NewPassword.
 type NewPassword struct {
-	// Old The present one; left out of who has none
+	// Old The current password; missing for users who have none
 	Old string `json:"old,omitempty,omitzero"`
 
-	// Password 10 characters at least
+	// Password 10 characters or more
 	Password string `json:"password"`
 }
 
 // NewToken defines model for NewToken.
 type NewToken struct {
-	// Secret What is sent as Authorization
+	// Secret The value of the Authorization header, after Bearer
 	Secret string      `json:"secret"`
 	Token  PersonToken `json:"token"`
 }
 
 // NewTokenSpec defines model for NewTokenSpec.
 type NewTokenSpec struct {
-	// EndsAt Within 366 days; left out: in 90
+	// EndsAt At most 366 days from now; default: 90 days
 	EndsAt time.Time `json:"endsAt,omitempty,omitzero"`
 
-	// Grants None above one's own; left out: all that its owner may, whenever it is used
+	// Grants Permissions of the token, at most your own. Default: all permissions that its owner has whenever the token is used
 	Grants []Grant `json:"grants,omitempty,omitzero" most:"20"`
 	Name   string  `json:"name"`
 }
 
-// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 type Notify struct {
-	// Late Sent so long after it was due. Left out: as grace says.
+	// Late Lateness of the send from which a run counts as late. Default: grace.
 	Late string `json:"late,omitempty,omitzero"`
 
-	// On Of what. Left out: failed, lost, no-executor, recovered, paused, unplanned, dead-letter, and of late, slow and overdue where it is said when.
+	// On Events that cause notifications. Default: failed, lost, no-executor, recovered, paused, unplanned, dead-letter, and each of late, slow and overdue if its time is set.
 	On []string `json:"on,omitempty,omitzero" most:"16"`
 
-	// Overdue When the job is to have succeeded: by or within. Left out: it is never overdue.
+	// Overdue Deadline for a success of the job: by or within. Default: the job is never overdue.
 	Overdue Overdue `json:"overdue,omitempty,omitzero"`
 
-	// Quiet One notice of each event in such a time, and at its end one with the count.
+	// Quiet Quiet period: one notification for each event, and at the end of the period one with the count.
 	Quiet string `json:"quiet,omitempty,omitzero"`
 
-	// Slow At work for so long after it was sent. Left out: nothing is slow.
+	// Slow Running time from which a run counts as slow, counted from the send. Default: no run is slow.
 	Slow string `json:"slow,omitempty,omitzero"`
 
-	// To The channels that are told.
+	// To The channels that get notifications.
 	To []string `json:"to,omitempty,omitzero" most:"10"`
 }
 
-// NotifyResult What became of who is told of what is of no job.
+// NotifyResult The result for notifications that belong to no job.
 type NotifyResult struct {
 	Change string `json:"change"`
 	Error  *Error `json:"error,omitempty"`
 
-	// New Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	// New Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	New *Notify `json:"new,omitempty"`
 
-	// Old Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	// Old Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	Old *Notify `json:"old,omitempty"`
 	Rev int64   `json:"rev,omitempty,omitzero"`
 }
 
-// OAuth Client credentials: a token is got for them, and kept until shortly before its end.
+// OAuth Client credentials. The server gets a token with them and uses it until shortly before it expires.
 type OAuth struct {
-	// ClientID The client.
+	// ClientID The client ID.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret Its secret.
+	// ClientSecret The client secret.
 	ClientSecret string `json:"clientSecret"`
 
-	// Scope What the token is for, if it must be said.
+	// Scope Scope of the token, if the provider requires one.
 	Scope string `json:"scope,omitempty,omitzero"`
 
-	// TokenURL Where a token is got.
+	// TokenURL The URL that issues tokens.
 	TokenURL string `json:"tokenUrl"`
 }
 
-// Overdue When the job is to have succeeded: by or within. Left out: it is never overdue.
+// Overdue Deadline for a success of the job: by or within. Default: the job is never overdue.
 type Overdue struct {
-	// By Each day on which it is to run, by this time in its zone, as "06:00".
+	// By Time of day in the job's zone, such as "06:00", on each day that has a scheduled run.
 	By string `json:"by,omitempty,omitzero"`
 
-	// Within So long after its last success.
+	// Within Maximum time since the last success.
 	Within string `json:"within,omitempty,omitzero"`
 }
 
-// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
 type Overlap struct {
-	// Full What becomes of a run beyond it; replace: it goes in the place of the one at work longest, which is killed.
+	// Full Action for a run above the limit. replace: the run that has been running longest is killed and replaced.
 	Full string `json:"full,omitempty,omitzero"`
 
-	// Group All jobs that name it share the limit, and are to say the same. Left out: the job alone.
+	// Group All jobs with this group share the limit and must set the same limit. Default: the job alone.
 	Group string `json:"group,omitempty,omitzero"`
 
-	// Key A JSON pointer into the params, as /tenant: the limit holds for each value there. Left out: for all together.
+	// Key A JSON pointer into the params, such as /tenant: the limit applies to each value separately. Default: all runs together.
 	Key string `json:"key,omitempty,omitzero"`
 
-	// Limit So many at once.
+	// Limit Number of runs at the same time.
 	Limit int `json:"limit,omitempty,omitzero"`
 
-	// Max Of full: queue, how many wait; the next is skipped: queue-full.
+	// Max With full: queue, the maximum number of waiting runs. Further runs are skipped as queue-full.
 	Max int `json:"max,omitempty,omitzero"`
 }
 
 // Parent defines model for Parent.
 type Parent struct {
-	// Job The job after whose runs it comes, as APP/NAME.
+	// Job The parent job, as APP/NAME.
 	Job string `json:"job"`
 
-	// When After which ends, of the last attempt: closed is any but a skip.
+	// When Results of the parent's last attempt after which the job runs; closed is every result except a skip.
 	When string `json:"when,omitempty,omitzero"`
 }
 
@@ -1673,7 +1673,7 @@ type Pause struct {
 	By   string    `json:"by,omitempty,omitzero"`
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// Of What was paused; only where a job is shown
+	// Of The paused object; only if a job is shown
 	Of     string    `json:"of,omitempty,omitzero"`
 	Reason string    `json:"reason,omitempty,omitzero"`
 	Until  time.Time `json:"until,omitempty,omitzero"`
@@ -1681,7 +1681,7 @@ type Pause struct {
 
 // PauseRequest defines model for PauseRequest.
 type PauseRequest struct {
-	// IfRev Of a job
+	// IfRev For a job: reject the request unless it has this revision
 	IfRev  *int64    `json:"ifRev,omitempty"`
 	Reason string    `json:"reason,omitempty,omitzero"`
 	Until  time.Time `json:"until,omitempty,omitzero"`
@@ -1692,28 +1692,28 @@ type PeopleList struct {
 	People []Person `json:"people"`
 }
 
-// Permit How a run stands among those that share its limit.
+// Permit The position of a run among the runs that share its limit.
 type Permit struct {
-	// Begins When its attempt may begin, of a limit by the second
+	// Begins For a limit per second: when the attempt may start
 	Begins time.Time `json:"begins,omitempty,omitzero"`
 
-	// Has Whether it may be at work
+	// Has Whether the run may be running
 	Has bool `json:"has"`
 
-	// HeldBy The first runs of those that may, of apps that the caller sees
+	// HeldBy The first runs that use the limit, of apps that the caller can see
 	HeldBy []string `json:"heldBy"`
 	Limit  int      `json:"limit"`
 
-	// Of What is limited: group NAME, job NUMBER, or app NAME
+	// Of The limited object: group NAME, job NUMBER, or app NAME
 	Of string `json:"of"`
 
-	// Place Among those that wait, from 1; left out: it does not stand there
+	// Place Place in the waiting queue, from 1; missing if the run is not in the queue
 	Place int `json:"place,omitempty,omitzero"`
 
-	// Value Where the limit has a key, a hash of the value that the run has there; none: it has none
+	// Value If the limit has a key: a hash of the run's value for it; none: the run has no value
 	Value string `json:"value,omitempty,omitzero"`
 
-	// Waiting How many wait
+	// Waiting Number of waiting runs
 	Waiting int `json:"waiting,omitempty,omitzero"`
 }
 
@@ -1725,15 +1725,15 @@ type Person struct {
 	HasPassword bool      `json:"hasPassword"`
 	Issuer      string    `json:"issuer,omitempty,omitzero"`
 
-	// LastSeenAt When the person logged in last
+	// LastSeenAt When the user last logged in
 	LastSeenAt time.Time `json:"lastSeenAt,omitempty,omitzero"`
 
-	// MustChange The session began with a password that somebody else gave: it sets another before it may do anything else
+	// MustChange Another user set the password: this session must change it before any other request
 	MustChange bool   `json:"mustChange,omitempty,omitzero"`
 	Name       string `json:"name"`
 	Rev        int64  `json:"rev"`
 
-	// Sessions How many
+	// Sessions Number of sessions
 	Sessions int           `json:"sessions,omitempty,omitzero"`
 	Subject  string        `json:"subject,omitempty,omitzero"`
 	Tokens   []PersonToken `json:"tokens,omitempty,omitzero"`
@@ -1748,16 +1748,16 @@ type PersonResult struct {
 
 // PersonSession defines model for PersonSession.
 type PersonSession struct {
-	// Agent What the browser says that it is
+	// Agent The browser, as it describes itself
 	Agent     string    `json:"agent,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 
-	// Current The one that asks
+	// Current The session of this request
 	Current bool   `json:"current,omitempty,omitzero"`
 	From    string `json:"from,omitempty,omitzero"`
 	ID      string `json:"id"`
 
-	// SeenAt Within a minute
+	// SeenAt Time of the last request, within a minute
 	SeenAt time.Time `json:"seenAt"`
 }
 
@@ -1767,13 +1767,13 @@ type PersonSpec struct {
 	Grants   *[]Grant `json:"grants,omitempty" most:"100"`
 	IfRev    *int64   `json:"ifRev,omitempty"`
 
-	// Issuer The provider that knows the person, with subject; both empty: none
+	// Issuer The identity provider of the user, set together with subject; both empty: none
 	Issuer *string `json:"issuer,omitempty"`
 
-	// Password One to log in with the first time, which the person is asked to change. Empty: none
+	// Password Initial password, which the user must change at the first login. Empty: none
 	Password *string `json:"password,omitempty"`
 
-	// Subject As whom it does
+	// Subject The user's identity at the provider
 	Subject *string `json:"subject,omitempty"`
 }
 
@@ -1782,14 +1782,14 @@ type PersonToken struct {
 	CreatedAt time.Time `json:"createdAt,omitempty,omitzero"`
 	EndsAt    time.Time `json:"endsAt"`
 
-	// Grants Left out: all that its owner may
+	// Grants Missing: all permissions of its owner
 	Grants []Grant `json:"grants,omitempty,omitzero"`
 	Name   string  `json:"name"`
 }
 
 // Preview defines model for Preview.
 type Preview struct {
-	// Ends There is none after the last of next
+	// Ends The last time in next is the last of the schedule
 	Ends  bool        `json:"ends"`
 	Next  []time.Time `json:"next"`
 	Traps []string    `json:"traps,omitempty,omitzero"`
@@ -1798,16 +1798,16 @@ type Preview struct {
 
 // PreviewRequest defines model for PreviewRequest.
 type PreviewRequest struct {
-	// Count At most 1000; 10 if left out
+	// Count At most 1000; default 10
 	Count int `json:"count,omitempty,omitzero"`
 
-	// From Now if left out
+	// From Default: the current time
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// JobID Whose schedule it is or is to be: an `every` without an offset has its place by the number of its job. Left out: such instants are an example
+	// JobID The number of the job that has or will have this schedule. The scheduled times of an `every` rule without an offset depend on it. Without it, they are an example
 	JobID int32 `json:"jobId,omitempty,omitzero"`
 
-	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
+	// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.
 	Schedule Schedule `json:"schedule"`
 }
 
@@ -1816,95 +1816,95 @@ type Proofs struct {
 	Proofs []string `json:"proofs"`
 }
 
-// RanWith What the job of a run said when that was sent, of one that waits what it says now. What the run says itself comes before it.
+// RanWith The job's settings when the run was sent; for a waiting run, the current settings. Settings of the run itself take precedence.
 type RanWith struct {
-	// At When that was made
+	// At When this revision was created
 	At    time.Time `json:"at"`
 	Block string    `json:"block,omitempty,omitzero"`
 	By    string    `json:"by,omitempty,omitzero"`
 
-	// Change The revision since which it says so
+	// Change The revision that introduced these settings
 	Change int64 `json:"change"`
 
-	// Command What the server runs on its own machine, in place of a handler, as cron does. Only where it was started with --commands-user and --commands-dir.
+	// Command A command that the server runs on its own machine, like cron, instead of a handler. The server must be started with --commands-user and --commands-dir.
 	Command Command `json:"command,omitempty,omitzero"`
 	Handler string  `json:"handler,omitempty,omitzero"`
 	Params  string  `json:"params,omitempty,omitzero"`
 	Route   string  `json:"route,omitempty,omitzero"`
 
-	// Script A version of what a job runs in place of a handler.
+	// Script A version of a job's script.
 	Script Script `json:"script,omitempty,omitzero"`
 
-	// Template Whether the params are filled for each run
+	// Template Whether the params are a template that is filled for each run
 	Template bool   `json:"template,omitempty,omitzero"`
 	Timeout  string `json:"timeout,omitempty,omitzero"`
 
-	// Verb created or updated; left out where no record of it is found
+	// Verb created or updated; missing if no record of the change exists
 	Verb string `json:"verb,omitempty,omitzero"`
 }
 
 // RedriveRequest defines model for RedriveRequest.
 type RedriveRequest struct {
-	// After Go on after this letter
+	// After Continue after this message
 	After string `json:"after,omitempty,omitzero"`
 
-	// Drop Also remove letters of which nothing can be sent any more
+	// Drop Also delete messages that have nothing left to send
 	Drop bool `json:"drop,omitempty,omitzero"`
 
-	// DryRun List only
+	// DryRun Only list the messages
 	DryRun bool `json:"dryRun,omitempty,omitzero"`
 
-	// Limit Letters; at most 100
+	// Limit Maximum number of messages; at most 100
 	Limit int `json:"limit,omitempty,omitzero"`
 
-	// Unread Also remove letters that cannot be read, or not all of them, when nothing of them is left to send
+	// Unread Also delete messages that cannot be read completely, if they have nothing readable left to send
 	Unread bool `json:"unread,omitempty,omitzero"`
 }
 
 // RedriveResult defines model for RedriveResult.
 type RedriveResult struct {
-	// Dropped Letters that were removed
+	// Dropped Deleted messages
 	Dropped int `json:"dropped"`
 
-	// Left Fires that are not
+	// Left Runs that are not sent
 	Left    int          `json:"left"`
 	Letters []DeadLetter `json:"letters"`
 
-	// Next After of the next request; left out when these were all
+	// Next The after of the next request; missing at the end
 	Next string `json:"next,omitempty,omitzero"`
 
-	// Sent Fires that are sent again, or would be, and what asks for logs and notices
+	// Sent Runs that are sent again, or would be, and requests for logs and notifications
 	Sent int `json:"sent"`
 }
 
-// RefusedExecutor What it says of itself: nothing proves that it is one
+// RefusedExecutor Information that the executor sent about itself; it is not verified
 type RefusedExecutor struct {
 	Address string `json:"address"`
 	App     string `json:"app"`
 
-	// At The last time
+	// At When it was rejected last
 	At time.Time `json:"at"`
 
 	// From IP address
 	From  string `json:"from"`
 	Times int    `json:"times"`
 
-	// Why The reason, unless it is the token
+	// Why The reason, unless the token was wrong
 	Why string `json:"why,omitempty,omitzero"`
 }
 
 // ReplanRequest defines model for ReplanRequest.
 type ReplanRequest struct {
-	// After next of the page before
+	// After The next of the previous page
 	After string `json:"after,omitempty,omitzero"`
 
-	// From After
+	// From Only scheduled times after this
 	From time.Time `json:"from"`
 
-	// Job app/name or number; all if left out
+	// Job app/name or number; default: all jobs
 	Job string `json:"job,omitempty,omitzero"`
 
-	// To Up to; left out, up to what is planned ahead, and also what would be on its way: the queues may have lost it
+	// To The last scheduled time. Default: the end of the planned period, and runs that should be on their way are sent too, because the queues may have lost them
 	To time.Time `json:"to,omitempty,omitzero"`
 }
 
@@ -1912,24 +1912,24 @@ type ReplanRequest struct {
 type ReplanResult struct {
 	Demanded int64 `json:"demanded"`
 
-	// Failed Jobs whose history could not be read, and why, at most 100: they are in no count
+	// Failed Jobs whose history could not be read, and why, at most 100: they are not counted
 	Failed []string  `json:"failed,omitempty,omitzero"`
 	From   time.Time `json:"from"`
 	Jobs   int       `json:"jobs"`
 
-	// Missing Instants with neither a run nor a record, and no longer on their way, or for over 15 minutes; without to those on their way too, and runs that are open or have a pending follow-up
+	// Missing Scheduled times with neither a run nor a record that are not on their way, or have been for more than 15 minutes. Without to: also the ones on their way, open runs, and runs with a pending follow-up
 	Missing int64 `json:"missing"`
 
-	// Next after of the next page; left out where this was the last
+	// Next The after of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 
-	// OutOfReach Instants whose run or record may be kept no more; they are left alone
+	// OutOfReach Scheduled times whose run or record may have been deleted because of their age; they are not touched
 	OutOfReach int64 `json:"outOfReach"`
 
-	// Partial Some changes of the span are no longer kept
+	// Partial Some changes of the period are not stored any more
 	Partial bool `json:"partial,omitempty,omitzero"`
 
-	// Sent How many of them are on the ring again
+	// Sent Number of these runs that are in the delay queue again
 	Sent int64     `json:"sent"`
 	To   time.Time `json:"to"`
 }
@@ -1939,17 +1939,17 @@ type Report struct {
 	By   string    `json:"by"`
 	From time.Time `json:"from"`
 
-	// Rows Of hours or days in which something began
+	// Rows Hours or days in which a run began
 	Rows []ReportRow `json:"rows"`
 
-	// Since When reports begin; left out where there are none yet
+	// Since Start of the reports; missing if no reports exist
 	Since time.Time `json:"since,omitempty,omitzero"`
 	To    time.Time `json:"to"`
 
-	// Until Up to when runs are counted: to, or where summing has come to
+	// Until Time up to which runs are counted: to, or the end of the reports
 	Until time.Time `json:"until"`
 
-	// Zone By whose days
+	// Zone The time zone that days are counted in
 	Zone string `json:"zone"`
 }
 
@@ -1962,17 +1962,17 @@ type ReportEnd struct {
 
 // ReportFacts defines model for ReportFacts.
 type ReportFacts struct {
-	// Failed Why the last pass failed
+	// Failed Error of the last pass, if it failed
 	Failed   string    `json:"failed,omitempty,omitzero"`
 	FailedAt time.Time `json:"failedAt,omitempty,omitzero"`
 
-	// Open Hours and days with runs that have no end yet
+	// Open Number of hours and days that have runs without a result
 	Open int `json:"open,omitempty,omitzero"`
 
-	// Since When reports begin; left out where nothing was summed up yet
+	// Since Start of the reports; missing until the first runs are summed up
 	Since time.Time `json:"since,omitempty,omitzero"`
 
-	// Until Up to when runs are summed up
+	// Until Time up to which runs are summed up
 	Until time.Time `json:"until,omitempty,omitzero"`
 }
 
@@ -1980,34 +1980,34 @@ type ReportFacts struct {
 type ReportRow struct {
 	App string `json:"app,omitempty,omitzero"`
 
-	// At When the hour or day begins
+	// At Start of the hour or day
 	At   time.Time   `json:"at"`
 	Ends []ReportEnd `json:"ends,omitempty,omitzero"`
 
-	// Job app/name; left out of one whose name nobody knows any more
+	// Job app/name; missing for a deleted job whose name is not stored
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId,omitempty,omitzero"`
 
-	// Late Of took: from the send to the end. Of late: from when it was due to the send, of runs whose schedule says when. p50 and p99 within 6.25 %, max exactly.
+	// Late took: time from the send to the end. late: time from the due time to the send, for runs of a schedule. p50 and p99 are exact within 6.25 %, max is exact.
 	Late ReportTimes `json:"late,omitempty,omitzero"`
 
-	// Open How many had no end yet
+	// Open Number of runs without a result yet
 	Open int64 `json:"open"`
 
-	// Runs How many ended: each attempt, and each shard of a broadcast beside it, is one
+	// Runs Number of ended runs; each attempt counts, and each shard in addition to its broadcast
 	Runs int64 `json:"runs"`
 
-	// Took Of took: from the send to the end. Of late: from when it was due to the send, of runs whose schedule says when. p50 and p99 within 6.25 %, max exactly.
+	// Took took: time from the send to the end. late: time from the due time to the send, for runs of a schedule. p50 and p99 are exact within 6.25 %, max is exact.
 	Took ReportTimes `json:"took,omitempty,omitzero"`
 }
 
-// ReportTimes Of took: from the send to the end. Of late: from when it was due to the send, of runs whose schedule says when. p50 and p99 within 6.25 %, max exactly.
+// ReportTimes took: time from the send to the end. late: time from the due time to the send, for runs of a schedule. p50 and p99 are exact within 6.25 %, max is exact.
 type ReportTimes struct {
 	MaxMs int64 `json:"maxMs"`
 	P50Ms int64 `json:"p50Ms"`
 	P99Ms int64 `json:"p99Ms"`
 
-	// Runs Of how many
+	// Runs Number of runs measured
 	Runs int64 `json:"runs"`
 }
 
@@ -2019,97 +2019,97 @@ type Rerun struct {
 	Existing bool `json:"existing,omitempty,omitzero"`
 	Of       Run  `json:"of"`
 
-	// Why Why it is not run again; left out where it is
+	// Why Why the run is not rerun; missing if it is
 	Why string `json:"why,omitempty,omitzero"`
 }
 
-// RerunRequest One run, or those of a job, an app or all apps that the filters of the list of runs take; of an app or all apps by time also those that were made later than an hour after. Of all apps, runs of apps that the caller may see and not operate are left, with the reason. Pages go back in time; the runs of a page are created oldest first.
+// RerunRequest One run, or runs of a job, an app or all apps that match the filters of the list of runs. With an app or all apps, a time filter also matches runs that were created more than an hour later. With all apps, runs of apps that the caller can see but not operate are not rerun; the answer gives the reason. Pages go back in time; the runs of a page are created oldest first.
 type RerunRequest struct {
-	// Address Those that ran there
+	// Address Only runs at this executor address
 	Address string `json:"address,omitempty,omitzero"`
 
-	// Addresses In place of those that its trigger gave, or else the app's executors
+	// Addresses Addresses instead of the original trigger's addresses or the app's executors
 	Addresses []string `json:"addresses,omitempty,omitzero" most:"1000"`
 
-	// After next of the page before
+	// After The next of the previous page
 	After string `json:"after,omitempty,omitzero"`
 
-	// App Where job is left out; without either, one of failed, state, from and to is required
+	// App Required if job is missing; without both, one of failed, state, from and to is required
 	App string `json:"app,omitempty,omitzero"`
 
-	// As The cause of the new runs: api if left out; a manual one runs in a pause of its app too
+	// As Cause of the new runs; default: api. Runs with the cause manual also run while their app is paused
 	As    string   `json:"as,omitempty,omitzero"`
 	Cause []string `json:"cause,omitempty,omitzero" most:"16"`
 
-	// DryRun Only say which would be run again, and with what
+	// DryRun Only report which runs would be rerun, and with which settings
 	DryRun bool `json:"dryRun,omitempty,omitzero"`
 
-	// Failed Only those that failed for good
+	// Failed Only runs that failed for good
 	Failed bool `json:"failed,omitempty,omitzero"`
 
-	// From Instants from
+	// From Earliest scheduled time
 	From time.Time `json:"from,omitempty,omitzero"`
 
 	// Job app/name or number
 	Job string `json:"job,omitempty,omitzero"`
 
-	// Key As of a trigger. With a filter there must be one, of at most 108 bytes: asking again with it makes no run twice
+	// Key Idempotency key, like the key of a trigger. Required with a filter, at most 108 bytes: repeating the request with the key creates no run twice
 	Key string `json:"key,omitempty,omitzero"`
 
-	// Late Those that were sent later than this after they were due
+	// Late Only runs sent later than this after they were due
 	Late string `json:"late,omitempty,omitzero"`
 
-	// Limit Runs of one page, at most 100
+	// Limit Runs of one page; at most 100
 	Limit int `json:"limit,omitempty,omitzero"`
 
-	// Longer Those that took longer, such as 5m
+	// Longer Only runs that took longer, such as 5m
 	Longer string `json:"longer,omitempty,omitzero"`
 
-	// Params In place of those that the first was sent with
+	// Params Params instead of the params of the original run
 	Params *string `json:"params,omitempty"`
 
-	// Retries In place of the job's retry.max
+	// Retries Retries instead of the job's retry.max
 	Retries *int `json:"retries,omitempty"`
 
-	// Run One run, by its ID, app/name@instant or app/name#key
+	// Run One run: its ID, app/name@scheduled-time or app/name#key
 	Run string `json:"run,omitempty,omitzero"`
 
-	// SameAddress Where the first ran
+	// SameAddress Use the executor address of the original run
 	SameAddress bool `json:"sameAddress,omitempty,omitzero"`
 
-	// Shorter Those that took shorter
+	// Shorter Only runs that took less time
 	Shorter string   `json:"shorter,omitempty,omitzero"`
 	State   []string `json:"state,omitempty,omitzero" most:"16"`
 
-	// Text Those with this in the message or in the params that the trigger gave, whatever the case
+	// Text Part of the message or of the trigger's params, ignoring case
 	Text string `json:"text,omitempty,omitzero"`
 
-	// To Instants up to
+	// To Latest scheduled time
 	To time.Time `json:"to,omitempty,omitzero"`
 }
 
 // RerunResult defines model for RerunResult.
 type RerunResult struct {
-	// Next after of the next page; left out: these were all
+	// Next The after of the next page; missing on the last page
 	Next string  `json:"next,omitempty,omitzero"`
 	Runs []Rerun `json:"runs"`
 }
 
 // RestoreRequest defines model for RestoreRequest.
 type RestoreRequest struct {
-	// After Go on behind this job
+	// After Continue after this job
 	After int32 `json:"after,omitempty,omitzero"`
 
-	// Again Also where this deployment works already
+	// Again Also restore if this deployment already processes the data
 	Again bool `json:"again,omitempty,omitzero"`
 
-	// From Of which moment the data is; left out
+	// From The time of the data. Default: a minute before the last activity in the data
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// LiftJobs How many job numbers may have been given out since; left out
+	// LiftJobs How many job IDs may have been allocated since then. Default: computed from the time that has passed
 	LiftJobs int `json:"liftJobs,omitempty,omitzero"`
 
-	// LiftRuns The same, of the runs of one job that have numbers
+	// LiftRuns How many numbered runs of one job may have been created since then. Default: computed from the time that has passed
 	LiftRuns int `json:"liftRuns,omitempty,omitzero"`
 
 	// RunsLost The table of runs is empty: runs that were due up to from are not sent again
@@ -2120,28 +2120,28 @@ type RestoreRequest struct {
 type RestoreResult struct {
 	From time.Time `json:"from"`
 
-	// Full Jobs whose run numbers are used up
+	// Full Number of jobs without free run IDs
 	Full       []int32 `json:"full,omitempty,omitzero"`
 	Generation int     `json:"generation"`
 
-	// Jobs Jobs that were looked at
+	// Jobs Number of scanned jobs
 	Jobs int `json:"jobs"`
 
-	// Leases Leases given up
+	// Leases Number of released leases
 	Leases   int `json:"leases"`
 	LiftJobs int `json:"liftJobs"`
 	LiftRuns int `json:"liftRuns"`
 
-	// Next After of the next call; 0 it is done
+	// Next The after of the next call; 0: finished
 	Next int32 `json:"next"`
 
-	// Owing Ended runs whose follow-ups are made
+	// Owing Ended runs whose follow-ups are processed
 	Owing int `json:"owing"`
 
-	// Waiting Runs that waited to be sent and are sent
+	// Waiting Waiting runs that are now sent
 	Waiting int `json:"waiting"`
 
-	// Watched Runs that may be with an executor and are asked after
+	// Watched Runs that an executor may have, which are checked
 	Watched int `json:"watched"`
 }
 
@@ -2150,39 +2150,39 @@ type ResumeRequest struct {
 	Reason string `json:"reason,omitempty,omitzero"`
 }
 
-// Retry Whether a failed run is tried again.
+// Retry Whether and when failed runs are retried.
 type Retry struct {
-	// Backoff How the delay grows: exponential doubles it after each attempt.
+	// Backoff Growth of the delay: exponential doubles it after each attempt.
 	Backoff string `json:"backoff,omitempty,omitzero"`
 
-	// Delay From the end of an attempt to the next.
+	// Delay Delay from the end of an attempt to the next.
 	Delay string `json:"delay,omitempty,omitzero"`
 
-	// Max Attempts after the first.
+	// Max Number of attempts after the first.
 	Max int `json:"max"`
 
-	// MaxDelay Bounds the delay. Left out: a day.
+	// MaxDelay Maximum delay. Default: a day.
 	MaxDelay string `json:"maxDelay,omitempty,omitzero"`
 
-	// On Which ends are tried again.
+	// On Results that are retried.
 	On []string `json:"on,omitempty,omitzero" most:"16"`
 }
 
 // RotateResult defines model for RotateResult.
 type RotateResult struct {
-	// Changed Apps, jobs and channels that were encrypted again
+	// Changed Number of apps, jobs and channels that were encrypted again
 	Changed int `json:"changed"`
 
 	// Key ID of the new key
 	Key string `json:"key"`
 
-	// Next Pass it as after; left out at the end
+	// Next The after of the next call; missing at the end
 	Next string `json:"next,omitempty,omitzero"`
 }
 
 // Rule defines model for Rule.
 type Rule struct {
-	// At Once, such as 2027-01-01T00:00:00Z.
+	// At One time, such as 2027-01-01T00:00:00Z.
 	At time.Time `json:"at,omitempty,omitzero"`
 
 	// Cron Quartz: seconds minutes hours day-of-month month day-of-week [year], with one ?; 1 is Sunday.
@@ -2191,13 +2191,13 @@ type Rule struct {
 	// Crontab Unix: minutes hours day-of-month month day-of-week; 0 and 7 are Sunday.
 	Crontab string `json:"crontab,omitempty,omitzero"`
 
-	// Every A fixed period counted from 1970.
+	// Every A fixed interval, counted from 1970.
 	Every string `json:"every,omitempty,omitzero"`
 
-	// FixedDelay From the end of a run to the next; stands alone.
+	// FixedDelay Delay from the end of a run to the next run; cannot be combined with other rules.
 	FixedDelay string `json:"fixedDelay,omitempty,omitzero"`
 
-	// Offset Of every: when in the period. Left out, the jobs of one period spread; 0s aligns.
+	// Offset Position in the interval of every. Default: jobs with equal intervals are spread over the interval; 0s aligns them.
 	Offset *string `json:"offset,omitempty"`
 }
 
@@ -2206,115 +2206,115 @@ type Run struct {
 	Address   string   `json:"address,omitempty,omitzero"`
 	Addresses []string `json:"addresses,omitempty,omitzero"`
 
-	// Answer What came back when an open run was sent, if that confirms nothing, such as HTTP 500; only when one run is read
+	// Answer The answer to the send of an open run, if it does not confirm the run, such as HTTP 500; only if one run is read
 	Answer  string `json:"answer,omitempty,omitzero"`
 	App     string `json:"app"`
 	Attempt int    `json:"attempt,omitempty,omitzero"`
 
-	// By Who triggered it
+	// By User or token that triggered the run
 	By    string `json:"by,omitempty,omitzero"`
 	Cause string `json:"cause"`
 
-	// Children Of the runs that came after it the newest; only when one run is read
+	// Children The newest child runs; only if one run is read
 	Children []ChildRun `json:"children,omitempty,omitzero"`
 
-	// Code As the executor gave it
+	// Code The code that the executor reported
 	Code int `json:"code,omitempty,omitzero"`
 
-	// Data What its handler hands to the runs that follow
+	// Data Data that the handler passes to child runs
 	Data string `json:"data,omitempty,omitzero"`
 
-	// DueAt The instant after jitter
+	// DueAt The scheduled time plus jitter
 	DueAt   time.Time `json:"dueAt,omitempty,omitzero"`
 	EndedAt time.Time `json:"endedAt,omitempty,omitzero"`
 
-	// First The first run of its chain of attempts
+	// First The first run of the retry chain
 	First string `json:"first,omitempty,omitzero"`
 	ID    string `json:"id"`
 
-	// Job app/name; left out when it was deleted
+	// Job app/name; missing if the job was deleted
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId"`
 	Key   string `json:"key,omitempty,omitzero"`
 
-	// KillAt When that was; without killBy: when its timeout was over, and its executor busy
+	// KillAt When the run was killed. Without killBy: when its timeout passed while its executor was busy
 	KillAt time.Time   `json:"killAt,omitempty,omitzero"`
 	KillBy string      `json:"killBy,omitempty,omitzero"`
 	Late   *LateResult `json:"late,omitempty"`
 
-	// LatenessMs From dueAt to sentAt; not of a run by hand, API or parent, whose instant is truncated to its second
+	// LatenessMs Time from dueAt to sentAt. Missing for runs started by a user, the API or a parent, because their scheduled time has no fractions of a second
 	LatenessMs *int64 `json:"latenessMs,omitempty"`
 
-	// LogID The same as a number
+	// LogID The ID as a number
 	LogID int64 `json:"logId"`
 
-	// MaybeTwice It may have been sent twice with this ID: whoever sent it first stopped before that was recorded
+	// MaybeTwice The run may have been sent twice with this ID: the first sender stopped before it recorded the send
 	MaybeTwice bool   `json:"maybeTwice,omitempty,omitzero"`
 	Message    string `json:"message,omitempty,omitzero"`
 
-	// Missing Of a join that is not complete the parents that it waits for, until dueAt; only when one run is read
+	// Missing For an incomplete join: the parents that it waits for, until dueAt; only if one run is read
 	Missing []string   `json:"missing,omitempty,omitzero"`
 	Notice  *RunNotice `json:"notice,omitempty"`
 
-	// Params In place of the job's
+	// Params Params instead of the job's
 	Params *string `json:"params,omitempty"`
 
-	// Parent The run after which it came
+	// Parent The parent run
 	Parent string `json:"parent,omitempty,omitzero"`
 
-	// Permit How a run stands among those that share its limit.
+	// Permit The position of a run among the runs that share its limit.
 	Permit *Permit `json:"permit,omitempty"`
 	Reason string  `json:"reason,omitempty,omitzero"`
 
-	// RerunOf The run that it runs again
+	// RerunOf The original run of this rerun
 	RerunOf string `json:"rerunOf,omitempty,omitzero"`
 
-	// Retries Attempts that may follow
+	// Retries Number of retries left
 	Retries int `json:"retries,omitempty,omitzero"`
 
-	// ScheduledAt The instant
+	// ScheduledAt The scheduled time
 	ScheduledAt time.Time `json:"scheduledAt,omitempty,omitzero"`
 
-	// SentAt Left out while it has not gone to an executor
+	// SentAt Missing until the run is sent to an executor
 	SentAt time.Time `json:"sentAt,omitempty,omitzero"`
 	Shard  *Shard    `json:"shard,omitempty"`
 
-	// Shards Of a broadcast the last attempts of its shards, in their order; only when one run is read
+	// Shards For a broadcast: the last attempts of its shards, in order; only if one run is read
 	Shards []ShardRun `json:"shards,omitempty,omitzero"`
 
-	// Skip Instants in a row that were skipped, as one record.
+	// Skip Consecutive scheduled times that were skipped, as one record.
 	Skip  *Skip  `json:"skip,omitempty"`
 	State string `json:"state"`
 
-	// Then The retry that followed
+	// Then The next retry
 	Then string `json:"then,omitempty,omitzero"`
 
-	// ThenAt When that is due; left out where it was not looked for, or is kept no more
+	// ThenAt When the next retry is due; missing if it was not read, or is no longer stored
 	ThenAt time.Time `json:"thenAt,omitempty,omitzero"`
 
-	// Timezone Of the job
+	// Timezone The time zone of the job
 	Timezone string `json:"timezone,omitempty,omitzero"`
 
-	// Tries Addresses that were asked before, and what is known of the run at the one that has it
+	// Tries Addresses that were tried before, and the status of the run at its executor
 	Tries []Try `json:"tries,omitempty,omitzero"`
 
-	// WaitsUntil Of a queued run that waits for an executor of its app: until when; of one that a limit counts only when it is read alone
+	// WaitsUntil For a queued run that waits for an executor of its app: the end of the wait. For a run that a limit counts: only if one run is read
 	WaitsUntil time.Time `json:"waitsUntil,omitempty,omitzero"`
 
-	// With What the job of a run said when that was sent, of one that waits what it says now. What the run says itself comes before it.
+	// With The job's settings when the run was sent; for a waiting run, the current settings. Settings of the run itself take precedence.
 	With *RanWith `json:"with,omitempty"`
 }
 
 // RunBrief defines model for RunBrief.
 type RunBrief struct {
-	// At When it was scheduled
+	// At The scheduled time
 	At time.Time `json:"at"`
 
-	// DurationMs From its send to its end, or until now
+	// DurationMs Duration from the send to the end, or until the present
 	DurationMs *int64 `json:"durationMs,omitempty"`
 	ID         string `json:"id"`
 
-	// LatenessMs From when it was due to its send
+	// LatenessMs Time from the due time to the send
 	LatenessMs *int64 `json:"latenessMs,omitempty"`
 	Reason     string `json:"reason,omitempty,omitzero"`
 	State      string `json:"state"`
@@ -2322,26 +2322,26 @@ type RunBrief struct {
 
 // RunNotice defines model for RunNotice.
 type RunNotice struct {
-	// At When it was made, of counted when it is to be; left out: it is one before the last of its event, of which not each channel that gave it up is known any more
+	// At When the notification was created; for counted, when it will be. Missing: a later notification of the same event exists, and not all channels that failed are known
 	At    time.Time `json:"at,omitempty,omitzero"`
 	Event string    `json:"event"`
 
-	// GivenUp Channels that never will
+	// GivenUp Channels to which the delivery failed for good
 	GivenUp []UntakenNotice `json:"givenUp,omitempty,omitzero"`
 
-	// Stand owed: not counted yet; counted: told at the end of the quiet period; told: each channel has taken it, but for those that are named
+	// Stand owed: not counted; counted: sent at the end of the quiet period; told: delivered to each channel, except the channels in givenUp
 	Stand string `json:"stand"`
 
-	// Waiting Channels that have not taken it yet
+	// Waiting Channels that have not accepted the notification yet
 	Waiting []WaitingNotice `json:"waiting,omitempty,omitzero"`
 }
 
 // RunPage defines model for RunPage.
 type RunPage struct {
-	// LookedTo How far back this page has looked, where it ends before it is full
+	// LookedTo How far back this page scanned, if it ended before it was full
 	LookedTo time.Time `json:"lookedTo,omitempty,omitzero"`
 
-	// Next after of the next page; left out: there is none
+	// Next The after of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 
 	// NoWaiting Runs that wait for their scheduled time, or were cancelled before it, are missing on this page: AWS lists them by job only (job=app/name)
@@ -2352,17 +2352,17 @@ type RunPage struct {
 
 // SavedView defines model for SavedView.
 type SavedView struct {
-	// By Who shares it
+	// By The user who shares the view
 	By   string `json:"by,omitempty,omitzero"`
 	Name string `json:"name"`
 
-	// Page A page of the console, such as runs
+	// Page The console page, such as runs
 	Page string `json:"page"`
 
-	// Query What stands behind the question mark of its URL
+	// Query The query string of its URL
 	Query string `json:"query,omitempty,omitzero"`
 
-	// Shared Everybody sees it
+	// Shared The view is visible to all users
 	Shared bool `json:"shared,omitempty,omitzero"`
 }
 
@@ -2371,11 +2371,11 @@ type SavedViews struct {
 	Views []SavedView `json:"views"`
 }
 
-// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
+// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.
 type Schedule struct {
 	Any []Rule `json:"any,omitempty,omitzero" most:"16"`
 
-	// At Once, such as 2027-01-01T00:00:00Z.
+	// At One time, such as 2027-01-01T00:00:00Z.
 	At time.Time `json:"at,omitempty,omitzero"`
 
 	// Cron Quartz: seconds minutes hours day-of-month month day-of-week [year], with one ?; 1 is Sunday.
@@ -2384,31 +2384,31 @@ type Schedule struct {
 	// Crontab Unix: minutes hours day-of-month month day-of-week; 0 and 7 are Sunday.
 	Crontab string `json:"crontab,omitempty,omitzero"`
 
-	// Every A fixed period counted from 1970.
+	// Every A fixed interval, counted from 1970.
 	Every string `json:"every,omitempty,omitzero"`
 
-	// FixedDelay From the end of a run to the next; stands alone.
+	// FixedDelay Delay from the end of a run to the next run; cannot be combined with other rules.
 	FixedDelay string `json:"fixedDelay,omitempty,omitzero"`
 
-	// From The first day or time that counts.
+	// From The first day or time of the schedule.
 	From string `json:"from,omitempty,omitzero"`
 
-	// Jitter Spreads the fires over this span.
+	// Jitter Spreads scheduled runs over this span.
 	Jitter string `json:"jitter,omitempty,omitzero"`
 
-	// Offset Of every: when in the period. Left out, the jobs of one period spread; 0s aligns.
+	// Offset Position in the interval of every. Default: jobs with equal intervals are spread over the interval; 0s aligns them.
 	Offset *string `json:"offset,omitempty"`
 
-	// Timezone IANA, such as Europe/Berlin.
+	// Timezone IANA time zone, such as Europe/Berlin.
 	Timezone string `json:"timezone,omitempty,omitzero"`
 
-	// Until The last day or time that counts.
+	// Until The last day or time of the schedule.
 	Until string `json:"until,omitempty,omitzero"`
 }
 
-// Script A version of what a job runs in place of a handler.
+// Script A version of a job's script.
 type Script struct {
-	// At When it was made: the glueUpdatetime that executors are told
+	// At When the version was created; executors get it as glueUpdatetime
 	At time.Time `json:"at"`
 	By string    `json:"by"`
 
@@ -2417,31 +2417,31 @@ type Script struct {
 	Kind string `json:"kind"`
 	Note string `json:"note,omitempty,omitzero"`
 
-	// Size Of the source, in bytes
+	// Size The size of the source in bytes
 	Size int `json:"size"`
 
-	// Source Its text; only when a version is read
+	// Source The source; only if a version is read
 	Source string `json:"source,omitempty,omitzero"`
 
-	// Version From 1: another kind or source makes the next, another note does not
+	// Version Number of the version, from 1. A new kind or source creates a new version; a new note does not
 	Version int `json:"version"`
 }
 
 // ScriptChange defines model for ScriptChange.
 type ScriptChange struct {
-	// IfRev Refuse unless the job has this revision
+	// IfRev Reject the request unless the job has this revision
 	IfRev *int64 `json:"ifRev,omitempty"`
 
-	// Kind Left out: it stays
+	// Kind Default: unchanged
 	Kind string `json:"kind,omitempty,omitzero"`
 
-	// Note What is new in this version
+	// Note Description of this version
 	Note string `json:"note,omitempty,omitzero"`
 
-	// Source The text: at most 256 KB of UTF-8 without a zero byte, kept byte for byte
+	// Source The source: at most 256 KB of UTF-8 without a zero byte, stored byte for byte
 	Source string `json:"source,omitempty,omitzero"`
 
-	// Version Without a source: an earlier version that is to be the present one again, as a new one
+	// Version An earlier version to restore as a new version, instead of a source
 	Version int `json:"version,omitempty,omitzero"`
 }
 
@@ -2449,7 +2449,7 @@ type ScriptChange struct {
 type ScriptDiff struct {
 	From int `json:"from"`
 
-	// Text As diff -u writes it; empty where the sources are the same
+	// Text The difference in the format of diff -u; empty if the sources are equal
 	Text string `json:"text"`
 	To   int    `json:"to"`
 }
@@ -2459,52 +2459,52 @@ type ScriptList struct {
 	Versions []Script `json:"versions"`
 }
 
-// ScriptSpec What the job runs in place of a handler; only on executors that speak xxl-job's protocol.
+// ScriptSpec The script that the job runs instead of a handler. Only executors with the xxl-job protocol run scripts.
 type ScriptSpec struct {
-	// Hash Without a source: that of a version that is kept
+	// Hash The hash of a stored version, instead of a source
 	Hash string `json:"hash,omitempty,omitzero"`
 	Kind string `json:"kind"`
 
-	// Note What is new in this version
+	// Note Description of this version
 	Note string `json:"note,omitempty,omitzero"`
 
-	// Source Its text: at most 256 KB of UTF-8 without a zero byte, kept byte for byte
+	// Source The source: at most 256 KB of UTF-8 without a zero byte, stored byte for byte
 	Source string `json:"source,omitempty,omitzero"`
 }
 
 // Shape defines model for Shape.
 type Shape struct {
-	// Buckets All of them, the oldest first
+	// Buckets All buckets, oldest first
 	Buckets []ShapeBucket `json:"buckets"`
 
-	// CountedFrom From when runs are counted
+	// CountedFrom Start of the counted period
 	CountedFrom time.Time `json:"countedFrom,omitempty,omitzero"`
 
-	// CountedTo Up to when
+	// CountedTo End of the counted period
 	CountedTo time.Time `json:"countedTo,omitempty,omitzero"`
 	From      time.Time `json:"from"`
 
-	// Partial Not all of the span is counted: what is not was too much to look at, or is not known
+	// Partial Part of the period is not counted, because it has too many runs or their results are not known
 	Partial bool      `json:"partial,omitempty,omitzero"`
 	To      time.Time `json:"to"`
 
-	// Width How long a bucket is, such as 1h
+	// Width Width of a bucket, such as 1h
 	Width string `json:"width"`
 }
 
 // ShapeBucket defines model for ShapeBucket.
 type ShapeBucket struct {
-	// At When it begins
+	// At Start of the bucket
 	At time.Time `json:"at"`
 
-	// Failed Failed, timed out or lost: each attempt is one
+	// Failed Failed, timed out or lost; each attempt counts
 	Failed int64 `json:"failed,omitempty,omitzero"`
 	Killed int64 `json:"killed,omitempty,omitzero"`
 
-	// Late Of all of them those that were sent late, within an eighth
+	// Late Number of all runs that were sent late, within an eighth
 	Late int64 `json:"late,omitempty,omitzero"`
 
-	// Running Those that had no end yet
+	// Running Number of runs without a result yet
 	Running   int64 `json:"running,omitempty,omitzero"`
 	Skipped   int64 `json:"skipped,omitempty,omitzero"`
 	Succeeded int64 `json:"succeeded,omitempty,omitzero"`
@@ -2512,13 +2512,13 @@ type ShapeBucket struct {
 
 // Shard defines model for Shard.
 type Shard struct {
-	// Index Of a shard, from 0
+	// Index Index of the shard, from 0
 	Index *int `json:"index,omitempty"`
 
-	// Of The broadcast that it is a shard of; left out: it is the broadcast itself, or a shard that was run again alone
+	// Of The broadcast of this shard; missing for the broadcast itself, and for a shard that was rerun alone
 	Of string `json:"of,omitempty,omitzero"`
 
-	// Total How many shards there are
+	// Total Number of shards
 	Total int `json:"total"`
 }
 
@@ -2527,14 +2527,14 @@ type ShardRun struct {
 	Address string `json:"address,omitempty,omitzero"`
 	Attempt int    `json:"attempt,omitempty,omitzero"`
 
-	// ID Left out: it has no run yet
+	// ID Missing if the shard has no run yet
 	ID     string `json:"id,omitempty,omitzero"`
 	Index  int    `json:"index"`
 	Reason string `json:"reason,omitempty,omitzero"`
 	State  string `json:"state"`
 }
 
-// Skip Instants in a row that were skipped, as one record.
+// Skip Consecutive scheduled times that were skipped, as one record.
 type Skip struct {
 	Count   int64     `json:"count"`
 	FirstAt time.Time `json:"firstAt"`
@@ -2544,7 +2544,7 @@ type Skip struct {
 
 // StateResult defines model for StateResult.
 type StateResult struct {
-	// Changed False: it was so already
+	// Changed False if the state was already set
 	Changed bool      `json:"changed"`
 	Rev     int64     `json:"rev,omitempty,omitzero"`
 	State   string    `json:"state"`
@@ -2553,16 +2553,16 @@ type StateResult struct {
 
 // Status defines model for Status.
 type Status struct {
-	// Fenced Why nothing works on this data here; left out where it does
+	// Fenced Why this deployment does not process the data; missing if it does
 	Fenced   string    `json:"fenced,omitempty,omitzero"`
 	LastTick time.Time `json:"lastTick,omitempty,omitzero"`
 
-	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	Notify *Notify   `json:"notify,omitempty"`
 	Now    time.Time `json:"now"`
 	Pause  *Pause    `json:"pause,omitempty"`
 
-	// Standby Another server does the work
+	// Standby Another server is active
 	Standby bool      `json:"standby"`
 	UpSince time.Time `json:"upSince,omitempty,omitzero"`
 	Version string    `json:"version"`
@@ -2570,77 +2570,77 @@ type Status struct {
 
 // StopResult defines model for StopResult.
 type StopResult struct {
-	// Cancelled Runs not sent yet, now skipped: cancelled
+	// Cancelled Runs that were not sent yet; they are skipped as cancelled
 	Cancelled []string `json:"cancelled"`
 	Changed   bool     `json:"changed"`
 	Job       string   `json:"job,omitempty,omitzero"`
 
-	// Killed Runs that end when their executor says so
+	// Killed Runs that end when their executor reports the end
 	Killed []string `json:"killed"`
 
-	// Next after of the next call; left out: all was done
+	// Next The after of the next call; missing when everything is done
 	Next string `json:"next,omitempty,omitzero"`
 
-	// Partial More than 10,000 runs were open, and the oldest were looked at: do so again once they have ended
+	// Partial More than 10,000 runs were open, and only the oldest were handled: repeat the request once they have ended
 	Partial bool         `json:"partial,omitempty,omitzero"`
 	Sent    []KillAnswer `json:"sent,omitempty,omitzero"`
 }
 
 // ToldEvent defines model for ToldEvent.
 type ToldEvent struct {
-	// At When the last notice of it was made
+	// At When the last notification of the event was created
 	At time.Time `json:"at,omitempty,omitzero"`
 
-	// Count What came since, and is told at the end of that
+	// Count Number of events since then, sent at the end of the quiet period
 	Count int64 `json:"count,omitempty,omitzero"`
 
-	// Event One of those of Notify, or mute: a notice of the job was given up
+	// Event One of the events of Notify, or mute: a notification of the job could not be delivered
 	Event string `json:"event"`
 
-	// QuietUntil Until then what comes is counted and not told
+	// QuietUntil Until this time, further events are counted and not sent
 	QuietUntil time.Time `json:"quietUntil,omitempty,omitzero"`
 }
 
-// TriggerChange At least one of them.
+// TriggerChange At least one field is required.
 type TriggerChange struct {
-	// Addresses In place of the app's executors; of none these again
+	// Addresses Addresses instead of the app's executors; an empty list restores the app's executors
 	Addresses *[]string `json:"addresses,omitempty" most:"1000"`
 
-	// At When instead
+	// At The new time
 	At time.Time `json:"at,omitempty,omitzero"`
 
-	// Params In place of the job's
+	// Params Params instead of the job's
 	Params *string `json:"params,omitempty"`
 }
 
 // TriggerRequest defines model for TriggerRequest.
 type TriggerRequest struct {
-	// Addresses In place of the app's executors
+	// Addresses Addresses instead of the app's executors
 	Addresses []string `json:"addresses,omitempty,omitzero" most:"1000"`
 
-	// At Later than now
+	// At A time in the future
 	At time.Time `json:"at,omitempty,omitzero"`
 
-	// Cause api if left out; a manual one runs in a pause of its app too
+	// Cause Default: api. Runs with the cause manual also run while their app is paused
 	Cause string `json:"cause,omitempty,omitzero"`
 
-	// Key The same key of a job answers the same run, until a day after it has ended; with other params, addresses or retries than that run has it is refused: 409
+	// Key Idempotency key. Until a day after the run ended, the same key of a job returns the same run. If params, addresses or retries differ from the run, the request is rejected: 409
 	Key string `json:"key,omitempty,omitzero"`
 
-	// Params In place of the job's
+	// Params Params instead of the job's
 	Params *string `json:"params,omitempty"`
 
-	// Retries In place of the job's retry.max
+	// Retries Retries instead of the job's retry.max
 	Retries *int `json:"retries,omitempty"`
 }
 
 // TriggerResult defines model for TriggerResult.
 type TriggerResult struct {
-	// Existing The run was there: the key was used before, or it was changed
+	// Existing The run existed: the key was used before, or the run was changed
 	Existing bool `json:"existing"`
 	Run      Run  `json:"run"`
 
-	// Waiting Its time is to come
+	// Waiting The run waits for its time
 	Waiting bool `json:"waiting"`
 }
 
@@ -2648,45 +2648,45 @@ type TriggerResult struct {
 type Try struct {
 	Address string `json:"address"`
 
-	// By Of an address that a route chose of two or more: the route (not first, which takes the first, nor one that asks)
+	// By The route that chose the address among two or more; not set for the route first, nor for routes that ask executors
 	By   string `json:"by,omitempty,omitzero"`
 	Code int    `json:"code,omitempty,omitzero"`
 
-	// From The first of those, as many as are short enough to be kept
+	// From The first of these addresses, up to a maximum length
 	From []string `json:"from,omitempty,omitzero"`
 
-	// Log The log group that it writes to
+	// Log The log group of the Lambda function
 	Log     string `json:"log,omitempty,omitzero"`
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Of Of how many it was chosen
+	// Of Number of addresses to choose from
 	Of int `json:"of,omitempty,omitzero"`
 
-	// Request Of a Lambda function that has the run: the ID of the invocation
+	// Request For a Lambda function that has the run: the ID of the invocation
 	Request string `json:"request,omitempty,omitzero"`
 }
 
 // UnreadableApp defines model for UnreadableApp.
 type UnreadableApp struct {
-	// Message Why it cannot be read
+	// Message Why the app cannot be read
 	Message string `json:"message"`
 	Name    string `json:"name"`
 }
 
 // UnreadableJob defines model for UnreadableJob.
 type UnreadableJob struct {
-	// Message Why it cannot be read
+	// Message Why the job cannot be read
 	Message string `json:"message"`
 	Number  int32  `json:"number"`
 }
 
 // UntakenNotice defines model for UntakenNotice.
 type UntakenNotice struct {
-	// At When it was given up
+	// At When the delivery was given up
 	At      time.Time `json:"at"`
 	Channel string    `json:"channel"`
 
-	// Error What was wrong at the last try
+	// Error Error of the last try
 	Error string `json:"error"`
 }
 
@@ -2700,10 +2700,10 @@ type Untold struct {
 
 // Upcoming defines model for Upcoming.
 type Upcoming struct {
-	// Next after of the next page, which has the instants of further jobs; left out: there is none
+	// Next The after of the next page, which has upcoming runs of other jobs; missing on the last page
 	Next int32 `json:"next,omitempty,omitzero"`
 
-	// Partial More comes of the jobs that were looked at: a higher limit says it
+	// Partial The scanned jobs have more upcoming runs: use a higher limit
 	Partial  bool     `json:"partial"`
 	Upcoming []Coming `json:"upcoming"`
 }
@@ -2712,26 +2712,26 @@ type Upcoming struct {
 type UpcomingApp struct {
 	App string `json:"app"`
 
-	// Band Jobs that fire more than 100 times.
+	// Band Frequent jobs: jobs that fire more than 100 times in the period.
 	Band *UpcomingBand `json:"band,omitempty"`
 
-	// Fires Of each bucket, the earliest first; the band is in none
+	// Fires Scheduled runs of each bucket, earliest first, without frequent jobs
 	Fires []int `json:"fires"`
 
-	// Jobs That fire, those of the band too
+	// Jobs Number of jobs with scheduled runs, including frequent jobs
 	Jobs int `json:"jobs,omitempty,omitzero"`
 }
 
-// UpcomingBand Jobs that fire more than 100 times.
+// UpcomingBand Frequent jobs: jobs that fire more than 100 times in the period.
 type UpcomingBand struct {
-	// About Fires is reckoned from the first ones: of several rules, or over a change of the clock
+	// About The number is an estimate, from the first scheduled times: the schedule has several rules, or the clock changes in the period
 	About bool `json:"about,omitempty,omitzero"`
 
-	// Fires Of all of them
+	// Fires Total number of scheduled runs of these jobs
 	Fires int64 `json:"fires"`
 	Jobs  int   `json:"jobs"`
 
-	// Names The densest ones
+	// Names The most frequent jobs
 	Names []string `json:"names,omitempty,omitzero"`
 }
 
@@ -2739,33 +2739,33 @@ type UpcomingBand struct {
 type UpcomingPile struct {
 	At time.Time `json:"at"`
 
-	// Jobs How many fire in that second
+	// Jobs Number of jobs that fire in this second
 	Jobs int `json:"jobs"`
 
-	// Names app/name of some of them
+	// Names app/name of some of these jobs
 	Names []string `json:"names,omitempty,omitzero"`
 }
 
 // UpcomingShape defines model for UpcomingShape.
 type UpcomingShape struct {
-	// Apps Those of which anything fires, by name; at most 200
+	// Apps Apps with scheduled runs, by name; at most 200
 	Apps []UpcomingApp `json:"apps"`
 	From time.Time     `json:"from"`
 
-	// Jobs Jobs that fire, of all apps
+	// Jobs Number of jobs with scheduled runs, of all apps
 	Jobs int `json:"jobs"`
 
-	// MoreApps Apps that are not listed
+	// MoreApps Number of apps that are not listed
 	MoreApps int `json:"moreApps,omitempty,omitzero"`
 
-	// Partial Not all jobs were looked at, or some cannot be read
+	// Partial Some jobs were not scanned or cannot be read
 	Partial bool `json:"partial,omitempty,omitzero"`
 
-	// Piles The seconds in which the most jobs fire that are in no band, the worst first; at most 20
+	// Piles The seconds in which the most jobs fire, without frequent jobs, highest first; at most 20
 	Piles []UpcomingPile `json:"piles"`
 	To    time.Time      `json:"to"`
 
-	// Width How long a bucket is, such as 5m
+	// Width Width of a bucket, such as 5m
 	Width string `json:"width"`
 }
 
@@ -2773,15 +2773,15 @@ type UpcomingShape struct {
 type WaitingNotice struct {
 	Channel string `json:"channel"`
 
-	// Count What it stands for
+	// Count Number of events in the notification
 	Count int64 `json:"count"`
 
-	// Error What was wrong at the last try
+	// Error Error of the last try
 	Error  string    `json:"error,omitempty,omitzero"`
 	Event  string    `json:"event"`
 	MadeAt time.Time `json:"madeAt"`
 
-	// NextAt When it is tried again
+	// NextAt Time of the next try
 	NextAt time.Time `json:"nextAt"`
 	Tries  int       `json:"tries,omitempty,omitzero"`
 }
@@ -2830,12 +2830,12 @@ type Problem = ErrorReply
 
 // AuditParams defines parameters for Audit.
 type AuditParams struct {
-	// Job app/name or number; a number for one that was deleted
+	// Job app/name or number; a number for a deleted job
 	Job  string   `form:"job,omitempty" json:"job,omitempty,omitzero"`
 	From MustFrom `form:"from" json:"from"`
 	To   MustTo   `form:"to" json:"to"`
 
-	// After next of the page before
+	// After The next of the previous page
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
@@ -2844,34 +2844,34 @@ type ListChangesParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// Job app/name or number; those of a job that was deleted are found by its name too
+	// Job app/name or number; the name also finds changes of a deleted job
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
-	// Channel Of this channel
+	// Channel Only changes of this channel
 	Channel string `form:"channel,omitempty" json:"channel,omitempty,omitzero"`
 
-	// Person Of this person's account
+	// Person Only changes of this user's account
 	Person string `form:"person,omitempty" json:"person,omitempty,omitzero"`
 
-	// By Who made them
+	// By Author of the changes
 	By string `form:"by,omitempty" json:"by,omitempty,omitzero"`
 
-	// Verb What was done
+	// Verb Kind of change
 	Verb string `form:"verb,omitempty" json:"verb,omitempty,omitzero"`
 
-	// Act What they were part of
+	// Act Name of the bulk operation
 	Act string `form:"act,omitempty" json:"act,omitempty,omitzero"`
 
-	// From Made from
+	// From Earliest time of the change
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// To Made up to
+	// To Latest time of the change
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// After next of the page before
+	// After The next of the previous page
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
-	// Limit At most 1000; 100 if left out
+	// Limit At most 1000; default 100
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
@@ -2880,63 +2880,63 @@ type ListJobsParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// Label key=value, or key alone; all must be there
+	// Label key=value, or key alone; a job must have all labels
 	Label []string `form:"label,omitempty" json:"label,omitempty,omitzero"`
 	State []string `form:"state,omitempty" json:"state,omitempty,omitzero"`
 	Set   string   `form:"set,omitempty" json:"set,omitempty,omitzero"`
 
-	// Text A part of the name, title, author, handler, params or schedule, or the number
+	// Text Part of the name, title, author, handler, params or schedule; or the number
 	Text string `form:"text,omitempty" json:"text,omitempty,omitzero"`
 
-	// Last With the last run of each
+	// Last Include the last run of each job
 	Last bool `form:"last,omitempty" json:"last,omitempty,omitzero"`
 
-	// Is Only those that stand so now; all must hold. failing: the last chain of attempts that ended failed; late: what is due is not sent within its grace, or was sent late; paused: by itself, its app or everything; started: neither paused nor ended; never-ran: it has no run; ended: no instant follows
+	// Is Only jobs with this status; several must all apply. failing: the last retry chain ended as failed; late: a run that is due was not sent within its grace, or was sent late; paused: the job, its app or everything is paused; started: neither paused nor ended; never-ran: the job has no run; ended: no scheduled time is left
 	Is []string `form:"is,omitempty" json:"is,omitempty,omitzero"`
 
-	// Sort next is when it fires next, last the instant of its last run; what has none comes last
+	// Sort next: the next scheduled time; last: the scheduled time of the last run; jobs without one come last
 	Sort string `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
 
-	// Down The other way round
+	// Down Reverse the order
 	Down bool `form:"down,omitempty" json:"down,omitempty,omitzero"`
 
-	// Runs With so many of the last runs of each, in brief; at most 30
+	// Runs Number of last runs to include for each job, in short form; at most 30
 	Runs int `form:"runs,omitempty" json:"runs,omitempty,omitzero"`
 
-	// Counts With how many stand how
+	// Counts Include the number of jobs for each status
 	Counts bool `form:"counts,omitempty" json:"counts,omitempty,omitzero"`
 
-	// Cursor cursor of the page before
+	// Cursor The cursor of the previous page
 	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// After next of the page before
+	// After The next of the previous page
 	After int32 `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
-	// Limit At most 1000; 100 if left out
+	// Limit At most 1000; default 100
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
 // DeleteJobParams defines parameters for DeleteJob.
 type DeleteJobParams struct {
-	// IfRev Refuse unless it has this revision
+	// IfRev Reject the request unless the object has this revision
 	IfRev *IfRev `form:"ifRev,omitempty" json:"ifRev,omitempty"`
 }
 
 // KillJobParams defines parameters for KillJob.
 type KillJobParams struct {
-	// After next of the page before
+	// After The next of the previous page
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
 // DiffScriptsParams defines parameters for DiffScripts.
 type DiffScriptsParams struct {
-	// From The other version. Left out or 0: the one that is kept before
+	// From The version to compare with. Default or 0: the previous stored version
 	From int `form:"from,omitempty" json:"from,omitempty,omitzero"`
 }
 
 // ListWaitingParams defines parameters for ListWaiting.
 type ListWaitingParams struct {
-	// After next of the page before
+	// After The next of the previous page
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
@@ -2948,34 +2948,34 @@ type GetLatenessParams struct {
 	// Job app/name or number
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
-	// Each A row for each app or job; all in one if left out
+	// Each One row for each app or job; default: one row in total
 	Each string `form:"each,omitempty" json:"each,omitempty,omitzero"`
 
-	// From A day ago if left out
+	// From Default: a day ago
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// To Now if left out
+	// To Default: the current time
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// Buckets At most so many; 120 if left out
+	// Buckets Maximum number of buckets; default 120
 	Buckets int `form:"buckets,omitempty" json:"buckets,omitempty,omitzero"`
 }
 
 // DeleteViewParams defines parameters for DeleteView.
 type DeleteViewParams struct {
-	// Name Its name
+	// Name The name of the view
 	Name string `form:"name" json:"name"`
 
-	// Shared One that everybody sees, not one's own
+	// Shared Delete the shared view, not your own
 	Shared bool `form:"shared,omitempty" json:"shared,omitempty,omitzero"`
 }
 
 // ProveParams defines parameters for Prove.
 type ProveParams struct {
-	// Nonce 16 to 64 characters of chance
+	// Nonce 16 to 64 random characters
 	Nonce string `form:"nonce" json:"nonce"`
 
-	// Of A person's token, as NAME:ID: ID is the first 16 of the hex SHA-256 of the hex SHA-256 of the token, and that hex SHA-256 of it the key of its proof
+	// Of A user's token, as NAME:ID. H is the hex SHA-256 of the token. ID is the first 16 characters of the hex SHA-256 of H. H is the key of the proof
 	Of string `form:"of,omitempty" json:"of,omitempty,omitzero"`
 }
 
@@ -2984,32 +2984,32 @@ type GetReportParams struct {
 	// By hour or day (the default)
 	By string `form:"by,omitempty" json:"by,omitempty,omitzero"`
 
-	// Each A row for each app or job; all in one if left out
+	// Each One row for each app or job; default: one row in total
 	Each string   `form:"each,omitempty" json:"each,omitempty,omitzero"`
 	From MustFrom `form:"from" json:"from"`
 
-	// To Now if left out; both are taken to whole hours, or days
+	// To Default: the current time; from and to are extended to whole hours or days
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// Job app/name or number; a number for one that was deleted
+	// Job app/name or number; a number for a deleted job
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
-	// State Only runs that ended so, such as failed
+	// State Only runs that ended in this state, such as failed
 	State string `form:"state,omitempty" json:"state,omitempty,omitzero"`
 
-	// Reason And of that state for that reason, such as no-executor
+	// Reason Only runs with this state and this reason, such as no-executor
 	Reason string `form:"reason,omitempty" json:"reason,omitempty,omitzero"`
 
-	// Zone By whose days, such as Europe/Berlin; as the server was started or deployed with if left out
+	// Zone Time zone that days are counted in, such as Europe/Berlin; default: the time zone set for the server
 	Zone string `form:"zone,omitempty" json:"zone,omitempty,omitzero"`
 }
 
 // RotateKeyParams defines parameters for RotateKey.
 type RotateKeyParams struct {
-	// After next of the page before
+	// After The next of the previous page
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
@@ -3023,34 +3023,34 @@ type ListRunsParams struct {
 	State []string `form:"state,omitempty" json:"state,omitempty,omitzero"`
 	Cause []string `form:"cause,omitempty" json:"cause,omitempty,omitzero"`
 
-	// Failed Only those that failed for good: what is tried again is left out
+	// Failed Only runs that failed for good, without attempts that were retried
 	Failed bool `form:"failed,omitempty" json:"failed,omitempty,omitzero"`
 
-	// Address Where it ran
+	// Address The address of the executor
 	Address string `form:"address,omitempty" json:"address,omitempty,omitzero"`
 
-	// From Instants from; without a job, of what was made from an hour before
+	// From Earliest scheduled time; without a job, runs created from one hour earlier
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// To Instants up to; without a job, of what was made up to an hour after
+	// To Latest scheduled time; without a job, runs created up to one hour later
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// Longer Took longer than this from its send, or has until now, such as 5m
+	// Longer Minimum duration since the run was sent, up to its end or the present, such as 5m
 	Longer string `form:"longer,omitempty" json:"longer,omitempty,omitzero"`
 
-	// Shorter Took shorter than this, or has until now
+	// Shorter Maximum duration, up to the end of the run or the present
 	Shorter string `form:"shorter,omitempty" json:"shorter,omitempty,omitzero"`
 
-	// Late Was sent later than this after it was due, such as 5s
+	// Late Only runs sent later than this after they were due, such as 5s
 	Late string `form:"late,omitempty" json:"late,omitempty,omitzero"`
 
-	// Text Part of its message or of the params that its trigger gave, whatever the case; at most 128 bytes
+	// Text Part of the message or of the trigger's params, ignoring case; at most 128 bytes
 	Text string `form:"text,omitempty" json:"text,omitempty,omitzero"`
 
-	// After next of the page before
+	// After The next of the previous page
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
-	// Limit At most 1000; 100 if left out
+	// Limit At most 1000; default 100
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
@@ -3062,31 +3062,31 @@ type GetShapeParams struct {
 	// Job app/name or number
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
-	// From A day ago if left out
+	// From Default: a day ago
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// To Now if left out
+	// To Default: the current time
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// Buckets At most so many; 120 if left out
+	// Buckets Maximum number of buckets; default 120
 	Buckets int `form:"buckets,omitempty" json:"buckets,omitempty,omitzero"`
 
-	// Late What is counted as late: sent later than this after it was due, such as 5s; 1m if left out
+	// Late Lateness from which a run counts as late, such as 5s; default 1m
 	Late string `form:"late,omitempty" json:"late,omitempty,omitzero"`
 }
 
 // KillRunParams defines parameters for KillRun.
 type KillRunParams struct {
-	// After next of the page before
+	// After The next of the previous page
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
 // GetLogParams defines parameters for GetLog.
 type GetLogParams struct {
-	// From The first line wanted, from 1
+	// From The first line to return, counted from 1
 	From int `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// Tail Only the last lines, in place of from
+	// Tail Return only the last lines; replaces from
 	Tail int `form:"tail,omitempty" json:"tail,omitempty,omitzero"`
 }
 
@@ -3098,16 +3098,16 @@ type ListUpcomingParams struct {
 	// Job app/name or number
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
-	// From Instants after this; now if left out
+	// From Only scheduled times after this; default: the current time
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// For How far, such as 1h (the default)
+	// For The length of the period, such as 1h (the default)
 	For string `form:"for,omitempty" json:"for,omitempty,omitzero"`
 
-	// After next of the page before
+	// After The next of the previous page
 	After int32 `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
-	// Limit At most 1000; 100 if left out
+	// Limit At most 1000; default 100
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
@@ -3116,13 +3116,13 @@ type GetUpcomingShapeParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// From Instants from this; now if left out
+	// From Start of the period; default: the current time
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// For How far, at most 7d; 24h if left out
+	// For The length of the period, at most 7d; default 24h
 	For string `form:"for,omitempty" json:"for,omitempty,omitzero"`
 
-	// Buckets At most so many; 288 if left out
+	// Buckets Maximum number of buckets; default 288
 	Buckets int `form:"buckets,omitempty" json:"buckets,omitempty,omitzero"`
 }
 

@@ -15,10 +15,10 @@ import (
 )
 
 type applyCmd struct {
-	File   []string `short:"f" required:"" placeholder:"FILE|DIR|-" help:"What to apply: files, folders, or - for standard input."`
-	DryRun bool     `help:"Say what would change, and change nothing."`
-	Prune  bool     `help:"Delete what the file's set made and the file does not name any more; lists it first and asks."`
-	Yes    bool     `help:"Do not ask."`
+	File   []string `short:"f" required:"" placeholder:"FILE|DIR|-" help:"Manifest file, directory, or - for standard input."`
+	DryRun bool     `help:"Show the changes without applying them."`
+	Prune  bool     `help:"Delete objects that the file's set created and the file does not contain; lists them and asks first."`
+	Yes    bool     `help:"Skip the confirmation."`
 }
 
 // applied is the output of apply -o json; its fields are stable.
@@ -60,7 +60,7 @@ func (c *applyCmd) Run(env *Env) error {
 		env.notef("warning: %s\n", oneLine(w.In(env.lang())))
 	}
 	if c.Prune && doc.Set == "" {
-		return usagef("--prune needs the manifest to say its set: only what a set made is deleted")
+		return usagef("--prune: the manifest has no set: set: NAME is required, because only objects of a set are deleted")
 	}
 	e, err := env.connect()
 	if err != nil {
@@ -86,12 +86,12 @@ func (c *applyCmd) Run(env *Env) error {
 
 func (c *applyCmd) interrupted(e *Env, ended *parts.Interrupted) error {
 	if ended.ToBeDeleted > 0 {
-		return e.interrupted(ended.Err, fmt.Sprintf("all jobs of the file are stored; %d of %s to be deleted are",
+		return e.interrupted(ended.Err, fmt.Sprintf("all jobs of the file are stored; %d of %s were deleted",
 			ended.Deleted, plural(ended.ToBeDeleted, "job")), "the same command")
 	}
-	return e.interrupted(ended.Err, fmt.Sprintf("%d of %s are stored; of those after them at most %d more are",
+	return e.interrupted(ended.Err, fmt.Sprintf("%d of %s are stored, and at most %d more",
 		ended.Stored, plural(ended.Jobs, "job"), min(api.MaxApplyJobs, ended.Jobs-ended.Stored)),
-		"the same command: what is as the file says is left alone")
+		"the same command: unchanged objects are skipped")
 }
 
 func badManifest(err error) error {
@@ -188,7 +188,7 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult
 			} else if n.Old != nil && n.New != nil {
 				lines = e.diffLines(manifest.DiffNotify(n.Old, n.New))
 			}
-			rows = append(rows, changeRows(mark+" defaults (what is of no job)", lines)...)
+			rows = append(rows, changeRows(mark+" defaults (events of no job)", lines)...)
 		}
 	}
 	for i, c := range res.Channels {
@@ -246,7 +246,7 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult
 		rows = append(rows, changeRows(mark+" "+j.App+"/"+j.Name, lines)...)
 	}
 	if len(rows) > shownChanges {
-		rows = append(rows[:shownChanges], []string{fmt.Sprintf("… and %d more lines; all with -o json", len(rows)-shownChanges)})
+		rows = append(rows[:shownChanges], []string{fmt.Sprintf("… and %d more lines: -o json shows all", len(rows)-shownChanges)})
 	}
 	table(e.Stdout, rows)
 	verb := map[string]string{"created": "created", "updated": "changed", "deleted": "deleted", "refused": "refused", "unchanged": "unchanged"}
@@ -260,19 +260,19 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult
 		}
 	}
 	if len(sums) == 0 {
-		sums = []string{"nothing to do"}
+		sums = []string{"no changes"}
 	}
 	text := strings.Join(sums, ", ")
 	switch {
 	case counts["refused"] > 0 && !res.Applied:
-		text += ": nothing was changed"
+		text += ": no changes were made"
 	case c.DryRun && counts["updated"]+counts["created"]+counts["deleted"] > 0:
-		text += "   do it: leave out --dry-run"
+		text += "   to apply: leave out --dry-run"
 	}
 	e.printf("%s\n", text)
 	for _, j := range res.Jobs {
 		if j.Error != nil && j.Error.Field == "app" && j.Error.Code == string(core.CodeNotFound) {
-			e.printf("an app that is not there yet goes into the same file: apps: [{name: %s}]\n", oneLine(j.App))
+			e.printf("to create the app, add it to the same file: apps: [{name: %s}]\n", oneLine(j.App))
 			break
 		}
 	}

@@ -133,7 +133,7 @@ func TestApplyInParts(t *testing.T) {
 	if code != exitFailed || p.jobs() != 1000 {
 		t.Errorf("broken off: %d, %d jobs", code, p.jobs())
 	}
-	says("broken off", errs, "1000 of 1700 jobs are stored; of those after them at most 500 more are", "go on with: the same command")
+	says("broken off", errs, "1000 of 1700 jobs are stored, and at most 500 more", "to continue: the same command")
 	// A part that takes too long for a proxy in front is split in halves.
 	p.fails = func(_ int, body *client.ApplyRequest) int {
 		if len(body.Jobs) > 200 {
@@ -159,7 +159,7 @@ func TestApplyInParts(t *testing.T) {
 	if code, out, _ := p.apply(1900, "2h"); code != exitRefused || p.jobs() != n+1 {
 		t.Errorf("refused: %d, %d jobs", code, p.jobs())
 	} else {
-		says("refused", out, "nothing was changed", "belongs to the set")
+		says("refused", out, "no changes were made", "belongs to the set")
 	}
 	// A prune deletes exactly the items that belong to the set and are not in the manifest.
 	if code, out, _ := p.apply(1100, "1h", "--prune", "--dry-run"); code != exitDone || p.jobs() != n+1 {
@@ -197,10 +197,10 @@ func TestRerunOldestFirst(t *testing.T) {
 	if code != exitUsage || !strings.Contains(errs, "more runs match") {
 		t.Errorf("%d %s", code, errs)
 	}
-	again := regexp.MustCompile(`(?m)^run (\d+) .* is run again as (\d+)$`)
+	again := regexp.MustCompile(`(?m)^run (\d+) .* rerun as (\d+)$`)
 	_, out, errs := p.run("rerun", "--failed", "--yes", "--params", "x", "--key", "k")
 	list := again.FindAllStringSubmatch(out, -1)
-	if len(list) != n || !strings.Contains(out, "250 runs are run again, 0 left") {
+	if len(list) != n || !strings.Contains(out, "250 runs rerun, 0 not") {
 		t.Fatalf("%d: %s %s", len(list), out, errs)
 	}
 	for i := range list {
@@ -208,7 +208,7 @@ func TestRerunOldestFirst(t *testing.T) {
 			t.Errorf("run %s comes after run %s", list[i][1], list[i-1][1])
 		}
 		if i >= together && list[i][2] <= list[i-together][2] {
-			t.Errorf("run %s is run again as %s, run %s before it as %s", list[i][1], list[i][2], list[i-together][1], list[i-together][2])
+			t.Errorf("run %s rerun as %s, run %s before it as %s", list[i][1], list[i][2], list[i-together][1], list[i-together][2])
 		}
 	}
 }

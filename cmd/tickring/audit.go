@@ -14,15 +14,15 @@ import (
 )
 
 type auditCmd struct {
-	Job  string `arg:"" optional:"" placeholder:"JOB" help:"One job; all if left out."`
-	From string `default:"24h" placeholder:"TIME" help:"After: 2026-11-20, 02:30, 24h (ago)."`
-	To   string `default:"now" placeholder:"TIME" help:"Up to."`
+	Job  string `arg:"" optional:"" placeholder:"JOB" help:"Job to audit (default: all jobs)."`
+	From string `default:"24h" placeholder:"TIME" help:"Start of the period, exclusive, such as 2026-11-20, 02:30 or 24h (ago)."`
+	To   string `default:"now" placeholder:"TIME" help:"End of the period."`
 	goOn
 }
 
 // goOn is the flag of a command that a failure or Ctrl-C interrupted.
 type goOn struct {
-	After string `placeholder:"PLACE" help:"Go on there, as the interrupted command said; the sums are of the rest."`
+	After string `placeholder:"PLACE" help:"Position to continue an interrupted audit from, as it printed; the counts cover the rest."`
 }
 
 // command returns the command that continues from a position.
@@ -71,7 +71,7 @@ func (c *auditCmd) Run(e *conn) error {
 		if err := c.tell(e.Env, &a, zone); err != nil && exitOf(err) != exitFailed {
 			return err
 		}
-		return e.interrupted(err, "what is said above is of "+plural(a.Jobs, "job")+", and there are more",
+		return e.interrupted(err, "the counts cover "+plural(a.Jobs, "job")+"; more follow",
 			c.command("audit", c.Job, at, params.From, params.To)...)
 	}
 	return c.tell(e.Env, &a, zone)
@@ -115,28 +115,28 @@ func (c *auditCmd) tell(e *Env, a *client.Audit, zone string) error {
 	if a.OutOfReach > 0 {
 		more += fmt.Sprintf(", %d out of reach", a.OutOfReach)
 	}
-	e.printf("%d instants were due: %d sent on time, %d sent more than 1 s late%s%s, %d skipped%s, %d pending%s, %d unaccounted for\n",
+	e.printf("%d runs were due: %d sent on time, %d sent more than 1 s late%s%s, %d skipped%s, %d pending%s, %d unaccounted for\n",
 		a.Demanded, a.OnTime, a.Late, worst, nobody, skipped, why, a.Pending, more, a.Unaccounted)
 	for _, m := range a.Missing {
 		for _, at := range m.Missing {
 			e.printf("unaccounted for: %s   %s\n", m.Job, e.full(at, zone))
 		}
 		for _, at := range m.Waiting {
-			e.printf("overdue: %s   %s: tickring run %s@%s says why\n", m.Job, e.full(at, zone), m.Job, at.UTC().Format(time.RFC3339))
+			e.printf("overdue: %s   %s: for the reason: tickring run %s@%s\n", m.Job, e.full(at, zone), m.Job, at.UTC().Format(time.RFC3339))
 		}
 	}
 	if !a.Behind.IsZero() {
-		e.printf("a message that is still on its way may have been due as early as %s: what is unaccounted for after that may be "+
-			"on its way too, or lost; tickring replan sends it again, and it runs once all the same\n", e.full(a.Behind, zone))
+		e.printf("messages that were due since %s may still be on their way: runs unaccounted for after this time are on their way or lost; "+
+			"tickring replan resends them, and each runs only once\n", e.full(a.Behind, zone))
 	}
 	if a.OutOfReach > 0 {
-		e.printf("out of reach: so old that what became of them may be kept no more (a job's keep.days; 30 days once it is deleted)\n")
+		e.printf("out of reach: too old; their records may have been deleted (after the job's keep.days, or 30 days after a job was deleted)\n")
 	}
 	for _, f := range a.Failed {
-		e.printf("not looked at: %s\n", f)
+		e.printf("not checked: %s\n", f)
 	}
 	if a.Partial {
-		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
+		e.printf("some changes of this period are not stored any more: the runs expected from them are unknown\n")
 	}
 	return exitWith(code)
 }

@@ -29,9 +29,9 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 				"tickring run shop/sweep@2026-11-20T12:10:00Z"}},
 		"behind a message": {client.Audit{Demanded: 3, OnTime: 2, Unaccounted: 1, Jobs: 1, Behind: at,
 			Missing: []client.JobAudit{{Job: "shop/sweep", Unaccounted: 1, Missing: []time.Time{at}}}},
-			exitFailed, []string{"1 unaccounted for\n", "unaccounted for: shop/sweep", "12:10:00", "a message that is still on its way"}},
+			exitFailed, []string{"1 unaccounted for\n", "unaccounted for: shop/sweep", "12:10:00", "messages that were due since"}},
 		"out of reach": {client.Audit{Demanded: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone,
-			[]string{"0 pending, 1 out of reach, 0 unaccounted for\n", "kept no more"}},
+			[]string{"0 pending, 1 out of reach, 0 unaccounted for\n", "may have been deleted"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -68,15 +68,15 @@ func TestPagesAreSummed(t *testing.T) {
 		errors []string
 	}{
 		"audit": {[]string{"audit", "--from", from, "--to", to}, false, exitFailed,
-			[]string{"30 jobs", "90 instants were due: 87 sent on time", "3 unaccounted for"}, nil},
-		"audit cut off": {[]string{"audit", "--from", from, "--to", to}, true, exitRefused, []string{"20 jobs", "60 instants were due"},
-			[]string{"go on with: tickring audit --from " + from + " --to " + to + " --after p2\n"}},
+			[]string{"30 jobs", "90 runs were due: 87 sent on time", "3 unaccounted for"}, nil},
+		"audit cut off": {[]string{"audit", "--from", from, "--to", to}, true, exitRefused, []string{"20 jobs", "60 runs were due"},
+			[]string{"to continue: tickring audit --from " + from + " --to " + to + " --after p2\n"}},
 		"audit goes on": {[]string{"audit", "--from", from, "--to", to, "--after", "p2"}, false, exitFailed,
 			[]string{"10 jobs", "1 unaccounted for"}, nil},
-		"replan": {[]string{"replan", "--from", from}, false, exitDone, []string{"30 jobs", "up to what is planned ahead",
+		"replan": {[]string{"replan", "--from", from}, false, exitDone, []string{"30 jobs", "up to the end of the planned period",
 			"3 sent again"}, nil},
 		"replan cut off": {[]string{"replan", "--from", from}, true, exitRefused, []string{"20 jobs", "2 sent again"},
-			[]string{"20 jobs are done", "go on with: tickring replan --from " + from + " --after p2\n"}},
+			[]string{"20 jobs done", "to continue: tickring replan --from " + from + " --after p2\n"}},
 		"audit, not of all":  {[]string{"audit", "--from", from, "--to", to}, false, exitFailed, []string{"30 jobs"}, nil},
 		"replan, not of all": {[]string{"replan", "--from", from}, false, exitFailed, []string{"30 jobs"}, nil},
 	} {
@@ -120,7 +120,7 @@ func TestPagesAreSummed(t *testing.T) {
 					t.Errorf("it does not say %q:\n%s", says, out.String())
 				}
 			}
-			if n := strings.Count(out.String(), "not looked at: "); n != named {
+			if n := strings.Count(out.String(), "not checked: "); n != named {
 				t.Errorf("%d are named, want %d", n, named)
 			}
 			for _, says := range c.errors {
@@ -162,8 +162,8 @@ func TestPagesAreFollowed(t *testing.T) {
 		"runs":     {[]string{"runs"}, "17179869186", "17179869185"},
 		"get":      {[]string{"get"}, "shop/sweep", "shop/sweep"},
 		"changes":  {[]string{"changes", "--by", "ann"}, "10.0.0.7 (token ci)", "shop/sweep: 12 runs"},
-		"kill":     {[]string{"kill", "shop/sweep"}, "run 12 is to end", "run 11 is to end"},
-		"upcoming": {[]string{"upcoming", "--for", "3h", "--limit", "2"}, "there is more", "shop/early"},
+		"kill":     {[]string{"kill", "shop/sweep"}, "ending run 12", "ending run 11"},
+		"upcoming": {[]string{"upcoming", "--for", "3h", "--limit", "2"}, "more exist", "shop/early"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := map[string]int{}

@@ -8,17 +8,17 @@ import (
 )
 
 type backupCmd struct {
-	File string `arg:"" type:"path" help:"The copy; it must not be there yet."`
+	File string `arg:"" type:"path" help:"Path of the copy; the file must not exist."`
 }
 
 func (c *backupCmd) Help() string {
-	return `Copies the data folder's tickring.db (--data) as it is at one moment, whether a server works on it or not.
+	return `Copies tickring.db from the data directory (--data) as of one moment, even while a server uses it.
 To restore it: docs/how-to/back-up-and-restore.md, and tickring serve --restored --start-now.`
 }
 
 func (c *backupCmd) Run(e *Env) error {
 	if e.Endpoint != "" || e.Stack != "" || e.Context != "" {
-		return usagef("backup copies a data folder on this machine: say --data, not --endpoint, --stack or --context")
+		return usagef("backup copies a data directory on this machine: use --data, not --endpoint, --stack or --context")
 	}
 	dir, err := e.dataDir()
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 type BenchCmd struct {
-	Serve BenchServeCmd `cmd:"" default:"withargs" help:"Measure a server on this machine: what was received, when, and what the server used."`
+	Serve BenchServeCmd `cmd:"" default:"withargs" help:"Measure a server on this machine: received runs, lateness, and resources used."`
 }
 
 type BenchServeCmd struct {
-	Scenario []string      `arg:"" optional:"" help:"Of second-100, second-1000, second-10000, burst-10000, burst-50000, highest, hang, children, overlap, apply, idle, soak; all but soak if none is named."`
-	For      time.Duration `help:"How long a rate is measured." default:"60s"`
-	SoakFor  time.Duration `help:"How long the soak is." default:"10m"`
-	SoakKeep time.Duration `help:"How long runs are kept in the soak." default:"2m"`
-	Dir      string        `help:"Where data folders are made and left (default: a temporary folder, removed at the end)." type:"path"`
+	Scenario []string      `arg:"" optional:"" help:"Scenarios: second-100, second-1000, second-10000, burst-10000, burst-50000, highest, hang, children, overlap, apply, idle, soak (default: all except soak)."`
+	For      time.Duration `help:"Duration of each rate measurement." default:"60s"`
+	SoakFor  time.Duration `help:"Duration of the soak." default:"10m"`
+	SoakKeep time.Duration `help:"How long runs are kept during the soak." default:"2m"`
+	Dir      string        `help:"Directory for data directories, which are kept (default: a temporary directory, removed at the end)." type:"path"`
 }
 
 // Run measures: the server and the executor are processes of their own, on

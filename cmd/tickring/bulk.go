@@ -11,17 +11,17 @@ import (
 )
 
 type bulkCmd struct {
-	Verb  string   `arg:"" enum:"${bulkVerbs}" help:"What to do to each: ${bulkVerbs}."`
-	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs; or with -l, --is, --text or --all one app whose jobs they are."`
+	Verb  string   `arg:"" enum:"${bulkVerbs}" help:"Operation: ${bulkVerbs}."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs; or with -l, --is, --text or --all, the app of the jobs."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	findFlags
-	All    bool              `help:"All jobs, or those of the app."`
-	Reason string            `placeholder:"TEXT" help:"Why; others see it."`
-	Until  string            `placeholder:"TIME" help:"Of pause: go on by itself at 06:00, 2h, 2026-12-24T18:00."`
-	Params *string           `placeholder:"TEXT" help:"Of trigger, in place of the job's."`
-	Set    map[string]string `placeholder:"KEY=VALUE" help:"Of label: what they get; KEY= takes it away."`
-	DryRun bool              `help:"Only say how many there are."`
-	Yes    bool              `short:"y" help:"Do not ask."`
+	All    bool              `help:"All jobs, or all jobs of the app."`
+	Reason string            `placeholder:"TEXT" help:"Reason, visible to other users."`
+	Until  string            `placeholder:"TIME" help:"For pause: when to resume, such as 06:00, 2h or 2026-12-24T18:00."`
+	Params *string           `placeholder:"TEXT" help:"For trigger: params instead of the job's."`
+	Set    map[string]string `placeholder:"KEY=VALUE" help:"For label: label to set; KEY= removes it."`
+	DryRun bool              `help:"Only count the jobs."`
+	Yes    bool              `short:"y" help:"Skip the confirmation."`
 }
 
 func (c *bulkCmd) Run(e *conn) error {
@@ -63,7 +63,7 @@ func (c *bulkCmd) whom(body *client.BulkRequest) error {
 	f := &client.BulkFilter{Label: c.Label, Is: c.Is, Text: c.Text}
 	switch {
 	case len(c.What) > 1 || len(c.What) == 1 && kindOf(c.What[0]) != appKind:
-		return usagef("-l, --is, --text and --all look for jobs: name one app beside them, or nothing")
+		return usagef("-l, --is, --text and --all select jobs: name one app with them, or none")
 	case len(c.What) == 1:
 		f.App = c.What[0]
 	}
@@ -101,9 +101,9 @@ func (e *conn) bulk(body client.BulkRequest) error {
 			e.printf("%s\n", manyOf(&sum))
 			return
 		}
-		e.printf("%s: %d of %s changed, %d were so already", body.Verb, sum.Done, plural(sum.Found, "job"), sum.Same)
+		e.printf("%s: %d of %s changed, %d needed no change", body.Verb, sum.Done, plural(sum.Found, "job"), sum.Same)
 		if body.Verb == "pause" && sum.Done > 0 {
-			e.printf("   go on: tickring resume --act %s", sum.Act)
+			e.printf("   to resume: tickring resume --act %s", sum.Act)
 		}
 		e.printf("\n")
 	}); err != nil {

@@ -19,16 +19,16 @@ import (
 )
 
 type changeCmd struct {
-	What    string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
-	By      string `placeholder:"WHO" help:"Only those by this person, or admin-token."`
-	Verb    string `placeholder:"VERB" help:"Only these: created, updated, paused, and so on."`
-	Act     string `placeholder:"ACT" help:"Only what was part of this act."`
-	Channel string `placeholder:"CHANNEL" help:"Only those of this channel."`
-	Person  string `placeholder:"PERSON" help:"Only those of this person's account."`
-	From    string `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
-	To      string `placeholder:"TIME" help:"Up to."`
-	Limit   int    `default:"20" help:"At most so many, the last ones."`
-	Restore int64  `placeholder:"CHANGE" help:"Make the job as it was before this change, also one that was deleted: under a new number then."`
+	What    string `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: everything)."`
+	By      string `placeholder:"WHO" help:"Only changes by this user, or by admin-token."`
+	Verb    string `placeholder:"VERB" help:"Only changes of this kind, such as created, updated or paused."`
+	Act     string `placeholder:"ACT" help:"Only changes of this bulk operation."`
+	Channel string `placeholder:"CHANNEL" help:"Only changes of this channel."`
+	Person  string `placeholder:"PERSON" help:"Only changes of this user's account."`
+	From    string `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago)."`
+	To      string `placeholder:"TIME" help:"End of the period."`
+	Limit   int    `default:"20" help:"Maximum number of changes to show, newest first."`
+	Restore int64  `placeholder:"CHANGE" help:"Restore the job as it was before this change. A deleted job gets a new number."`
 }
 
 func (c *changeCmd) Run(e *conn) error {
@@ -81,10 +81,10 @@ func (c *changeCmd) Run(e *conn) error {
 		}
 		table(e.Stdout, rows)
 		if undoable {
-			e.printf("undo a change that has a number: %s\n", undo("JOB", 0))
+			e.printf("to undo a numbered change: %s\n", undo("JOB", 0))
 		}
 		if next != "" {
-			e.printf("there are more: --limit %d\n", c.Limit*5)
+			e.printf("more exist: --limit %d\n", c.Limit*5)
 		}
 	})
 }
@@ -192,7 +192,7 @@ func before(c *client.Change) (*client.Job, int64) {
 
 func (c *changeCmd) restore(e *conn) error {
 	if kindOf(c.What) != jobKind {
-		return usagef("name the job whose change it is: %s", undo("JOB", c.Restore))
+		return usagef("name the job of the change: %s", undo("JOB", c.Restore))
 	}
 	var job *client.Job
 	_, err := c.pages(e, func(page *client.ChangeList) bool {
@@ -217,7 +217,7 @@ func (c *changeCmd) restore(e *conn) error {
 		}
 		return e.applyText(fmt.Sprintf("%s/%s before change %d", job.App, job.Name, c.Restore), data, nil)
 	}
-	return &exitError{exitNotFound, fmt.Errorf("%s has no change %d that can be taken back: tickring changes %s", c.What, c.Restore, c.What)}
+	return &exitError{exitNotFound, fmt.Errorf("%s has no change %d that can be undone: tickring changes %s", c.What, c.Restore, c.What)}
 }
 
 // changed describes the difference between the records of a change: old and new values if the records hold them, otherwise the

@@ -14,11 +14,11 @@ import (
 const channelWord, channelsWord = "channel", "channels"
 
 type notifyCmd struct {
-	Test notifyTestCmd `cmd:"" help:"Send a test message to a channel, now."`
+	Test notifyTestCmd `cmd:"" help:"Send a test message to a channel."`
 }
 
 type notifyTestCmd struct {
-	Channel string `arg:"" placeholder:"CHANNEL" help:"Which one: tickring get channels lists them."`
+	Channel string `arg:"" placeholder:"CHANNEL" help:"Channel name: tickring get channels lists them."`
 }
 
 type channelTest struct {
@@ -34,17 +34,17 @@ func (c *notifyTestCmd) Run(e *conn) error {
 	res, err := e.TestChannel(e.Ctx, c.Channel)
 	if err := e.show(channelTest{c.Channel, res}, err, func() {
 		if res.Sent {
-			e.printf("sent to %s (%s, %s) in %d ms: look there whether it arrived\n", ch.Name, ch.Kind, oneLine(ch.To), res.TookMs)
+			e.printf("sent to %s (%s, %s) in %d ms: check that it arrived\n", ch.Name, ch.Kind, oneLine(ch.To), res.TookMs)
 			return
 		}
 		e.printf("not sent to %s (%s, %s)\n  %s\n", ch.Name, ch.Kind, oneLine(ch.To), oneLine(res.Reason))
 		switch {
 		case res.Permanent:
-			e.printf("  another try would have the same answer: mend the channel, and test it again\n")
+			e.printf("  another try would fail in the same way: fix the channel settings, then test again\n")
 		case res.After != "":
-			e.printf("  it may pass: try again in %s\n", res.After)
+			e.printf("  the error may be temporary: try again in %s\n", res.After)
 		default:
-			e.printf("  it may pass: try again\n")
+			e.printf("  the error may be temporary: try again\n")
 		}
 	}); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (e *conn) listChannels() error {
 	}
 	return e.show(list, nil, func() {
 		if len(list.Channels) == 0 {
-			e.printf("no channels yet: channels: in a file for tickring apply\n")
+			e.printf("no channels yet: add channels: to a file for tickring apply\n")
 			return
 		}
 		rows := [][]string{{"CHANNEL", "KIND", "TO", "LANGUAGE", "TESTED"}}
@@ -117,7 +117,7 @@ func (e *conn) describeChannel(name string) error {
 	}
 	about.add("trouble", e.troubleText(c.Trouble))
 	table(e.Stdout, *about)
-	e.printf("try it: tickring notify test %s\n", c.Name)
+	e.printf("to test: tickring notify test %s\n", c.Name)
 	return nil
 }
 

@@ -9,17 +9,17 @@ import (
 )
 
 type cleanCmd struct {
-	What   string   `arg:"" placeholder:"JOB|APP" help:"The job or app whose runs are to go; a number for a job that was deleted."`
-	Older  string   `placeholder:"TIME" help:"That ended before: 90d (ago), 2026-11-20. What is younger than 24 hours stays."`
-	Keep   int      `placeholder:"N" help:"The newest N of each job stay, of those that are meant."`
-	State  []string `placeholder:"STATE" help:"Only those that ended so: succeeded, failed, timed-out, killed, lost, skipped."`
-	DryRun bool     `help:"Only count them."`
-	Yes    bool     `short:"y" help:"Do not ask."`
+	What   string   `arg:"" placeholder:"JOB|APP" help:"Job or app whose run records to delete; a number for a deleted job."`
+	Older  string   `placeholder:"TIME" help:"Only runs that ended before this time, such as 90d (ago) or 2026-11-20. Runs of the last 24 hours are kept."`
+	Keep   int      `placeholder:"N" help:"Number of matching runs of each job to keep, newest first."`
+	State  []string `placeholder:"STATE" help:"Only runs that ended in these states: succeeded, failed, timed-out, killed, lost, skipped."`
+	DryRun bool     `help:"Only count the runs."`
+	Yes    bool     `short:"y" help:"Skip the confirmation."`
 }
 
 func (c *cleanCmd) Run(e *conn) error {
 	if c.Older == "" && c.Keep == 0 {
-		return usagef("say which runs of %s: --older or --keep; --dry-run counts them", c.What)
+		return usagef("which runs of %s? set --older or --keep; --dry-run counts them", c.What)
 	}
 	body := client.CleanRequest{State: c.State, Keep: c.Keep, DryRun: c.DryRun}
 	if kindOf(c.What) == appKind {
@@ -90,11 +90,11 @@ func (c *cleanCmd) tell(e *conn, sum *client.CleanResult) error {
 	return e.show(sum, nil, func() {
 		verb := "removed"
 		if c.DryRun {
-			verb = "would be removed"
+			verb = "would be deleted"
 		}
 		e.printf("%s%s %s\n", plural(int(sum.Cleaned), "run"), of(c.What), verb)
 		if sum.Held > 0 {
-			e.printf("%s more stay: something may still need them, or no report has them yet\n", plural(int(sum.Held), "run"))
+			e.printf("%s more were kept: they are still in use, or not counted in reports yet\n", plural(int(sum.Held), "run"))
 		}
 	})
 }

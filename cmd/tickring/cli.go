@@ -45,17 +45,17 @@ var exits = map[core.Code]int{
 }
 
 type Globals struct {
-	Data     string           `help:"Data folder of a server on this machine (default: $$TICKRING_DATA, else the platform's state folder)." placeholder:"DIR" type:"path"`
-	Endpoint string           `help:"URL of the server (default: $$TICKRING_ENDPOINT, else the one on this machine)." placeholder:"URL"`
-	Context  string           `help:"A server and its token by name: tickring context --help (default: $$TICKRING_CONTEXT, else the one in use)." placeholder:"CONTEXT"`
-	Stack    string           `help:"CloudFormation stack of a deployment on AWS, found and let in by AWS credentials (default: $$TICKRING_STACK)." placeholder:"NAME"`
-	Region   string           `help:"AWS Region of --stack (default: that of the AWS configuration)." placeholder:"REGION"`
+	Data     string           `help:"Data directory of a server on this machine (default: $$TICKRING_DATA, else the platform's state directory)." placeholder:"DIR" type:"path"`
+	Endpoint string           `help:"URL of the server (default: $$TICKRING_ENDPOINT, else the server on this machine)." placeholder:"URL"`
+	Context  string           `help:"Named server with its token, see tickring context --help (default: $$TICKRING_CONTEXT, else the context in use)." placeholder:"CONTEXT"`
+	Stack    string           `help:"CloudFormation stack of a deployment on AWS; requests are signed with AWS credentials (default: $$TICKRING_STACK)." placeholder:"NAME"`
+	Region   string           `help:"AWS Region of --stack (default: the Region of the AWS configuration)." placeholder:"REGION"`
 	Profile  string           `help:"Profile of the AWS configuration for --stack (default: $$AWS_PROFILE)." placeholder:"NAME"`
-	Token    string           `help:"The admin token of the server, or its read token; not that of an app (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
-	UTC      bool             `name:"utc" help:"Times in UTC, not in the job's zone."`
-	Color    string           `enum:"auto,always,never" default:"auto" help:"Colour states that failed or run, and what is late: auto is on a terminal, unless NO_COLOR is set; never in json."`
-	Lang     string           `enum:",${languages}" default:"" help:"Language of errors, of schedules in words and of what doctor finds: ${languages} (default: that of $$LC_ALL, $$LC_MESSAGES or $$LANG)." placeholder:"LANGUAGE"`
-	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"text for people, json for programs; get knows yaml."`
+	Token    string           `help:"Admin token, read token or user token, not an app's token (default: $$TICKRING_TOKEN, else the token in the data directory)." placeholder:"TOKEN"`
+	UTC      bool             `name:"utc" help:"Show times in UTC instead of the job's time zone."`
+	Color    string           `enum:"auto,always,never" default:"auto" help:"When to color failed and running states and late runs: auto colors on a terminal unless NO_COLOR is set. JSON is never colored."`
+	Lang     string           `enum:",${languages}" default:"" help:"Language of errors, schedule descriptions and doctor findings: ${languages} (default: the language of $$LC_ALL, $$LC_MESSAGES or $$LANG)." placeholder:"LANGUAGE"`
+	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"Output format: text, json for programs, or yaml (only for get)."`
 	Version  kong.VersionFlag `hidden:"" help:"Print the version."`
 }
 
@@ -63,63 +63,63 @@ type Globals struct {
 type grammar struct {
 	Globals
 
-	Serve  ServeCmd     `cmd:"" help:"Run the server on this machine."`
-	Bench  BenchCmd     `cmd:"" help:"Measure lateness and throughput here."`
+	Serve  ServeCmd     `cmd:"" help:"Run a server on this machine."`
+	Bench  BenchCmd     `cmd:"" help:"Measure lateness and throughput."`
 	BenchX benchExecCmd `cmd:"" name:"bench-executor" hidden:""`
 
-	Apply  applyCmd   `cmd:"" help:"Make jobs, apps and channels as files say." group:"Jobs"`
-	Create createCmd  `cmd:"" help:"Make one job." group:"Jobs"`
-	Get    getCmd     `cmd:"" help:"List jobs or channels, or show one; -o yaml prints a file for apply." group:"Jobs"`
-	Desc   descCmd    `cmd:"" name:"describe" help:"All about a job, app, run or channel." group:"Jobs"`
-	Delete deleteCmd  `cmd:"" help:"Delete jobs, apps without jobs, or channels; it asks." group:"Jobs"`
-	EditJ  editJobCmd `cmd:"" name:"edit" help:"Change a job in an editor." group:"Jobs"`
-	Script scriptCmd  `cmd:"" help:"The script of a job: its versions, and how they differ." group:"Jobs"`
-	Give   giveCmd    `cmd:"" name:"give-back" help:"Let the code that declares a job make or change it again." group:"Jobs"`
-	Pause  pauseCmd   `cmd:"" help:"Stop the schedule of jobs, of apps, or of everything." group:"Jobs"`
-	Stop   stopCmd    `cmd:"" hidden:"" help:"Another name of pause; not that of the server."`
-	Resume resumeCmd  `cmd:"" aliases:"start" help:"Go on; what passed is not run." group:"Jobs"`
-	Home   homeCmd    `cmd:"" help:"What needs somebody now: failing, late, running long, without an executor; what comes." group:"Jobs"`
-	Bulk   bulkCmd    `cmd:"" help:"Do one thing to many jobs as one act: pause, resume, trigger, kill, delete, label." group:"Jobs"`
-	Execs  execsCmd   `cmd:"" name:"executors" help:"The executors of an app, or of all." group:"Jobs"`
-	Notify notifyCmd  `cmd:"" help:"Try where notices go: tickring notify test CHANNEL." group:"Jobs"`
-	Change changeCmd  `cmd:"" name:"changes" help:"Who changed what; a change of a job can be taken back." group:"Jobs"`
-	Schema schemaCmd  `cmd:"" help:"The JSON Schema of the files that apply takes." group:"Jobs"`
+	Apply  applyCmd   `cmd:"" help:"Create or update jobs, apps and channels from files." group:"Jobs"`
+	Create createCmd  `cmd:"" help:"Create a job." group:"Jobs"`
+	Get    getCmd     `cmd:"" help:"List jobs or channels, or export them as YAML." group:"Jobs"`
+	Desc   descCmd    `cmd:"" name:"describe" help:"Show details of a job, app, run or channel." group:"Jobs"`
+	Delete deleteCmd  `cmd:"" help:"Delete jobs, empty apps or channels." group:"Jobs"`
+	EditJ  editJobCmd `cmd:"" name:"edit" help:"Edit a job in your editor." group:"Jobs"`
+	Script scriptCmd  `cmd:"" help:"Show, edit and restore a job's script." group:"Jobs"`
+	Give   giveCmd    `cmd:"" name:"give-back" help:"Return a job to the code that declares it." group:"Jobs"`
+	Pause  pauseCmd   `cmd:"" help:"Pause jobs, apps or everything." group:"Jobs"`
+	Stop   stopCmd    `cmd:"" hidden:"" help:"Alias of pause; does not stop the server."`
+	Resume resumeCmd  `cmd:"" aliases:"start" help:"Resume paused jobs. Missed runs are not made up." group:"Jobs"`
+	Home   homeCmd    `cmd:"" help:"Show what needs attention." group:"Jobs"`
+	Bulk   bulkCmd    `cmd:"" help:"Pause, resume, trigger, kill, delete or label many jobs." group:"Jobs"`
+	Execs  execsCmd   `cmd:"" name:"executors" help:"List executors and their health." group:"Jobs"`
+	Notify notifyCmd  `cmd:"" help:"Send a test notification." group:"Jobs"`
+	Change changeCmd  `cmd:"" name:"changes" help:"Show the audit log and undo changes." group:"Jobs"`
+	Schema schemaCmd  `cmd:"" help:"Print the JSON Schema of the manifest." group:"Jobs"`
 
-	Trigger triggerCmd `cmd:"" help:"Run jobs now, or at a moment." group:"Runs"`
-	Rerun   rerunCmd   `cmd:"" help:"Run again what has ended: a run, or those of a job or app that failed." group:"Runs"`
-	Edit    editCmd    `cmd:"" name:"edit-trigger" help:"Give a trigger that waits another time, params or addresses." group:"Runs"`
-	Kill    killCmd    `cmd:"" help:"End runs, or all runs of jobs; cancel what waits." group:"Runs"`
-	Runs    runsCmd    `cmd:"" help:"What ran, newest first." group:"Runs"`
-	Run     runCmd     `cmd:"" help:"One run: by ID, or as app/name@2026-11-20T02:30." group:"Runs"`
-	Logs    logsCmd    `cmd:"" help:"The log of a run, or of a job's run at work, else its last." group:"Runs"`
-	Upcome  upcomeCmd  `cmd:"" name:"upcoming" help:"What comes next." group:"Runs"`
-	Clean   cleanCmd   `cmd:"" help:"Remove records of runs that ended long ago." group:"Runs"`
-	Report  reportCmd  `cmd:"" help:"How many ran and how they ended, by day or hour, for years back." group:"Runs"`
-	Shape   shapeCmd   `cmd:"" help:"How the runs of a span ended, bucket by bucket." group:"Runs"`
-	Late    lateCmd    `cmd:"" name:"lateness" help:"How late runs were sent, bucket by bucket, of all or of each app or job." group:"Runs"`
-	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
-	Replan  replanCmd  `cmd:"" help:"Send again what an audit finds unaccounted for, with the same IDs." group:"Runs"`
+	Trigger triggerCmd `cmd:"" help:"Run jobs now or at a given time." group:"Runs"`
+	Rerun   rerunCmd   `cmd:"" help:"Rerun finished runs." group:"Runs"`
+	Edit    editCmd    `cmd:"" name:"edit-trigger" help:"Change a waiting run." group:"Runs"`
+	Kill    killCmd    `cmd:"" help:"Kill running runs and cancel waiting ones." group:"Runs"`
+	Runs    runsCmd    `cmd:"" help:"List runs, newest first." group:"Runs"`
+	Run     runCmd     `cmd:"" help:"Show one run." group:"Runs"`
+	Logs    logsCmd    `cmd:"" help:"Show the log of a run." group:"Runs"`
+	Upcome  upcomeCmd  `cmd:"" name:"upcoming" help:"List upcoming runs." group:"Runs"`
+	Clean   cleanCmd   `cmd:"" help:"Delete old run records." group:"Runs"`
+	Report  reportCmd  `cmd:"" help:"Show run statistics by day or hour." group:"Runs"`
+	Shape   shapeCmd   `cmd:"" help:"Show run results over time." group:"Runs"`
+	Late    lateCmd    `cmd:"" name:"lateness" help:"Show how late runs were sent." group:"Runs"`
+	Audit   auditCmd   `cmd:"" help:"Verify that every scheduled time has a run or a recorded skip." group:"Runs"`
+	Replan  replanCmd  `cmd:"" help:"Resend runs that an audit reports as unaccounted for." group:"Runs"`
 
-	People peopleCmd `cmd:"" help:"People who may log in, and what they may." group:"People"`
-	Tokens tokensCmd `cmd:"" help:"Tokens of yours, for programs." group:"People"`
-	Views  viewsCmd  `cmd:"" help:"Pages of the console that you keep under names." group:"People"`
-	Whoami whoamiCmd `cmd:"" help:"Who you are to the server, and what you may." group:"People"`
+	People peopleCmd `cmd:"" help:"Manage users and roles." group:"Users"`
+	Tokens tokensCmd `cmd:"" help:"Manage your API tokens." group:"Users"`
+	Views  viewsCmd  `cmd:"" help:"Manage saved console views." group:"Users"`
+	Whoami whoamiCmd `cmd:"" help:"Show your user and permissions." group:"Users"`
 
-	Doctor   doctorCmd    `cmd:"" help:"What is wrong with a server or a deployment, and what to do." group:"System"`
-	Backup   backupCmd    `cmd:"" help:"Copy the data of a server on this machine, while it works or not." group:"System"`
+	Doctor   doctorCmd    `cmd:"" help:"Diagnose a server or deployment." group:"System"`
+	Backup   backupCmd    `cmd:"" help:"Back up the data of a local server." group:"System"`
 	Rotate   rotateKeyCmd `cmd:"" name:"rotate-key" help:"Encrypt the stored secrets with a new key." group:"System"`
-	Redrive  redriveCmd   `cmd:"" help:"List what could not be handled, and send again what still may be sent." group:"System"`
-	Fence    fenceCmd     `cmd:"" help:"Shut everybody out of the data of a deployment, until a restore or take-over." group:"System"`
-	Restore  restoreCmd   `cmd:"" help:"Make data that was brought back to an earlier moment this deployment's, and send what has no run." group:"System"`
-	Takeover takeoverCmd  `cmd:"" help:"The same with a replica of the data, in another Region." group:"System"`
+	Redrive  redriveCmd   `cmd:"" help:"List and resend dead-letter messages." group:"System"`
+	Fence    fenceCmd     `cmd:"" help:"Block a deployment from its data until a restore or takeover." group:"System"`
+	Restore  restoreCmd   `cmd:"" help:"Take over restored tables." group:"System"`
+	Takeover takeoverCmd  `cmd:"" help:"Take over replicated tables in another Region." group:"System"`
 
-	Context contextCmd `cmd:"" help:"Servers and their tokens by name." group:"Other"`
+	Context contextCmd `cmd:"" help:"Manage named servers." group:"Other"`
 
-	Exec  execCmd       `cmd:"" help:"Make any program an executor: its runs are your program's." group:"Other"`
-	Cron  cronCmd       `cmd:"" help:"What a cron expression means; needs no server." group:"Other"`
-	Compl completionCmd `cmd:"" name:"completion" help:"TAB in bash, zsh and fish." group:"Other"`
+	Exec  execCmd       `cmd:"" help:"Run any program as an executor." group:"Other"`
+	Cron  cronCmd       `cmd:"" help:"Explain a cron expression." group:"Other"`
+	Compl completionCmd `cmd:"" name:"completion" help:"Print a shell completion script." group:"Other"`
 	Words completeCmd   `cmd:"" name:"complete" hidden:""`
-	Vers  versionCmd    `cmd:"" name:"version" help:"The version of this program." group:"Other"`
+	Vers  versionCmd    `cmd:"" name:"version" help:"Print the version." group:"Other"`
 }
 
 // Env is the environment of a command: flags, streams and variables.
@@ -202,11 +202,11 @@ type helped int
 
 func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 	return kong.New(g, kong.Name("tickring"),
-		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
+		kong.Description("A job scheduler that loses no runs. To start: tickring serve --demo"),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.Routes),
 			"languages": core.Words(words.Languages), "states": core.Words(core.States), "causes": core.Words(core.Causes),
 			"standings": core.Words(questions.Standings), "bulkVerbs": core.Words(bulk.Verbs), "scriptKinds": core.Words(core.ScriptKinds),
-			"label": "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
+			"label": "Only jobs with this label, or with this key and any value, in the named apps or in all apps."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))
 }
@@ -244,7 +244,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	e := &Env{Globals: &g.Globals, Ctx: ctx, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv}
 	if g.Output == "yaml" && command.Selected().Name != "get" {
-		fmt.Fprintln(stderr, "tickring: --output: only get prints yaml; allowed are text, json")
+		fmt.Fprintln(stderr, "tickring: --output: only get prints yaml; allowed values: text, json")
 		return exitUsage
 	}
 	if err := command.BindToProvider(e.connect); err != nil {

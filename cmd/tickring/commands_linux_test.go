@@ -137,7 +137,7 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 	if lives(t, child) {
 		t.Error("the run has ended, and what it started goes on")
 	}
-	if !strings.Contains(text, `  command `) || !strings.Contains(text, "lost: gone") || !strings.Contains(text, "the server's process ended under the command") {
+	if !strings.Contains(text, `  command `) || !strings.Contains(text, "lost: gone") || !strings.Contains(text, "the server's process ended during the command") {
 		t.Errorf("it is %s", text)
 	}
 	untilIs(t, "the second has ended", func() bool {
@@ -216,7 +216,7 @@ func TestCommandsSecondSignal(t *testing.T) {
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for !strings.HasPrefix(lines.Text(), "stopping: waits for commands at work, ") && lines.Scan() {
+	for !strings.HasPrefix(lines.Text(), "stopping: waiting for running commands, ") && lines.Scan() {
 	}
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestCommandsSecondSignal(t *testing.T) {
 	untilIs(t, "the run is lost", func() bool {
 		out, err := command(t, "tickring-main", "run", "6442450945", "--data", data).Output()
 		return err == nil && strings.Contains(string(out), "lost: gone") &&
-			strings.Contains(string(out), "the server stopped, and ended the command")
+			strings.Contains(string(out), "the server stopped and ended the command")
 	})
 	stops(t, server)
 }

@@ -26,15 +26,15 @@ var (
 )
 
 type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"Of which shell."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell to complete in."`
 }
 
 func (c *completionCmd) Help() string {
-	return `The script asks this program at each TAB, so it needs no renewal: for commands, flags and their values, and for the names of jobs and ` +
-		`apps the server that the line means, for a second at most.
+	return `The script calls tickring at each TAB, so it never needs an update. It completes commands, flags and their values. For names of jobs and ` +
+		`apps, it asks the server of the command line, for at most one second.
 
     bash, in ~/.bashrc:                eval "$(tickring completion bash)"
-    zsh, in ~/.zshrc behind compinit:  eval "$(tickring completion zsh)"
+    zsh, in ~/.zshrc after compinit:   eval "$(tickring completion zsh)"
     fish:  tickring completion fish > ~/.config/fish/completions/tickring.fish`
 }
 

@@ -20,16 +20,16 @@ import (
 )
 
 type contextCmd struct {
-	Set    contextSetCmd    `cmd:"" help:"Give a server and its token a name."`
-	Use    contextUseCmd    `cmd:"" help:"Have all commands mean that server, or, with --none, the one on this machine."`
-	List   contextListCmd   `cmd:"" help:"The names, and which is in use."`
-	Remove contextRemoveCmd `cmd:"" help:"Forget a name."`
+	Set    contextSetCmd    `cmd:"" help:"Save a server and its token under a name."`
+	Use    contextUseCmd    `cmd:"" help:"Use a saved server for all commands, or the local one with --none."`
+	List   contextListCmd   `cmd:"" help:"List the saved servers and mark the one in use."`
+	Remove contextRemoveCmd `cmd:"" help:"Remove a saved server."`
 }
 
 func (c *contextCmd) Help() string {
-	return `A command means the server that its flags say (--context, --endpoint, --stack, --data), else the environment (TICKRING_CONTEXT, ` +
-		`TICKRING_ENDPOINT, TICKRING_STACK, TICKRING_DATA), else the context in use, else the one on this machine. The names are kept in ` +
-		`tickring/contexts.yaml of your configuration folder, which is yours alone (0600).`
+	return `A command uses the server of its flags (--context, --endpoint, --stack, --data), else of the environment (TICKRING_CONTEXT, ` +
+		`TICKRING_ENDPOINT, TICKRING_STACK, TICKRING_DATA), else the context in use, else the server on this machine. Contexts are stored in ` +
+		`tickring/contexts.yaml in your configuration directory, readable only by you (0600).`
 }
 
 type contexts struct {
@@ -67,18 +67,18 @@ func (p target) tokenText() string {
 	case p.TokenFile != "":
 		return p.TokenFile
 	}
-	return "that of the data folder"
+	return "the token in the data directory"
 }
 
 var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 type contextSetCmd struct {
-	Name      string `arg:"" placeholder:"CONTEXT" help:"Its name: letters, digits, - . and _."`
-	TokenFile string `placeholder:"FILE" type:"path" help:"The file that holds the token, which is read each time; a TOKEN of --token is written into contexts.yaml itself. Without either: that of the data folder, where the server is on this machine."`
+	Name      string `arg:"" placeholder:"CONTEXT" help:"Context name: letters, digits, - . and _."`
+	TokenFile string `placeholder:"FILE" type:"path" help:"File that holds the token and is read for each command. A token from --token is stored in contexts.yaml (default: the token in the data directory, for a server on this machine)."`
 }
 
 func (c *contextSetCmd) Help() string {
-	return `Such as:
+	return `Examples:
 
     tickring context set prod --endpoint https://tickring.example.com --token-file FILE
     tickring context set cloud --stack Tickring --region eu-central-1`
@@ -88,15 +88,15 @@ func (c *contextSetCmd) Run(e *Env) error {
 	p := target{Endpoint: e.Endpoint, Token: e.Token, TokenFile: c.TokenFile, Stack: e.Stack, Region: e.Region, Profile: e.Profile}
 	switch {
 	case !contextName.MatchString(c.Name):
-		return usagef("%q is no name of a context: at most 63 letters, digits, - . and _", c.Name)
+		return usagef("%q: not a context name: at most 63 letters, digits, - . and _", c.Name)
 	case e.Data != "" || e.Context != "" || (p.Endpoint == "") == (p.Stack == ""):
-		return usagef("say where the server is, in one way: --endpoint URL, or --stack NAME")
+		return usagef("set either --endpoint URL or --stack NAME")
 	case p.Stack != "" && (p.Token != "" || p.TokenFile != ""):
-		return usagef("a stack has its own token, which your AWS credentials read: leave out --token and --token-file")
+		return usagef("--stack reads its token with your AWS credentials: leave out --token and --token-file")
 	case p.Token != "" && p.TokenFile != "":
-		return usagef("--token and --token-file: each is the token; give one of them")
+		return usagef("--token and --token-file: set only one of them")
 	case p.Endpoint != "" && (p.Region != "" || p.Profile != ""):
-		return usagef("--region and --profile are of a --stack")
+		return usagef("--region and --profile require --stack")
 	}
 	if p.Endpoint != "" {
 		if _, err := client.New(p.Endpoint, "none", client.Config{}); err != nil {
@@ -128,13 +128,13 @@ func (c *contextSetCmd) Run(e *Env) error {
 }
 
 type contextUseCmd struct {
-	Name string `arg:"" optional:"" placeholder:"CONTEXT" help:"Which."`
-	None bool   `help:"None: that on this machine again."`
+	Name string `arg:"" optional:"" placeholder:"CONTEXT" help:"Context name."`
+	None bool   `help:"Use the server on this machine."`
 }
 
 func (c *contextUseCmd) Run(e *Env) error {
 	if (c.Name == "") != c.None {
-		return usagef("name a context, or say --none")
+		return usagef("name a context, or use --none")
 	}
 	all, path, err := e.contexts()
 	if err != nil {
@@ -149,9 +149,9 @@ func (c *contextUseCmd) Run(e *Env) error {
 		return err
 	}
 	if c.None {
-		e.printf("no context is in use: commands mean the server on this machine\n")
+		e.printf("no context in use: commands use the server on this machine\n")
 	} else {
-		e.printf("commands mean %s: %s   no longer: tickring context use --none\n", c.Name, p.where())
+		e.printf("commands use %s: %s   to stop: tickring context use --none\n", c.Name, p.where())
 	}
 	e.sayBeaten()
 	return nil
@@ -160,7 +160,7 @@ func (c *contextUseCmd) Run(e *Env) error {
 func (e *Env) sayBeaten() {
 	for _, name := range elsewhere {
 		if e.env(name) != "" {
-			e.notef("but %s is set, and goes before the context in use\n", name)
+			e.notef("but %s is set and takes precedence over the context in use\n", name)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (c *contextListCmd) Run(e *Env) error {
 		return e.printJSON(list)
 	}
 	if len(all.Contexts) == 0 {
-		e.printf("no contexts in %s   make one: tickring context set NAME --endpoint URL --token-file FILE\n", path)
+		e.printf("no contexts in %s   to create one: tickring context set NAME --endpoint URL --token-file FILE\n", path)
 		return nil
 	}
 	rows := [][]string{{"CONTEXT", "SERVER", "TOKEN", ""}}
@@ -204,7 +204,7 @@ func (c *contextListCmd) Run(e *Env) error {
 }
 
 type contextRemoveCmd struct {
-	Name string `arg:"" placeholder:"CONTEXT" help:"Which."`
+	Name string `arg:"" placeholder:"CONTEXT" help:"Context name."`
 }
 
 func (c *contextRemoveCmd) Run(e *Env) error {
@@ -225,7 +225,7 @@ func (c *contextRemoveCmd) Run(e *Env) error {
 	}
 	e.printf("removed context %s\n", c.Name)
 	if used {
-		e.printf("it was in use: commands mean the server on this machine now\n")
+		e.printf("the context was in use: commands use the server on this machine from now on\n")
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func (e *Env) contextsPath() string {
 // contexts reads the names; there are none where there is no file.
 func (e *Env) contexts() (all contexts, path string, err error) {
 	if path = e.contextsPath(); path == "" {
-		return all, "", errors.New("there is no home folder, where contexts are kept: set HOME")
+		return all, "", errors.New("the home directory for contexts is unknown: set HOME")
 	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -264,7 +264,7 @@ func (e *Env) contexts() (all contexts, path string, err error) {
 	e.warnWide(path)
 	if err := yaml.UnmarshalWithOptions(data, &all, yaml.DisallowUnknownField()); err != nil {
 		// The text of the file, which the error would show, can contain a token.
-		return all, path, usagef("%s is no file of contexts%s: mend it, or take it away", path, yamlPlace(err))
+		return all, path, usagef("%s: not a valid contexts file%s: fix or delete it", path, yamlPlace(err))
 	}
 	return all, path, nil
 }
@@ -279,14 +279,14 @@ func yamlPlace(err error) string {
 // warnWide warns if other users can access a file that holds a secret.
 func (e *Env) warnWide(path string) {
 	if info, err := os.Stat(path); err == nil && server.Wide(info) {
-		e.notef("warning: others on this machine may read or change %s: chmod go= %s\n", path, path)
+		e.notef("warning: other users of this machine can read or change %s: chmod go= %s\n", path, path)
 	}
 }
 
 func (c *contexts) get(name string) (target, error) {
 	p, ok := c.Contexts[name]
 	if !ok {
-		return p, &exitError{exitNotFound, fmt.Errorf("there is no context %s%s: tickring context list", name,
+		return p, &exitError{exitNotFound, fmt.Errorf("context %s does not exist%s: tickring context list", name,
 			didYouMean("", name, slices.Sorted(maps.Keys(c.Contexts))))}
 	}
 	return p, nil
@@ -329,7 +329,7 @@ func (e *Env) tokenIn(path string) (string, error) {
 	}
 	text := strings.TrimSpace(string(data))
 	if text == "" {
-		return "", fmt.Errorf("%s holds no token", path)
+		return "", fmt.Errorf("%s contains no token", path)
 	}
 	return text, nil
 }
@@ -347,7 +347,7 @@ func (e *Env) useContext() error {
 		switch {
 		case other.value == "":
 		case name != "":
-			return usagef("--context and %s: each says where the server is; give one of them", other.flag)
+			return usagef("--context and %s: each selects a server: set only one of them", other.flag)
 		default:
 			return nil
 		}
@@ -360,7 +360,7 @@ func (e *Env) useContext() error {
 			case name == "":
 				return nil
 			case other != "TICKRING_DATA": // which is also where this machine's own files are
-				return usagef("TICKRING_CONTEXT and %s: each says where the server is; unset one of them, or say --context", other)
+				return usagef("TICKRING_CONTEXT and %s: each selects a server: unset one of them, or use --context", other)
 			}
 		}
 	}

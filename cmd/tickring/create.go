@@ -17,44 +17,44 @@ import (
 )
 
 type createCmd struct {
-	Job        string            `arg:"" placeholder:"APP/NAME" help:"app/name; the app is made if it is not there."`
-	Cron       string            `placeholder:"EXPR" help:"Quartz, 6 or 7 fields: '0 30 2 * * ?'." group:"Schedule"`
-	Crontab    string            `placeholder:"EXPR" help:"Unix, 5 fields: '30 2 * * *'." group:"Schedule"`
-	Every      string            `placeholder:"SPAN" help:"10s, 5m, 2h." group:"Schedule"`
-	Offset     string            `placeholder:"SPAN" help:"Of --every; 0s aligns it." group:"Schedule"`
-	FixedDelay string            `placeholder:"SPAN" help:"From the end of the last run." group:"Schedule"`
-	At         string            `placeholder:"TIME" help:"Once: 2026-12-24T18:00, 18:00, 10m." group:"Schedule"`
-	Timezone   string            `aliases:"tz" placeholder:"ZONE" help:"Such as Europe/Berlin; UTC if left out." group:"Schedule"`
-	From       string            `placeholder:"TIME" help:"The first that counts." group:"Schedule"`
-	Until      string            `placeholder:"TIME" help:"The last that counts." group:"Schedule"`
-	Jitter     string            `placeholder:"SPAN" group:"Schedule" help:"Spread over this span."`
-	Call       string            `placeholder:"URL" help:"Call this URL: 'https://example.com/warm', 'GET https://…'." group:"What to run"`
-	Handler    string            `placeholder:"NAME" help:"The handler of an xxl-job executor." group:"What to run"`
-	Command    string            `placeholder:"LINE" help:"A line that the server runs on its own machine, where it allows that: './backup.sh --all'." group:"What to run"`
-	Dir        string            `placeholder:"FOLDER" help:"Where the command begins." group:"What to run"`
-	User       string            `placeholder:"USER" help:"As whom it runs." group:"What to run"`
-	Env        map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Of its environment; several times for several. Secrets belong in a file for apply." group:"What to run"`
-	MaxOutput  string            `placeholder:"SIZE" help:"How much of its output is kept; 1MB if left out." group:"What to run"`
-	Params     string            `placeholder:"TEXT" help:"What the handler gets; the body of a call." group:"What to run"`
-	Executor   []string          `placeholder:"ADDRESS" help:"Fixed address of the app, when it is made." group:"What to run"`
-	Timeout    string            `placeholder:"SPAN" help:"End a run after this." group:"Policy"`
-	Retry      int               `placeholder:"N" help:"Attempts after the first." group:"Policy"`
-	RetryDelay string            `placeholder:"SPAN" help:"Between attempts; 30s if left out." group:"Policy"`
-	Backoff    string            `placeholder:"HOW" help:"constant or exponential." group:"Policy"`
-	Misfire    string            `placeholder:"HOW" help:"Late fires: latest, all or skip." group:"Policy"`
-	Grace      string            `placeholder:"SPAN" help:"Later than this is late; 60s if left out." group:"Policy"`
-	Deadline   string            `placeholder:"SPAN" help:"Later than this is skipped." group:"Policy"`
-	Route      string            `placeholder:"HOW" help:"Which executor: ${routes}." group:"Policy"`
-	Block      string            `placeholder:"HOW" help:"serial, discard-later or cover-early." group:"Policy"`
-	Title      string            `placeholder:"TEXT" help:"Free text." group:"Policy"`
-	Author     string            `placeholder:"TEXT" help:"Who to ask about it." group:"Policy"`
-	Label      map[string]string `placeholder:"KEY=VALUE" help:"Labels." group:"Policy"`
-	Paused     bool              `help:"Make it paused." group:"Policy"`
+	Job        string            `arg:"" placeholder:"APP/NAME" help:"Job as app/name; the app is created if it does not exist."`
+	Cron       string            `placeholder:"EXPR" help:"Quartz expression with 6 or 7 fields, such as '0 30 2 * * ?'." group:"Schedule"`
+	Crontab    string            `placeholder:"EXPR" help:"Unix expression with 5 fields, such as '30 2 * * *'." group:"Schedule"`
+	Every      string            `placeholder:"SPAN" help:"Interval, such as 10s, 5m or 2h." group:"Schedule"`
+	Offset     string            `placeholder:"SPAN" help:"Offset within --every; 0s aligns the runs." group:"Schedule"`
+	FixedDelay string            `placeholder:"SPAN" help:"Delay from the end of the last run, such as 5m." group:"Schedule"`
+	At         string            `placeholder:"TIME" help:"Time of a single run, such as 2026-12-24T18:00, 18:00 or 10m." group:"Schedule"`
+	Timezone   string            `aliases:"tz" placeholder:"ZONE" help:"Time zone of the schedule, such as Europe/Berlin (default: UTC)." group:"Schedule"`
+	From       string            `placeholder:"TIME" help:"First day or time of the schedule." group:"Schedule"`
+	Until      string            `placeholder:"TIME" help:"Last day or time of the schedule." group:"Schedule"`
+	Jitter     string            `placeholder:"SPAN" group:"Schedule" help:"Span over which runs are spread, such as 30s."`
+	Call       string            `placeholder:"URL" help:"URL to call, such as 'https://example.com/warm' or 'GET https://…'." group:"What to run"`
+	Handler    string            `placeholder:"NAME" help:"Handler of an xxl-job executor." group:"What to run"`
+	Command    string            `placeholder:"LINE" help:"Command that the server runs on its machine, if the server allows commands: './backup.sh --all'." group:"What to run"`
+	Dir        string            `placeholder:"FOLDER" help:"Working directory of the command." group:"What to run"`
+	User       string            `placeholder:"USER" help:"User that runs the command." group:"What to run"`
+	Env        map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Environment variable of the command. Repeat for several. For secrets, use apply with a file." group:"What to run"`
+	MaxOutput  string            `placeholder:"SIZE" help:"Maximum size of the output to keep (default: 1MB)." group:"What to run"`
+	Params     string            `placeholder:"TEXT" help:"Parameters of the handler, or the body of a call." group:"What to run"`
+	Executor   []string          `placeholder:"ADDRESS" help:"Fixed executor address; used if the app is created." group:"What to run"`
+	Timeout    string            `placeholder:"SPAN" help:"Maximum duration of a run; longer runs are ended." group:"Policy"`
+	Retry      int               `placeholder:"N" help:"Number of attempts after the first." group:"Policy"`
+	RetryDelay string            `placeholder:"SPAN" help:"Delay between attempts (default: 30s)." group:"Policy"`
+	Backoff    string            `placeholder:"HOW" help:"Growth of the delay: constant or exponential." group:"Policy"`
+	Misfire    string            `placeholder:"HOW" help:"Policy for late runs: latest, all or skip." group:"Policy"`
+	Grace      string            `placeholder:"SPAN" help:"Lateness from which a run counts as late (default: 60s)." group:"Policy"`
+	Deadline   string            `placeholder:"SPAN" help:"Lateness from which a run is skipped." group:"Policy"`
+	Route      string            `placeholder:"HOW" help:"How the executor is chosen: ${routes}." group:"Policy"`
+	Block      string            `placeholder:"HOW" help:"Policy of the executor for a second run: serial, discard-later or cover-early." group:"Policy"`
+	Title      string            `placeholder:"TEXT" help:"Title of the job; free text." group:"Policy"`
+	Author     string            `placeholder:"TEXT" help:"Contact for questions about the job." group:"Policy"`
+	Label      map[string]string `placeholder:"KEY=VALUE" help:"Label of the job. Repeat for several." group:"Policy"`
+	Paused     bool              `help:"Create the job paused." group:"Policy"`
 }
 
 func (c *createCmd) Help() string {
-	return `What has no flag here (limits, jobs that come after others, headers of a call, and more) is said in a file:
-tickring apply -f FILE, or tickring edit APP/NAME once the job is there.`
+	return `Settings without a flag (limits, parent jobs, headers of a call, and more) are set in a file:
+tickring apply -f FILE, or tickring edit APP/NAME after the job is created.`
 }
 
 func (c *createCmd) Run(env *Env) error {
@@ -73,7 +73,7 @@ func (c *createCmd) Run(env *Env) error {
 		return err
 	}
 	if expr, command, ok := cron.Line(cmp.Or(c.Crontab, c.Cron)); ok {
-		return usagef("crontab: %q is a command, and a schedule has none: %s", command,
+		return usagef("crontab: %q is a command: a schedule contains no command: %s", command,
 			commandJob(app, cmp.Or(c.Handler, name), c.Job, expr, command))
 	}
 	none := int64(0)
@@ -105,12 +105,12 @@ func (c *createCmd) Run(env *Env) error {
 	}
 	switch {
 	case c.Call == "" && c.Handler == "" && c.Command == "":
-		return usagef("what is it to run? --call URL for a plain HTTP endpoint, --handler NAME for an xxl-job executor, " +
-			"--command LINE for a line that the server runs itself")
+		return usagef("set what the job runs: --call URL for an HTTP endpoint, --handler NAME for an xxl-job executor, or --command LINE for " +
+			"a command on the server's machine")
 	case c.Command != "" && (c.Call != "" || c.Handler != ""):
-		return usagef("one of --command, --call and --handler: a job runs one thing")
+		return usagef("--command, --call and --handler: set only one of them")
 	case c.Command == "" && (c.Dir != "" || c.User != "" || len(c.Env) > 0 || c.MaxOutput != ""):
-		return usagef("--dir, --user, --env and --max-output are of a --command")
+		return usagef("--dir, --user, --env and --max-output require --command")
 	}
 	e, err := env.connect()
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *createCmd) Run(env *Env) error {
 	executors := c.Executor
 	if c.Call != "" {
 		if c.Handler != "" {
-			return usagef("either --call or --handler, not both: the handler of a call is its path")
+			return usagef("--call and --handler: set only one of them: the handler of a call is its path")
 		}
 		var base string
 		if base, spec.Handler, err = callOf(c.Call, known.Executors); err != nil {
@@ -147,7 +147,7 @@ func (c *createCmd) Run(env *Env) error {
 		}
 		executors = append(executors, base)
 	} else if !fresh && len(c.Executor) > 0 {
-		return usagef("app %s is there already: its executors are changed in a file for apply (tickring get %s -o yaml)", app, app)
+		return usagef("app %s exists: to change its executors, apply a file (tickring get %s -o yaml)", app, app)
 	}
 	if fresh {
 		body.Apps = []client.AppSpec{{Name: app, Executors: executors, IfRev: &none}}
@@ -163,7 +163,7 @@ func (c *createCmd) Run(env *Env) error {
 		}
 	}
 	if len(res.Jobs) != 1 {
-		return fmt.Errorf("the server did not say what became of %s", c.Job)
+		return fmt.Errorf("the server returned no result for %s", c.Job)
 	}
 	if err := res.Jobs[0].Error; err != nil {
 		return c.hint(err)
@@ -177,31 +177,31 @@ func (c *createCmd) Run(env *Env) error {
 	}
 	e.printf("created %s (%d)   %s\n", c.Job, j.ID, scheduleText(&j))
 	if fresh && len(executors) == 0 && c.Command == "" {
-		e.printf("app %s was made too: start an executor that registers as %s\n", app, app)
+		e.printf("app %s was created too: start an executor that registers as %s\n", app, app)
 	}
 	if near != "" && near != app {
-		e.notef("warning: app %s is new, and there is an app %s: if you meant that, tickring delete %s %s\n", app, near, c.Job, app)
+		e.notef("warning: app %s is new, but app %s exists: if you meant %[2]s: tickring delete %[3]s %[4]s\n", app, near, c.Job, app)
 	}
 	for _, trap := range j.Traps {
 		e.printf("note: %s\n", trap)
 	}
 	if c.Every != "" && c.Offset == "" {
-		e.printf("note: it has an offset of its own within its period, so that such jobs spread; --offset 0s aligns it\n")
+		e.printf("note: the job has its own offset within its interval, so that equal intervals are spread; --offset 0s aligns it\n")
 	}
 	if next := e.nextLine(&j, time.Now()); next != "" {
 		e.printf("next: %s   ", next)
 	} else {
-		e.printf("run it: tickring trigger %s   ", c.Job)
+		e.printf("to run it: tickring trigger %s   ", c.Job)
 	}
-	e.printf("the same as a file: tickring get %s -o yaml\n", c.Job)
+	e.printf("as a file: tickring get %s -o yaml\n", c.Job)
 	return nil
 }
 
 // commandJob explains the two ways to run a crontab line as a job.
 func commandJob(app, handler, job, expr, command string) string {
-	return fmt.Sprintf("it is the handler of an executor\n  tickring exec --app %s --handler %s -- %s\n"+
-		"  tickring create %s --handler %s --crontab '%s'\nor, where tickring serve allows it (--commands-user, --commands-dir), run by that\n"+
-		"  tickring create %s --crontab '%s' --command '%s'",
+	return fmt.Sprintf("make it the handler of an executor:\n  tickring exec --app %s --handler %s -- %s\n  tickring create %s --handler "+
+		"%s --crontab '%s'\nor let tickring serve run it, if it allows commands (--commands-user, --commands-dir):\n  tickring create %s "+
+		"--crontab '%s' --command '%s'",
 		app, handler, command, job, handler, expr, job, expr, strings.ReplaceAll(command, "'", `'\''`))
 }
 

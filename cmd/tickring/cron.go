@@ -17,11 +17,11 @@ import (
 )
 
 type cronCmd struct {
-	Expr    string `arg:"" placeholder:"EXPR" help:"Quartz, 6 or 7 fields; - reads JSON lines {\"expr\",\"tz\",\"from\",\"count\"} (from in epoch ms) and writes {\"next\":[…]} or {\"error\":…}."`
-	TZ      string `name:"tz" aliases:"timezone" placeholder:"ZONE" help:"Such as Europe/Berlin; UTC if left out."`
-	From    string `placeholder:"TIME" help:"Instants after this; now if left out."`
-	Count   int    `default:"5" help:"How many."`
-	Crontab bool   `help:"Unix rules, 5 fields."`
+	Expr    string `arg:"" placeholder:"EXPR" help:"Quartz expression with 6 or 7 fields; - reads JSON lines {\"expr\",\"tz\",\"from\",\"count\"} (from in epoch ms) and writes {\"next\":[…]} or {\"error\":…}."`
+	TZ      string `name:"tz" aliases:"timezone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin (default: UTC)."`
+	From    string `placeholder:"TIME" help:"Start of the list of scheduled times (default: now)."`
+	Count   int    `default:"5" help:"Number of scheduled times to show."`
+	Crontab bool   `help:"Read Unix expressions with 5 fields."`
 }
 
 const maxInstants = 10_000
@@ -31,7 +31,7 @@ func (c *cronCmd) Run(e *Env) error {
 		return cronLines(e.Stdin, e.Stdout)
 	}
 	if expr, command, ok := cron.Line(c.Expr); ok {
-		return usagef("%q is a command, and a schedule has none: tickring cron --crontab '%s' says what that means   as a job %s",
+		return usagef("%q is a command: a schedule contains no command: for the schedule: tickring cron --crontab '%s'   as a job: %s",
 			command, expr, commandJob("box", "NAME", "box/NAME", expr, command))
 	}
 	kind := core.KindCron
@@ -39,7 +39,7 @@ func (c *cronCmd) Run(e *Env) error {
 		kind = core.KindCrontab
 	}
 	if c.Count < 0 || c.Count > maxInstants {
-		return core.Invalid("count", fmt.Sprint(c.Count), "allowed are 0 to %d", maxInstants)
+		return core.Invalid("count", fmt.Sprint(c.Count), "allowed values: 0 to %d", maxInstants)
 	}
 	when := core.When{Kind: kind, Expr: c.Expr}
 	s, err := schedule.Compile(core.Schedule{Any: []core.When{when}, Timezone: c.TZ}, 1)
@@ -89,15 +89,15 @@ func (c *cronCmd) Run(e *Env) error {
 	table(e.Stdout, rows)
 	switch {
 	case len(next) == 0 && c.Count > 0:
-		e.printf("it never fires after %s\n", from.In(loc).Format(fullForm))
+		e.printf("no scheduled time after %s\n", from.In(loc).Format(fullForm))
 	case len(next) < c.Count:
-		e.printf("and never again\n")
+		e.printf("and no later time\n")
 	}
 	for _, trap := range s.Traps(after) {
 		e.printf("note: %s\n", words.Say(e.lang(), trap))
 	}
 	if n := len(next); n > 0 && next[n-1] > core.Horizon {
-		e.printf("note: jobs fire until %s\n", core.Horizon)
+		e.printf("note: schedules end at %s\n", core.Horizon)
 	}
 	if len(next) == 0 && c.Count > 0 {
 		return exitWith(exitFailed)
@@ -201,7 +201,7 @@ func (loader locations) answer(line []byte) ([]int64, error) {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&q); err != nil {
-		return nil, errors.New(`a line is {"expr":"0 0 9 * * ?","tz":"UTC","from":1700000000000,"count":5}`)
+		return nil, errors.New(`expected lines like {"expr":"0 0 9 * * ?","tz":"UTC","from":1700000000000,"count":5}`)
 	}
 	kind, count := core.KindCron, 5
 	if q.Crontab {
@@ -211,7 +211,7 @@ func (loader locations) answer(line []byte) ([]int64, error) {
 		count = *q.Count
 	}
 	if count < 0 || count > maxInstants {
-		return nil, core.Invalid("count", fmt.Sprint(count), "allowed are 0 to %d", maxInstants)
+		return nil, core.Invalid("count", fmt.Sprint(count), "allowed values: 0 to %d", maxInstants)
 	}
 	when := core.When{Kind: kind, Expr: q.Expr}
 	s, err := schedule.Compile(core.Schedule{Any: []core.When{when}, Timezone: q.TZ}, 1)

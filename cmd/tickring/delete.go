@@ -11,9 +11,9 @@ import (
 )
 
 type deleteCmd struct {
-	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"What to delete; runs are kept. Channels are named behind the word: delete channel NAME; apps may be: delete app NAME."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs to delete; their runs are kept. For a channel: delete channel NAME. For an app: delete app NAME."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
-	Yes   bool     `short:"y" help:"Do not ask."`
+	Yes   bool     `short:"y" help:"Skip the confirmation."`
 }
 
 func (c *deleteCmd) Run(e *conn) error {
@@ -27,7 +27,7 @@ func (c *deleteCmd) Run(e *conn) error {
 		c.What = c.What[1:]
 		for _, name := range c.What {
 			if kindOf(name) != appKind {
-				return usagef("delete app %s: the name of an app is expected; tickring delete %s deletes a job", name, name)
+				return usagef("delete app %s: not the name of an app; to delete a job: tickring delete %s", name, name)
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func (e *conn) deletable(name string, names []string) (string, error) {
 }
 
 func notDeleted(run string) error {
-	return usagef("runs are not deleted; end one with: tickring kill %s", run)
+	return usagef("runs cannot be deleted; to end one: tickring kill %s", run)
 }
 
 // sure asks the user for confirmation. Without a terminal it fails.
@@ -91,12 +91,12 @@ func (e *Env) sure(verb string, names []string) error {
 		}
 	}
 	if !terminal(e.Stdin) {
-		return usagef("%s %s%s? nobody is there to ask: say --yes", verb, what, e.at())
+		return usagef("%s %s%s? no terminal to ask on: use --yes", verb, what, e.at())
 	}
 	e.notef("%s %s%s? [y/N] ", verb, what, e.at())
 	line, _ := bufio.NewReader(e.Stdin).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		e.notef("nothing was changed\n")
+		e.notef("no changes were made\n")
 		return exitWith(exitRefused)
 	}
 	return nil
@@ -121,10 +121,10 @@ func (c *deleteCmd) one(e *conn, what string) error {
 	}
 	res, err := e.DeleteJob(e.Ctx, app, name, client.DeleteJobParams{})
 	return e.show(appliedOf(&client.ApplyResult{Applied: true, Jobs: []client.JobResult{res}}), err, func() {
-		e.printf("deleted %s/%s (%d)   its runs stay: tickring runs %d   undo: %s\n", res.App, res.Name, res.ID, res.ID,
+		e.printf("deleted %s/%s (%d)   its runs are kept: tickring runs %d   undo: %s\n", res.App, res.Name, res.ID, res.ID,
 			undo(fmt.Sprint(res.ID), res.Rev))
 		if res.Withheld {
-			e.printf("code that declares it does not make it again until tickring give-back %s/%s\n", res.App, res.Name)
+			e.printf("code that declares the job does not create it again until tickring give-back %s/%s\n", res.App, res.Name)
 		}
 	})
 }

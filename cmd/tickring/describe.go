@@ -16,8 +16,8 @@ import (
 )
 
 type descCmd struct {
-	What string `arg:"" placeholder:"JOB|APP|RUN" help:"What to describe. A channel is named behind the word: describe channel NAME."`
-	Name string `arg:"" optional:"" placeholder:"CHANNEL" help:"Of a channel."`
+	What string `arg:"" placeholder:"JOB|APP|RUN" help:"Job, app or run to describe. For a channel: describe channel NAME."`
+	Name string `arg:"" optional:"" placeholder:"CHANNEL" help:"Name of the channel."`
 }
 
 func (c *descCmd) Run(e *conn) error {
@@ -25,7 +25,7 @@ func (c *descCmd) Run(e *conn) error {
 	case c.What == channelWord && c.Name != "":
 		return e.describeChannel(c.Name)
 	case c.Name != "":
-		return usagef("one thing at a time: %s, or a channel as describe channel NAME", c.What)
+		return usagef("describe shows one object: %s, or for a channel: describe channel NAME", c.What)
 	}
 	switch kindOf(c.What) {
 	case runKind:
@@ -39,7 +39,7 @@ func (c *descCmd) Run(e *conn) error {
 	}
 	of, err := e.ofApp(&j)
 	if err != nil {
-		e.notef("what app %s says for its jobs cannot be read: %s\n", j.App, e.errorText(err))
+		e.notef("the settings of app %s for its jobs cannot be read: %s\n", j.App, e.errorText(err))
 	}
 	if e.json() {
 		return e.printJSON(struct {
@@ -56,7 +56,7 @@ func (c *descCmd) Run(e *conn) error {
 			waiting = append(waiting, page.Runs...)
 			return page.Next
 		},
-		Progress: func() string { return plural(len(waiting), "run") + " that wait read" },
+		Progress: func() string { return plural(len(waiting), "run") + " waiting read" },
 	})
 	if err != nil {
 		return err
@@ -127,13 +127,13 @@ func (c *descCmd) Run(e *conn) error {
 	case core.DeclaredCode:
 		add("declared", "in code, which can change the job")
 	case core.DeclaredTaken:
-		add("declared", "in code, and changed by somebody else since: code leaves it alone until tickring give-back "+j.App+"/"+j.Name)
+		add("declared", "in code, and changed elsewhere since: code does not change it until tickring give-back "+j.App+"/"+j.Name)
 	}
 	for _, p := range j.After {
 		add("after", fmt.Sprintf("%s   %s", p.Job, p.When))
 	}
 	if j.Within != "" {
-		add("", "once all of these have ended so, within "+j.Within+" of the first")
+		add("", "once all of these have ended, within "+j.Within+" of the first")
 	}
 	for i, p := range j.Children {
 		if i == 10 && len(j.Children) > 11 {
@@ -145,7 +145,7 @@ func (c *descCmd) Run(e *conn) error {
 	add("handler", j.Handler)
 	if s := &j.Script; s.Kind != "" {
 		add("script", scriptText(s))
-		add("", fmt.Sprintf("made %s by %s   tickring script versions %s/%s", e.full(s.At, zone), s.By, j.App, j.Name))
+		add("", fmt.Sprintf("created %s by %s   tickring script versions %s/%s", e.full(s.At, zone), s.By, j.App, j.Name))
 	}
 	e.addLines(add, "params", j.Params, "")
 	if j.Template {
@@ -157,9 +157,9 @@ func (c *descCmd) Run(e *conn) error {
 	route := j.Route
 	switch core.BroadcastFail(j.Broadcast.Fail) {
 	case core.BroadcastFailAny:
-		route += "   it has failed where a shard of it did not succeed"
+		route += "   fails if any shard fails"
 	case core.BroadcastFailAll:
-		route += "   it has failed where no shard of it succeeded"
+		route += "   fails if all shards fail"
 	}
 	add("route", route)
 	add("block", j.Block)
@@ -266,15 +266,15 @@ func waitsFor(span string) string {
 	if span == "" {
 		return ""
 	}
-	return span + ", where none is there"
+	return span + ", if no executor is available"
 }
 
 func limitsText(add func(name, value string), l client.AppLimits) {
 	if l.InFlight > 0 {
-		add("limit of all its runs", fmt.Sprintf("at most %d running", l.InFlight))
+		add("limit of all runs", fmt.Sprintf("at most %d running", l.InFlight))
 	}
 	if l.PerSecond > 0 {
-		add("limit of what it begins", fmt.Sprintf("%d in a second", l.PerSecond))
+		add("limit of starts", fmt.Sprintf("%d in a second", l.PerSecond))
 	}
 }
 
@@ -337,8 +337,8 @@ func (c *descCmd) app(e *conn) error {
 	}
 	add("token", token)
 	add("allow", strings.Join(a.Allow, ", "))
-	add("its jobs wait for an executor", a.WaitForExecutor)
-	add("overlap of its jobs", overlapText(a.Overlap, "each job that says none"))
+	add("jobs wait for executor", a.WaitForExecutor)
+	add("overlap of jobs", overlapText(a.Overlap, "each job without its own"))
 	limitsText(add, a.Limits)
 	add("set", a.Set)
 	for _, c := range manifest.DiffApp(nil, &a) {
@@ -347,13 +347,14 @@ func (c *descCmd) app(e *conn) error {
 		}
 	}
 	if len(a.Withheld) > 0 {
-		add("withheld", strings.Join(a.Withheld, ", ")+": deleted here, so code does not make them until tickring give-back "+a.Name+"/JOB")
+		add("withheld", strings.Join(a.Withheld, ", ")+": deleted by a user, so code does not create them until "+
+			"tickring give-back "+a.Name+"/JOB")
 	}
 	for _, x := range list.Executors {
 		add("executor", x.Address+"   "+liveText(e.Env, &x))
 	}
 	if len(list.Executors) == 0 {
-		add("executors", "none has registered yet")
+		add("executors", "none registered yet")
 	}
 	table(e.Stdout, *about)
 	e.printf("more: tickring get %s · tickring changes %s\n", a.Name, a.Name)
@@ -361,8 +362,8 @@ func (c *descCmd) app(e *conn) error {
 }
 
 func keptText(k client.Keep) string {
-	logs := map[string]string{string(core.KeepLogNever): "no log is", string(core.KeepLogAlways): "the log of each run"}[k.Log]
-	logs = "   " + cmp.Or(logs, "the log of runs that fail")
+	logs := map[string]string{string(core.KeepLogNever): "no logs", string(core.KeepLogAlways): "logs of all runs"}[k.Log]
+	logs = "   " + cmp.Or(logs, "logs of failed runs")
 	if days := k.Days; days != nil && *days > 0 {
 		return fmt.Sprintf("%d days", *days) + logs
 	}
@@ -378,7 +379,7 @@ func overlapText(o client.Overlap, of string) string {
 		of = "all jobs of group " + o.Group
 	}
 	if o.Key != "" {
-		of += " with the same value at " + o.Key + " of their params"
+		of += " with equal values of " + o.Key + " in their params"
 	}
 	beyond := "the next run is skipped"
 	switch core.Full(o.Full) {

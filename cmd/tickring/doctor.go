@@ -17,11 +17,11 @@ import (
 )
 
 type doctorCmd struct {
-	All bool `help:"Say what is well, too."`
+	All bool `help:"Also show checks that passed."`
 }
 
 func (c *doctorCmd) Help() string {
-	return `Exit code 0: nothing is wrong, though there may be warnings. 1: something is wrong.`
+	return `Exit code 0: no problems, though there may be warnings. 1: at least one problem.`
 }
 
 // ask limits the time for all requests.
@@ -119,7 +119,7 @@ func (c *doctorCmd) Run(e *Env) error {
 		}
 	}
 	if well > 0 {
-		e.printf("%-8s %s   all of them: tickring doctor --all\n", doctor.Well, plural(well, "check"))
+		e.printf("%-8s %s   to show all: tickring doctor --all\n", doctor.Well, plural(well, "check"))
 	}
 	return exitWith(code)
 }

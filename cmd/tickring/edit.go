@@ -8,15 +8,15 @@ import (
 )
 
 type editCmd struct {
-	What    string   `arg:"" name:"run" placeholder:"RUN" help:"A trigger that waits: by ID, or app/name#KEY."`
-	At      string   `placeholder:"TIME" help:"When instead: 18:00, 10m, 2026-12-24T18:00 in the job's zone."`
-	Params  *string  `placeholder:"TEXT" help:"In place of the job's."`
-	Address []string `placeholder:"ADDRESS" help:"In place of the app's executors; '' is these again."`
+	What    string   `arg:"" name:"run" placeholder:"RUN" help:"Waiting trigger: an ID or app/name#KEY."`
+	At      string   `placeholder:"TIME" help:"New time, such as 18:00, 10m or 2026-12-24T18:00 in the job's zone."`
+	Params  *string  `placeholder:"TEXT" help:"Params instead of the job's."`
+	Address []string `placeholder:"ADDRESS" help:"Address instead of the app's executors; '' restores the app's executors."`
 }
 
 func (c *editCmd) Run(env *Env) error {
 	if c.At == "" && c.Params == nil && c.Address == nil {
-		return usagef("say what becomes of it: --at, --params or --address")
+		return usagef("set the change: --at, --params or --address")
 	}
 	e, err := env.connect()
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *editCmd) Run(env *Env) error {
 	return e.show(res, err, func() {
 		r := &res.Run
 		if !res.Waiting {
-			e.printf("run %s   %s   goes at %s   how it goes: tickring run %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID)
+			e.printf("run %s   %s   due at %s   to follow: tickring run %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID)
 			return
 		}
 		e.printWaits(r)
@@ -48,6 +48,6 @@ func (c *editCmd) Run(env *Env) error {
 }
 
 func (e *Env) printWaits(r *client.Run) {
-	e.printf("run %s   %s   waits for %s   change: tickring edit-trigger %s   cancel: tickring kill %s\n",
+	e.printf("run %s   %s   waits for %s   to change: tickring edit-trigger %s   to cancel: tickring kill %s\n",
 		r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID, r.ID)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 type editJobCmd struct {
-	Job string `arg:"" placeholder:"JOB" help:"The job to change, as a file in your editor: $$VISUAL, $$EDITOR or vi."`
+	Job string `arg:"" placeholder:"JOB" help:"Job to edit as a file in your editor: $$VISUAL, $$EDITOR or vi."`
 }
 
 func (c *editJobCmd) Run(e *conn) error {
@@ -36,19 +36,19 @@ func (c *editJobCmd) Run(e *conn) error {
 		return err
 	}
 	if bytes.Equal(text, edited) {
-		e.printf("nothing was changed\n")
+		e.printf("no changes were made\n")
 		return os.Remove(path)
 	}
 	name := j.App + "/" + j.Name
 	err = e.applyText(path, edited, func(doc *manifest.Document) error {
 		if len(doc.Apps) != 0 || len(doc.Jobs) != 1 || doc.Jobs[0].Spec.Def.App+"/"+doc.Jobs[0].Spec.Def.Name != name {
-			return usagef("one job is edited here, and keeps its app and its name: %s", name)
+			return usagef("edit changes one job and keeps its app and name: %s", name)
 		}
 		doc.Jobs[0].Spec.IfRev = &j.Rev // another user can have changed it during the edit
 		return nil
 	})
 	if err != nil {
-		text := "your text is kept, mend it and: tickring apply -f " + path
+		text := "your text was kept; fix it, then: tickring apply -f " + path
 		if why := e.errorText(err); why != "" {
 			text = why + "\n" + text
 		}
@@ -61,11 +61,11 @@ func (c *editJobCmd) Run(e *conn) error {
 func (e *Env) editor(text []byte, suffix string) (path string, edited []byte, err error) {
 	editor := strings.Fields(cmp.Or(e.env("VISUAL"), e.env("EDITOR"), "vi"))
 	if len(editor) == 0 {
-		return "", nil, usagef("VISUAL and EDITOR name no program")
+		return "", nil, usagef("no editor found: set VISUAL or EDITOR")
 	}
 	f, err := os.CreateTemp("", "tickring-*"+suffix)
 	if err != nil {
-		return "", nil, fmt.Errorf("make a file for the editor: %w", err)
+		return "", nil, fmt.Errorf("create a file for the editor: %w", err)
 	}
 	path = f.Name()
 	_, err = f.Write(text)
@@ -75,7 +75,7 @@ func (e *Env) editor(text []byte, suffix string) (path string, edited []byte, er
 	cmd := exec.CommandContext(e.Ctx, editor[0], append(editor[1:], path)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.Stdin, e.Stdout, e.Stderr
 	if err := cmd.Run(); err != nil {
-		return "", nil, &exitError{exitFailed, fmt.Errorf("the editor %q has failed: %w; set EDITOR to another   the text is in %s",
+		return "", nil, &exitError{exitFailed, fmt.Errorf("editor %q failed: %w: set EDITOR to another editor   your text is in %s",
 			strings.Join(editor, " "), err, path)}
 	}
 	edited, err = os.ReadFile(path)

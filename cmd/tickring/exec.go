@@ -18,18 +18,18 @@ import (
 )
 
 type execCmd struct {
-	App      string        `required:"" placeholder:"NAME" help:"The app that it belongs to."`
-	Handler  []string      `required:"" placeholder:"NAME" help:"The handler that jobs call it by; several times for several names."`
-	Server   []string      `placeholder:"URL" help:"The servers, also xxl-job's admin as http://HOST/xxl-job-admin (default: the one that all commands talk to)."`
-	AppToken string        `placeholder:"TOKEN" help:"The app's token, as the manifest gives it (default: $$TICKRING_APP_TOKEN)."`
-	Listen   string        `placeholder:"ADDRESS" help:"Where to listen for runs (default: :9999; without a token 127.0.0.1:9999, where this machine reaches it)."`
-	Address  string        `placeholder:"URL" help:"The URL under which servers reach it (default: found out)."`
-	Dir      string        `placeholder:"DIR" type:"path" help:"Where the journal and the runs' logs are kept (default: executors/APP in the data folder)."`
-	Grace    time.Duration `default:"30s" help:"How long runs may go on after a signal to stop; a second one ends them."`
-	Snooze   time.Duration `default:"1m" help:"After how long a run is tried again whose program ends with exit code 75, \"not now\"."`
-	Again    bool          `help:"Run again what a crash of this process interrupted, instead of reporting it as failed."`
+	App      string        `required:"" placeholder:"NAME" help:"App of the executor."`
+	Handler  []string      `required:"" placeholder:"NAME" help:"Handler name that jobs use. Repeat for several names."`
+	Server   []string      `placeholder:"URL" help:"URL of a server, or of xxl-job's admin, such as http://HOST/xxl-job-admin (default: the server of all commands)."`
+	AppToken string        `placeholder:"TOKEN" help:"Token of the app, as in the manifest (default: $$TICKRING_APP_TOKEN)."`
+	Listen   string        `placeholder:"ADDRESS" help:"Address to listen on for runs (default: :9999; without a token 127.0.0.1:9999, if the server is reached from this machine)."`
+	Address  string        `placeholder:"URL" help:"URL at which servers reach the executor (default: detected)."`
+	Dir      string        `placeholder:"DIR" type:"path" help:"Directory for the journal and the logs of runs (default: executors/APP in the data directory)."`
+	Grace    time.Duration `default:"30s" help:"How long runs may continue after a stop signal; a second signal ends them."`
+	Snooze   time.Duration `default:"1m" help:"Delay before a run is retried if the program exits with code 75, \"not now\"."`
+	Again    bool          `help:"Rerun interrupted runs after a crash of this process instead of reporting them as failed."`
 
-	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"The program and its arguments, as in: tickring exec --app reports --handler nightly -- ./report.sh. The run's params come as its last argument and, with run, job, shard and instant, in the environment as TICKRING_…; exit code 0 is success, 75 asks for another time (--snooze), 65 fails for good."`
+	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"Program and arguments: tickring exec --app reports --handler nightly -- ./report.sh. The run's params are the last argument. TICKRING_… variables hold params, run, job, shard and scheduled time. Exit code 0 is success, 75 asks for a retry (--snooze), 65 fails without retries."`
 }
 
 func (c *execCmd) Run(e *Env) error {
@@ -38,10 +38,10 @@ func (c *execCmd) Run(e *Env) error {
 		command = command[1:]
 	}
 	if len(command) == 0 || len(c.Handler) == 0 {
-		return usagef("say which handler runs which program: tickring exec --app reports --handler nightly -- ./report.sh")
+		return usagef("a handler and a program are required: tickring exec --app reports --handler nightly -- ./report.sh")
 	}
 	if c.Snooze < core.MinSnooze || c.Snooze > core.MaxSnooze {
-		return usagef("--snooze %s: allowed are 1s to 24h", c.Snooze)
+		return usagef("--snooze %s: allowed values: 1s to 24h", c.Snooze)
 	}
 	hideEnvironment()
 	if firstProcess() {
@@ -49,7 +49,7 @@ func (c *execCmd) Run(e *Env) error {
 		return cmp.Or(err, exitWith(code))
 	}
 	if e.Token != "" {
-		return usagef("--token is the server's own, which no executor gets: that of the app is --app-token or TICKRING_APP_TOKEN")
+		return usagef("--token is the server's token, which executors must not have: set the app's token with --app-token or TICKRING_APP_TOKEN")
 	}
 	servers := c.Server
 	if len(servers) == 0 {
@@ -60,7 +60,7 @@ func (c *execCmd) Run(e *Env) error {
 		servers = []string{endpoint}
 	}
 	if _, err := exec.LookPath(command[0]); err != nil {
-		return &exitError{exitUsage, fmt.Errorf("the program cannot be run: %w", err)}
+		return &exitError{exitUsage, fmt.Errorf("the program cannot be started: %w", err)}
 	}
 	token := cmp.Or(c.AppToken, e.env("TICKRING_APP_TOKEN"))
 	dir := c.Dir
@@ -74,7 +74,7 @@ func (c *execCmd) Run(e *Env) error {
 	grace := max(c.Grace, 0)
 	log := slog.New(slog.NewTextHandler(e.Stderr, nil))
 	hard, end := afterSecond(func() {
-		log.Info("The executor stops: runs at work may go on for the grace, a second signal ends them.", "app", c.App, "grace", grace)
+		log.Info("The executor stops: running runs may continue for the grace; a second signal ends them.", "app", c.App, "grace", grace)
 	})
 	defer end()
 	mux := executor.NewMux()
@@ -94,13 +94,13 @@ func (c *execCmd) Run(e *Env) error {
 	}
 	err = x.ListenAndServe(e.Ctx)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w\nanother executor is there, it may be: one takes several handlers (--handler A --handler B), and a second "+
+		return fmt.Errorf("%w\nanother executor may use the port: give one executor several handlers (--handler A --handler B), or the second "+
 			"one another port: --listen 127.0.0.1:9998, or :9998 for a server elsewhere", err)
 	}
 	return err
 }
 
-var errSecond = errors.New("a second signal to stop has ended the executor")
+var errSecond = errors.New("the executor was ended by a second stop signal")
 
 // afterSecond is a context that ends at the second signal to stop; at the first
 // it calls first. A third one ends the process.

@@ -16,29 +16,29 @@ type execsCmd struct {
 
 type rmExecCmd struct {
 	App     string `arg:"" placeholder:"APP" help:"App of the executor."`
-	Address string `arg:"" placeholder:"ADDRESS" help:"Address as tickring executors shows it."`
+	Address string `arg:"" placeholder:"ADDRESS" help:"Address of the executor, as tickring executors shows it."`
 }
 
 func (c *rmExecCmd) Run(e *conn) error {
 	res, err := e.RemoveExecutor(e.Ctx, c.App, client.ExecutorTestRequest{Address: c.Address})
-	return e.show(res, err, func() { e.printf("%s is removed from app %s\n", res.Address, c.App) })
+	return e.show(res, err, func() { e.printf("removed %s from app %s\n", res.Address, c.App) })
 }
 
 type listExecsCmd struct {
-	App  string `arg:"" optional:"" placeholder:"APP" help:"One app; all if left out."`
-	Test string `placeholder:"ADDRESS" help:"Ask this executor of the app, now and once, whether it is there."`
+	App  string `arg:"" optional:"" placeholder:"APP" help:"App to list (default: all apps)."`
+	Test string `placeholder:"ADDRESS" help:"Check once whether this executor of the app is available."`
 }
 
 func (c *listExecsCmd) test(e *conn) error {
 	if c.App == "" {
-		return usagef("--test asks an executor of an app: name the app")
+		return usagef("--test: the app of the executor is required")
 	}
 	res, err := e.TestExecutor(e.Ctx, c.App, client.ExecutorTestRequest{Address: c.Test})
 	if err := e.show(res, err, func() {
 		if res.Ok {
-			e.printf("%s is there   answered in %d ms%s\n", res.Address, res.TookMs, clockText(res.ClockAheadMs))
+			e.printf("%s is available   answered in %d ms%s\n", res.Address, res.TookMs, clockText(res.ClockAheadMs))
 		} else {
-			e.printf("%s is not there: %s\n", res.Address, oneLine(res.Problem))
+			e.printf("%s is not available: %s\n", res.Address, oneLine(res.Problem))
 		}
 	}); err != nil || res.Ok {
 		return err
@@ -98,8 +98,8 @@ func executorRows(e *Env, all *client.ExecutorList) [][]string {
 		rows = append(rows, []string{x.App, x.Address, liveText(e, x) + clockText(x.ClockAheadMs)})
 	}
 	for _, r := range all.Refused {
-		text := fmt.Sprintf("refused, last %s ago from %s: %s", span(max(0, time.Since(r.At))), r.From,
-			cmp.Or(oneLine(r.Why), "its token is not that of the app"))
+		text := fmt.Sprintf("rejected, last %s ago from %s: %s", span(max(0, time.Since(r.At))), r.From,
+			cmp.Or(oneLine(r.Why), "wrong token for the app"))
 		switch i, ok := at[[2]string{r.App, r.Address}]; {
 		case !ok:
 			rows = append(rows, []string{r.App, oneLine(r.Address), text})

@@ -9,18 +9,18 @@ import (
 )
 
 type getCmd struct {
-	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"One app or job; all if left out. Channels are listed by the word: get channels."`
+	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"App or job to show (default: all). For channels: get channels."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
-	Set   *string  `placeholder:"SET" help:"Only this set ('' for objects without a set)."`
+	Set   *string  `placeholder:"SET" help:"Only objects of this set ('' for objects without a set)."`
 	findFlags
-	Sort string `default:"" enum:"number,name,next,last," placeholder:"ORDER" help:"number, name, next (what is planned next), last (what ran last)."`
-	Down bool   `help:"The other way round."`
+	Sort string `default:"" enum:"number,name,next,last," placeholder:"ORDER" help:"Sort order: number, name, next (scheduled time of the next run) or last (of the last run)."`
+	Down bool   `help:"Reverse the sort order."`
 	watchFlags
 }
 
 type findFlags struct {
-	Is   []string `placeholder:"HOW" enum:"${standings}" help:"Only jobs that stand so now: ${standings}."`
-	Text string   `placeholder:"TEXT" help:"Only jobs with this in their name, title, author, handler, params or schedule."`
+	Is   []string `placeholder:"HOW" enum:"${standings}" help:"Only jobs with this status: ${standings}."`
+	Text string   `placeholder:"TEXT" help:"Only jobs with this text in their name, title, author, handler, params or schedule."`
 }
 
 func (f *findFlags) given() bool { return len(f.Is) > 0 || f.Text != "" }
@@ -42,7 +42,7 @@ func (c *getCmd) once(e *conn) error {
 	chosen := len(c.Label) > 0 || c.given()
 	switch {
 	case chosen && c.What != "" && kindOf(c.What) != appKind:
-		return usagef("-l, --is and --text look for jobs: name an app beside it, or nothing")
+		return usagef("-l, --is and --text select jobs: name an app with them, or none")
 	case c.What == "":
 		if apps, short, err = e.apps(); err == nil {
 			jobs, failed, err = e.jobs(of)
@@ -130,9 +130,10 @@ func (c *getCmd) print(e *conn, notify *client.Notify, channels []client.Channel
 	case len(failed) == 0 && len(c.Label) > 0:
 		return noLabel(c.Label)
 	case len(failed) == 0 && (c.given() || c.Set != nil):
-		e.printf("no such jobs\n")
+		e.printf("no matching jobs\n")
 	case len(failed) == 0 && c.What != "":
-		e.printf("app %s has no jobs   deleted ones: tickring changes %s   a new one: tickring create %s/NAME --help\n", c.What, c.What, c.What)
+		e.printf("app %s has no jobs   deleted jobs: tickring changes %s   to create one: tickring create %s/NAME --help\n", c.What, c.What,
+			c.What)
 	case len(failed) == 0:
 		e.printf("no jobs yet: tickring create --help, or tickring apply -f FILE\n")
 	}
@@ -142,7 +143,7 @@ func (c *getCmd) print(e *conn, notify *client.Notify, channels []client.Channel
 func (e *Env) export(notify *client.Notify, channels []client.Channel, apps []client.App, jobs []client.Job) error {
 	for _, a := range apps {
 		if a.HasToken {
-			e.notef("warning: app %s has a token, which is not in this file\n", a.Name)
+			e.notef("warning: app %s has a token; the file does not contain it\n", a.Name)
 		}
 	}
 	data, err := manifest.ExportAll(notify, channels, apps, jobs)
@@ -163,7 +164,7 @@ func (e *conn) printJobs(jobs []client.Job) error {
 		now = time.Now()
 	}
 	if covers(status.Pause, now) {
-		e.notef("everything is paused%s   go on: tickring resume --all\n", why(status.Pause))
+		e.notef("everything is paused%s   to resume: tickring resume --all\n", why(status.Pause))
 	}
 	rows := [][]string{{"APP/JOB", "SCHEDULE", "NEXT", "LAST", "STATE"}}
 	var colours paints

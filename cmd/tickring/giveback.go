@@ -7,13 +7,13 @@ import (
 )
 
 type giveCmd struct {
-	Job string `arg:"" placeholder:"JOB" help:"The job, as app/name; it may be deleted."`
+	Job string `arg:"" placeholder:"JOB" help:"Job as app/name; it may be deleted."`
 }
 
 func (c *giveCmd) Run(env *Env) error {
 	app, name, ok := strings.Cut(c.Job, "/")
 	if !ok {
-		return usagef("a job that may be gone is named as app/name, not as %s", c.Job)
+		return usagef("%s: use app/name, because the job may be deleted", c.Job)
 	}
 	e, err := env.connect()
 	if err != nil {
@@ -21,6 +21,6 @@ func (c *giveCmd) Run(env *Env) error {
 	}
 	res, err := e.GiveBackJob(e.Ctx, app, name)
 	return e.show(appliedOf(&client.ApplyResult{Applied: true, Jobs: []client.JobResult{res}}), err, func() {
-		e.printf("%s/%s is its code's: the next executor that starts with a declaration of it makes or changes it\n", res.App, res.Name)
+		e.printf("returned %s/%s to its code: the next executor that declares the job creates or updates it\n", res.App, res.Name)
 	})
 }

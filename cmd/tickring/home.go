@@ -46,7 +46,7 @@ func (c *homeCmd) once(e *conn) error {
 		add("jobs that fire in 15 minutes", h.Coming.Jobs, of)
 		table(e.Stdout, rows)
 		if h.Partial {
-			e.printf("of some jobs it is not known yet how they stand: ask again\n")
+			e.printf("the status of some jobs is not known: try again\n")
 		}
 	})
 }

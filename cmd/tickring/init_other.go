@@ -7,4 +7,4 @@ func firstProcess() bool { return false }
 
 func hideEnvironment() {}
 
-func reap(string, []string) (int, error) { panic("no first process here") }
+func reap(string, []string) (int, error) { panic("no first process on this platform") }

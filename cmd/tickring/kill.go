@@ -8,7 +8,7 @@ import (
 )
 
 type killCmd struct {
-	What  []string `arg:"" optional:"" placeholder:"RUN|JOB" help:"A run (by ID, app/name@instant, app/name#key), or a job: all its runs."`
+	What  []string `arg:"" optional:"" placeholder:"RUN|JOB" help:"Run (ID, app/name@scheduled-time or app/name#key), or a job to kill all its runs."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 }
 
@@ -19,7 +19,7 @@ func (e *conn) kill(name string) error {
 	what := name
 	switch kindOf(name) {
 	case appKind:
-		return usagef("name a run or a job (app/name); to stop the schedules of an app: tickring pause %s", name)
+		return usagef("name a run or a job (app/name); to pause an app: tickring pause %s", name)
 	case jobKind:
 		app, job, err := e.jobName(name)
 		if err != nil {
@@ -40,7 +40,7 @@ func (e *conn) kill(name string) error {
 	}
 	res := client.StopResult{Cancelled: []string{}, Killed: []string{}}
 	progress := func() string {
-		return fmt.Sprintf("%s marked, %d addresses told", plural(len(res.Killed), "run"), len(res.Sent))
+		return fmt.Sprintf("%s marked, %d addresses notified", plural(len(res.Killed), "run"), len(res.Sent))
 	}
 	_, err := pages(e, "", parts.Pages[client.StopResult]{
 		Ask:      ask,
@@ -49,7 +49,7 @@ func (e *conn) kill(name string) error {
 	})
 	if err != nil {
 		if res.Changed {
-			err = e.interrupted(err, progress()+", and there are more", "tickring", "kill", name)
+			err = e.interrupted(err, progress()+"; more follow", "tickring", "kill", name)
 		}
 		return err
 	}
@@ -58,7 +58,7 @@ func (e *conn) kill(name string) error {
 			e.printf("cancelled run %s: it was not sent yet\n", id)
 		}
 		for _, id := range res.Killed {
-			e.printf("run %s is to end   see: tickring run %s\n", id, id)
+			e.printf("ending run %s   to follow: tickring run %s\n", id, id)
 		}
 		for _, a := range res.Sent {
 			if a.Problem != "" {
@@ -66,10 +66,10 @@ func (e *conn) kill(name string) error {
 			}
 		}
 		if res.Partial {
-			e.printf("more of it is running than a kill looks at: once these have ended: tickring kill %s\n", name)
+			e.printf("more runs are open than one kill handles: once these have ended, repeat: tickring kill %s\n", name)
 		}
 		if len(res.Cancelled)+len(res.Killed) == 0 {
-			e.printf("%s: nothing of it is running\n", what)
+			e.printf("%s: no running or waiting runs\n", what)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (e *Env) env(name string) string {
 func (e *Env) dataDir() (string, error) {
 	if dir := cmp.Or(e.Data, e.env("TICKRING_DATA")); dir != "" {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-			return "", usagef("%s is a file: the data folder is the one that it is in, %s", dir, filepath.Dir(dir))
+			return "", usagef("%s is a file: use its directory as the data directory: %s", dir, filepath.Dir(dir))
 		}
 		return dir, nil
 	}
@@ -53,7 +53,7 @@ func (e *Env) dataDir() (string, error) {
 			return filepath.Join(home, ".local", "state", "tickring"), nil
 		}
 	}
-	return "", errors.New("there is no home folder: say where the data is with --data or TICKRING_DATA")
+	return "", errors.New("the home directory is unknown: set the data directory with --data or TICKRING_DATA")
 }
 
 // findServer returns the URL of the server and its token. The command line takes precedence over the environment, that over the
@@ -166,7 +166,7 @@ func (e *Env) api() (*client.Client, error) {
 		return nil, usagef("%w", err)
 	}
 	if base, ok := strings.CutSuffix(strings.TrimSuffix(endpoint, "/"), adminPath); ok {
-		return nil, usagef("endpoint %q: leave %s out, that path is for executors: %s", endpoint, adminPath, base)
+		return nil, usagef("endpoint %q: remove %s, the path is for executors: %s", endpoint, adminPath, base)
 	}
 	if token.text == "" {
 		if err := unanswered(e.Ctx, endpoint); err != nil {
@@ -246,11 +246,11 @@ func (e *Env) stackMeant() (bool, error) {
 	}
 	for _, other := range []struct{ flag, value string }{{"--endpoint", e.Endpoint}, {"--data", e.Data}} {
 		if other.value != "" {
-			return false, usagef("--stack and %s: each says where the server is; give one of them", other.flag)
+			return false, usagef("--stack and %s: each selects a server: set only one of them", other.flag)
 		}
 	}
 	if !stack.ValidName(name) {
-		return false, usagef("%q is no name of a stack: letters, digits and -, a letter first", name)
+		return false, usagef("%q: not a stack name: letters, digits and -, starting with a letter", name)
 	}
 	return true, e.readStack(name)
 }
@@ -262,8 +262,7 @@ func (e *Env) parameter(name string) (string, error) {
 	case err != nil:
 		return "", err
 	case !of:
-		return "", errors.New("what is applied to is no stack on AWS (--stack), so there is no parameter store to ask; " +
-			"{env: NAME} and {file: PATH} are read here")
+		return "", errors.New("parameters can be read only with a stack on AWS (--stack); use {env: NAME} or {file: PATH}")
 	}
 	return e.aws.Secret(e.Ctx, name)
 }
@@ -304,7 +303,7 @@ func namedFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
+		return nil, errors.New("not a regular file")
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 type logsCmd struct {
-	What   string `arg:"" placeholder:"JOB|RUN" help:"A run, or a job: its run at work, else its last."`
-	Follow bool   `short:"f" help:"Go on until the run has ended."`
+	What   string `arg:"" placeholder:"JOB|RUN" help:"Run, or a job: its running run, else its last."`
+	Follow bool   `short:"f" help:"Show new lines until the run has ended."`
 	From   int    `placeholder:"LINE" help:"Number of the first line to show (default: 1)."`
 	Tail   int    `placeholder:"LINES" help:"Number of last lines to show, at most 10000 (default: all lines)."`
 }
 
 func (c *logsCmd) Run(e *conn) error {
 	if c.From < 0 || c.Tail < 0 || c.From > 0 && c.Tail > 0 {
-		return usagef("--from and --tail: a number from 1 on is expected, of one of them")
+		return usagef("--from and --tail: set only one of them, to 1 or more")
 	}
 	var run client.Run
 	var err error
@@ -37,11 +37,11 @@ func (c *logsCmd) Run(e *conn) error {
 			return err
 		}
 		if run.Skip != nil {
-			return &exitError{exitNotFound, errors.New("there is no run of this instant: it was " + e.skipLine(run.Skip, run.Timezone))}
+			return &exitError{exitNotFound, errors.New("no run exists for this scheduled time: " + e.skipLine(run.Skip, run.Timezone))}
 		}
 	}
 	if !core.State(run.State).Open() && run.SentAt.IsZero() {
-		return &exitError{exitNotFound, fmt.Errorf("run %s has no log: it was never sent (%s)   more: tickring run %s",
+		return &exitError{exitNotFound, fmt.Errorf("run %s has no log: the run was never sent (%s)   more: tickring run %s",
 			run.ID, e.stateText(&run), run.ID)}
 	}
 	return c.show(e, run)
@@ -58,11 +58,11 @@ func (c *logsCmd) show(e *conn, run client.Run) error {
 		case open && from == 1 && (err != nil || log.Next <= 1):
 			// Nothing of it yet. xxl-job's executors say of a run in their queue that there is no log of it, and that this is the end.
 			if !c.Follow {
-				e.notef("no line yet: it has not begun at its executor, or wrote nothing   wait for it: tickring logs %s -f\n", run.ID)
+				e.notef("no log lines yet: the executor has not started the run, or the run wrote nothing   to wait: tickring logs %s -f\n", run.ID)
 				return nil
 			}
 			if !told {
-				e.notef("no line yet: it has not begun at its executor, or wrote nothing; waiting\n")
+				e.notef("no log lines yet: the executor has not started the run, or the run wrote nothing; waiting\n")
 				told = true
 			}
 		case err == nil:
@@ -84,7 +84,7 @@ func (c *logsCmd) show(e *conn, run client.Run) error {
 			}
 			if log.End || !c.Follow && (c.Tail > 0 && open || log.Next <= from || log.Text == "") {
 				if !shown && c.From > 1 {
-					return &exitError{exitNotFound, fmt.Errorf("run %s: its log has no line %d (--from)", run.ID, c.From)}
+					return &exitError{exitNotFound, fmt.Errorf("run %s: the log has no line %d (--from)", run.ID, c.From)}
 				}
 				return nil
 			}
@@ -116,7 +116,7 @@ func (e *conn) lastLogged(job string) (client.Run, error) {
 		page, _, err = e.runPage(client.ListRunsParams{Job: job, To: now}, 1)
 	}
 	if err == nil && len(page.Runs) == 0 {
-		err = &exitError{exitNotFound, fmt.Errorf("%s has no run yet: tickring trigger %s", job, job)}
+		err = &exitError{exitNotFound, fmt.Errorf("%s has no runs yet: tickring trigger %s", job, job)}
 	}
 	if err != nil {
 		return client.Run{}, err
@@ -134,14 +134,14 @@ func (e *conn) keptText(k *client.KeptLog, zone string) string {
 	if k.Message {
 		missing := ""
 		if k.More {
-			missing = fmt.Sprintf("   missing: what it had behind its first %d characters", core.MessageMax)
+			missing = fmt.Sprintf("   missing: everything after the first %d characters", core.MessageMax)
 		}
-		return "this is no log, but the message that the run has kept: " + k.Live + missing
+		return "this is the message of the run, not its log: " + k.Live + missing
 	}
 	if k.Why != "" {
-		return fmt.Sprintf("the log could not be kept (%s), and its executor does not answer with it now: %s", k.Why, k.Live)
+		return fmt.Sprintf("the log could not be stored (%s), and the executor does not return it: %s", k.Why, k.Live)
 	}
-	missing := "that is all of it"
+	missing := "complete"
 	switch {
 	case k.From > 1 && k.Cut > 0:
 		missing = fmt.Sprintf("missing: lines 1 to %d, and the first %d bytes of line %d", k.From-1, k.Cut, k.From)
@@ -155,6 +155,6 @@ func (e *conn) keptText(k *client.KeptLog, zone string) string {
 	if k.More && k.From+int(k.Cut) > 1 {
 		missing += ", and its end"
 	}
-	return fmt.Sprintf("the part that was kept, as it was at %s   %s\nits executor does not answer with the log now: %s",
+	return fmt.Sprintf("stored part of the log, from %s   %s\nthe executor does not return the log: %s",
 		e.full(k.At, zone), missing, e.firstLine(k.Live))
 }

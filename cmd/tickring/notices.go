@@ -46,7 +46,7 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 				on = append(on, string(event))
 			}
 		}
-		add("", "on "+strings.Join(on, ", ")+"; each once in "+api.FormatDuration(n.Quiet))
+		add("", "on "+strings.Join(on, ", ")+"; at most once in "+api.FormatDuration(n.Quiet))
 	}
 	if j.Notices == nil {
 		return told, nil
@@ -61,7 +61,7 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 }
 
 func (e *conn) waitingText(w *client.WaitingNotice, zone string) string {
-	text := fmt.Sprintf(" for channel %s since %s, stands for %d; tried %s, again at %s", w.Channel, e.full(w.MadeAt, zone), w.Count,
+	text := fmt.Sprintf(" for channel %s since %s, for %d events; tried %s, next try at %s", w.Channel, e.full(w.MadeAt, zone), w.Count,
 		plural(w.Tries, "time"), e.full(w.NextAt, zone))
 	if w.Error != "" {
 		text += ": " + oneLine(w.Error)
@@ -80,7 +80,7 @@ func (e *conn) noticeText(add func(name, value string), r *client.Run) {
 	case n.Stand == string(notice.Owed):
 		text += "on its way"
 	case n.Stand == string(notice.Counted):
-		text += "counted, told at " + e.full(n.At, r.Timezone)
+		text += "counted, sent at " + e.full(n.At, r.Timezone)
 	case n.At.IsZero():
 		text += "told"
 	default:
@@ -91,7 +91,7 @@ func (e *conn) noticeText(add func(name, value string), r *client.Run) {
 		add("", "waits"+e.waitingText(&n.Waiting[i], r.Timezone))
 	}
 	for _, g := range n.GivenUp {
-		add("", fmt.Sprintf("given up for channel %s %s: %s", g.Channel, e.full(g.At, r.Timezone), oneLine(g.Error)))
+		add("", fmt.Sprintf("not delivered to channel %s, given up %s: %s", g.Channel, e.full(g.At, r.Timezone), oneLine(g.Error)))
 	}
 }
 
@@ -104,7 +104,7 @@ func (e *conn) toldText(t *client.ToldEvent, zone string) string {
 		text += ", quiet until " + e.full(t.QuietUntil, zone)
 	}
 	if t.Count > 0 {
-		text += fmt.Sprintf("; %d came since, and are told then", t.Count)
+		text += fmt.Sprintf("; %d events since, sent then", t.Count)
 	}
 	return text
 }
@@ -114,7 +114,7 @@ func (e *conn) troubleText(t *client.ChannelTrouble) string {
 	if t == nil {
 		return ""
 	}
-	text := "takes no notices since " + e.full(t.Since, "") + ", tried last " + e.full(t.LastAt, "")
+	text := "rejects notifications since " + e.full(t.Since, "") + ", tried last " + e.full(t.LastAt, "")
 	if t.GivenUp > 0 {
 		text += fmt.Sprintf("; %d given up", t.GivenUp)
 	}

@@ -183,7 +183,7 @@ func parseTime(field, text string, loc *time.Location, now time.Time, past bool)
 		return now.Add(d), nil
 	}
 	return time.Time{}, core.Invalid(field, text,
-		"allowed are 2026-11-20T02:30:00+01:00, 2026-11-20T02:30, 2026-11-20, 02:30 and a duration such as 10m")
+		"allowed values: 2026-11-20T02:30:00+01:00, 2026-11-20T02:30, 2026-11-20, 02:30 and a duration such as 10m")
 }
 
 // scheduleText is the schedule of a job in words, or as written if there are none.

@@ -8,12 +8,12 @@ import (
 )
 
 type pauseCmd struct {
-	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Whose schedule to stop."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs or apps to pause."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	findFlags
-	All    bool   `help:"Everything."`
-	Reason string `placeholder:"TEXT" help:"Why; others see it."`
-	Until  string `placeholder:"TIME" help:"Go on by itself: 06:00, 2h, 2026-12-24T18:00."`
+	All    bool   `help:"Pause everything."`
+	Reason string `placeholder:"TEXT" help:"Reason, visible to other users."`
+	Until  string `placeholder:"TIME" help:"When to resume, such as 06:00, 2h or 2026-12-24T18:00."`
 }
 
 func (c *pauseCmd) Run(e *Env) error { return c.run(e, true) }
@@ -23,19 +23,19 @@ type stopCmd struct{ pauseCmd }
 
 func (c *stopCmd) Run(e *Env) error {
 	if len(c.What)+len(c.Label) == 0 && !c.given() {
-		return usagef("every schedule stops with: tickring pause --all   one with: tickring pause JOB\n" +
-			"the server itself with Ctrl-C where it runs, or a SIGTERM, as systemctl stop sends it")
+		return usagef("to pause all schedules: tickring pause --all   one job: tickring pause JOB\nto stop the server: Ctrl-C in its " +
+			"terminal, or SIGTERM, as sent by systemctl stop")
 	}
 	return c.run(e, true)
 }
 
 type resumeCmd struct {
-	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"What is to go on."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs or apps to resume."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	findFlags
-	Act    string `placeholder:"ACT" help:"What this act paused, and nobody changed since; pause and changes name acts."`
-	All    bool   `help:"Everything."`
-	Reason string `placeholder:"TEXT" help:"Why; others see it."`
+	Act    string `placeholder:"ACT" help:"Resume the jobs that this bulk operation paused, unless they were changed since; pause and changes show its name."`
+	All    bool   `help:"Resume everything."`
+	Reason string `placeholder:"TEXT" help:"Reason, visible to other users."`
 }
 
 func (c *resumeCmd) Run(e *Env) error {
@@ -43,7 +43,7 @@ func (c *resumeCmd) Run(e *Env) error {
 		return (&pauseCmd{What: c.What, Label: c.Label, findFlags: c.findFlags, All: c.All, Reason: c.Reason}).run(e, false)
 	}
 	if len(c.What)+len(c.Label) > 0 || c.given() || c.All {
-		return usagef("--act says what to resume: leave out the rest")
+		return usagef("--act selects the jobs to resume: leave out the other arguments")
 	}
 	conn, err := e.connect()
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *resumeCmd) Run(e *Env) error {
 
 func (c *pauseCmd) run(env *Env, pause bool) error {
 	if (len(c.What)+len(c.Label) == 0 && !c.given()) != c.All {
-		return usagef("name jobs or apps, or those of a label with -l KEY=VALUE, or say --all")
+		return usagef("name jobs or apps, select jobs by label with -l KEY=VALUE, or use --all")
 	}
 	e, err := env.connect()
 	if err != nil {
@@ -120,13 +120,13 @@ func (c *pauseCmd) one(e *conn, what string, pause bool) (err error) {
 		case !res.Changed:
 			e.printf("%s was %s already\n", what, res.State)
 		case pause && !res.Until.IsZero():
-			e.printf("paused %s until %s   sooner: tickring resume %s\n", what, e.full(res.Until, zone), target)
+			e.printf("paused %s until %s   to resume earlier: tickring resume %s\n", what, e.full(res.Until, zone), target)
 		case pause:
-			e.printf("paused %s   go on: tickring resume %s\n", what, target)
+			e.printf("paused %s   to resume: tickring resume %s\n", what, target)
 		case !res.Until.IsZero():
-			e.printf("resumed %s from %s on; what passed meanwhile is not run   next: tickring upcoming\n", what, e.full(res.Until, zone))
+			e.printf("resumed %s from %s on; missed runs are not made up   next: tickring upcoming\n", what, e.full(res.Until, zone))
 		default:
-			e.printf("resumed %s; what passed meanwhile is not run   next: tickring upcoming\n", what)
+			e.printf("resumed %s; missed runs are not made up   next: tickring upcoming\n", what)
 		}
 	})
 }

@@ -10,13 +10,13 @@ import (
 )
 
 type peopleCmd struct {
-	List   peopleListCmd   `cmd:"" default:"1" help:"All of them, and what they may."`
-	Set    peopleSetCmd    `cmd:"" help:"Make a person, or change what is given."`
-	Delete peopleDeleteCmd `cmd:"" help:"Delete a person, with all sessions, tokens and views."`
+	List   peopleListCmd   `cmd:"" default:"1" help:"List all users and their roles."`
+	Set    peopleSetCmd    `cmd:"" help:"Create or update a user."`
+	Delete peopleDeleteCmd `cmd:"" help:"Delete a user, with all sessions, tokens and views."`
 }
 
 func (c *peopleCmd) Help() string {
-	return "A role is viewer, operator, editor or admin; for one app it is written app:role, and what takes a right of its own is added: " +
+	return "A role is viewer, operator, editor or admin; for one app, write app:role; add extra permissions with +: " +
 		"shop:editor+scripts, operator+addresses, shop:editor+scripts+secrets. See docs/reference/permissions.md."
 }
 
@@ -26,7 +26,7 @@ func (c *peopleListCmd) Run(e *conn) error {
 	list, err := e.ListPeople(e.Ctx)
 	return e.show(list, err, func() {
 		if len(list.People) == 0 {
-			e.printf("no people yet: who has the admin token logs in to the console with it, and: tickring people set NAME --role viewer\n")
+			e.printf("no users yet: log in to the console with the admin token; to create a user: tickring people set NAME --role viewer\n")
 			return
 		}
 		rows := [][]string{{"NAME", "MAY", "LOGS IN", "TOKENS", "LAST"}}
@@ -59,19 +59,19 @@ func logsIn(p *client.Person) string {
 }
 
 type peopleSetCmd struct {
-	Name     string   `arg:"" placeholder:"NAME" help:"1 to 64 of a-z 0-9 . _ - @."`
-	Role     []string `placeholder:"ROLE" help:"What the person may, in place of what is so far: editor, or shop:editor+scripts. Repeat it for each app."`
-	NoRole   bool     `help:"The person may nothing."`
-	Password string   `placeholder:"FILE" help:"A file with a password to log in with the first time; - is standard input."`
-	Disable  bool     `help:"Log the person out, and let nothing in until enabled."`
-	Enable   bool     `help:"Let the person in again."`
-	Issuer   *string  `placeholder:"URL" help:"The OpenID provider that knows the person, with --subject."`
-	Subject  *string  `placeholder:"ID" help:"As whom it does."`
+	Name     string   `arg:"" placeholder:"NAME" help:"User name: 1 to 64 characters a-z 0-9 . _ - @."`
+	Role     []string `placeholder:"ROLE" help:"Role that replaces the current roles, such as editor or shop:editor+scripts. Repeat for each app."`
+	NoRole   bool     `help:"Remove all roles."`
+	Password string   `placeholder:"FILE" help:"File with the initial password; - is standard input."`
+	Disable  bool     `help:"Log the user out and reject logins and tokens until enabled."`
+	Enable   bool     `help:"Accept logins and tokens of the user again."`
+	Issuer   *string  `placeholder:"URL" help:"OpenID provider of the user; requires --subject."`
+	Subject  *string  `placeholder:"ID" help:"Identity of the user at the provider."`
 }
 
 func (c *peopleSetCmd) Run(e *conn) error {
 	if c.NoRole && len(c.Role) > 0 || c.Enable && c.Disable {
-		return usagef("--no-role with --role, or --enable with --disable: one of the two")
+		return usagef("set only one of --no-role and --role, and only one of --enable and --disable")
 	}
 	spec := client.PersonSpec{Issuer: c.Issuer, Subject: c.Subject}
 	if len(c.Role) > 0 || c.NoRole {
@@ -99,9 +99,9 @@ func (c *peopleSetCmd) Run(e *conn) error {
 		switch near := e.appLike(g.App); near {
 		case g.App:
 		case "":
-			e.notef("warning: there is no app %s\n", g.App)
+			e.notef("warning: app %s does not exist\n", g.App)
 		default:
-			e.notef("warning: there is no app %s, did you mean %s?\n", g.App, near)
+			e.notef("warning: app %s does not exist, did you mean %s?\n", g.App, near)
 		}
 	}
 	return e.show(res, nil, func() { e.printf("%s %s\n", res.Name, res.Change) })
@@ -123,7 +123,7 @@ func (e *Env) secretOf(file string) (string, error) {
 }
 
 type peopleDeleteCmd struct {
-	Name string `arg:"" placeholder:"NAME" help:"Who."`
+	Name string `arg:"" placeholder:"NAME" help:"User name."`
 }
 
 func (c *peopleDeleteCmd) Run(e *conn) error {

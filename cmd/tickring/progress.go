@@ -51,7 +51,7 @@ func (e *Env) interrupted(err error, done string, command ...string) error {
 	if e.Ctx.Err() != nil {
 		why = "interrupted"
 	}
-	return &exitError{exitOf(err), fmt.Errorf("%s\n%s\ngo on with: %s", why, done, strings.Join(command, " "))}
+	return &exitError{exitOf(err), fmt.Errorf("%s\n%s\nto continue: %s", why, done, strings.Join(command, " "))}
 }
 
 // pages reads all pages after the page token after, and shows the progress.

@@ -8,9 +8,9 @@ import (
 )
 
 type redriveCmd struct {
-	DryRun bool `help:"List them, and say what would become of each."`
-	Drop   bool `help:"Also remove letters of which nothing can be sent any more."`
-	Unread bool `name:"drop-unread" help:"Also remove letters that cannot be read: look at them first, with -o json."`
+	DryRun bool `help:"List the messages and the planned result for each."`
+	Drop   bool `help:"Also delete messages that have nothing left to send."`
+	Unread bool `name:"drop-unread" help:"Also delete messages that cannot be read. Check them first with -o json."`
 }
 
 func (c *redriveCmd) Run(e *conn) error {
@@ -28,7 +28,7 @@ func (c *redriveCmd) Run(e *conn) error {
 	}
 	return e.show(sum, nil, func() {
 		if len(sum.Letters) == 0 {
-			e.printf("there are no dead letters\n")
+			e.printf("no dead-letter messages\n")
 			return
 		}
 		sent := "sent again"
@@ -43,7 +43,7 @@ func (c *redriveCmd) Run(e *conn) error {
 				e.printf("   %s   %s\n", l.Asks, sent)
 			} else if len(l.Fires) == 0 {
 				unreadable++
-				e.printf("   it cannot be read: %s\n", e.firstLine(l.Text))
+				e.printf("   unreadable: %s\n", e.firstLine(l.Text))
 			}
 			for _, f := range l.Fires {
 				what := sent

@@ -113,8 +113,7 @@ func (e *conn) run(text string) (client.Run, error) {
 func notRun(err error, text string) error {
 	r, ok := errors.AsType[*client.Error](err)
 	if _, nerr := strconv.ParseInt(text, 10, 64); ok && nerr == nil && r.Code == string(core.CodeNotFound) {
-		r.Message += "; a run is written as its ID, ten digits or more such as 17179869185, or as app/name@2026-11-20T02:30: tickring runs " +
-			"lists them"
+		r.Message += "; write a run as its ID, ten digits or more such as 17179869185, or as app/name@2026-11-20T02:30: tickring runs lists them"
 	}
 	return err
 }
@@ -136,7 +135,7 @@ func (e *conn) each(names, labels []string, do func(name string) error) error {
 			continue
 		}
 		if e.Ctx.Err() != nil || errors.Is(err, client.ErrNoAnswer) {
-			return e.interrupted(err, fmt.Sprintf("%d of %d were done", i, len(names)), "the same command")
+			return e.interrupted(err, fmt.Sprintf("%d of %d done", i, len(names)), "the same command")
 		}
 		if text := e.errorText(err); text != "" {
 			e.notef("tickring: %s: %s\n", name, text)
@@ -152,7 +151,7 @@ func (e *conn) each(names, labels []string, do func(name string) error) error {
 func (e *conn) named(names, labels []string) ([]string, error) {
 	if len(labels) == 0 {
 		if len(names) == 0 {
-			return nil, usagef("name one or several, or the jobs of a label with -l KEY=VALUE")
+			return nil, usagef("name one or more jobs, or select jobs by label with -l KEY=VALUE")
 		}
 		return names, nil
 	}
@@ -163,7 +162,7 @@ func (e *conn) named(names, labels []string) ([]string, error) {
 	var found []string
 	for _, app := range apps {
 		if app != "" && kindOf(app) != appKind {
-			return nil, usagef("-l looks for jobs: beside it stand apps, or nothing, not %s", app)
+			return nil, usagef("-l selects jobs: name only apps with it, or none, not %s", app)
 		}
 		jobs, failed, err := e.jobs(client.ListJobsParams{App: app, Label: labels})
 		if err != nil {
@@ -183,7 +182,7 @@ func (e *conn) named(names, labels []string) ([]string, error) {
 }
 
 func noLabel(labels []string) error {
-	return &exitError{exitNotFound, fmt.Errorf("no job has the label %s: tickring describe JOB shows those of one",
+	return &exitError{exitNotFound, fmt.Errorf("no job has the label %s: tickring describe JOB shows the labels of a job",
 		strings.Join(labels, " and "))}
 }
 

@@ -9,9 +9,9 @@ import (
 )
 
 type replanCmd struct {
-	Job  string `arg:"" optional:"" placeholder:"JOB" help:"One job; all if left out."`
-	From string `required:"" placeholder:"TIME" help:"After: 2026-11-20, 02:30, 24h (ago)."`
-	To   string `placeholder:"TIME" help:"Up to, and only what an audit finds unaccounted for. Left out: also what would be on its way, up to what is planned ahead; what is there twice runs once."`
+	Job  string `arg:"" optional:"" placeholder:"JOB" help:"Job to replan (default: all jobs)."`
+	From string `required:"" placeholder:"TIME" help:"Start of the period, exclusive, such as 2026-11-20, 02:30 or 24h (ago)."`
+	To   string `placeholder:"TIME" help:"End of the period; only runs unaccounted for are sent again. Default: the end of the planned period, including runs that may be on their way; a run sent twice runs once."`
 	goOn
 }
 
@@ -41,7 +41,7 @@ func (c *replanCmd) Run(e *conn) error {
 		c.tell(e.Env, &res, zone)
 	}
 	if err != nil {
-		return e.interrupted(err, plural(res.Jobs, "job")+" are done, and there are more", c.command("replan", c.Job, res.Next, body.From,
+		return e.interrupted(err, plural(res.Jobs, "job")+" done; more follow", c.command("replan", c.Job, res.Next, body.From,
 			body.To)...)
 	}
 	if len(res.Failed) > 0 {
@@ -54,18 +54,18 @@ func (c *replanCmd) tell(e *Env, res *client.ReplanResult, zone string) {
 	what := cmp.Or(c.Job, plural(res.Jobs, "job"))
 	to, missing := "to "+e.full(res.To, zone), "unaccounted for"
 	if c.To == "" {
-		to, missing = "up to what is planned ahead", "without a run that anybody is at"
+		to, missing = "up to the end of the planned period", "without an active run"
 	}
-	e.printf("%s, from %s %s: %d instants were due, %d %s, %d sent again\n", what,
+	e.printf("%s, from %s %s: %d runs were due, %d %s, %d sent again\n", what,
 		e.full(res.From, zone), to, res.Demanded, res.Missing, missing, res.Sent)
 	if res.OutOfReach > 0 {
-		e.printf("%d were left alone: they may have run, and their runs may be kept no more\n", res.OutOfReach)
+		e.printf("%d were not touched: their records may have been deleted after they ran\n", res.OutOfReach)
 	}
 	for _, f := range res.Failed {
-		e.printf("not looked at: %s\n", f)
+		e.printf("not checked: %s\n", f)
 	}
 	if res.Partial {
-		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
+		e.printf("some changes of this period are not stored any more: the runs expected from them are unknown\n")
 	}
 }
 
@@ -77,7 +77,7 @@ func (e *conn) replanAll(body client.ReplanRequest) (sum client.ReplanResult, er
 			return e.Replan(e.Ctx, body)
 		},
 		Add:      func(page *client.ReplanResult) string { return parts.AddReplan(&sum, page) },
-		Progress: func() string { return fmt.Sprintf("%s looked at, %d sent again", plural(sum.Jobs, "job"), sum.Sent) },
+		Progress: func() string { return fmt.Sprintf("%s scanned, %d sent again", plural(sum.Jobs, "job"), sum.Sent) },
 	})
 	return sum, err
 }

@@ -12,14 +12,14 @@ import (
 )
 
 type reportCmd struct {
-	What   string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
-	By     string `default:"day" enum:"hour,day" help:"hour or day."`
-	Each   string `default:"" enum:"app,job," placeholder:"app|job" help:"A line for each app, or job."`
-	State  string `placeholder:"STATE" help:"Only those that ended so, such as failed."`
-	Reason string `placeholder:"REASON" help:"And of those only for this reason, such as no-executor."`
-	From   string `placeholder:"TIME" help:"From: 2026-11-01, 90d (ago); a fortnight by day, a day by hour if left out."`
-	To     string `placeholder:"TIME" help:"Up to; now if left out. Both are taken to whole days, or hours."`
-	Zone   string `placeholder:"ZONE" help:"By whose days, such as Europe/Berlin; as the server was started or deployed with if left out."`
+	What   string `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: all)."`
+	By     string `default:"day" enum:"hour,day" help:"Length of a row: hour or day."`
+	Each   string `default:"" enum:"app,job," placeholder:"app|job" help:"Show one row for each app or job."`
+	State  string `placeholder:"STATE" help:"Only runs that ended in this state, such as failed."`
+	Reason string `placeholder:"REASON" help:"Only runs with this state and this reason, such as no-executor."`
+	From   string `placeholder:"TIME" help:"Start of the period, such as 2026-11-01 or 90d (ago) (default: 14 days ago by day, a day ago by hour)."`
+	To     string `placeholder:"TIME" help:"End of the period (default: now). Both ends are extended to whole days or hours."`
+	Zone   string `placeholder:"ZONE" help:"Time zone that days are counted in, such as Europe/Berlin (default: the server's --report-zone)."`
 }
 
 func (c *reportCmd) Run(e *conn) error {
@@ -51,7 +51,7 @@ func (c *reportCmd) Run(e *conn) error {
 
 func (c *reportCmd) print(e *Env, r *client.Report) {
 	if len(r.Rows) == 0 {
-		e.printf("nothing began%s in that time\n", of(c.What))
+		e.printf("no runs%s began in this period\n", of(c.What))
 	} else {
 		head := []string{strings.ToUpper(r.By), "RUNS", "SUCCEEDED", "TOOK", "LATE", ""}
 		if c.Each != "" {
@@ -71,7 +71,7 @@ func (c *reportCmd) print(e *Env, r *client.Report) {
 				endsText(row)))
 		}
 		table(e.Stdout, rows)
-		e.printf("took, late: half of the runs at most, 99 of 100 at most, and the longest\n")
+		e.printf("took, late: median, 99th percentile and maximum\n")
 	}
 	if r.Since.After(r.From) {
 		e.printf("reports begin at %s\n", e.full(r.Since, r.Zone))

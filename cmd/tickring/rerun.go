@@ -14,21 +14,21 @@ import (
 )
 
 type rerunCmd struct {
-	What   string   `arg:"" optional:"" placeholder:"RUN|JOB|APP" help:"A run that has ended, or the job or app whose runs --failed, --state, --from and --to find (default: all apps)."`
-	Failed bool     `help:"Those that failed for good."`
-	State  []string `placeholder:"STATE" enum:"${states}" help:"Those that ended so: ${states}."`
-	From   string   `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
-	To     string   `placeholder:"TIME" help:"Up to."`
-	RanAt  string   `placeholder:"ADDRESS" help:"Those that ran there."`
+	What   string   `arg:"" optional:"" placeholder:"RUN|JOB|APP" help:"Finished run; or the job or app whose runs match --failed, --state, --from and --to (default: all apps)."`
+	Failed bool     `help:"Only runs that failed for good."`
+	State  []string `placeholder:"STATE" enum:"${states}" help:"Only runs that ended in these states: ${states}."`
+	From   string   `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago)."`
+	To     string   `placeholder:"TIME" help:"End of the period."`
+	RanAt  string   `placeholder:"ADDRESS" help:"Only runs at this executor address."`
 	runFlags
-	Limit   int      `default:"1000" help:"Maximum number of runs, up to 10000. If more match, none is run again."`
-	Params  *string  `placeholder:"TEXT" help:"In place of those that the first was sent with."`
-	Address []string `placeholder:"ADDRESS" help:"In place of those that its trigger gave, or else the app's executors."`
-	Same    bool     `name:"same-address" help:"To the address where the first ran."`
-	Retry   *int     `placeholder:"N" help:"In place of the job's."`
-	Key     string   `placeholder:"KEY" help:"The same key makes no run twice."`
-	DryRun  bool     `help:"Only list them, and say why any is left."`
-	Yes     bool     `short:"y" help:"Do not ask."`
+	Limit   int      `default:"1000" help:"Maximum number of runs, up to 10000. If more match, no run is rerun."`
+	Params  *string  `placeholder:"TEXT" help:"Params instead of the params of the original run."`
+	Address []string `placeholder:"ADDRESS" help:"Address instead of the original trigger's addresses or the app's executors."`
+	Same    bool     `name:"same-address" help:"Use the executor address of the original run."`
+	Retry   *int     `placeholder:"N" help:"Retries instead of the job's."`
+	Key     string   `placeholder:"KEY" help:"Idempotency key: repeating the command with the key creates no run twice."`
+	DryRun  bool     `help:"Only list the runs, and why some cannot be rerun."`
+	Yes     bool     `short:"y" help:"Skip the confirmation."`
 }
 
 const maxReruns = 10_000
@@ -40,7 +40,7 @@ func (c *rerunCmd) Run(e *conn) error {
 		return c.one(e, body)
 	}
 	if !c.Failed && len(c.State) == 0 && c.From == "" && c.To == "" {
-		return usagef("say which runs%s: --failed, --state, --from or --to; --dry-run lists them", of(c.What))
+		return usagef("which runs%s? set --failed, --state, --from or --to; --dry-run lists them", of(c.What))
 	}
 	if c.Limit < 1 || c.Limit > maxReruns {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "1 to %d are allowed", maxReruns)
@@ -98,7 +98,7 @@ func (c *rerunCmd) Run(e *conn) error {
 	if !body.From.IsZero() {
 		again = append(again, "--from", body.From.UTC().Format(time.RFC3339))
 	}
-	return e.interrupted(err, plural(len(sum.Runs), "run")+" are done, and there may be more", again...)
+	return e.interrupted(err, plural(len(sum.Runs), "run")+" done; more may follow", again...)
 }
 
 func (c *rerunCmd) one(e *conn, body client.RerunRequest) error {
@@ -176,17 +176,17 @@ func (c *rerunCmd) tell(e *conn, res *client.RerunResult) error {
 		made, left := 0, 0
 		for i := range res.Runs {
 			x := &res.Runs[i]
-			what := "would be run again"
+			what := "would be rerun"
 			switch {
 			case x.Why != "":
 				left++
 				what = "left: " + x.Why
 			case x.Existing:
 				made++
-				what = "the key was used before: it is run again as " + x.As.ID
+				what = "the key was used before: rerun as " + x.As.ID
 			case !c.DryRun && x.As != nil:
 				made++
-				what = "is run again as " + x.As.ID
+				what = "rerun as " + x.As.ID
 			default:
 				made++
 			}
@@ -194,13 +194,13 @@ func (c *rerunCmd) tell(e *conn, res *client.RerunResult) error {
 		}
 		switch {
 		case len(res.Runs) == 0:
-			e.printf("no runs%s to be run again\n", of(c.What))
+			e.printf("no runs%s to rerun\n", of(c.What))
 		case len(res.Runs) > 1 && c.DryRun:
-			e.printf("%s would be run again, %d left\n", plural(made, "run"), left)
+			e.printf("%s would be rerun, %d not\n", plural(made, "run"), left)
 		case len(res.Runs) > 1:
-			e.printf("%s are run again, %d left\n", plural(made, "run"), left)
+			e.printf("%s rerun, %d not\n", plural(made, "run"), left)
 		case left == 0 && !c.DryRun && res.Runs[0].As != nil:
-			e.printf("how it goes: tickring run %s\n", res.Runs[0].As.ID)
+			e.printf("to follow: tickring run %s\n", res.Runs[0].As.ID)
 		}
 	})
 }

@@ -13,19 +13,19 @@ func (c *fenceCmd) Run(e *conn) error {
 	e.sayWhere()
 	res, err := e.Fence(e.Ctx)
 	return e.show(res, err, func() {
-		e.printf("generation %d is fenced: nothing is planned or sent any more, and what was begun ends within 30 s\ngo on with: tickring "+
-			"restore, or tickring takeover, on the deployment that is to work\n", res.Generation)
+		e.printf("generation %d is fenced: no runs are planned or sent; operations in progress end within 30 s\nto continue: tickring restore "+
+			"or tickring takeover on the deployment that takes over\n", res.Generation)
 	})
 }
 
 // restoreFlags are the flags of restore and takeover. Both make the data of an earlier moment, or of another Region, this
 // deployment's data.
 type restoreFlags struct {
-	From     string `placeholder:"TIME" help:"Of which moment the data is: 2026-11-20T02:30, 02:30, 24h (ago). Left out: a minute before the last sign of life in it."`
-	LiftJobs int    `placeholder:"N" help:"How many jobs may have been made since (default: 100,000 and 100 for each second since)."`
-	LiftRuns int    `placeholder:"N" help:"How many runs of one job may have been triggered or retried since (default: 10,000 and 1,000 for each second since)."`
-	RunsLost bool   `help:"The table of runs is empty: send no run again that was due up to --from."`
-	Again    bool   `help:"Also where this deployment works on the data already."`
+	From     string `placeholder:"TIME" help:"Time of the data, such as 2026-11-20T02:30, 02:30 or 24h (ago) (default: a minute before the last activity in the data)."`
+	LiftJobs int    `placeholder:"N" help:"How many jobs may have been created since then (default: 100,000, and 100 for each second since)."`
+	LiftRuns int    `placeholder:"N" help:"How many runs of one job may have been triggered or retried since then (default: 10,000, and 1,000 for each second since)."`
+	RunsLost bool   `help:"The table of runs is empty: do not resend runs that were due up to --from."`
+	Again    bool   `help:"Also restore if this deployment already processes the data."`
 }
 
 type (
@@ -54,7 +54,7 @@ func (c *restoreFlags) run(e *conn, done string) error {
 		res, err := e.Restore(e.Ctx, req)
 		if err != nil {
 			if sum.Jobs > 0 {
-				return fmt.Errorf("%w\n%d jobs are done, and nothing works meanwhile: say the same again", err, sum.Jobs)
+				return fmt.Errorf("%w\n%d jobs are done; no runs are planned or sent until the restore is complete: repeat the command", err, sum.Jobs)
 			}
 			return err
 		}
@@ -69,7 +69,8 @@ func (c *restoreFlags) run(e *conn, done string) error {
 	}
 	plan, err := e.replanAll(client.ReplanRequest{From: sum.From.Add(-beforeCopy)})
 	if err != nil {
-		return fmt.Errorf("generation %d works, but what has no run could not be sent: %w\ngo on with: tickring replan --from %s", sum.Generation,
+		return fmt.Errorf("generation %d is active, but missing runs could not be sent: %w\nto continue: tickring replan --from %s",
+			sum.Generation,
 			err, sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339))
 	}
 	if e.json() {
@@ -79,14 +80,14 @@ func (c *restoreFlags) run(e *conn, done string) error {
 		}{sum, plan})
 	}
 	e.printf("%s: generation %d, of %s; %s\n", done, sum.Generation, e.full(sum.From, ""), plural(sum.Jobs, "job"))
-	e.printf("numbers of new jobs begin %d higher, those of runs %d higher\n", sum.LiftJobs, sum.LiftRuns)
-	e.printf("%d runs that waited are sent, %d that may be with an executor are asked after, %d owed follow-ups\n", sum.Waiting, sum.Watched,
+	e.printf("advanced ID counters: job IDs by %d, run IDs by %d\n", sum.LiftJobs, sum.LiftRuns)
+	e.printf("%d waiting runs sent, %d runs that an executor may have to check, %d pending follow-ups\n", sum.Waiting, sum.Watched,
 		sum.Owing)
 	for _, id := range sum.Full {
-		e.printf("job %d has no run numbers left: make it anew before it is triggered\n", id)
+		e.printf("job %d has no run IDs left: create the job again before it is triggered\n", id)
 	}
 	from := sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339)
-	e.printf("%d instants had no run, %d sent again\nin a few minutes, until nothing is unaccounted for: tickring replan --from %s   and: "+
-		"tickring audit --from %s\n", plan.Missing, plan.Sent, from, from)
+	e.printf("%d scheduled times had no run, %d sent again\nin a few minutes, repeat until no run is unaccounted for: tickring replan "+
+		"--from %s   then: tickring audit --from %s\n", plan.Missing, plan.Sent, from, from)
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 type runCmd struct {
-	Name string `arg:"" name:"run" placeholder:"RUN" help:"ID, app/name@2026-11-20T02:30 or @02:30 (the last one) in the job's zone, or app/name#KEY."`
+	Name string `arg:"" name:"run" placeholder:"RUN" help:"ID, app/name@2026-11-20T02:30 or @02:30 (its latest occurrence) in the job's zone, or app/name#KEY."`
 }
 
 func (c *runCmd) Run(e *conn) error {
@@ -33,9 +33,9 @@ func (c *runCmd) Run(e *conn) error {
 			}
 			switch core.Reason(r.Skip.Reason) {
 			case core.ReasonMisfire, core.ReasonDeadline:
-				e.printf("there is no run of it: it came too late for the job's misfire, grace and deadline: tickring describe %s\n", runName(&r))
+				e.printf("no run: too late for the job's misfire, grace and deadline: tickring describe %s\n", runName(&r))
 			default:
-				e.printf("there is no run of it   who changed what: tickring changes %s\n", runName(&r))
+				e.printf("no run   for the audit log: tickring changes %s\n", runName(&r))
 			}
 			return
 		}
@@ -86,10 +86,10 @@ func (c *runCmd) Run(e *conn) error {
 		}
 		add("address", r.Address)
 		if r.MaybeTwice {
-			add("sent", "maybe twice: whoever sent it first stopped before that was recorded")
+			add("sent", "maybe twice: the first sender stopped before it recorded the send")
 		}
 		if r.Answer != "" {
-			add("answered", e.firstLine(r.Answer)+"   it is not known whether the executor has the run: tickring executors "+r.App)
+			add("answered", e.firstLine(r.Answer)+"   unknown whether the executor has the run: tickring executors "+r.App)
 		}
 		if s := r.Shard; s != nil && s.Index != nil {
 			text := fmt.Sprintf("index %d of a total of %d", *s.Index, s.Total)
@@ -128,7 +128,7 @@ func (c *runCmd) Run(e *conn) error {
 			}
 		}
 		if r.Params != nil {
-			e.addLines(add, "params", *r.Params, "   of this run, in place of the job's")
+			e.addLines(add, "params", *r.Params, "   of this run, instead of the job's")
 		}
 		if with != nil && with.Verb != "" {
 			add("job as", fmt.Sprintf("%s %s by %s", with.Verb, e.full(with.At, r.Timezone), with.By))
@@ -150,31 +150,31 @@ func (c *runCmd) Run(e *conn) error {
 			e.printf("%s\n", strings.TrimRight(r.Message, "\n"))
 		}
 		if r.Late != nil {
-			e.printf("after that it was reported, at %s: code %d %s\n", e.full(r.Late.At, r.Timezone), r.Late.Code,
+			e.printf("reported later, at %s: code %d %s\n", e.full(r.Late.At, r.Timezone), r.Late.Code,
 				e.firstLine(r.Late.Message))
 		}
 		switch {
 		case r.State == string(core.Planned):
 			if r.Cause == string(core.CauseManual) || r.Cause == string(core.CauseAPI) {
-				e.printf("change: tickring edit-trigger %s   ", r.ID)
+				e.printf("to change: tickring edit-trigger %s   ", r.ID)
 			}
-			e.printf("cancel: tickring kill %s\n", r.ID)
+			e.printf("to cancel: tickring kill %s\n", r.ID)
 		case waitsForPermit(&r):
 			if held := r.Permit.HeldBy; !r.Permit.Has && len(held) > 0 {
-				e.printf("what it waits for: tickring run %s   ", held[0])
+				e.printf("waits for: tickring run %s   ", held[0])
 			}
-			e.printf("cancel: tickring kill %s\n", r.ID)
+			e.printf("to cancel: tickring kill %s\n", r.ID)
 		case r.State == string(core.Queued):
-			e.printf("who is there: tickring executors %s   cancel: tickring kill %s\n", r.App, r.ID)
+			e.printf("executors: tickring executors %s   to cancel: tickring kill %s\n", r.App, r.ID)
 		case core.State(r.State).Open():
-			e.printf("its log: tickring logs %s -f   end it: tickring kill %s\n", r.ID, r.ID)
+			e.printf("log: tickring logs %s -f   to kill: tickring kill %s\n", r.ID, r.ID)
 		case !r.SentAt.IsZero():
-			e.printf("its log: tickring logs %s\n", r.ID)
+			e.printf("log: tickring logs %s\n", r.ID)
 		case r.Reason == string(core.ReasonNoExecutor):
-			e.printf("who is there: tickring executors %s\n", r.App)
+			e.printf("executors: tickring executors %s\n", r.App)
 		}
 		if core.State(r.State).Failure() && r.Then == "" && r.Job != "" {
-			e.printf("run it again: tickring rerun %s\n", r.ID)
+			e.printf("to rerun: tickring rerun %s\n", r.ID)
 		}
 	})
 }
@@ -212,13 +212,13 @@ func overText(r *client.Run) string {
 	if !core.State(r.State).Open() {
 		return ""
 	}
-	return "   its executor has other runs of this job, which a kill would end too: it ends when it is alone there"
+	return "   the executor has other runs of this job, which a kill would also end: the run is killed once it is alone"
 }
 
 // replacedText returns a note that a newer run replaces r, or "".
 func replacedText(r *client.Run) string {
 	if r.Reason == string(core.ReasonReplaced) || r.State == string(core.Running) && strings.HasPrefix(r.KillBy, "run ") {
-		return ", which goes in its place"
+		return ", which replaces it"
 	}
 	return ""
 }

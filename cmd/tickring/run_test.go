@@ -66,14 +66,14 @@ func TestChosenText(t *testing.T) {
 func TestKeptText(t *testing.T) {
 	e := &conn{Env: &Env{Globals: &Globals{}, Stdout: io.Discard}}
 	at := time.Date(2026, 11, 25, 18, 58, 35, 0, time.UTC)
-	const kept = "the part that was kept, as it was at 2026-11-25 18:58:35 Z   "
-	const live = "\nits executor does not answer with the log now: refused"
+	const kept = "stored part of the log, from 2026-11-25 18:58:35 Z   "
+	const live = "\nthe executor does not return the log: refused"
 	for _, c := range []struct {
 		name string
 		kept client.KeptLog
 		want string
 	}{
-		{"whole", client.KeptLog{From: 1}, kept + "that is all of it" + live},
+		{"whole", client.KeptLog{From: 1}, kept + "complete" + live},
 		{"its end", client.KeptLog{From: 98610}, kept + "missing: lines 1 to 98609" + live},
 		{"one long line", client.KeptLog{From: 1, Cut: 900}, kept + "missing: the first 900 bytes of line 1" + live},
 		{"a long line behind others", client.KeptLog{From: 20, Cut: 900},
@@ -83,10 +83,10 @@ func TestKeptText(t *testing.T) {
 		{"of one long line its middle", client.KeptLog{From: 1, Cut: 9, More: true},
 			kept + "missing: the first 9 bytes of line 1, and its end" + live},
 		{"none", client.KeptLog{Why: "no answer"},
-			"the log could not be kept (no answer), and its executor does not answer with it now: refused"},
-		{"a message", client.KeptLog{Message: true, From: 1}, "this is no log, but the message that the run has kept: refused"},
+			"the log could not be stored (no answer), and the executor does not return it: refused"},
+		{"a message", client.KeptLog{Message: true, From: 1}, "this is the message of the run, not its log: refused"},
 		{"a message that was cut", client.KeptLog{Message: true, From: 1, More: true},
-			"this is no log, but the message that the run has kept: refused   missing: what it had behind its first 15000 characters"},
+			"this is the message of the run, not its log: refused   missing: everything after the first 15000 characters"},
 	} {
 		c.kept.At, c.kept.Live = at, "refused"
 		if got := e.keptText(&c.kept, "UTC"); got != c.want {

@@ -10,24 +10,24 @@ import (
 )
 
 type runsCmd struct {
-	What   string   `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
-	State  []string `placeholder:"STATE" enum:"${states}" help:"Only these: ${states}."`
-	Failed bool     `help:"Only those that failed for good: what is tried again is left out."`
-	From   string   `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
-	To     string   `placeholder:"TIME" help:"Up to."`
-	RanAt  string   `name:"address" placeholder:"ADDRESS" help:"Only those that ran there."`
+	What   string   `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: all)."`
+	State  []string `placeholder:"STATE" enum:"${states}" help:"Only runs in these states: ${states}."`
+	Failed bool     `help:"Only runs that failed for good, without attempts that were retried."`
+	From   string   `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago)."`
+	To     string   `placeholder:"TIME" help:"End of the period."`
+	RanAt  string   `name:"address" placeholder:"ADDRESS" help:"Only runs at this executor address."`
 	runFlags
-	Limit int `default:"20" help:"At most so many."`
+	Limit int `default:"20" help:"Maximum number of runs."`
 	watchFlags
 }
 
 // runFlags select runs by everything except state and time.
 type runFlags struct {
-	Cause   []string `placeholder:"CAUSE" enum:"${causes}" help:"Only of these causes: ${causes}."`
-	Longer  string   `placeholder:"SPAN" help:"Only those that took longer, or run for longer, such as 5m."`
-	Shorter string   `placeholder:"SPAN" help:"Only those that took shorter."`
-	Late    string   `placeholder:"SPAN" help:"Only those that were sent so long after they were due, such as 5s."`
-	Text    string   `placeholder:"TEXT" help:"Only those with this in their message, or in the params that their trigger gave."`
+	Cause   []string `placeholder:"CAUSE" enum:"${causes}" help:"Only runs with these causes: ${causes}."`
+	Longer  string   `placeholder:"SPAN" help:"Only runs that took longer, or have been running longer, such as 5m."`
+	Shorter string   `placeholder:"SPAN" help:"Only runs that took less time, such as 10s."`
+	Late    string   `placeholder:"SPAN" help:"Only runs sent later than this after they were due, such as 5s."`
+	Text    string   `placeholder:"TEXT" help:"Only runs with this text in their message or in the params of their trigger."`
 }
 
 func (c *runsCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
@@ -62,12 +62,12 @@ func (c *runsCmd) once(e *conn) error {
 	page, more, err := e.runPage(params, c.Limit)
 	return e.show(page, err, func() {
 		if len(page.Runs) == 0 && len(page.Skips) == 0 {
-			e.printf("no runs%s   what comes: tickring upcoming\n", of(c.What))
+			e.printf("no runs%s   upcoming runs: tickring upcoming\n", of(c.What))
 		} else {
 			e.printRuns(&page, zone)
 		}
 		if more {
-			e.printf("there are more: --limit %d\n", c.Limit*5)
+			e.printf("more exist: --limit %d\n", c.Limit*5)
 		}
 		if page.NoWaiting {
 			e.printf("not listed: runs that wait for their scheduled time or were cancelled before it: tickring runs APP/JOB\n")
@@ -116,20 +116,20 @@ func (e *Env) permitText(r *client.Run) string {
 	switch p.Value {
 	case "":
 	case core.NoValue:
-		of += " without a value at its key"
+		of += " without a value of its key"
 	default:
-		of += " with value " + p.Value + " at its key"
+		of += " with value " + p.Value + " of its key"
 	}
 	switch {
 	case !core.State(r.State).Open():
 		return "of " + of
 	case p.Has && r.State == string(core.Queued) && !p.Begins.IsZero():
-		return fmt.Sprintf("it has one of %s, of %d, and begins at %s, when so many in a second have their turn", of, p.Limit,
+		return fmt.Sprintf("has a slot of %s, limit %d, starts at %s because of the limit per second", of, p.Limit,
 			e.full(p.Begins, ""))
 	case p.Has:
-		return fmt.Sprintf("it has one of %s, of %d", of, p.Limit)
+		return fmt.Sprintf("has a slot of %s, limit %d", of, p.Limit)
 	case p.Place == 0:
-		return fmt.Sprintf("it will ask for one of %s, of %d", of, p.Limit)
+		return fmt.Sprintf("will request a slot of %s, limit %d", of, p.Limit)
 	}
 	held := "another run"
 	if n := len(p.HeldBy); n > 0 {
@@ -138,7 +138,7 @@ func (e *Env) permitText(r *client.Run) string {
 			held += fmt.Sprintf(" and %d more", n-heldShown)
 		}
 	}
-	return fmt.Sprintf("waits for one of %s, of %d, held by %s: place %d of %d", of, p.Limit, held, p.Place, p.Waiting)
+	return fmt.Sprintf("waits for a slot of %s, limit %d, used by %s: place %d of %d", of, p.Limit, held, p.Place, p.Waiting)
 }
 
 // heldShown is the maximum number of permit holders to name.
@@ -148,5 +148,5 @@ func (e *Env) skipLine(s *client.Skip, zone string) string {
 	if s.Count == 1 {
 		return fmt.Sprintf("skipped: %s   %s", s.Reason, e.full(s.FirstAt, zone))
 	}
-	return fmt.Sprintf("skipped: %s   %d instants from %s to %s", s.Reason, s.Count, e.full(s.FirstAt, zone), e.full(s.LastAt, zone))
+	return fmt.Sprintf("skipped: %s   %d scheduled times from %s to %s", s.Reason, s.Count, e.full(s.FirstAt, zone), e.full(s.LastAt, zone))
 }

@@ -15,40 +15,40 @@ import (
 
 type scriptCmd struct {
 	Get      scriptGetCmd      `cmd:"" help:"Print a script, byte for byte."`
-	Versions scriptVersionsCmd `cmd:"" help:"The versions that are kept, the newest first."`
-	Diff     scriptDiffCmd     `cmd:"" help:"How a version differs from another."`
-	Put      scriptPutCmd      `cmd:"" help:"Give a job another version of its script."`
-	Edit     scriptEditCmd     `cmd:"" help:"Change a script in your editor: $$VISUAL, $$EDITOR or vi."`
-	Restore  scriptRestoreCmd  `cmd:"" help:"Make an earlier version the present one again, as a new one."`
+	Versions scriptVersionsCmd `cmd:"" help:"List the stored versions, newest first."`
+	Diff     scriptDiffCmd     `cmd:"" help:"Compare two versions."`
+	Put      scriptPutCmd      `cmd:"" help:"Store a new version of a job's script."`
+	Edit     scriptEditCmd     `cmd:"" help:"Edit a script in your editor: $$VISUAL, $$EDITOR or vi."`
+	Restore  scriptRestoreCmd  `cmd:"" help:"Restore an earlier version as a new version."`
 }
 
 type (
 	scriptGetCmd struct {
-		Job    string `arg:"" placeholder:"JOB" help:"Whose script."`
-		Number int    `arg:"" optional:"" name:"version" placeholder:"VERSION" help:"An earlier one."`
+		Job    string `arg:"" placeholder:"JOB" help:"Job of the script."`
+		Number int    `arg:"" optional:"" name:"version" placeholder:"VERSION" help:"Number of an earlier version (default: the current version)."`
 	}
 	scriptVersionsCmd struct {
-		Job string `arg:"" placeholder:"JOB" help:"Whose script."`
+		Job string `arg:"" placeholder:"JOB" help:"Job of the script."`
 	}
 	scriptDiffCmd struct {
-		Job  string `arg:"" placeholder:"JOB" help:"Whose script."`
-		From int    `arg:"" optional:"" placeholder:"FROM" help:"A version; the one before the present if left out."`
-		To   int    `arg:"" optional:"" placeholder:"TO" help:"Another; the present one if left out."`
+		Job  string `arg:"" placeholder:"JOB" help:"Job of the script."`
+		From int    `arg:"" optional:"" placeholder:"FROM" help:"Number of the first version (default: the previous version)."`
+		To   int    `arg:"" optional:"" placeholder:"TO" help:"Number of the second version (default: the current version)."`
 	}
 	scriptPutCmd struct {
-		Job  string `arg:"" placeholder:"JOB" help:"Whose script."`
-		File string `arg:"" placeholder:"FILE|-" help:"The file with its text, or - for standard input."`
-		Kind string `placeholder:"KIND" help:"What it is written in: ${scriptKinds} (default: as it is)."`
-		Note string `placeholder:"TEXT" help:"What is new in this version."`
+		Job  string `arg:"" placeholder:"JOB" help:"Job of the script."`
+		File string `arg:"" placeholder:"FILE|-" help:"File with the source, or - for standard input."`
+		Kind string `placeholder:"KIND" help:"Language of the script: ${scriptKinds} (default: unchanged)."`
+		Note string `placeholder:"TEXT" help:"Description of this version."`
 	}
 	scriptEditCmd struct {
-		Job  string `arg:"" placeholder:"JOB" help:"Whose script."`
-		Note string `placeholder:"TEXT" help:"What is new in this version."`
+		Job  string `arg:"" placeholder:"JOB" help:"Job of the script."`
+		Note string `placeholder:"TEXT" help:"Description of this version."`
 	}
 	scriptRestoreCmd struct {
-		Job    string `arg:"" placeholder:"JOB" help:"Whose script."`
-		Number int    `arg:"" name:"version" placeholder:"VERSION" help:"Which: tickring script versions JOB."`
-		Note   string `placeholder:"TEXT" help:"Why (default: as version N)."`
+		Job    string `arg:"" placeholder:"JOB" help:"Job of the script."`
+		Number int    `arg:"" name:"version" placeholder:"VERSION" help:"Number of the version: tickring script versions JOB lists them."`
+		Note   string `placeholder:"TEXT" help:"Reason (default: as version N)."`
 	}
 )
 
@@ -150,7 +150,7 @@ func (e *conn) putScript(j *client.Job, change client.ScriptChange) error {
 	now, err := e.GetJob(e.Ctx, j.App, j.Name)
 	return e.show(now.Script, err, func() {
 		if res.Change == "unchanged" {
-			e.printf("%s/%s has it already: %s\n", j.App, j.Name, scriptText(&now.Script))
+			e.printf("%s/%s is unchanged: %s\n", j.App, j.Name, scriptText(&now.Script))
 			return
 		}
 		e.printf("%s/%s   %s\n", j.App, j.Name, scriptText(&now.Script))
@@ -171,7 +171,7 @@ func (c *scriptEditCmd) Run(e *conn) error {
 		return err
 	}
 	if bytes.Equal(edited, []byte(s.Source)) {
-		e.printf("nothing was changed\n")
+		e.printf("no changes were made\n")
 		return os.Remove(path)
 	}
 	err = core.CheckSource("script", string(edited))
@@ -179,7 +179,7 @@ func (c *scriptEditCmd) Run(e *conn) error {
 		err = e.putScript(&j, client.ScriptChange{Note: c.Note, Source: string(edited), IfRev: &j.Rev})
 	}
 	if err != nil {
-		return &exitError{exitOf(err), fmt.Errorf("%w\nyour text is kept, and: tickring script put %s/%s %s", err, j.App, j.Name, path)}
+		return &exitError{exitOf(err), fmt.Errorf("%w\nyour text was kept; to store it: tickring script put %s/%s %s", err, j.App, j.Name, path)}
 	}
 	return os.Remove(path)
 }
@@ -210,9 +210,9 @@ func (e *conn) sources(jobs []client.Job) error {
 			err = core.Errorf(core.CodeNotFound, "version %d belongs to another job", j.Script.Version)
 		}
 		if exitOf(err) == exitNotFound {
-			return &exitError{exitNotFound, fmt.Errorf("version %d of the script of %s/%s is not kept: it went with its job, or %d others "+
-				"came after it; give the "+
-				"job another with tickring apply, or: tickring script put", j.Script.Version, j.App, j.Name, core.KeepVersions)}
+			return &exitError{exitNotFound, fmt.Errorf("version %d of the script of %s/%s is not stored: its job was deleted, or %d newer "+
+				"versions replaced it; store another script with tickring apply or tickring script put",
+				j.Script.Version, j.App, j.Name, core.KeepVersions)}
 		}
 		if err != nil {
 			return fmt.Errorf("the script of %s/%s: %w", j.App, j.Name, err)

@@ -27,40 +27,40 @@ import (
 )
 
 type ServeCmd struct {
-	Listen       string        `help:"Address to listen on: 0.0.0.0:7700 for executors on other machines, port 0 for a free one." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
+	Listen       string        `help:"Address to listen on, such as 0.0.0.0:7700 for executors on other machines; port 0 picks a free port." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
 	Demo         bool          `help:"Run a sample company: 14 jobs and executors in this process, in a data directory of its own."`
-	Allow        []string      `help:"Only these networks (besides this machine and private ones) may have executors, such as 203.0.113.0/24." placeholder:"CIDR"`
-	DenyPrivate  bool          `help:"Executors on this machine and in private networks only where the allow of their app names them (or --allow)."`
-	AllowNoToken bool          `xor:"token" help:"Let executors of apps without a token in from everywhere (without it: on this machine, while the server listens nowhere else)."`
-	RequireToken bool          `xor:"token" help:"Let executors of apps without a token in from nowhere, this machine included: say it behind a proxy."`
-	TrustedProxy []string      `name:"trusted-proxy" help:"Address or network of a reverse proxy, such as 127.0.0.1 or 10.0.0.0/8, whose X-Forwarded-For names the client; several times for several (default: none)." placeholder:"CIDR"`
-	ReportURL    string        `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
-	ReportZone   string        `name:"report-zone" help:"By whose days tickring report sums runs up, such as Europe/Berlin (default: UTC)." placeholder:"ZONE"`
-	RunURL       string        `name:"run-url" help:"URL under which people find a run, with {run} for its number, which notices link to (default: the console of this server, at --report-url)." placeholder:"URL"`
-	TLSCert      string        `name:"tls-cert" and:"tls" help:"Speak HTTPS with the certificate (and its chain) in this PEM file; read again when it changes." placeholder:"FILE"`
-	TLSKey       string        `name:"tls-key" and:"tls" help:"Its key, a PEM file too." placeholder:"FILE"`
-	CommandsUser []string      `help:"Run commands of jobs on this machine, as this user; several times for several. Without it no command runs." placeholder:"USER"`
-	CommandsDir  []string      `help:"And in this folder and those below it; several times for several." placeholder:"FOLDER"`
-	CommandsMost int           `help:"How many commands may be at work at once; the others wait for their turn." default:"10" placeholder:"N"`
+	Allow        []string      `help:"Network that may have executors, in addition to this machine and private networks, such as 203.0.113.0/24. Other networks are rejected." placeholder:"CIDR"`
+	DenyPrivate  bool          `help:"Reject executors on this machine and in private networks unless --allow or the allow of their app contains their address."`
+	AllowNoToken bool          `xor:"token" help:"Accept executors of apps without a token from all addresses (default: from this machine, if the server listens only there)."`
+	RequireToken bool          `xor:"token" help:"Reject executors of apps without a token from all addresses, including this machine. Set it behind a proxy."`
+	TrustedProxy []string      `name:"trusted-proxy" help:"Address or network of a reverse proxy, such as 127.0.0.1 or 10.0.0.0/8, whose X-Forwarded-For names the client. Repeat for several (default: none)." placeholder:"CIDR"`
+	ReportURL    string        `name:"report-url" help:"URL at which call: executors reach this server to report results (default: the URL of --listen; for 0.0.0.0 the first network address of this machine)." placeholder:"URL"`
+	ReportZone   string        `name:"report-zone" help:"Time zone that reports count days in, such as Europe/Berlin (default: UTC)." placeholder:"ZONE"`
+	RunURL       string        `name:"run-url" help:"URL of a run for links in notifications, with {run} for its ID (default: the console of this server, at --report-url)." placeholder:"URL"`
+	TLSCert      string        `name:"tls-cert" and:"tls" help:"PEM file with the certificate and its chain, to serve HTTPS; reloaded when it changes." placeholder:"FILE"`
+	TLSKey       string        `name:"tls-key" and:"tls" help:"PEM file with the private key of --tls-cert." placeholder:"FILE"`
+	CommandsUser []string      `help:"User that may run commands of jobs on this machine. Repeat for several (default: no command runs)." placeholder:"USER"`
+	CommandsDir  []string      `help:"Directory in which commands may run, with its subdirectories. Repeat for several." placeholder:"FOLDER"`
+	CommandsMost int           `help:"Maximum number of commands that run at the same time; further commands wait." default:"10" placeholder:"N"`
 	OIDC         OIDCFlags     `embed:"" prefix:"oidc-"`
-	Restored     bool          `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way. The server then is on hold: it answers, and plans, sends and asks nothing."`
-	StartNow     bool          `help:"With --restored: start to plan and send at once, if the original server is gone. Set it for one start only."`
-	SecretKey    string        `name:"secret-key-file" help:"File with the key that encrypts stored secrets (default: the data folder's path with .key at its end); created if there is none." placeholder:"FILE"`
-	Drain        time.Duration `help:"How long a stop may last: what is being sent, called or reported is waited for. A second signal ends it at once." default:"10s" placeholder:"DURATION"`
-	LogLevel     string        `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
+	Restored     bool          `help:"The data directory is an earlier copy: advance its ID counters and find the runs that were on their way. The server then is on hold: it answers requests, but plans, sends and checks no runs."`
+	StartNow     bool          `help:"With --restored: plan and send runs at once, because the original server is gone. Set it for one start only."`
+	SecretKey    string        `name:"secret-key-file" help:"File with the key that encrypts stored secrets (default: the path of the data directory with the suffix .key); created if it does not exist." placeholder:"FILE"`
+	Drain        time.Duration `help:"Maximum duration of a stop, to finish sends, calls and reports. A second signal ends the server at once." default:"10s" placeholder:"DURATION"`
+	LogLevel     string        `help:"Lowest level of JSON log lines on standard error: debug, info, warn or error." enum:"debug,info,warn,error" default:"warn"`
 	Tune         []string      `hidden:"" help:"NAME=DURATION, for tests."`
 }
 
 type OIDCFlags struct {
-	Issuer     string   `help:"A provider of OpenID Connect that lets people into the console, by the issuer of its tokens." placeholder:"URL"`
-	ClientID   string   `name:"client-id" help:"What the provider calls this console. The secret comes with TICKRING_OIDC_CLIENT_SECRET or --oidc-client-secret-file; without one the client is public." placeholder:"ID"`
-	SecretFile string   `name:"client-secret-file" help:"File with the secret of the client." placeholder:"FILE"`
-	URL        string   `help:"URL by which browsers reach this server (default: --report-url; of a server on loopback its own)." placeholder:"URL"`
-	Name       string   `help:"What people call the provider: Log in with NAME." placeholder:"NAME"`
-	Scope      []string `help:"Asked for besides openid (default: profile and email); several times for several, or TICKRING_OIDC_SCOPES." placeholder:"SCOPE"`
-	NameClaim  string   `help:"The claim that names a person (default: preferred_username)." placeholder:"CLAIM"`
-	RoleClaim  string   `help:"The claim whose values --oidc-role is about (default: an admin gives roles)." placeholder:"CLAIM"`
-	Role       []string `sep:"none" help:"What a value of it is good for: devs=shop:editor, ops=admin; several times for several, or TICKRING_OIDC_ROLES with ; between." placeholder:"VALUE=ROLE"`
+	Issuer     string   `help:"Issuer URL of an OpenID Connect provider for logins to the console." placeholder:"URL"`
+	ClientID   string   `name:"client-id" help:"Client ID at the provider. Set the secret with TICKRING_OIDC_CLIENT_SECRET or --oidc-client-secret-file; without a secret, the client is public." placeholder:"ID"`
+	SecretFile string   `name:"client-secret-file" help:"File with the client secret." placeholder:"FILE"`
+	URL        string   `help:"URL at which browsers reach this server (default: --report-url; for a server on loopback its own URL)." placeholder:"URL"`
+	Name       string   `help:"Name of the provider on the login button: Log in with NAME." placeholder:"NAME"`
+	Scope      []string `help:"Scope to request in addition to openid. Repeat for several, or set TICKRING_OIDC_SCOPES (default: profile and email)." placeholder:"SCOPE"`
+	NameClaim  string   `help:"Claim that holds the user name (default: preferred_username)." placeholder:"CLAIM"`
+	RoleClaim  string   `help:"Claim whose values --oidc-role maps to roles (default: an admin assigns roles)." placeholder:"CLAIM"`
+	Role       []string `sep:"none" help:"Role for a value of the claim: devs=shop:editor or ops=admin. Repeat for several, or set TICKRING_OIDC_ROLES, separated by ;." placeholder:"VALUE=ROLE"`
 }
 
 // settings returns the settings of the flags, or else of the environment.
@@ -96,16 +96,16 @@ func (c *ServeCmd) Run(e *Env) error {
 		dir = filepath.Join(dir, demoFolder)
 	}
 	if c.Demo && c.TLSCert != "" {
-		return usagef("--demo and --tls-cert: the demo's executors connect without TLS; leave one out")
+		return usagef("--demo and --tls-cert: the demo's executors connect without TLS: set only one of them")
 	}
 	if c.Demo && c.DenyPrivate {
-		return usagef("--demo and --deny-private: the demo's executors are on this machine; leave one out")
+		return usagef("--demo and --deny-private: the demo's executors are on this machine: set only one of them")
 	}
 	if c.StartNow && !c.Restored {
-		return usagef("--start-now: without --restored a server starts at once: leave --start-now out")
+		return usagef("--start-now: requires --restored; without --restored, a server starts at once")
 	}
 	if c.Restored && !hasData(dir) {
-		return usagef("--restored: there is no tickring.db in %s: copy the backup there, or name its folder with --data", dir)
+		return usagef("--restored: %s contains no tickring.db: copy the backup there, or set its directory with --data", dir)
 	}
 	policy, err := c.policy()
 	if err != nil {
@@ -161,7 +161,7 @@ func (c *ServeCmd) Run(e *Env) error {
 	case err == nil:
 		o.Functions, o.SQS, o.Topics = functions, queues, awsnotify.New()
 	case !errors.Is(err, awssend.ErrNotConfigured):
-		log.Warn("lambda: executors, and queues and topics on AWS, are not served", "err", err.Error())
+		log.Warn("lambda: executors, AWS queues and AWS topics are not available", "err", err.Error())
 	}
 	var demo *server.Demo
 	if c.Demo {
@@ -216,31 +216,31 @@ func (c *ServeCmd) Run(e *Env) error {
 }
 
 func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {
-	token := "of TICKRING_ADMIN_TOKEN" //nolint:gosec // the name of a variable
+	token := "from TICKRING_ADMIN_TOKEN" //nolint:gosec // the name of a variable
 	if e.env("TICKRING_ADMIN_TOKEN") == "" {
 		token = filepath.Join(short(dir, e), server.TokenFile)
 	}
 	fmt.Fprintf(out, "tickring %s   %s   data %s   token %s\n", version(), s.URL(), short(dir, e), token)
 	if link := s.LogInLink(); link != "" {
-		fmt.Fprintf(out, "console: %s   (logs in once, within %d minutes)\n", link, int(access.OnceFor.Minutes()))
+		fmt.Fprintf(out, "console: %s   (one login, valid for %d minutes)\n", link, int(access.OnceFor.Minutes()))
 	}
 	if s.OnAllNetworks() && c.ReportURL == "" {
-		fmt.Fprintf(out, "call: executors are told to report to %s: if they reach this server elsewhere, say --report-url\n", s.ReportURL())
+		fmt.Fprintf(out, "call: executors report to %s: if they reach this server at another URL, set --report-url\n", s.ReportURL())
 	}
 	if s.InClear() {
-		fmt.Fprintln(out, "tokens cross the network in clear: say --tls-cert and --tls-key, or the --report-url https://… of a proxy "+
+		fmt.Fprintln(out, "tokens cross the network unencrypted: set --tls-cert and --tls-key, or the --report-url https://… of a proxy "+
 			"(docs/how-to/tls-and-proxy.md)")
 	}
 	if s.AsksTokens() {
-		fmt.Fprintln(out, "executors that register need the token of their app: "+
-			"apps: [{name: APP, token: {env: APP_TOKEN}}] in a file for apply")
+		fmt.Fprintln(out, "executors must register with the token of their app: set apps: [{name: APP, token: {env: APP_TOKEN}}] in a file "+
+			"for apply")
 	}
 }
 
 // commands returns the users and directories for commands; nil: commands are not allowed.
 func (c *ServeCmd) commands() (*localexec.Allowed, error) {
 	if c.CommandsMost < 1 || c.CommandsMost > maxCommands {
-		return nil, usagef("--commands-most %d: allowed are 1 to %d", c.CommandsMost, maxCommands)
+		return nil, usagef("--commands-most %d: allowed values: 1 to %d", c.CommandsMost, maxCommands)
 	}
 	if len(c.CommandsUser) == 0 && len(c.CommandsDir) == 0 {
 		return nil, nil
@@ -264,7 +264,7 @@ func (c *ServeCmd) policy() (safedial.Policy, error) {
 	for _, text := range c.Allow {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {
-			return p, usagef("--allow: %q is no network: write it as 203.0.113.0/24", text)
+			return p, usagef("--allow: %q: not a network: expected a network such as 203.0.113.0/24", text)
 		}
 		p.Allow = append(p.Allow, network)
 	}
@@ -279,7 +279,7 @@ func (c *ServeCmd) proxies() (list []netip.Prefix, err error) {
 			network, err = netip.PrefixFrom(ip, ip.BitLen()), nil
 		}
 		if err != nil {
-			return nil, usagef("--trusted-proxy: %q is not an address or a network: write 127.0.0.1 or 10.0.0.0/8", text)
+			return nil, usagef("--trusted-proxy: %q: not an address or a network: expected 127.0.0.1 or 10.0.0.0/8", text)
 		}
 		list = append(list, network)
 	}

@@ -51,7 +51,7 @@ func TestServeSecondSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := ""
-	for !strings.HasPrefix(said, "stopping: waits for 1 call, at most ") && lines.Scan() {
+	for !strings.HasPrefix(said, "stopping: waiting for 1 call, at most ") && lines.Scan() {
 		said = lines.Text()
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

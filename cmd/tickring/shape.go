@@ -9,10 +9,10 @@ import (
 )
 
 type spanFlags struct {
-	What    string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
-	From    string `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago); a day ago if left out."`
-	To      string `placeholder:"TIME" help:"Up to; now if left out."`
-	Buckets int    `default:"24" help:"At most so many, and at most 120."`
+	What    string `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: all)."`
+	From    string `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago) (default: a day ago)."`
+	To      string `placeholder:"TIME" help:"End of the period (default: now)."`
+	Buckets int    `default:"24" help:"Maximum number of buckets, at most 120."`
 }
 
 // of is the app or the job, and the span, in the job's zone.
@@ -33,7 +33,7 @@ func (c *spanFlags) of(e *conn) (app, job, zone string, from, to time.Time, err 
 
 type shapeCmd struct {
 	spanFlags
-	Late string `default:"1m" placeholder:"SPAN" help:"What is counted as late: sent so long after it was due."`
+	Late string `default:"1m" placeholder:"SPAN" help:"Lateness from which a run counts as late, such as 5s."`
 }
 
 func (c *shapeCmd) Run(e *conn) error {
@@ -59,13 +59,13 @@ func (c *shapeCmd) Run(e *conn) error {
 // counted prints which part of a span is counted, unless all of it is.
 func (e *Env) counted(partial bool, from, to time.Time, zone string) {
 	if partial {
-		e.printf("not all is counted, but what began from %s to %s\n", e.full(from, zone), e.full(to, zone))
+		e.printf("incomplete: only runs that began from %s to %s are counted\n", e.full(from, zone), e.full(to, zone))
 	}
 }
 
 type lateCmd struct {
 	spanFlags
-	Each string `default:"" enum:"app,job," placeholder:"app|job" help:"Lines for each app, or job."`
+	Each string `default:"" enum:"app,job," placeholder:"app|job" help:"Show one row for each app or job."`
 }
 
 func (c *lateCmd) Run(e *conn) error {
@@ -87,7 +87,7 @@ func (c *lateCmd) Run(e *conn) error {
 			}
 		}
 		table(e.Stdout, rows)
-		e.printf("late: half of the runs at most, 99 of 100 at most, and the longest\n")
+		e.printf("late: median, 99th percentile and maximum\n")
 		e.counted(l.Partial, l.CountedFrom, l.CountedTo, zone)
 	})
 }

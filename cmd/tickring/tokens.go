@@ -10,9 +10,9 @@ import (
 )
 
 type tokensCmd struct {
-	List tokensListCmd `cmd:"" default:"1" help:"Yours, and when they end."`
-	Make tokensMakeCmd `cmd:"" help:"Make one; it is shown this once."`
-	End  tokensEndCmd  `cmd:"" help:"End one."`
+	List tokensListCmd `cmd:"" default:"1" help:"List your tokens and when they expire."`
+	Make tokensMakeCmd `cmd:"" help:"Create a token. It is shown only once."`
+	End  tokensEndCmd  `cmd:"" help:"Revoke a token."`
 }
 
 type tokensListCmd struct{}
@@ -33,9 +33,9 @@ func (c *tokensListCmd) Run(e *conn) error {
 }
 
 type tokensMakeCmd struct {
-	Name string   `arg:"" placeholder:"NAME" help:"What it is for."`
-	Role []string `placeholder:"ROLE" help:"Less than you may: viewer, or shop:operator. Left out: all that you may, whenever it is used."`
-	For  string   `default:"90d" placeholder:"SPAN" help:"How long it is good: at most 366d."`
+	Name string   `arg:"" placeholder:"NAME" help:"Name of the token, such as its purpose."`
+	Role []string `placeholder:"ROLE" help:"Role of the token, at most your own: viewer or shop:operator (default: all your permissions at the time of use)."`
+	For  string   `default:"90d" placeholder:"SPAN" help:"Lifetime of the token, at most 366d."`
 }
 
 func (c *tokensMakeCmd) Run(e *conn) error {
@@ -45,13 +45,13 @@ func (c *tokensMakeCmd) Run(e *conn) error {
 	}
 	res, err := e.MakeToken(e.Ctx, client.NewTokenSpec{Name: c.Name, Grants: api.ParseGrants(c.Role), EndsAt: time.Now().Add(span)})
 	return e.show(res, err, func() {
-		e.printf("%s\n  it is shown this once, and ends %s\n", res.Secret, e.full(res.Token.EndsAt, ""))
+		e.printf("%s\n  shown only once; expires %s\n", res.Secret, e.full(res.Token.EndsAt, ""))
 	})
 }
 
 type tokensEndCmd struct {
-	Name string `arg:"" placeholder:"NAME" help:"Which one."`
-	Of   string `placeholder:"PERSON" help:"Whose, of somebody else: for an admin."`
+	Name string `arg:"" placeholder:"NAME" help:"Name of the token."`
+	Of   string `placeholder:"PERSON" help:"User who owns the token; only for admins (default: you)."`
 }
 
 func (c *tokensEndCmd) Run(e *conn) error {

@@ -11,14 +11,14 @@ import (
 )
 
 type triggerCmd struct {
-	Job     []string `arg:"" optional:"" placeholder:"JOB" help:"The job to run, or several."`
+	Job     []string `arg:"" optional:"" placeholder:"JOB" help:"Job to run, or several."`
 	Label   []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
-	Params  *string  `placeholder:"TEXT" help:"In place of the job's."`
-	At      string   `placeholder:"TIME" help:"Later: 18:00, 10m, 2026-12-24T18:00 in the job's zone."`
-	Address []string `placeholder:"ADDRESS" help:"In place of the app's executors."`
-	Key     string   `placeholder:"KEY" help:"The same key answers the same run, until a day after that has ended."`
-	Retry   *int     `placeholder:"N" help:"In place of the job's."`
-	Wait    bool     `help:"Follow it to its end; the exit code tells how it ended."`
+	Params  *string  `placeholder:"TEXT" help:"Params instead of the job's."`
+	At      string   `placeholder:"TIME" help:"Time of the run, such as 18:00, 10m or 2026-12-24T18:00 in the job's zone (default: now)."`
+	Address []string `placeholder:"ADDRESS" help:"Address instead of the app's executors."`
+	Key     string   `placeholder:"KEY" help:"Idempotency key: until a day after the run ended, the same key returns the same run."`
+	Retry   *int     `placeholder:"N" help:"Retries instead of the job's."`
+	Wait    bool     `help:"Wait for the end of the run; the exit code shows its result."`
 }
 
 func (c *triggerCmd) Run(e *conn) error {
@@ -71,7 +71,7 @@ func (c *triggerCmd) one(e *conn, job string) (client.Run, error) {
 		case res.Waiting:
 			e.printWaits(r)
 		default:
-			e.printf("run %s   %s   triggered   how it goes: tickring run %s\n", r.ID, runName(r), r.ID)
+			e.printf("run %s   %s   triggered   to follow: tickring run %s\n", r.ID, runName(r), r.ID)
 		}
 	})
 }
@@ -90,7 +90,7 @@ func (e *conn) follow(run client.Run) (client.Run, error) {
 			run.ID, run.Then, run.State = run.Then, "", string(core.Planned)
 		}
 		if !e.wait(wait) {
-			return run, fmt.Errorf("no longer waited for: it goes on; how it goes: tickring run %s", run.ID)
+			return run, fmt.Errorf("stopped waiting; the run continues; to follow: tickring run %s", run.ID)
 		}
 		wait = min(wait*3/2, time.Second)
 		next, err := e.GetRun(e.Ctx, run.ID)

@@ -278,21 +278,21 @@ func TestPermitText(t *testing.T) {
 	hidden.HeldBy = nil
 	own.Of, other.Of = "job 29", "job 2"
 	for want, p := range map[string]*client.Permit{
-		"it has one of group db, of 4, and begins at 2027-01-01 12:00:05 Z, when so many in a second have their turn": &later,
-		"waits for one of group db, of 4, held by run 1, 2, 3 and 1 more: place 3 of 10":                              &p,
-		"waits for one of group db, of 4, held by another run: place 3 of 10":                                         &hidden,
-		"it has one of group db, of 4":          &has,
-		"it will ask for one of group db, of 4": &asks,
-		"it has one of job pay/ledger, of 4":    &own,
-		"it has one of job 2, of 4":             &other,
-		"":                                      nil,
+		"has a slot of group db, limit 4, starts at 2027-01-01 12:00:05 Z because of the limit per second": &later,
+		"waits for a slot of group db, limit 4, used by run 1, 2, 3 and 1 more: place 3 of 10":             &p,
+		"waits for a slot of group db, limit 4, used by another run: place 3 of 10":                        &hidden,
+		"has a slot of group db, limit 4":          &has,
+		"will request a slot of group db, limit 4": &asks,
+		"has a slot of job pay/ledger, limit 4":    &own,
+		"has a slot of job 2, limit 4":             &other,
+		"":                                         nil,
 	} {
 		if got := (&Env{Globals: &Globals{}}).permitText(&client.Run{Permit: p, State: "queued", Job: "pay/ledger", JobID: 29}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	over := &client.Run{State: "failed", Permit: &client.Permit{Of: "group db, app shop", Value: "x"}}
-	if got := (&Env{Globals: &Globals{}}).permitText(over); got != "of group db, app shop with value x at its key" {
+	if got := (&Env{Globals: &Globals{}}).permitText(over); got != "of group db, app shop with value x of its key" {
 		t.Errorf("after its end: %q", got)
 	}
 }

@@ -15,12 +15,12 @@ import (
 )
 
 type upcomeCmd struct {
-	What  string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
-	For   string `placeholder:"SPAN" help:"How far: 10m, 7d; 1h if left out, 24h with --shape."`
-	From  string `placeholder:"TIME" help:"From: 18:00, 10m, 2026-12-24; now if left out."`
-	To    string `placeholder:"TIME" help:"Up to, in place of --for."`
-	Limit int    `default:"100" help:"At most so many lines; the fires of a job in a row are one."`
-	Shape bool   `help:"How many fire when, an app a line, and the seconds in which the most jobs fire; at most 7d."`
+	What  string `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: all)."`
+	For   string `placeholder:"SPAN" help:"Length of the period, such as 10m or 7d (default: 1h; 24h with --shape)."`
+	From  string `placeholder:"TIME" help:"Start of the period, such as 18:00, 10m or 2026-12-24 (default: now)."`
+	To    string `placeholder:"TIME" help:"End of the period, instead of --for."`
+	Limit int    `default:"100" help:"Maximum number of lines; consecutive runs of a job are one line."`
+	Shape bool   `help:"Show the number of runs over time, one line for each app, and the seconds in which the most jobs fire; at most 7d."`
 }
 
 func (c *upcomeCmd) Run(e *conn) error {
@@ -53,7 +53,7 @@ func (c *upcomeCmd) Run(e *conn) error {
 			params.After = page.Next
 			return behind(page.Next)
 		},
-		Progress: func() string { return fmt.Sprintf("looked at the jobs up to number %d", params.After) },
+		Progress: func() string { return fmt.Sprintf("scanned the jobs up to number %d", params.After) },
 	})
 	if err == nil && len(res.Upcoming) == 0 && params.App != "" {
 		_, err = e.app(c.What) // an empty list can mean that the app does not exist
@@ -73,7 +73,7 @@ func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client
 		return to, core.Invalid("for", c.For, "%v", err)
 	}
 	if span <= 0 {
-		return to, core.Invalid("for", c.For, "allowed are 1s to 366d")
+		return to, core.Invalid("for", c.For, "allowed values: 1s to 366d")
 	}
 	from := now
 	if c.From != "" {
@@ -99,7 +99,7 @@ func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client
 		if c.To != "" {
 			name, value = "to", c.To
 		}
-		return to, core.Invalid(name, value, "allowed are 1s to 366d")
+		return to, core.Invalid(name, value, "allowed values: 1s to 366d")
 	}
 	params.For = api.FormatDuration(ahead)
 	return to, nil
@@ -109,7 +109,7 @@ const shapeMarks = 48
 
 func (c *upcomeCmd) shape(e *conn) error {
 	if c.What != "" && kindOf(c.What) != appKind {
-		return usagef("--shape is of an app or of all: what comes of one job is tickring upcoming %s", c.What)
+		return usagef("--shape covers one app or all apps; for one job: tickring upcoming %s", c.What)
 	}
 	now, list := time.Now(), client.ListUpcomingParams{}
 	to, err := e.spanAhead(c, "", now, &list)
@@ -155,7 +155,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 			e.printf("%d more apps are not listed: name one\n", s.MoreApps)
 		}
 		if s.Partial {
-			e.printf("not all jobs were looked at: name an app\n")
+			e.printf("not all jobs were scanned: name an app\n")
 		}
 	})
 }
@@ -209,11 +209,11 @@ func (c *upcomeCmd) print(e *Env, res *client.Upcoming, now, to time.Time) {
 		e.printf("nothing%s until %s", of(c.What), until)
 	}
 	if res.Partial { // the page is full, so later times were not computed
-		e.printf("   what comes later, of one job: tickring upcoming JOB\n")
+		e.printf("   for later runs of one job: tickring upcoming JOB\n")
 	} else {
 		e.printf("   further: --for 7d\n")
 	}
 	if more {
-		e.printf("there is more: --limit %d\n", c.Limit*5)
+		e.printf("more exist: --limit %d\n", c.Limit*5)
 	}
 }

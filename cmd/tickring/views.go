@@ -7,9 +7,9 @@ import (
 )
 
 type viewsCmd struct {
-	List   viewsListCmd   `cmd:"" default:"1" help:"Yours, and those that others share."`
-	Set    viewsSetCmd    `cmd:"" help:"Keep a page under a name."`
-	Delete viewsDeleteCmd `cmd:"" help:"Delete one."`
+	List   viewsListCmd   `cmd:"" default:"1" help:"List your views and shared views."`
+	Set    viewsSetCmd    `cmd:"" help:"Save a page under a name."`
+	Delete viewsDeleteCmd `cmd:"" help:"Delete a view."`
 }
 
 type viewsListCmd struct{}
@@ -30,10 +30,10 @@ func (c *viewsListCmd) Run(e *conn) error {
 }
 
 type viewsSetCmd struct {
-	Name   string `arg:"" placeholder:"NAME" help:"How it is called."`
-	Page   string `arg:"" placeholder:"PAGE" help:"The page, as its URL has it behind /console/: runs."`
-	Query  string `arg:"" optional:"" placeholder:"QUERY" help:"What stands behind the question mark of the URL: app=shop&failed=true."`
-	Shared bool   `help:"Everybody sees it."`
+	Name   string `arg:"" placeholder:"NAME" help:"Name of the view."`
+	Page   string `arg:"" placeholder:"PAGE" help:"Page of the console, as in its URL after /console/, such as runs."`
+	Query  string `arg:"" optional:"" placeholder:"QUERY" help:"Query string of the URL, such as app=shop&failed=true."`
+	Shared bool   `help:"Show the view to all users."`
 }
 
 func (c *viewsSetCmd) Run(e *conn) error {
@@ -42,8 +42,8 @@ func (c *viewsSetCmd) Run(e *conn) error {
 }
 
 type viewsDeleteCmd struct {
-	Name   string `arg:"" placeholder:"NAME" help:"Which one."`
-	Shared bool   `help:"One that everybody sees."`
+	Name   string `arg:"" placeholder:"NAME" help:"Name of the view."`
+	Shared bool   `help:"Delete the shared view."`
 }
 
 func (c *viewsDeleteCmd) Run(e *conn) error {

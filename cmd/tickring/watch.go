@@ -14,15 +14,15 @@ import (
 
 // watchFlags are the flags of commands that can repeat their output.
 type watchFlags struct {
-	Watch    bool          `short:"w" help:"Again and again, until Ctrl-C: in place on a terminal, else once more whenever it has changed."`
-	Interval time.Duration `default:"2s" placeholder:"SPAN" help:"How often --watch asks: 500ms to 1h (default: 2s)."`
+	Watch    bool          `short:"w" help:"Refresh until Ctrl-C: in place on a terminal, otherwise one more output after each change."`
+	Interval time.Duration `default:"2s" placeholder:"SPAN" help:"Interval of --watch: 500ms to 1h (default: 2s)."`
 }
 
 // run shows what once prints: once, or until the command is interrupted. A server that
 // does not answer for a while is asked again; but it must have answered before.
 func (w *watchFlags) run(e *conn, once func(e *conn) error) error {
 	if w.Interval < 500*time.Millisecond || w.Interval > time.Hour {
-		return core.Invalid("interval", w.Interval.String(), "allowed are 500ms to 1h")
+		return core.Invalid("interval", w.Interval.String(), "allowed values: 500ms to 1h")
 	}
 	if !w.Watch {
 		return once(e)
@@ -81,7 +81,7 @@ type screen struct {
 func (s *screen) show(out, notes string) {
 	if !s.inPlace {
 		if !s.gone.IsZero() {
-			s.e.notef("it answers again, after %s\n", span(time.Since(s.gone)))
+			s.e.notef("the server answers again, after %s\n", span(time.Since(s.gone)))
 		}
 		if notes != s.notes {
 			io.WriteString(s.e.Stderr, notes)
@@ -95,7 +95,7 @@ func (s *screen) show(out, notes string) {
 		}
 	}
 	s.out, s.notes, s.gone = out, notes, time.Time{}
-	s.draw(fmt.Sprintf("every %s   %s   it ends with Ctrl-C", s.every, s.e.full(time.Now().Truncate(time.Second), "")))
+	s.draw(fmt.Sprintf("every %s   %s   to stop: Ctrl-C", s.every, s.e.full(time.Now().Truncate(time.Second), "")))
 }
 
 // away reports, once, that the server does not answer.
@@ -103,10 +103,10 @@ func (s *screen) away(err error) {
 	if s.gone.IsZero() {
 		s.gone = time.Now()
 		if !s.inPlace {
-			s.e.notef("%s\nasked again every %s\n", s.e.errorText(err), s.every)
+			s.e.notef("%s\nretrying every %s\n", s.e.errorText(err), s.every)
 		}
 	}
-	s.draw(fmt.Sprintf("of %s, and since then: %s   asked again every %s", s.e.full(s.gone.Truncate(time.Second), ""),
+	s.draw(fmt.Sprintf("from %s, since then: %s   retrying every %s", s.e.full(s.gone.Truncate(time.Second), ""),
 		oneLine(firstLineOf(err.Error())), s.every))
 }
 
@@ -121,7 +121,7 @@ func (s *screen) draw(state string) {
 	}
 	lines := strings.Split(strings.TrimSuffix(state+"\n"+s.notes+s.out, "\n"), "\n")
 	if most := max(height-1, 2); len(lines) > most {
-		lines = append(lines[:most-1], fmt.Sprintf("… %d more lines: they need a higher window", len(lines)-most+1))
+		lines = append(lines[:most-1], fmt.Sprintf("… %d more lines: make the window higher", len(lines)-most+1))
 	}
 	up := ""
 	if s.lines > 0 {

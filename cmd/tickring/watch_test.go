@@ -45,7 +45,7 @@ func watched(t *testing.T, output string, rounds []any) (stdout, stderr string, 
 
 func TestWatch(t *testing.T) {
 	gone := fmt.Errorf("%w: connection refused", client.ErrNoAnswer)
-	away := gone.Error() + "\nis the server running? start one on this machine with: tickring serve\nasked again every 2s\n"
+	away := gone.Error() + "\nis the server running? start one on this machine with: tickring serve\nretrying every 2s\n"
 	missing := &client.Error{Status: 404, Code: "not-found", Message: "app x does not exist"}
 	for name, c := range map[string]struct {
 		output         string
@@ -59,7 +59,7 @@ func TestWatch(t *testing.T) {
 			"everything is paused\n", exitDone},
 		"nobody is there at first": {"text", []any{gone}, "", "", exitFailed},
 		"away for a while": {"text", []any{"a", gone, gone, "a", "b", ""}, "a\n\nb\n",
-			away + "it answers again, after 4.0 s\n", exitDone},
+			away + "the server answers again, after 4.0 s\n", exitDone},
 		"what is no longer there ends it": {"text", []any{"a", missing, "b"}, "a\n", "", exitNotFound},
 		"a list with unreadable jobs":     {"text", []any{"a", exitWith(exitFailed), ""}, "a\n\n", "", exitDone},
 		"interrupted while it is away":    {"text", []any{"a", gone, ""}, "a\n", away, exitDone},
@@ -104,11 +104,11 @@ func TestWatchInPlace(t *testing.T) {
 	if !strings.HasPrefix(first, "\r\x1b[J\x1b[?7levery 1s   ") || !strings.HasSuffix(first, "\none\ntwo\n\x1b[?7h") {
 		t.Errorf("%q", first)
 	}
-	if !strings.HasPrefix(second, "\x1b[3A\r\x1b[J\x1b[?7lof ") || !strings.Contains(second, `no answer: refused\u001b[2J`) || !strings.Contains(second, "\none\ntwo\n") {
+	if !strings.HasPrefix(second, "\x1b[3A\r\x1b[J\x1b[?7lfrom ") || !strings.Contains(second, `no answer: refused\u001b[2J`) || !strings.Contains(second, "\none\ntwo\n") {
 		t.Errorf("%q", second)
 	}
 	if !strings.HasPrefix(third, "\x1b[3A") || strings.Count(third, "\n") != 23 ||
-		!strings.HasSuffix(third, "\n… 80 more lines: they need a higher window\n\x1b[?7h") {
+		!strings.HasSuffix(third, "\n… 80 more lines: make the window higher\n\x1b[?7h") {
 		t.Errorf("%q", third)
 	}
 }

@@ -28,8 +28,8 @@ var (
 		"next": "upcoming", "server": "serve", "daemon": "serve", "rollback": "changes", "workers": "executors",
 	}
 	otherFlag = map[string]string{ // names of flags in other programs
-		"serve --port": "say --listen 127.0.0.1:PORT", "serve -p": "say --listen 127.0.0.1:PORT",
-		"serve --host": "say --listen HOST:7700", "serve --bind": "say --listen HOST:7700",
+		"serve --port": "use --listen 127.0.0.1:PORT", "serve -p": "use --listen 127.0.0.1:PORT",
+		"serve --host": "use --listen HOST:7700", "serve --bind": "use --listen HOST:7700",
 	}
 )
 
@@ -47,7 +47,8 @@ func wrongLine(p *kong.ParseError) string {
 	}
 	if m := notOf.FindStringSubmatch(text); m != nil {
 		if v := valueOf(p.Context, node, m[1]); v != nil {
-			return fmt.Sprintf("%s: %q: allowed are %s", called(v), m[2], strings.Join(v.EnumSlice(), ", ")) + didYouMean("", m[2], v.EnumSlice())
+			return fmt.Sprintf("%s: %q: allowed values: %s", called(v), m[2], strings.Join(v.EnumSlice(), ", ")) +
+				didYouMean("", m[2], v.EnumSlice())
 		}
 	}
 	if m := badValue.FindStringSubmatch(text); m != nil {
@@ -56,10 +57,10 @@ func wrongLine(p *kong.ParseError) string {
 		}
 	}
 	if m := notBoth.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("%s and %s say different things: give one of them", m[1], m[2])
+		return fmt.Sprintf("%s and %s: set only one of them", m[1], m[2])
 	}
 	if m := onlyBoth.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("%s and %s belong together: give both", m[1], m[2])
+		return fmt.Sprintf("%s and %s: set both or none", m[1], m[2])
 	}
 	return text
 }
@@ -93,9 +94,9 @@ func commands(n *kong.Node) (names []string) {
 func noWordWords(node *kong.Node, word string) string {
 	if names := commands(node); len(names) > 0 {
 		what := strings.TrimSpace(commandPath(node) + " " + word)
-		text := fmt.Sprintf("there is no command %s", what)
+		text := fmt.Sprintf("command %s does not exist", what)
 		if other := otherWord[word]; other != "" && node.Parent == nil {
-			return text + ": here it is " + other
+			return text + ": in tickring it is " + other
 		}
 		if hint := didYouMean("", word, names); hint != "" {
 			return text + hint
@@ -108,13 +109,13 @@ func noWordWords(node *kong.Node, word string) string {
 	}
 	for _, f := range node.Flags {
 		if f.Required && f.Short != 0 {
-			return fmt.Sprintf("a %s is given with -%c: tickring %s -%c %s", strings.ToLower(f.Name), f.Short, commandPath(node), f.Short, word)
+			return fmt.Sprintf("set a %s with -%c: tickring %s -%c %s", strings.ToLower(f.Name), f.Short, commandPath(node), f.Short, word)
 		}
 	}
 	if len(takes) == 0 {
-		return fmt.Sprintf("%s takes flags alone: %q is one too many", commandPath(node), word)
+		return fmt.Sprintf("%s takes only flags: %q is one too many", commandPath(node), word)
 	}
-	return fmt.Sprintf("%s takes %s and no more: %q is one too many", commandPath(node), strings.Join(takes, " "), word)
+	return fmt.Sprintf("%s takes only %s: %q is one too many", commandPath(node), strings.Join(takes, " "), word)
 }
 
 func noFlagWords(c *kong.Context, node *kong.Node, flag string) string {
@@ -142,32 +143,32 @@ func noFlagWords(c *kong.Context, node *kong.Node, flag string) string {
 			}
 		}
 		if len(has) > 0 {
-			return fmt.Sprintf("%s belongs behind its command: %s", flag, strings.Join(has, ", "))
+			return fmt.Sprintf("%s must follow its command: %s", flag, strings.Join(has, ", "))
 		}
-		return fmt.Sprintf("there is no flag %s%s", flag, hint)
+		return fmt.Sprintf("flag %s does not exist%s", flag, hint)
 	}
 	text := fmt.Sprintf("%s has no flag %s", path, flag)
 	if other := otherFlag[path+" "+flag]; other != "" {
 		return text + ": " + other
 	}
 	if path == "edit" {
-		return text + ": it opens the job in your editor. Without one: tickring get JOB -o yaml >job.yaml, change a field there, " +
-			"tickring apply -f job.yaml; for one run: tickring trigger JOB --params TEXT"
+		return text + ": it opens the job in your editor. Without an editor: tickring get JOB -o yaml >job.yaml, change a field, tickring " +
+			"apply -f job.yaml; for one run: tickring trigger JOB --params TEXT"
 	}
 	switch {
 	case hint != "":
 		return text + hint
 	case len(own) == 0:
-		return text + ": it has those of every command alone"
+		return text + ": it has only the global flags"
 	}
-	return text + ": its own are " + strings.Join(own, ", ")
+	return text + ": its flags are " + strings.Join(own, ", ")
 }
 
 // needs lists the missing flags and arguments of a command line.
 func needs(node *kong.Node) string {
 	path := commandPath(node)
 	if names := commands(node); len(names) > 0 {
-		return fmt.Sprintf("%s needs a command: %s", cmp.Or(path, "tickring"), strings.Join(names, ", "))
+		return fmt.Sprintf("%s requires a command: %s", cmp.Or(path, "tickring"), strings.Join(names, ", "))
 	}
 	var missing, help []string
 	for _, f := range node.Flags {
@@ -180,7 +181,7 @@ func needs(node *kong.Node) string {
 			missing, help = append(missing, placeholder(v)), append(help, v.Help)
 		}
 	}
-	text := path + " needs " + strings.Join(missing, ", ")
+	text := path + " requires " + strings.Join(missing, ", ")
 	if len(help) == 1 {
 		text += ": " + firstSentence(help[0])
 	}
@@ -195,23 +196,23 @@ func badValueWords(v *kong.Value, name, text string) string {
 	}
 	switch {
 	case strings.Contains(text, ": missing value") || strings.HasSuffix(text, "(<EOL>)"):
-		return fmt.Sprintf("%s needs a value, as in %s %s: %s", name, name, placeholder(v), firstSentence(v.Help))
+		return fmt.Sprintf("%s requires a value, as in %s %s: %s", name, name, placeholder(v), firstSentence(v.Help))
 	case strings.Contains(text, " flag); perhaps try "):
-		return fmt.Sprintf("%s needs a value, as in %s %s, and %s behind it is a flag: write the value between them, or %s=%s if that is "+
-			"the value", name, name, placeholder(v), got, name, got)
+		return fmt.Sprintf("%s requires a value, as in %s %s, but %s after it is a flag: write the value between them, or %s=%s if it is the "+
+			"value", name, name, placeholder(v), got, name, got)
 	}
 	kind := v.Target.Type()
 	for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {
 		kind = kind.Elem()
 	}
-	allowed := "allowed is " + placeholder(v)
+	allowed := "allowed values: " + placeholder(v)
 	switch {
 	case kind == reflect.TypeFor[time.Duration]():
-		allowed = "allowed are spans such as 30s, 10m and 1h30m"
+		allowed = "allowed values: spans such as 30s, 10m and 1h30m"
 	case kind.Kind() == reflect.Bool:
-		allowed = "allowed are true and false"
+		allowed = "allowed values: true and false"
 	case kind.Kind() >= reflect.Int && kind.Kind() <= reflect.Uint64:
-		allowed = "allowed are whole numbers"
+		allowed = "allowed values: whole numbers"
 	}
 	return fmt.Sprintf("%s: %q: %s", name, got, allowed)
 }

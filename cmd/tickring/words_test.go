@@ -86,31 +86,31 @@ func parse(args []string) (ctx *kong.Context, err error) {
 
 func TestWrongLine(t *testing.T) {
 	for line, want := range map[string]string{
-		"gett":                "there is no command gett, did you mean get?",
-		"upc":                 "there is no command upc, did you mean upcoming?",
-		"list":                "there is no command list: here it is get",
-		"get a b":             `get takes APP|JOB and no more: "b" is one too many`,
-		"serve x":             `serve takes flags alone: "x" is one too many`,
-		"--limit 3 runs":      "--limit belongs behind its command: changes, rerun, runs, upcoming",
+		"gett":                "command gett does not exist, did you mean get?",
+		"upc":                 "command upc does not exist, did you mean upcoming?",
+		"list":                "command list does not exist: in tickring it is get",
+		"get a b":             `get takes only APP|JOB: "b" is one too many`,
+		"serve x":             `serve takes only flags: "x" is one too many`,
+		"--limit 3 runs":      "--limit must follow its command: changes, rerun, runs, upcoming",
 		"create x --handlr x": "create has no flag --handlr, did you mean --handler?",
-		"doctor --wat":        "doctor has no flag --wat: its own are --all",
-		"version --wat":       "version has no flag --wat: it has those of every command alone",
-		"apply":               "apply needs --file FILE|DIR|-: What to apply: files, folders, or - for standard input",
-		"exec":                "exec needs --app NAME, --handler NAME, -- PROGRAM",
-		"describe":            "describe needs JOB|APP|RUN: What to describe",
-		"runs --limit":        "--limit needs a value, as in --limit 20: At most so many",
-		"runs --limit x":      `--limit: "x": allowed are whole numbers`,
-		"trigger x --params -x": "--params needs a value, as in --params TEXT, and -x behind it is a flag: " +
-			"write the value between them, or --params=-x if that is the value",
-		"apply -f --dry-run": "--file needs a value, as in --file FILE|DIR|-, and --dry-run behind it is a flag: " +
-			"write the value between them, or --file=--dry-run if that is the value",
-		"serve --drain soon":     `--drain: "soon": allowed are spans such as 30s, 10m and 1h30m`,
-		"pause --all=maybe":      `--all: "maybe": allowed are true and false`,
-		"create a/b --label x":   `--label: "x": allowed is KEY=VALUE`,
-		"serve --log-level warm": `--log-level: "warm": allowed are debug, info, warn, error, did you mean warn?`,
-		"serve --tls-cert x":     "--tls-cert and --tls-key belong together: give both",
-		"get -oxml":              `--output: "xml": allowed are text, json, yaml`,
-		"serve --require-token --demo --allow-no-token": "--allow-no-token and --require-token say different things: give one of them",
+		"doctor --wat":        "doctor has no flag --wat: its flags are --all",
+		"version --wat":       "version has no flag --wat: it has only the global flags",
+		"apply":               "apply requires --file FILE|DIR|-: Manifest file, directory, or - for standard input",
+		"exec":                "exec requires --app NAME, --handler NAME, -- PROGRAM",
+		"describe":            "describe requires JOB|APP|RUN: Job, app or run to describe",
+		"runs --limit":        "--limit requires a value, as in --limit 20: Maximum number of runs",
+		"runs --limit x":      `--limit: "x": allowed values: whole numbers`,
+		"trigger x --params -x": "--params requires a value, as in --params TEXT, but -x after it is a flag: " +
+			"write the value between them, or --params=-x if it is the value",
+		"apply -f --dry-run": "--file requires a value, as in --file FILE|DIR|-, but --dry-run after it is a flag: " +
+			"write the value between them, or --file=--dry-run if it is the value",
+		"serve --drain soon":     `--drain: "soon": allowed values: spans such as 30s, 10m and 1h30m`,
+		"pause --all=maybe":      `--all: "maybe": allowed values: true and false`,
+		"create a/b --label x":   `--label: "x": allowed values: KEY=VALUE`,
+		"serve --log-level warm": `--log-level: "warm": allowed values: debug, info, warn, error, did you mean warn?`,
+		"serve --tls-cert x":     "--tls-cert and --tls-key: set both or none",
+		"get -oxml":              `--output: "xml": allowed values: text, json, yaml`,
+		"serve --require-token --demo --allow-no-token": "--allow-no-token and --require-token: set only one of them",
 	} {
 		_, err := parse(strings.Fields(line))
 		p, ok := err.(*kong.ParseError)
@@ -121,7 +121,7 @@ func TestWrongLine(t *testing.T) {
 		}
 	}
 	_, err := parse([]string{"xyzzy"})
-	if got := wrongLine(err.(*kong.ParseError)); !strings.HasPrefix(got, "there is no command xyzzy: there are serve, bench, apply, ") {
+	if got := wrongLine(err.(*kong.ParseError)); !strings.HasPrefix(got, "command xyzzy does not exist: there are serve, bench, apply, ") {
 		t.Error(got)
 	}
 }

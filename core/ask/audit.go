@@ -296,7 +296,7 @@ func checkSpan(from, to core.Instant) error {
 		return core.Invalid("from", from.String(), "must be earlier than to, %s", to.String())
 	}
 	if from < firstInstant-1 || to > core.Horizon {
-		return core.Invalid("from", from.String(), "allowed are times from 2020-01-01 to %s", core.Horizon)
+		return core.Invalid("from", from.String(), "allowed values: times from 2020-01-01 to %s", core.Horizon)
 	}
 	return nil
 }

@@ -260,7 +260,7 @@ func (a *JobsAsk) check() (limit int, err error) {
 		return 0, core.Invalid("sort", string(a.By), "allowed values: %s", core.Words(Orders))
 	}
 	if a.Recent < 0 || a.Recent > MaxRecent {
-		return 0, core.Invalid("runs", strconv.Itoa(a.Recent), "allowed are 0 to %d", MaxRecent)
+		return 0, core.Invalid("runs", strconv.Itoa(a.Recent), "allowed values: 0 to %d", MaxRecent)
 	}
 	return a.JobFilter.check()
 }

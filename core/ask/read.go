@@ -126,7 +126,7 @@ type RunRef = string
 
 func limitOf(limit int) (int, error) {
 	if limit < 0 || limit > MaxPage {
-		return 0, core.Invalid("limit", strconv.Itoa(limit), "allowed are 1 to %d", MaxPage)
+		return 0, core.Invalid("limit", strconv.Itoa(limit), "allowed values: 1 to %d", MaxPage)
 	}
 	return cmp.Or(limit, DefaultPage), nil
 }
@@ -216,7 +216,7 @@ func (f *JobFilter) check() (limit int, err error) {
 	}
 	for _, s := range f.States {
 		if !slices.Contains(core.JobStates, s) {
-			return 0, core.Invalid("state", string(s), "allowed are started, paused, ended")
+			return 0, core.Invalid("state", string(s), "allowed values: started, paused, ended")
 		}
 	}
 	if len(f.Labels) > core.MaxLabels || len(f.Text) > core.MaxTitle {
@@ -335,7 +335,7 @@ func (q *Ask) Preview(s core.Schedule, of core.JobID, from core.Instant, count i
 		return Preview{}, core.Invalid("jobId", of.String(), "expected a job number")
 	}
 	if count < 0 || count > MaxPage {
-		return Preview{}, core.Invalid("count", strconv.Itoa(count), "allowed are 0 to %d", MaxPage)
+		return Preview{}, core.Invalid("count", strconv.Itoa(count), "allowed values: 0 to %d", MaxPage)
 	}
 	j := core.Job{Sched: core.Sched{Schedule: s}}
 	j.Normalize()
@@ -1049,7 +1049,7 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead t
 		return UpcomingResult{}, err
 	}
 	if ahead < 0 || ahead > MaxUpcoming {
-		return UpcomingResult{}, core.Invalid("for", ahead.String(), "allowed are 0s to 366 days")
+		return UpcomingResult{}, core.Invalid("for", ahead.String(), "allowed values: 0s to 366 days")
 	}
 	p := q.Page()
 	g, err := q.Global(ctx)

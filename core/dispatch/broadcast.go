@@ -66,7 +66,7 @@ func (k *known) shard(it *item) phase {
 	of, is := k.broadcasts[id]
 	switch {
 	case !is:
-		return undeliverable{why: "there is no record of run " + id.String() + ", of which it is a shard"}
+		return undeliverable{why: "no record exists of run " + id.String() + ", the broadcast of this shard"}
 	case k.unmade[it.fire.Run]:
 		return settled(core.Left)
 	case !of.State.Open(): // then all its shards are closed too
@@ -74,7 +74,7 @@ func (k *known) shard(it *item) phase {
 	}
 	it.of = &of
 	if _, is := of.ShardOf(it.fire.Run); !is && !it.recorded {
-		return undeliverable{why: "run " + it.fire.Run.String() + " is no shard of run " + id.String()}
+		return undeliverable{why: "run " + it.fire.Run.String() + " is not a shard of run " + id.String()}
 	}
 	return undecided{}
 }

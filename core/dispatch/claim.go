@@ -37,7 +37,7 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 		}
 		if round == bound.ClaimLooks || ctx.Err() != nil || !b.owns(0) {
 			for _, it := range open {
-				it.phase = notDone{why: fmt.Errorf("run %d could not be judged in time", it.fire.Run)}
+				it.phase = notDone{why: fmt.Errorf("run %d could not be evaluated in time", it.fire.Run)}
 			}
 			return
 		}
@@ -148,7 +148,8 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		}
 	case toJoin:
 		if it.phase, it.wrote = (done{}), core.Recorded; b.d.finish.JoinDue(ctx, it.run) != nil {
-			it.phase, it.wrote = notDone{why: fmt.Errorf("the join of run %d is not judged", it.run.ID), retryAt: now.Add(b.d.o.BackoffMax)}, 0
+			it.phase, it.wrote = notDone{why: fmt.Errorf("the join of run %d is not evaluated yet", it.run.ID),
+				retryAt: now.Add(b.d.o.BackoffMax)}, 0
 		}
 	case toSpread:
 		it.phase = b.spread(ctx, it)
@@ -186,7 +187,8 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if !at.After(now) { // the claim has expired, but its owner is still running
 			at = now.Add(b.d.o.BackoffMax)
 		}
-		it.phase = notDone{why: fmt.Errorf("run %d is another's until %s", it.run.ID, it.run.Until.Format(time.RFC3339Nano)), retryAt: at}
+		it.phase = notDone{why: fmt.Errorf("run %d is claimed by another process until %s", it.run.ID, it.run.Until.Format(time.RFC3339Nano)),
+			retryAt: at}
 	}
 }
 
@@ -328,7 +330,7 @@ func (b *batch) chainSkipped(ctx context.Context, run *core.Run) phase {
 		b.d.finish.Release(ctx, run)
 		if run.FixedDelay {
 			if err := b.d.finish.ChainEnded(ctx, run.First, run.EndedAt); err != nil {
-				b.d.o.Log.Warn("next fire of a fixed delay is left to the tick", "run", run.ID, "err", err)
+				b.d.o.Log.Warn("next run of a fixed delay left to the planner", "run", run.ID, "err", err)
 			}
 		}
 	}
@@ -405,7 +407,7 @@ func (b *batch) route(it *item) bool {
 		}
 		if len(addresses) == 0 {
 			if b.outage {
-				it.phase = passing{why: fmt.Errorf("no executor of %s has registered again yet", it.job.Def.App)}
+				it.phase = passing{why: fmt.Errorf("no executor of %s has registered again since the outage", it.job.Def.App)}
 			}
 			return !b.outage // claimed first, then failed with no-executor
 		}

@@ -68,7 +68,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	}
 	runs, err := readEvery(ctx, distinct(ids), d.store.Runs)
 	if err != nil {
-		return 0, fmt.Errorf("read runs of a dead letter: %w", err)
+		return 0, fmt.Errorf("read runs of a dead-letter message: %w", err)
 	}
 	found, left, err := readAll(ctx, distinct(jobs), d.store.Jobs)
 	bad, err := core.Besides(err)
@@ -76,7 +76,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		err = core.ErrThrottled
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read jobs of a dead letter: %w", err)
+		return 0, fmt.Errorf("read jobs of a dead-letter message: %w", err)
 	}
 	for id := range bad { // jobs that cannot be decoded count as deleted, unless only their secrets are locked
 		if j := core.LockedJob(bad, id); j != nil {
@@ -125,7 +125,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		}
 	}
 	if n > 0 {
-		d.log.Error("undeliverable fires are recorded", "letter", l.ID, "fires", n, "why", l.Reason)
+		d.log.Error("undeliverable runs recorded", "letter", l.ID, "fires", n, "why", l.Reason)
 	}
 	return n, err
 }
@@ -135,7 +135,7 @@ func (d *Dead) put(ctx context.Context, skips []core.Skip, create []core.Run) (n
 	if len(skips) > 0 {
 		for _, e := range d.skips.PutSkips(ctx, skips) {
 			if e != nil {
-				err = fmt.Errorf("record a skipped fire: %w", e)
+				err = fmt.Errorf("record a skipped scheduled run: %w", e)
 				continue
 			}
 			n++
@@ -166,7 +166,8 @@ func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) erro
 		return nil
 	}
 	if m, err := ring.Decode([]byte(l.Body)); err == nil && m.Kind == ring.KindAside {
-		d.log.Error("a message of the aside lane is dead: what it was to keep or to tell is not", "letter", l.ID, "why", l.Reason)
+		d.log.Error("message of the post-run queue moved to the dead-letter queue: its log is not stored and its notification is not sent",
+			"letter", l.ID, "why", l.Reason)
 		return nil
 	}
 	var notes []ring.Note
@@ -185,7 +186,7 @@ func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) erro
 	}
 	for _, err := range d.ring.Enqueue(ctx, ring.Noted(notes, now)) {
 		if err != nil {
-			return fmt.Errorf("have people told of a dead letter: %w", err)
+			return fmt.Errorf("notify about a dead-letter message: %w", err)
 		}
 	}
 	return nil
@@ -208,7 +209,7 @@ func (d *Dead) Pass(ctx context.Context) (recorded int, err error) {
 	for {
 		list, err := d.letters.Letters(ctx, after, passPage)
 		if err != nil {
-			return recorded, fmt.Errorf("read dead letters: %w", err)
+			return recorded, fmt.Errorf("read dead-letter messages: %w", err)
 		}
 		for i := range list {
 			if newest == "" {

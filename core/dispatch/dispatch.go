@@ -240,7 +240,7 @@ func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Me
 // wants logs, at most once a minute, that sends wait for resources missing on this machine.
 func (d *Dispatcher) wants(address, why string, of ...any) {
 	if minute := d.o.Now().Unix() / 60; d.wanted.Swap(minute) != minute {
-		d.o.Log.Error("sends wait: descriptors, ports or memory are wanting here", append(of, "address", address, "err", why)...)
+		d.o.Log.Error("sends delayed: not enough descriptors, ports or memory", append(of, "address", address, "err", why)...)
 	}
 }
 

@@ -58,7 +58,7 @@ func (b *batch) closeLate(ctx context.Context) {
 	}
 	for i := range b.late {
 		r := &b.late[i]
-		b.d.o.Log.Error("end of a call is not stored, so the run will be lost", "run", r.Run, "job", r.Run.Job(), "state", r.State)
+		b.d.o.Log.Error("result of a call not stored: the run will be lost", "run", r.Run, "job", r.Run.Job(), "state", r.State)
 	}
 }
 

@@ -203,9 +203,9 @@ func (a *gate) offer(n int) int {
 }
 
 var (
-	errGate = errors.New("as many sends to its address as may be are under way")
-	errFull = errors.New("its app has as many sends without an answer as it may")
-	errHand = errors.New("its app has as many fires in hand as it may")
+	errGate = errors.New("the address has the maximum number of concurrent sends")
+	errFull = errors.New("the app has the maximum number of unanswered sends")
+	errHand = errors.New("the app has the maximum number of runs being dispatched")
 )
 
 // enter waits for a place, at most until the given time or the end of ctx. It fails at once if the app's share of open

@@ -139,7 +139,7 @@ func (h *healths) sync(ctx context.Context, now time.Time) {
 				case answerOf(err) <= refused: // refused: another dispatcher stored a later result, which is read below
 					h.published(&list[i])
 				default:
-					h.o.Log.Warn("what is slow, or no longer, could not be published", "of", list[i].Of, "slow", list[i].Slow, "err", err)
+					h.o.Log.Warn("slow addresses not published", "of", list[i].Of, "slow", list[i].Slow, "err", err)
 				}
 			}
 		}
@@ -148,7 +148,7 @@ func (h *healths) sync(ctx context.Context, now time.Time) {
 		h.read = now
 		list, err := h.port.Healths(ctx)
 		if err != nil {
-			h.o.Log.Warn("what others found slow could not be read", "err", err)
+			h.o.Log.Warn("slow addresses of other processes not read", "err", err)
 			return
 		}
 		h.adopt(list, now)

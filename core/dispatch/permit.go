@@ -19,7 +19,7 @@ const permitsAtOnce = 16
 // permitWait is how long a run without a deadline waits for a permit.
 const permitWait = 366 * 24 * time.Hour
 
-var errNoPermit = errors.New("as many are at work as its limit allows")
+var errNoPermit = errors.New("the limit of concurrent runs is reached")
 
 // A permitAsk is a write that claims a run which counts against limits.
 type permitAsk struct {
@@ -205,18 +205,18 @@ func (a *permitAsk) tell() {
 		of = "job/" + a.it.job.Name()
 	}
 	if of = strings.Replace(of, "/", " ", 1); value != "" {
-		of += " with its value"
+		of += " with the same value"
 	}
 	are := "are"
 	if a.held == 1 {
 		are = "is"
 	}
-	text := fmt.Sprintf("%d of %s %s at work, the most that may be", a.held, of, are)
+	text := fmt.Sprintf("%d of %s %s running, the maximum", a.held, of, are)
 	switch {
 	case a.answer == core.PermitFull:
-		text = fmt.Sprintf("%d wait for %s, the most that may wait", a.waiting, of)
+		text = fmt.Sprintf("%d runs wait for %s, the maximum", a.waiting, of)
 	case a.ends != 0:
-		text = fmt.Sprintf("run %d, due later, goes in its place", a.ends)
+		text = fmt.Sprintf("run %d, due later, replaced it", a.ends)
 	}
 	if a.create != nil {
 		a.create.Message = text

@@ -163,7 +163,7 @@ func TestLimitSkips(t *testing.T) {
 		ids := l.fires(7, 3)
 		for _, id := range ids[1:] {
 			if r := l.run(id); r.State != core.Skipped || r.Reason != core.ReasonOverlap ||
-				r.Message != "1 of job a/j7 is at work, the most that may be" {
+				r.Message != "1 of job a/j7 is running, the maximum" {
 				t.Errorf("%s: %s: %s", r.State, r.Reason, r.Message)
 			}
 		}
@@ -173,7 +173,7 @@ func TestLimitSkips(t *testing.T) {
 			r := l.run(id)
 			states[strings.TrimSpace(fmt.Sprint(r.State, " ", r.Reason, " ", r.Message))]++
 		}
-		if states["running"] != 1 || states["queued"] != 2 || states["skipped queue-full 2 wait for job a/j8, the most that may wait"] != 2 {
+		if states["running"] != 1 || states["queued"] != 2 || states["skipped queue-full 2 runs wait for job a/j8, the maximum"] != 2 {
 			t.Errorf("%v", states)
 		}
 		l.ends(ids[0], core.Succeeded)

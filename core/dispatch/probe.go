@@ -39,8 +39,8 @@ type probe struct {
 // of it. Callers hold probes.mu.
 func (p *probe) busy() bool { return p.taken || errors.Is(p.err, errWorks) }
 
-var errWorks = errors.New("it runs the job, or has a run of it waiting")
-var errTaken = errors.New("another run of the job has just been sent there")
+var errWorks = errors.New("the executor is running the job, or has a waiting run of it")
+var errTaken = errors.New("another run of the job was just sent to the executor")
 
 func (p *probe) over() bool {
 	select {
@@ -253,7 +253,7 @@ func (b *batch) askAll(bound context.Context, it *item, anew bool, open *sync.Wa
 		case unaskable(q):
 			p = said(nil)
 		case b.silent[q.at]:
-			p = said(errors.New("nobody polls it any more"))
+			p = said(errors.New("no executor polls the queue"))
 		default:
 			p, mine = b.d.probes.ask(q, anew)
 			remembered = remembered || !mine && p.over() && (p.silent || errors.Is(p.err, errWorks))
@@ -329,7 +329,7 @@ func unaskable(q question) bool {
 	return strings.HasPrefix(q.address, "lambda:") || q.job != 0 && isCall(q.address)
 }
 
-var errUnasked = errors.New("not all of its addresses could be asked in time")
+var errUnasked = errors.New("not all addresses could be asked in time")
 
 // chosen returns the first address that has answered yes or, for idle probes, the address whose yes the item took.
 func chosen(order []string, asked []*probe, job core.JobID, took int) (c choice) {
@@ -340,13 +340,13 @@ func chosen(order []string, asked []*probe, job core.JobID, took int) (c choice)
 		yes := over && p.err == nil && (job == 0 || i == took)
 		switch {
 		case yes && unaskable(question{at{address: order[i]}, job}):
-			t.Message = "not asked: it refuses the run itself if it cannot take it"
+			t.Message = "not asked: the executor rejects the run if it cannot accept it"
 		case yes:
 			t.Code = 200
 		case !over:
 			t.Message, unsaid = "no answer yet", unsaid || !p.doubted
 		case p.err == nil:
-			t.Message = "it could take it, but another said so before"
+			t.Message = "available, but another executor answered first"
 		default:
 			t.Message, unsaid = p.err.Error(), unsaid || p.unsaid
 			c.taken = c.taken || errors.Is(p.err, errTaken)

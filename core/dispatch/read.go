@@ -182,7 +182,7 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	case is && k.badApps[job.Def.App] != nil:
 		return damaged(it, k.badApps.Of(job.Def.App))
 	case !is:
-		return undeliverable{why: "job " + id.String() + " has neither item nor tombstone"}
+		return undeliverable{why: "job " + id.String() + " has neither an item nor a tombstone"}
 	}
 	it.job, it.app = job, apps[job.Def.App]
 	it.tell = tellOf(it.job, it.app, &k.global)
@@ -212,7 +212,7 @@ func damaged(it *item, why error) phase {
 }
 
 func (it *item) unrecorded() phase {
-	return undeliverable{why: "there is no record of run " + it.fire.Run.String()}
+	return undeliverable{why: "no record exists of run " + it.fire.Run.String()}
 }
 
 // readAll reads keys, and rereads unread keys up to three times.

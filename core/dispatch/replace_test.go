@@ -83,7 +83,7 @@ func TestReplace(t *testing.T) {
 		r := k.run(id)
 		return fmt.Sprint(r.State, " ", r.Reason)
 	}
-	goes := func(id core.RunID) string { return fmt.Sprintf("run %d, due later, goes in its place", id) }
+	goes := func(id core.RunID) string { return fmt.Sprintf("run %d, due later, replaced it", id) }
 	t.Run("one", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})

@@ -31,7 +31,7 @@ const (
 )
 
 // errNoSource means that a script can never be sent.
-var errNoSource = errors.New("the source of its script is not kept any more")
+var errNoSource = errors.New("the source of the job's script is not stored any more")
 
 // read returns the source of a job's script. Concurrent callers share one read.
 func (c *sources) read(ctx context.Context, store Store, d *core.Def) (string, error) {
@@ -61,7 +61,7 @@ func (c *sources) read(ctx context.Context, store Store, d *core.Def) (string, e
 	case !found:
 		s.err = errNoSource
 	case core.HashScript(text) != hash:
-		s.err = fmt.Errorf("%w: what is stored of it is damaged", errNoSource)
+		s.err = fmt.Errorf("%w: the stored script is damaged", errNoSource)
 	default:
 		s.text = text
 	}

@@ -187,7 +187,7 @@ func TestSourceCannotBeRead(t *testing.T) {
 		f.s.wrong = 1 // and no error: it is missing
 		r := f.trigger(1, 1)[0]
 		if r.State != core.Failed || r.Reason != core.ReasonNotAccepted ||
-			r.Message != "not sent: the source of its script is not kept any more" {
+			r.Message != "not sent: the source of the job's script is not stored any more" {
 			t.Errorf("%s %s %q", r.State, r.Reason, r.Message)
 		}
 		if f.trigger(1, 1); fmt.Sprint(f.to.sent) != "[1: one]" {

@@ -352,6 +352,6 @@ func (b *batch) trace(ctx context.Context, it *item, a *Answer) {
 	tries := append(slices.Clone(it.run.Tries), core.Try{Address: it.run.Address, Code: a.Code, Request: a.Request, Log: a.Log})
 	err := b.d.store.PutRuns(ctx, []core.RunPut{it.run.Readdress(it.run.Address, tries)})[0]
 	if answerOf(err) > refused {
-		b.d.o.Log.Info("where the run writes its log is not kept", "run", it.fire.Run, "job", it.fire.Run.Job(), "request", a.Request, "err", err)
+		b.d.o.Log.Info("log location of a run not stored", "run", it.fire.Run, "job", it.fire.Run.Job(), "request", a.Request, "err", err)
 	}
 }

@@ -393,7 +393,7 @@ func ackRule(p phase, stored bool) Verdict {
 var (
 	errNotStored = errors.New("journal not stored")
 	errNotDone   = errors.New("not done")
-	errNotBegun  = errors.New("its send was not begun in time")
-	errBusy      = errors.New("refused for a passing reason")
-	errNobody    = errors.New("no executor is there to take it yet")
+	errNotBegun  = errors.New("the send was not started in time")
+	errBusy      = errors.New("rejected for a temporary reason")
+	errNobody    = errors.New("no executor is available yet")
 )

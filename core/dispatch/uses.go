@@ -74,7 +74,7 @@ func (u *uses) read(ctx context.Context, jobs []core.JobID, now time.Time) {
 	}
 	found, err := u.o.Uses.Uses(ctx, ask)
 	if err != nil {
-		u.o.Log.Warn("how often addresses were used could not be read", "err", err)
+		u.o.Log.Warn("address usage not read", "err", err)
 		return
 	}
 	u.mu.Lock()
@@ -130,7 +130,7 @@ func (u *uses) tell(ctx context.Context, now time.Time) {
 	}
 	for i, err := range u.o.Uses.PutUses(ctx, list) {
 		if err != nil {
-			u.o.Log.Warn("how often addresses were used could not be stored", "job", list[i].Job, "err", err)
+			u.o.Log.Warn("address usage not stored", "job", list[i].Job, "err", err)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (d *Dispatcher) wake(ctx context.Context, app string) {
 	}
 	for _, err := range d.ring.Enqueue(ctx, out) {
 		if err != nil {
-			d.o.Log.Warn("fires that wait for an executor come at their next look", "app", app, "err", err)
+			d.o.Log.Warn("waiting runs not requeued: they are sent at their next check", "app", app, "err", err)
 			return
 		}
 	}

@@ -115,7 +115,7 @@ func (w *Watchdog) end(ctx context.Context, ends []ending) (undone []core.Journa
 	}
 	for i, err := range w.f.End(ctx, results) {
 		if err != nil && !errors.Is(err, core.ErrRefused) { // claimed since: it is checked again with its new journal
-			w.f.o.Log.Warn("run could not be closed", "run", results[i].Run, "job", results[i].Run.Job(), "err", err)
+			w.f.o.Log.Warn("run not closed", "run", results[i].Run, "job", results[i].Run.Job(), "err", err)
 			undone = append(undone, ends[i].key)
 		}
 	}
@@ -145,8 +145,8 @@ func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool)
 	}
 	for _, err := range w.f.ring.Enqueue(ctx, out) {
 		if err != nil {
-			w.f.o.Log.Warn("another look at an executor could not be asked for", "address", t.at.address, "err", err)
-			return append(undone, c.againKeys...), fmt.Errorf("ask for another look at %s: %w", t.at.address, err)
+			w.f.o.Log.Warn("recheck of an executor not requested", "address", t.at.address, "err", err)
+			return append(undone, c.againKeys...), fmt.Errorf("request a recheck of %s: %w", t.at.address, err)
 		}
 	}
 	return undone, nil
@@ -210,7 +210,7 @@ func (c *conversation) silent(ctx context.Context, asks []ask, err error) (ours 
 		c.left(asks)
 		return true
 	}
-	c.w.f.o.Log.Info("an executor gave no answer about open runs", "address", c.t.at.address, "app", c.t.at.app, "runs", len(asks), "err", err)
+	c.w.f.o.Log.Info("executor not reached to check open runs", "address", c.t.at.address, "app", c.t.at.app, "runs", len(asks), "err", err)
 	return false
 }
 
@@ -227,7 +227,7 @@ func (c *conversation) function(ctx context.Context) {
 		if a.age < limit+c.w.o.FunctionGrace {
 			continue
 		}
-		message := "nothing was reported, and the function's own timeout of " + limit.String() + " is over"
+		message := "no result was reported before the end of the function's timeout of " + limit.String() + " is over"
 		res := &Result{Run: a.run, State: core.Lost, Reason: core.ReasonNoReport, Message: a.says(message)}
 		if a.timedOut {
 			res.State, res.Reason = core.TimedOut, core.ReasonTimeout
@@ -289,9 +289,9 @@ func (c *conversation) nobody(err error) string {
 
 // found handles the answer that the executor has no run of the job.
 func (c *conversation) found(asks []ask) {
-	message := "the executor runs nothing of this job and never reported"
+	message := "the executor does not run this job and reported no result"
 	if core.IsQueue(c.t.at.address) {
-		message = "the queue holds nothing of this run, and nobody reported: it was deleted, or is among the dead letters"
+		message = "the queue has no message of this run and no result was reported: the message was deleted or moved to the dead-letter queue"
 	}
 	for i := range asks {
 		if a := &asks[i]; a.idle {
@@ -321,7 +321,7 @@ func (c *conversation) busy(ctx context.Context, all []ask) (rest []ask) {
 		if a := &all[i]; a.beat || !a.arrived.Before(before) {
 			rest = append(rest, *a)
 		} else {
-			c.end(a, a.forgotten("a run of this job that came to the executor later has ended, and this one was never reported"))
+			c.end(a, a.forgotten("a later run of this job at the executor has ended, and no result of this run was reported"))
 		}
 	}
 	return rest

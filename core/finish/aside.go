@@ -27,7 +27,7 @@ func (f *Finish) asides(ctx context.Context, runs []*core.Run) []error {
 	}
 	for k, err := range f.ring.Enqueue(ctx, out) {
 		if err != nil {
-			errs[of[k]] = fmt.Errorf("ask the aside lane for what run %d owes: %w", runs[of[k]].ID, err)
+			errs[of[k]] = fmt.Errorf("enqueue pending follow-ups of run %d: %w", runs[of[k]].ID, err)
 		}
 	}
 	return errs

@@ -24,7 +24,7 @@ func (f *Finish) DrawShards(ctx context.Context, run *core.Run, addresses []stri
 	addresses = addresses[:min(len(addresses), core.MaxShards)]
 	n, err := f.store.Numbers(ctx, run.ID.Job(), len(addresses))
 	if err != nil {
-		return fmt.Errorf("draw numbers for the shards of run %d: %w", run.ID, err)
+		return fmt.Errorf("allocate IDs for the shards of run %d: %w", run.ID, err)
 	}
 	run.Spread(core.NumberedRun(run.ID.Job(), n), addresses, all)
 	return nil

@@ -136,7 +136,7 @@ func (f *Finish) draw(ctx context.Context, all []*family) {
 			mu.Lock()
 			defer mu.Unlock()
 			if first[job] = n; err != nil {
-				errs[job] = fmt.Errorf("draw numbers of job %d: %w", job, err)
+				errs[job] = fmt.Errorf("allocate run IDs of job %d: %w", job, err)
 			}
 		})
 	}
@@ -373,7 +373,7 @@ func (f *Finish) sendChildren(ctx context.Context, made []child) {
 func (f *Finish) sendThere(ctx context.Context, ids []core.RunID) error {
 	found, unread, err := f.store.Runs(ctx, ids)
 	if err := core.Unread(unread, err); err != nil {
-		return fmt.Errorf("read children that are there: %w", err)
+		return fmt.Errorf("read existing child runs: %w", err)
 	}
 	for _, id := range ids {
 		if r, is := found[id]; is && r.State == core.Planned && r.Owner == "" && !r.MaybeSent {

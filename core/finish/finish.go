@@ -80,7 +80,7 @@ func (r *Result) blind() bool {
 }
 
 // ErrUnsent is in the answer to the report of a run that was never sent.
-var ErrUnsent = errors.New("the run was not sent to anybody")
+var ErrUnsent = errors.New("the run was never sent")
 
 // End closes runs and returns one answer for each result. All closes are written before any
 // follow-up is created.
@@ -228,14 +228,14 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 				rest.found(&run, i)
 			}
 		case r.Reported && !run.Had():
-			f.o.Log.Warn("report of a run that nobody sent is not its end", "run", r.Run, "job", run.ID.Job(), "app", run.App)
+			f.o.Log.Warn("report of an unsent run ignored", "run", r.Run, "job", run.ID.Job(), "app", run.App)
 			errs[i] = &core.Error{Code: core.CodeNotFound, Reason: core.Say("run %d was never sent to an executor", r.Run), Err: ErrUnsent}
 		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent || run.IsBroadcast()):
 			errs[i] = core.ErrRefused
 		case r.Killed && run.MaybeSent && run.KillAt.IsZero():
 			// The report may be about an earlier copy. The callback gets nil; the watchdog
 			// decides.
-			f.o.Log.Info("killed report of a run sent again is not its end", "run", r.Run, "job", run.ID.Job())
+			f.o.Log.Info("killed report of a resent run ignored", "run", r.Run, "job", run.ID.Job())
 			errs[i] = nil
 		case seen[r.Run]:
 			errs[i] = core.ErrThrottled // the answer if the last try still finds a second result
@@ -396,7 +396,7 @@ func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map
 	}
 	n, err := f.store.Numbers(ctx, run.ID.Job(), 1)
 	if err != nil {
-		return c, fmt.Errorf("draw a number for the retry of run %d: %w", run.ID, err)
+		return c, fmt.Errorf("allocate an ID for the retry of run %d: %w", run.ID, err)
 	}
 	to.Then = core.NumberedRun(run.ID.Job(), n)
 	to.Owes = []core.Owed{{Run: to.Then, Kind: core.CauseRetry, Slot: core.Ceil(f.o.Now().Add(delay))}}
@@ -409,7 +409,7 @@ func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 		r.State != core.Lost && !(r.State == run.State && r.Code == run.Code) {
 		late := core.LateResult{At: f.o.Now(), Code: r.Code, Message: core.TruncateMessage(r.Message)}
 		if err := f.store.PutRuns(ctx, []core.RunPut{run.NoteLate(late)})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
-			return fmt.Errorf("note late result of run %d: %w", run.ID, err)
+			return fmt.Errorf("record the late result of run %d: %w", run.ID, err)
 		}
 	}
 	return nil
@@ -489,7 +489,7 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 		}
 	}
 	if err := f.store.PutRuns(ctx, []core.RunPut{run.ClearOwed()})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
-		return fmt.Errorf("note that run %d owes nothing: %w", run.ID, err)
+		return fmt.Errorf("record that run %d has no pending follow-up: %w", run.ID, err)
 	}
 	run.Owes = nil
 	return nil

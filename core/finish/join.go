@@ -28,7 +28,7 @@ func (f *Finish) join(ctx context.Context, job *core.Job, r *core.Run, drawn cor
 			return f.sendThere(ctx, []core.RunID{drawn})
 		}
 	}
-	return fmt.Errorf("note the end of run %d for the join of job %d: %w", r.ID, job.Def.ID, core.ErrThrottled)
+	return fmt.Errorf("record the end of run %d for the join of job %d: %w", r.ID, job.Def.ID, core.ErrThrottled)
 }
 
 // note writes the mark of a parent's run, or marks the previous round as over. noted reports
@@ -120,10 +120,10 @@ func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) err
 	run, made, err := f.found(ctx, &want)
 	for try := 0; err == nil && !made && run.AwaitsJoin(); try++ {
 		if try == bound.ReadTries {
-			return fmt.Errorf("send run %d of a join on its way: %w", j.Round, core.ErrThrottled)
+			return fmt.Errorf("enqueue run %d of a join: %w", j.Round, core.ErrThrottled)
 		}
 		if err = f.store.PutRuns(ctx, []core.RunPut{run.Retime(want, f.o.Now())})[0]; errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
-			return fmt.Errorf("send run %d of a join on its way: %w", j.Round, err)
+			return fmt.Errorf("enqueue run %d of a join: %w", j.Round, err)
 		}
 		run, _, err = f.found(ctx, nil, j.Round)
 	}
@@ -209,7 +209,7 @@ func (f *Finish) JoinDue(ctx context.Context, run *core.Run) error {
 		return err
 	}
 	if job == nil { // deleted since: its fire is dropped
-		return fmt.Errorf("join of run %d: its job is gone: %w", run.ID, core.ErrThrottled)
+		return fmt.Errorf("join of run %d: the job does not exist: %w", run.ID, core.ErrThrottled)
 	}
 	var is core.Join
 	early := false
@@ -231,7 +231,7 @@ func (f *Finish) JoinDue(ctx context.Context, run *core.Run) error {
 	case err != nil:
 		return err
 	case early:
-		return fmt.Errorf("join of run %d: its window is not over: %w", run.ID, core.ErrThrottled)
+		return fmt.Errorf("join of run %d: the time limit is not over: %w", run.ID, core.ErrThrottled)
 	case is.Round != run.ID:
 		return f.skipAwaiting(ctx, run, "")
 	}

@@ -188,7 +188,7 @@ func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map
 		return nil, fmt.Errorf("read jobs: %w", err)
 	}
 	for id, why := range bad {
-		w.f.o.Log.Error("a job cannot be read: its runs are looked at again", "job", id, "err", why)
+		w.f.o.Log.Error("job not read: its runs are checked again", "job", id, "err", why)
 		noJobs = append(noJobs, id)
 	}
 	apps = distinct(apps)
@@ -198,7 +198,7 @@ func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map
 		return nil, fmt.Errorf("read apps: %w", err)
 	}
 	for name, why := range badApps {
-		w.f.o.Log.Error("an app cannot be read: its runs are looked at again", "app", name, "err", why)
+		w.f.o.Log.Error("app not read: its runs are checked again", "app", name, "err", why)
 		noApps = append(noApps, name)
 	}
 	for i := range open { // an unread job or app is not a deleted one
@@ -371,7 +371,7 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 		if known && job.Def.Timeout > 0 && !a.timedOut {
 			return nil
 		}
-		return &Result{Run: r.ID, State: core.Lost, Reason: core.ReasonNoReport, Message: a.says("nothing was reported after the call was sent")}
+		return &Result{Run: r.ID, State: core.Lost, Reason: core.ReasonNoReport, Message: a.says("no result was reported after the call")}
 	}
 	app := e.apps[r.App]
 	app.Name = r.App

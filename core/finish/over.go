@@ -17,7 +17,7 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 	if c.t.at.address == core.LocalAddress { // it ends only the runs that are recorded as killed
 		if slices.ContainsFunc(asks, func(a ask) bool { return a.replaced }) {
 			if err := c.w.probe.Kill(ctx, &c.t.app, c.t.at.address, job); err != nil {
-				c.silent(ctx, asks, fmt.Errorf("end what is replaced: %w", err))
+				c.silent(ctx, asks, fmt.Errorf("end replaced runs: %w", err))
 				c.left(asks)
 			}
 		}
@@ -52,7 +52,7 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 		return
 	}
 	if err := c.w.probe.Kill(ctx, &c.t.app, c.t.at.address, job); err != nil {
-		c.silent(ctx, asks, fmt.Errorf("end what is past its timeout: %w", err))
+		c.silent(ctx, asks, fmt.Errorf("end runs past their timeout: %w", err))
 		c.left(asks)
 		return
 	}
@@ -72,10 +72,10 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 func toldToEnd(run core.RunID, replaced bool) *Result {
 	if replaced {
 		return &Result{Run: run, State: core.Killed, Reason: core.ReasonReplaced, Killed: true,
-			Message: "a newer run goes in its place, and the executor was told to end this one"}
+			Message: "a newer run replaced it, and the executor was asked to end it"}
 	}
 	return &Result{Run: run, State: core.TimedOut, Reason: core.ReasonTimeout,
-		Message: "its time was over, and the executor was told to end it"}
+		Message: "the run exceeded its timeout, and the executor was asked to end it"}
 }
 
 // giveUp records that runs are past their timeout, and returns the newly recorded ones. A run
@@ -98,7 +98,7 @@ func (c *conversation) giveUp(ctx context.Context, asks []ask) (fresh map[core.R
 		case err == nil:
 			of[k].marked, fresh[of[k].run] = true, true
 		case !errors.Is(err, core.ErrRefused): // a conflict: the run has ended, or a user killed it
-			c.w.f.o.Log.Warn("that a run is past its timeout could not be recorded", "run", of[k].run, "job", of[k].run.Job(), "err", err)
+			c.w.f.o.Log.Warn("exceeded timeout not recorded", "run", of[k].run, "job", of[k].run.Job(), "err", err)
 			c.undone = append(c.undone, of[k].key)
 		}
 	}

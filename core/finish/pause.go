@@ -27,7 +27,7 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 			err = core.ErrThrottled
 		}
 		if err != nil {
-			return fmt.Errorf("read job %d, which may have to be paused: %w", id, err)
+			return fmt.Errorf("read job %d to decide about its pause: %w", id, err)
 		}
 		job, ok := jobs[id]
 		if ok && job.Sched.State == core.Paused && job.Sched.PauseWhy == pausedWhy(job.Def.PauseAfter, run.ID) {
@@ -47,7 +47,7 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 		move := plan.PauseNow(job.Sched, why, f.o.Now(), f.o.Plan)
 		if skip, some, err := plan.Dropped(&job.Sched, move.NewRevAt, core.ReasonPaused); err == nil && some {
 			if err := f.store.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
-				return fmt.Errorf("record what the pause of job %d skips: %w", id, err)
+				return fmt.Errorf("record skipped runs of paused job %d: %w", id, err)
 			}
 		}
 		switch err := f.store.Advance(ctx, []core.Advance{move})[0]; {
@@ -65,7 +65,7 @@ func pausedWhy(after int, run core.RunID) string {
 	if after == 1 {
 		return fmt.Sprintf("pauseAfter: run %d failed", run)
 	}
-	return fmt.Sprintf("pauseAfter: %d in a row failed, the last of them run %d", after, run)
+	return fmt.Sprintf("pauseAfter: %d runs in a row failed, the last was run %d", after, run)
 }
 
 // tellPaused enqueues the notification of a pause after failures in a row. The pause stays
@@ -78,7 +78,7 @@ func (f *Finish) tellPaused(ctx context.Context, run *core.Run, after int) error
 		When: f.o.Now()}
 	for _, err := range f.ring.Enqueue(ctx, ring.Noted([]ring.Note{note}, f.o.Now())) {
 		if err != nil {
-			return fmt.Errorf("have people told that job %d is paused: %w", run.ID.Job(), err)
+			return fmt.Errorf("notify about the pause of job %d: %w", run.ID.Job(), err)
 		}
 	}
 	return nil
@@ -105,7 +105,7 @@ func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since ti
 		for looked := 0; looked < bound.PauseRuns && found < n && from >= span[0]; looked += pausePage {
 			page, err := f.store.RunSpan(ctx, from, span[0], pausePage)
 			if err != nil {
-				return false, fmt.Errorf("read how job %d fared: %w", id, err)
+				return false, fmt.Errorf("read the results of job %d: %w", id, err)
 			}
 			for i := range page {
 				r := &page[i]

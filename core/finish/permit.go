@@ -143,7 +143,8 @@ func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 			continue
 		}
 		for _, run := range over[c.name] {
-			f.o.Log.Info("a permit is freed by who wants it", "permit", c.name, "run", run.ID, "job", run.ID.Job(), "instant", run.At.String(),
+			f.o.Log.Info("concurrency slot released by a waiting run", "permit", c.name, "run", run.ID, "job", run.ID.Job(),
+				"instant", run.At.String(),
 				"err", c.err)
 		}
 	}
@@ -159,7 +160,7 @@ func (f *Finish) HandBack(ctx context.Context, run *core.Run, names []string) {
 		return
 	}
 	if err := f.handBack(ctx, run, names); err != nil {
-		f.o.Log.Info("a permit is kept by a run for which nobody is there", "permit", names, "run", run.ID, "job", run.ID.Job(),
+		f.o.Log.Info("concurrency slot kept by a run without an executor", "permit", names, "run", run.ID, "job", run.ID.Job(),
 			"instant", run.At.String(), "err", err)
 	}
 }
@@ -172,7 +173,8 @@ func (f *Finish) Buried(ctx context.Context, run *core.Run) {
 		return
 	}
 	if err := f.handBack(ctx, run, names); err != nil {
-		f.o.Log.Error("permit kept by a run whose fire is a dead letter", "permit", names, "run", run.ID, "job", run.ID.Job(), "err", err)
+		f.o.Log.Error("concurrency slot kept by a run whose message is a dead letter", "permit", names, "run", run.ID,
+			"job", run.ID.Job(), "err", err)
 	}
 }
 
@@ -185,7 +187,7 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 		return err
 	}
 	if err := f.store.PutRuns(ctx, []core.RunPut{run.Uncounted(f.o.Now())})[0]; err != nil {
-		return fmt.Errorf("note that run %d has no permit: %w", run.ID, err)
+		return fmt.Errorf("record that run %d has no concurrency slot: %w", run.ID, err)
 	}
 	for _, name := range slices.Backward(names) {
 		asked := false
@@ -273,7 +275,7 @@ func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool
 			err = core.ErrThrottled
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read runs of permits %s: %w", p.Name, err)
+			return nil, fmt.Errorf("read runs of concurrency slots %s: %w", p.Name, err)
 		}
 		for first, id := range last {
 			r, is := runs[id]
@@ -324,7 +326,7 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 		err = core.ErrThrottled
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read jobs of what never began: %w", err)
+		return nil, fmt.Errorf("read jobs of runs that never began: %w", err)
 	}
 	apps := map[string][]core.RunID{}
 	for _, first := range never {
@@ -341,7 +343,7 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 				err = core.ErrThrottled
 			}
 			if err != nil {
-				return false, fmt.Errorf("read runs of permits %s: %w", name, err)
+				return false, fmt.Errorf("read runs of concurrency slots %s: %w", name, err)
 			}
 			now := f.o.Now()
 			p.Release(func(first core.RunID) bool {

@@ -20,7 +20,7 @@ func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, 
 			err = core.ErrThrottled
 		}
 		if err != nil {
-			return false, fmt.Errorf("read run %d, which is to be replaced: %w", run.Then, err)
+			return false, fmt.Errorf("read run %d to replace it: %w", run.Then, err)
 		}
 		next, is := runs[run.Then]
 		if !is { // it is being claimed, or its retry is not created yet
@@ -42,7 +42,7 @@ func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, 
 		return false, nil // it is already being ended
 	case !run.Had():
 		err := f.End(ctx, []Result{{Run: run.ID, State: core.Killed, Reason: core.ReasonReplaced, Unowned: true,
-			Message: fmt.Sprintf("run %d goes in its place", newer.ID)}})[0]
+			Message: fmt.Sprintf("run %d replaced it", newer.ID)}})[0]
 		if err == nil || core.CodeOf(err) == core.CodeNotFound {
 			return false, nil
 		}
@@ -52,11 +52,11 @@ func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, 
 		case errors.Is(err, core.ErrRefused):
 			return false, nil
 		case err != nil:
-			return false, fmt.Errorf("record that run %d is replaced: %w", run.ID, err)
+			return false, fmt.Errorf("record the replacement of run %d: %w", run.ID, err)
 		}
 	}
 	if err := f.ring.Enqueue(ctx, checks([]core.RunID{run.ID}, f.o.Now(), false))[0]; err != nil {
-		return false, fmt.Errorf("ask for the end of run %d: %w", run.ID, err)
+		return false, fmt.Errorf("request the end of run %d: %w", run.ID, err)
 	}
 	return false, nil
 }
@@ -75,7 +75,7 @@ func (f *Finish) Supersede(ctx context.Context, permit string, waits core.RunID,
 		err = core.ErrThrottled
 	}
 	if err != nil {
-		return false, fmt.Errorf("read run %d, which waits: %w", waits, err)
+		return false, fmt.Errorf("read waiting run %d: %w", waits, err)
 	}
 	run, is := runs[waits]
 	if !is || run.State.Open() && !counted(&run, permit) {
@@ -85,7 +85,7 @@ func (f *Finish) Supersede(ctx context.Context, permit string, waits core.RunID,
 		return true, nil
 	}
 	err = f.End(ctx, []Result{{Run: waits, State: core.Skipped, Reason: core.ReasonOverlap, Unowned: true, Seen: &run,
-		Message: fmt.Sprintf("run %d goes in its place", newer.ID)}})[0]
+		Message: fmt.Sprintf("run %d replaced it", newer.ID)}})[0]
 	if errors.Is(err, core.ErrRefused) || core.CodeOf(err) == core.CodeNotFound { // it has a permit now, or is deleted
 		return false, nil
 	}

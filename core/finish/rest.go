@@ -35,7 +35,7 @@ type ended struct {
 }
 
 // errRest is the answer until the follow-ups are created, so a crash leaves it to a retry.
-var errRest = fmt.Errorf("what follows of the run is not made: %w", core.ErrThrottled)
+var errRest = fmt.Errorf("the follow-ups of the run are not processed: %w", core.ErrThrottled)
 
 func (r *Rest) add(run *core.Run, i int) { r.of, r.errs[i] = append(r.of, ended{run, i}), errRest }
 
@@ -95,7 +95,7 @@ func (r *Rest) Make(ctx context.Context) {
 	}
 	for _, e := range r.of { // the close is stored, and the run's journal leads the watchdog to its follow-ups
 		if err := r.errs[e.i]; r.results[e.i].Reported && lasting(err) {
-			r.f.o.Log.Error("follow-up of a run waits for a repair", "run", e.run.ID, "job", e.run.ID.Job(), "err", err)
+			r.f.o.Log.Error("follow-up of a run postponed until a repair", "run", e.run.ID, "job", e.run.ID.Job(), "err", err)
 			r.errs[e.i] = nil
 		}
 	}

@@ -90,7 +90,7 @@ func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
 	looked, err = w.walk(ctx, at, end, found)
 	undone, _ := w.act(ctx, found, true)
 	if again := w.revisit(ctx, undone, w.behind()); again != nil {
-		w.f.o.Log.Warn("what this pass did not come to is looked at later", "journals", len(undone), "err", again)
+		w.f.o.Log.Warn("watchdog pass incomplete: the rest is checked later", "journals", len(undone), "err", again)
 	}
 	return looked, err
 }
@@ -177,12 +177,12 @@ func (w *Watchdog) walk(ctx context.Context, at, end int64, found *findings) (lo
 		at++
 		if again {
 			if err := w.w.DropRevisits(ctx, at); err != nil {
-				return looked, fmt.Errorf("forget journals read again: %w", err)
+				return looked, fmt.Errorf("delete entries of reread journals: %w", err)
 			}
 		}
 	}
 	if at < end {
-		w.f.o.Log.Warn("the watchdog is behind", "minutes", end-at)
+		w.f.o.Log.Warn("watchdog delayed", "minutes", end-at)
 	}
 	return looked, nil
 }
@@ -249,7 +249,7 @@ func (w *Watchdog) page(ctx, reading context.Context, minute int64, list []core.
 		w.remember(read, subjects)
 	}
 	if err != nil {
-		w.f.o.Log.Warn("journals could not be judged and are read again", "minute", minute, "journals", len(list), "err", err)
+		w.f.o.Log.Warn("journals not evaluated: they are read again", "minute", minute, "journals", len(list), "err", err)
 	}
 	revisits := map[int64][]core.JournalKey{}
 	for i := range list {
@@ -271,7 +271,7 @@ func (w *Watchdog) page(ctx, reading context.Context, minute int64, list []core.
 func (w *Watchdog) putRevisits(ctx context.Context, of map[int64][]core.JournalKey) error {
 	for m, keys := range of {
 		if err := w.w.PutRevisits(ctx, m, keys); err != nil {
-			return fmt.Errorf("ask for journals to be read again: %w", err)
+			return fmt.Errorf("schedule journals to be read again: %w", err)
 		}
 	}
 	return nil
@@ -331,7 +331,7 @@ func (w *Watchdog) revisit(ctx context.Context, keys []core.JournalKey, ahead in
 		}
 		minute := max(at, min(newest, w.f.o.Now().Unix()/60)) + ahead // a claim is in the future if the claimer's clock is fast
 		if err := w.w.PutRevisits(ctx, minute, keys); err != nil {
-			return fmt.Errorf("ask for journals to be read again: %w", err)
+			return fmt.Errorf("schedule journals to be read again: %w", err)
 		}
 		switch at, err = w.w.Cursor(ctx); {
 		case err != nil:

@@ -157,7 +157,7 @@ func TestScriptRefused(t *testing.T) {
 	}
 	for want, s := range map[string]manage.JobSpec{
 		"call:http://10.0.0.1 does not use it": with(func(s *manage.JobSpec) { s.Def.App = "called" }),
-		"allowed are shell, python":            with(func(s *manage.JobSpec) { s.Def.Script.Kind = "perl" }),
+		"allowed values: shell, python":        with(func(s *manage.JobSpec) { s.Def.Script.Kind = "perl" }),
 		"required: the text of the script":     with(func(s *manage.JobSpec) { s.Source = "" }),
 		"script.kind: required":                with(func(s *manage.JobSpec) { s.Def.Script = nil }),
 		"either a handler or a script":         with(func(s *manage.JobSpec) { s.Def.Handler = "h" }),

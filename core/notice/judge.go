@@ -82,7 +82,7 @@ func (n *Notices) newest(ctx context.Context, job core.JobID, f func(r *core.Run
 		for looked := 0; looked < looks && from >= span[0]; looked += page {
 			runs, err := n.store.RunSpan(ctx, from, span[0], page)
 			if err != nil {
-				return fmt.Errorf("read how job %d fared: %w", job, err)
+				return fmt.Errorf("read the results of job %d: %w", job, err)
 			}
 			for i := range runs {
 				if r := &runs[i]; r.Shard.Of == 0 && !f(r) {

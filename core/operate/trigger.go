@@ -118,7 +118,7 @@ func (op *Operate) triggered(ctx context.Context, job core.JobID, run core.Run, 
 
 func (r *TriggerRequest) check(now time.Time) (slot core.Instant, err error) {
 	if r.Cause != "" && r.Cause != core.CauseManual && r.Cause != core.CauseAPI {
-		return 0, core.Invalid("cause", string(r.Cause), "allowed are manual, api")
+		return 0, core.Invalid("cause", string(r.Cause), "allowed values: manual, api")
 	}
 	if r.Params != nil {
 		if err := core.CheckParams("params", *r.Params); err != nil {
@@ -126,7 +126,7 @@ func (r *TriggerRequest) check(now time.Time) (slot core.Instant, err error) {
 		}
 	}
 	if r.Retries != nil && (*r.Retries < 0 || *r.Retries > core.MaxRetries) {
-		return 0, core.Invalid("retries", fmt.Sprint(*r.Retries), "allowed are 0 to %d", core.MaxRetries)
+		return 0, core.Invalid("retries", fmt.Sprint(*r.Retries), "allowed values: 0 to %d", core.MaxRetries)
 	}
 	if err := core.CheckKey(r.Key); err != nil {
 		return 0, err
@@ -227,7 +227,7 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 			continue
 		}
 		return &core.Error{Code: core.CodeRefused, Field: fmt.Sprintf("addresses[%d]", i), Value: address,
-			Reason: core.Say("not an executor of %s, but runs for its executors would be sent there; allowed are the executors of the app "+
+			Reason: core.Say("not an executor of %s, but runs for its executors would be sent there; allowed values: the executors of the app "+
 				"(tickring executors %s) and IP addresses in the app's allow", name, name)}
 	}
 	return nil

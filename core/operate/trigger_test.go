@@ -400,7 +400,7 @@ func TestTriggerAddresses(t *testing.T) {
 		for _, err := range []error{first, later} {
 			var e *core.Error
 			if own != (err == nil) || !own && (!errors.As(err, &e) || e.Code != core.CodeRefused || e.Field != "addresses[1]" ||
-				!strings.Contains(e.Reason.String(), "allowed are the executors of the app")) {
+				!strings.Contains(e.Reason.String(), "allowed values: the executors of the app")) {
 				t.Errorf("%s: %v", address, err)
 			}
 		}

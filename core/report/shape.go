@@ -51,7 +51,7 @@ func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 	case q.Buckets == 0:
 		q.Buckets = MaxBuckets
 	case q.Buckets < 0 || q.Buckets > MaxBuckets:
-		return Shape{}, core.Invalid("buckets", fmt.Sprint(q.Buckets), "allowed are 1 to %d", MaxBuckets)
+		return Shape{}, core.Invalid("buckets", fmt.Sprint(q.Buckets), "allowed values: 1 to %d", MaxBuckets)
 	}
 	if q.From >= q.To {
 		return Shape{}, core.Invalid("from", q.From.String(), "must be earlier than to, %s", q.To.String())

@@ -218,7 +218,7 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	if res.From.IsZero() {
 		last, err := r.p.Alive.LastAlive(ctx)
 		if err != nil {
-			return res, fmt.Errorf("read the last sign of life: %w", err)
+			return res, fmt.Errorf("read the last heartbeat of the server: %w", err)
 		}
 		if last.IsZero() {
 			return res, core.Invalid("from", "", "no deployment has ever used this data: set the time of the copy")
@@ -236,10 +236,10 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 		res.LiftRuns = runs
 	}
 	if res.LiftJobs < 0 || res.LiftJobs > liftJobsMost*16 {
-		return res, core.Invalid("liftJobs", fmt.Sprint(res.LiftJobs), "allowed are 1 to %d", liftJobsMost*16)
+		return res, core.Invalid("liftJobs", fmt.Sprint(res.LiftJobs), "allowed values: 1 to %d", liftJobsMost*16)
 	}
 	if res.LiftRuns < 0 || res.LiftRuns > liftRunsMost*8 {
-		return res, core.Invalid("liftRuns", fmt.Sprint(res.LiftRuns), "allowed are 1 to %d", liftRunsMost*8)
+		return res, core.Invalid("liftRuns", fmt.Sprint(res.LiftRuns), "allowed values: 1 to %d", liftRunsMost*8)
 	}
 	g, err := r.begin(ctx, &req, &res)
 	if err != nil {

@@ -66,7 +66,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	}
 	c.delay, _ = s.FixedDelay()
 	if s.Jitter < 0 || s.Jitter > MaxJitter || s.Jitter%time.Second != 0 {
-		return nil, core.Invalid("schedule.jitter", s.Jitter.String(), "allowed are whole seconds from 0s to 24h")
+		return nil, core.Invalid("schedule.jitter", s.Jitter.String(), "allowed values: whole seconds from 0s to 24h")
 	}
 	if c.from, _, err = c.bound("schedule.from", s.From); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 		r.expr, r.realTime = expr, expr.RealTime()
 	case core.KindEvery, core.KindFixedDelay:
 		if w.Every < MinPeriod || w.Every > MaxPeriod || w.Every%time.Second != 0 {
-			return r, core.Invalid(path+"."+string(w.Kind), w.Every.String(), "allowed are whole seconds from 1s to 8784h (366 days)")
+			return r, core.Invalid(path+"."+string(w.Kind), w.Every.String(), "allowed values: whole seconds from 1s to 8784h (366 days)")
 		}
 		r.period = int64(w.Every / time.Second)
 		if w.Kind == core.KindFixedDelay {

@@ -284,7 +284,7 @@ func (s *Store) ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time)
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("forget that jobs failed: %w", err)
+		return fmt.Errorf("delete the marks of failed jobs: %w", err)
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func (s *Store) executeOnce(ctx context.Context, list []statement, batch []int, 
 		switch errs[i] = statementAnswer(list[i].table, out.Responses[k].Error); {
 		case !errors.Is(errs[i], core.ErrThrottled):
 		case unsure:
-			errs[i] = errors.New("an attempt had no answer, and in a later one a statement was throttled")
+			errs[i] = errors.New("an attempt got no answer, and a later one was throttled")
 		default:
 			left = append(left, i)
 		}

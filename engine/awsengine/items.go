@@ -402,7 +402,7 @@ func decodeEntries(packed []byte, addresses []string) ([]core.Entry, error) {
 		e := core.Entry{Run: core.RunID(binary.BigEndian.Uint64(packed)), Outcome: core.Outcome(packed[8])}
 		i, n := binary.Uvarint(packed[9:])
 		if n <= 0 || i >= uint64(len(addresses)) {
-			return nil, errors.New("a journal names an address that it does not have")
+			return nil, errors.New("a journal refers to an address that it does not contain")
 		}
 		e.Address = addresses[i]
 		list = append(list, e)

@@ -135,7 +135,7 @@ func unanswered(entries []sqstypes.SendMessageBatchRequestEntry, answered *sqs.S
 	for _, e := range entries {
 		if !named[aws.ToString(e.Id)] {
 			list = append(list, sqstypes.BatchResultErrorEntry{Id: e.Id, Code: aws.String("NoAnswer"),
-				Message: aws.String("it did not say that it took a message")})
+				Message: aws.String("the queue did not confirm a message")})
 		}
 	}
 	return list
@@ -200,7 +200,7 @@ func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
 }
 
 // movedByQueue is the reason of a dead-letter message that its queue moved.
-const movedByQueue = "it was received as often as its queue allows, and never acked"
+const movedByQueue = "the message was received the maximum number of times and never acknowledged"
 
 // TakeLetters receives up to ten messages of the dead-letter queue and returns how many. It stores each, passes it to
 // record and then deletes it from the queue. A message that was not recorded is delivered again and delays no other.

@@ -48,7 +48,7 @@ func Backup(ctx context.Context, dir, to string) (size int64, err error) {
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return 0, fmt.Errorf("look at the copy: %w", err)
+		return 0, fmt.Errorf("check the copy: %w", err)
 	}
 	folder, err := os.Open(filepath.Dir(to))
 	if err != nil {

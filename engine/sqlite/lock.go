@@ -12,7 +12,7 @@ import (
 )
 
 // ErrLocked reports that another process, or another lock of this one, holds the directory.
-var ErrLocked = errors.New("the folder is in use by another process")
+var ErrLocked = errors.New("the directory is in use by another process")
 
 // lockPoll is how often WaitLock tries.
 const lockPoll = 250 * time.Millisecond

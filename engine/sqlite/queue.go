@@ -234,7 +234,7 @@ func (s *Store) refill(tx *tx, q *queue) error {
 		body.Slow = q.kind == slow
 		if err == nil {
 			if k, e := kindOf(body.Queue()); e != nil || k != q.kind {
-				err = errors.New("its kind is not that of its queue")
+				err = errors.New("the kind of the message does not match its queue")
 			}
 		}
 		switch {

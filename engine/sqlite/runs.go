@@ -1216,7 +1216,7 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 			owing[runOf(st.ColumnInt64(0))] = true
 			return nil
 		}); err != nil {
-			return 0, fmt.Errorf("read what owes: %w", err)
+			return 0, fmt.Errorf("read runs with pending follow-ups: %w", err)
 		}
 	}
 	var gone []row

@@ -124,7 +124,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		o.Synchronous = "FULL"
 	case "FULL", "NORMAL", "EXTRA", "OFF":
 	default:
-		return nil, core.Invalid("synchronous", o.Synchronous, "allowed are FULL, NORMAL, EXTRA, OFF")
+		return nil, core.Invalid("synchronous", o.Synchronous, "allowed values: FULL, NORMAL, EXTRA, OFF")
 	}
 	o.Gather = cmp.Or(o.Gather, 2*time.Millisecond)
 	if o.CachedJobs <= 0 {
@@ -163,7 +163,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	if err := s.load(c); err != nil {
-		return nil, fmt.Errorf("read what was stored: %w", err)
+		return nil, fmt.Errorf("read the stored item: %w", err)
 	}
 	for range readers {
 		r, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)

@@ -19,7 +19,7 @@ func guarded(tokens func(context.Context) (boot.Tokens, error), log *slog.Logger
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t, err := tokens(r.Context())
 		if err != nil {
-			log.Error("the tokens of the API cannot be read", "err", err)
+			log.Error("API tokens not read", "err", err)
 			api.WriteError(w, r, log, core.Errorf(core.CodeUnavailable, "the token cannot be read at the moment, so all access is denied: try "+
 				"again"))
 			return

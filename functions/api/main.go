@@ -48,7 +48,7 @@ func main() {
 	case "all":
 		h = all(&c, store.Engine(), h, door)
 	default:
-		boot.Must(log, fmt.Errorf("configuration: TICKRING_DOORS: %q; allowed: all", doors))
+		boot.Must(log, fmt.Errorf("configuration: TICKRING_DOORS: %q; allowed values: all", doors))
 	}
 	c.Start(boot.HTTP(h, log))
 }
@@ -81,7 +81,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 			defer cancel()
 			last, err := e.Upkeep.LastAlive(ctx) // each minute of a tick
 			if err != nil {
-				log.Warn("the last tick could not be read", "err", err)
+				log.Warn("last planner pass not read", "err", err)
 			}
 			return client.Status{Now: time.Now().UTC(), LastTick: last}
 		}}
@@ -89,7 +89,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit
 		provider, claims, err := providerOf(c, t.Admin, log)
 		if err != nil { // Read has validated it
-			log.Error("nobody can log in by the provider", "err", err)
+			log.Error("login by the provider not available", "err", err)
 		}
 		o.Access = a.Access(t.Admin, access.Options{Claims: claims})
 		h := api.NewHandler(m, sender, o)

@@ -32,7 +32,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		defer cancel()
 	}
 	if err := h.look(ctx); err != nil {
-		return events.SQSEventResponse{}, fmt.Errorf("all messages come again: %w", err)
+		return events.SQSEventResponse{}, fmt.Errorf("all messages are redelivered: %w", err)
 	}
 	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	again := func(r *events.SQSMessage, what string, err error) {
@@ -45,7 +45,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		r := &e.Records[i]
 		m, err := ring.Decode([]byte(r.Body))
 		if err == nil && m.Kind != ring.KindAside {
-			err = fmt.Errorf("a message of the kind %q on the queue of the aside lane", m.Kind)
+			err = fmt.Errorf("a message of the kind %q on the post-run queue", m.Kind)
 		}
 		switch {
 		case errors.Is(err, ring.ErrNewer):
@@ -53,9 +53,9 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		case err == nil:
 			list, of = append(list, m), append(of, r)
 		default:
-			h.log.Error("unreadable message is among the dead letters", "message", r.MessageId, "why", err.Error())
+			h.log.Error("unreadable message moved to the dead-letter queue", "message", r.MessageId, "why", err.Error())
 			if berr := h.bury(ctx, r.Body, err.Error()); berr != nil {
-				again(r, "an unreadable message that could not be buried", berr)
+				again(r, "unreadable message not moved to the dead-letter queue", berr)
 			}
 		}
 	}

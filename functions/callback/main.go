@@ -44,7 +44,7 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 		if bytes.Contains(raw, []byte(`"Records"`)) {
 			var e events.SQSEvent
 			if err := json.Unmarshal(raw, &e); err != nil {
-				return nil, fmt.Errorf("the event is no batch of a queue: %w", err)
+				return nil, fmt.Errorf("the event is not a batch of a queue: %w", err)
 			}
 			if len(e.Records) > 0 {
 				return results.handle(ctx, e)
@@ -52,7 +52,7 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 		}
 		var e events.APIGatewayV2HTTPRequest
 		if err := json.Unmarshal(raw, &e); err != nil {
-			return nil, fmt.Errorf("the event is no HTTP request: %w", err)
+			return nil, fmt.Errorf("the event is not an HTTP request: %w", err)
 		}
 		return request(ctx, e)
 	}

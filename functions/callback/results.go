@@ -60,11 +60,11 @@ const (
 func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	if h.key == nil {
-		return res, errors.New("TICKRING_ADMIN_TOKEN is missing: without it nothing proves whose result a record is")
+		return res, errors.New("TICKRING_ADMIN_TOKEN is missing: it is required to verify the sender of a result")
 	}
 	key, err := h.key(ctx)
 	if err != nil {
-		return res, fmt.Errorf("all records come again: %w", err)
+		return res, fmt.Errorf("all records are redelivered: %w", err)
 	}
 	again := func(id string) {
 		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
@@ -80,9 +80,9 @@ func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		switch {
 		case errors.Is(err, errNothing):
 		case err != nil:
-			h.log.Error("record of a function is among the dead letters", "message", m.MessageId, "why", err.Error())
+			h.log.Error("record of a function moved to the dead-letter queue", "message", m.MessageId, "why", err.Error())
 			if berr := h.bury(ctx, m.Body, err.Error()); berr != nil {
-				h.log.Error("record could not be buried and comes again", "message", m.MessageId, "err", berr)
+				h.log.Error("record not moved to the dead-letter queue: it is redelivered", "message", m.MessageId, "err", berr)
 				again(m.MessageId)
 			}
 		default:
@@ -96,11 +96,11 @@ func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		switch {
 		case err == nil:
 		case errors.Is(err, finish.ErrUnsent):
-			h.log.Warn("result of a run that nobody was sent is not its end", "run", ends[i].Run, "job", ends[i].Run.Job())
+			h.log.Warn("result of an unsent run ignored", "run", ends[i].Run, "job", ends[i].Run.Job())
 		case core.CodeOf(err) == core.CodeNotFound:
-			h.log.Info("result of a run that is no longer kept", "run", ends[i].Run)
+			h.log.Info("result of a deleted run ignored", "run", ends[i].Run)
 		default:
-			h.log.Warn("result comes again", "run", ends[i].Run, "job", ends[i].Run.Job(), "err", err)
+			h.log.Warn("result redelivered", "run", ends[i].Run, "job", ends[i].Run.Job(), "err", err)
 			again(of[i])
 		}
 	}
@@ -108,22 +108,22 @@ func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 }
 
 // errNothing marks a record that adds nothing new.
-var errNothing = errors.New("the record says nothing new")
+var errNothing = errors.New("record without new information ignored")
 
 // read converts a record to the end of a run.
 func (h *results) read(body, key []byte) (finish.Result, error) {
 	var r record
 	if err := json.Unmarshal(body, &r); err != nil {
-		return finish.Result{}, fmt.Errorf("it is no record of a destination: %w", err)
+		return finish.Result{}, fmt.Errorf("not a record of a Lambda destination: %w", err)
 	}
 	id := core.RunID(r.RequestPayload.LogID)
 	switch {
 	case r.RequestContext.Condition == "":
-		return finish.Result{}, errors.New("it is no record of a destination: it has no condition")
+		return finish.Result{}, errors.New("not a record of a Lambda destination: no condition")
 	case !id.Valid():
-		return finish.Result{}, errors.New("its function was not invoked with a run")
+		return finish.Result{}, errors.New("the function was not invoked with a run")
 	case !hmac.Equal([]byte(r.RequestPayload.Tickring.Key), []byte(send.ReportSignature(key, id))):
-		return finish.Result{}, fmt.Errorf("its key is not that of run %d", id)
+		return finish.Result{}, fmt.Errorf("the key does not match run %d", id)
 	}
 	return r.end(id, h.now())
 }
@@ -136,7 +136,7 @@ func (r *record) end(id core.RunID, now time.Time) (finish.Result, error) {
 	case conditionExhausted, conditionAge:
 		return r.failed(id, now), nil
 	default:
-		return finish.Result{}, fmt.Errorf("its condition %q is unknown", c.Condition)
+		return finish.Result{}, fmt.Errorf("unknown condition %q", c.Condition)
 	}
 }
 
@@ -178,7 +178,7 @@ func (r *record) failed(id core.RunID, now time.Time) finish.Result {
 	n := r.RequestContext.Invocations
 	if r.ResponseContext.FunctionError == "" && len(r.ResponsePayload) == 0 {
 		// Lambda could not invoke the function: throttled, or its own errors.
-		end.Message = "Lambda gave the invocation up: " + r.RequestContext.Condition +
+		end.Message = "Lambda gave up the invocation: " + r.RequestContext.Condition +
 			"; the function is throttled (reserved or account concurrency), or Lambda failed"
 		end.Reason = core.ReasonNotAccepted
 		if n > 0 {
@@ -207,7 +207,7 @@ func (r *record) failed(id core.RunID, now time.Time) finish.Result {
 		end.Message = text(r.ResponsePayload)
 	}
 	if n > 1 {
-		end.Message += fmt.Sprintf("\n(Lambda invoked the function %d times for this run: turn its own retries off, maximum-retry-attempts 0)", n)
+		end.Message += fmt.Sprintf("\n(Lambda invoked the function %d times for this run: disable its retries with maximum-retry-attempts 0)", n)
 	}
 	return end
 }

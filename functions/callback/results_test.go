@@ -135,11 +135,11 @@ func TestRecordsData(t *testing.T) {
 func TestForeignRecords(t *testing.T) {
 	forged := document(t, config, "success", "RUNKEY", "00000000000000000000000000000000")
 	for body, says := range map[string]string{
-		forged:  "its key is not that of run 30282209332",
+		forged:  "the key does not match run 30282209332",
 		"{}":    "no condition",
-		"hello": "no record of a destination",
+		"hello": "not a record of a Lambda destination",
 		`{"requestContext":{"condition":"Success"},"requestPayload":{"ORDER_IDS":["9e07af03"]}}`: "not invoked with a run",
-		document(t, config, "success", `"Success"`, `"Tired"`):                                   `"Tired" is unknown`,
+		document(t, config, "success", `"Success"`, `"Tired"`):                                   `unknown condition "Tired"`,
 	} {
 		e, g := open(t), &graveyard{}
 		again, err := records(t, config, e, g, body)
@@ -167,8 +167,8 @@ func TestForeignRecords(t *testing.T) {
 // TestUnsentRecord: the log of an unusable result names the state of its run.
 func TestUnsentRecord(t *testing.T) {
 	for says, end := range map[string]error{
-		"that nobody was sent":   &core.Error{Code: core.CodeNotFound, Err: finish.ErrUnsent},
-		"that is no longer kept": core.Errorf(core.CodeNotFound, "there is no run"),
+		"of an unsent run": &core.Error{Code: core.CodeNotFound, Err: finish.ErrUnsent},
+		"of a deleted run": core.Errorf(core.CodeNotFound, "there is no run"),
 	} {
 		var told bytes.Buffer
 		h := results{key: config.ReportKey, now: time.Now, log: slog.New(slog.NewTextHandler(&told, nil)),

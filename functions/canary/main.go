@@ -33,10 +33,10 @@ func wire(client *http.Client) func(context.Context, json.RawMessage) error {
 			} `json:"tickring"`
 		}
 		if err := json.Unmarshal(raw, &run); err != nil {
-			return fmt.Errorf("the event is no run: %w", err)
+			return fmt.Errorf("the event is not a run: %w", err)
 		}
 		if run.Tickring.ReportURL == "" {
-			return errors.New("the event is no run that can be reported: it has no tickring.reportUrl")
+			return errors.New("the event is not a run that can be reported: tickring.reportUrl is missing")
 		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, run.Tickring.ReportURL,
 			bytes.NewReader([]byte(`{"state":"succeeded","message":"alive"}`)))

@@ -66,7 +66,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 				all = append(all, failure{r: &e.Records[i], err: err})
 			}
 			h.comeAgain(whole, all)
-			return events.SQSEventResponse{}, fmt.Errorf("all messages come again: %w", err)
+			return events.SQSEventResponse{}, fmt.Errorf("all messages are redelivered: %w", err)
 		}
 	}
 	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
@@ -86,16 +86,17 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		m, err := ring.Decode([]byte(r.Body))
 		switch {
 		case errors.Is(err, ring.ErrNewer):
-			h.log.Warn("message of a newer version comes again", "message", r.MessageId)
+			h.log.Warn("message of a newer version redelivered", "message", r.MessageId)
 			fail(failure{r: r, err: err})
 		case err != nil:
 			if berr := h.bury(ctx, r.Body, err.Error()); berr != nil {
-				h.log.Error("unreadable message could not be buried and comes again", "message", r.MessageId, "why", err.Error(), "err", berr)
+				h.log.Error("unreadable message not moved to the dead-letter queue: it is redelivered", "message", r.MessageId,
+					"why", err.Error(), "err", berr)
 				fail(failure{r: r, err: berr})
 				continue
 			}
 			buried++
-			h.log.Error("unreadable message is among the dead letters", "message", r.MessageId, "why", err.Error())
+			h.log.Error("unreadable message moved to the dead-letter queue", "message", r.MessageId, "why", err.Error())
 		case m.Kind == ring.KindCheck:
 			checks, checkOf = append(checks, m.Check), append(checkOf, r)
 		default:
@@ -116,14 +117,14 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	}
 	for i, err := range h.checked(ctx, checks) {
 		if err != nil {
-			h.log.Warn("check comes again", "message", checkOf[i].MessageId, "err", err)
+			h.log.Warn("check redelivered", "message", checkOf[i].MessageId, "err", err)
 			fail(failure{r: checkOf[i], err: err})
 		}
 	}
 	if len(msgs) > 0 {
 		for i, v := range h.fires(ctx, msgs) {
 			if !v.Ack {
-				h.log.Warn("message comes again", "message", of[i].MessageId, "slot", msgs[i].Slot, "err", v.Err)
+				h.log.Warn("message redelivered", "message", of[i].MessageId, "slot", msgs[i].Slot, "err", v.Err)
 				fail(failure{r: of[i], at: v.RetryAt, err: v.Err, slot: msgs[i].Slot})
 			}
 		}
@@ -154,7 +155,7 @@ func (h *handler) remove(ctx context.Context, e *events.SQSEvent, res *events.SQ
 	ctx, cancel := telling(ctx)
 	defer cancel()
 	if err := errors.Join(h.done(ctx, queueName(e.Records[0].EventSourceARN), receipts)...); err != nil {
-		h.log.Warn("messages that are done come again", "err", err)
+		h.log.Warn("finished messages redelivered", "err", err)
 	}
 }
 
@@ -192,7 +193,7 @@ func (h *handler) comeAgain(ctx context.Context, failures []failure) {
 	}
 	for i, err := range h.again(ctx, queue, list) {
 		if err != nil {
-			h.log.Warn("a message comes again only when its visibility ends", "message", failures[i].r.MessageId, "err", err)
+			h.log.Warn("message not released: it is redelivered when its visibility timeout ends", "message", failures[i].r.MessageId, "err", err)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func TestBadEvents(t *testing.T) {
 		"no records":              {`{"Records":[]}`, "it has no Records"},
 		"records of another kind": {`{"Records":"7"}`, "cannot unmarshal string"},
 		"no messageId":            {noID, "record 6 of the event has no messageId"},
-		"10,001 records":          {string(batch(slices.Repeat([]string{fires(7)}, 10_001)...)), "a batch of 10001 messages; at most 10000"},
+		"10,001 records":          {string(batch(slices.Repeat([]string{fires(7)}, 10_001)...)), "batch of 10001 messages: at most 10000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var k calls

@@ -144,7 +144,7 @@ func TestRefusedMovesOn(t *testing.T) {
 	}
 	v = &invocations{answer: func(w http.ResponseWriter, _ string) { refuse(w) }}
 	if _, r := dispatched(t, core.RouteFirst, v, 2); r.State != core.Failed || r.Reason != core.ReasonNotAccepted ||
-		!strings.Contains(r.Message, "there is no function two") {
+		!strings.Contains(r.Message, "no such function: two") {
 		t.Errorf("%s: %s %q", r.State, r.Reason, r.Message)
 	}
 }

@@ -28,10 +28,10 @@ func readEvent(raw json.RawMessage) (event, error) {
 		return e, fmt.Errorf("the event is not a JSON object: %w", err)
 	}
 	if e.Skip < 0 || e.Skip > maxSkip {
-		return e, fmt.Errorf("skip is %d; 0 to %d are allowed", e.Skip, maxSkip)
+		return e, fmt.Errorf("skip: %d; allowed values: 0 to %d", e.Skip, maxSkip)
 	}
 	if e.Round < 0 {
-		return e, fmt.Errorf("round is %d; milliseconds since 1970 are allowed", e.Round)
+		return e, fmt.Errorf("round: %d; allowed values: milliseconds since 1970", e.Round)
 	}
 	return e, nil
 }

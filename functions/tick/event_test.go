@@ -26,9 +26,9 @@ func TestReadEvent(t *testing.T) {
 		"not JSON":         {raw: `{"skip":`, why: "not a JSON object"},
 		"a list":           {raw: `[1]`, why: "not a JSON object"},
 		"a text":           {raw: `{"skip":"3"}`, why: "not a JSON object"},
-		"below":            {raw: `{"skip":-1}`, why: "skip is -1; 0 to 256"},
-		"beyond":           {raw: `{"skip":257}`, why: "skip is 257; 0 to 256"},
-		"before all time":  {raw: `{"round":-1}`, why: "round is -1"},
+		"below":            {raw: `{"skip":-1}`, why: "skip: -1; allowed values: 0 to 256"},
+		"beyond":           {raw: `{"skip":257}`, why: "skip: 257; allowed values: 0 to 256"},
+		"before all time":  {raw: `{"round":-1}`, why: "round: -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := readEvent(json.RawMessage(c.raw))

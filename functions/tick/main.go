@@ -53,7 +53,7 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 	all := a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}})
 	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}), all.Operate,
 		a.Reports(report.Options{Zone: c.ReportZone}),
-		func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
+		func(fires int64) { log.Warn("lost messages sent again", "fires", fires) })
 	told := a.Notices(nil, notice.Options{}) // it queues the due checks for notifications and sends none
 	minutely = append(minutely, tick.Task{Name: "notices", Do: func(ctx context.Context) error {
 		_, err := told.Pass(ctx)
@@ -83,7 +83,7 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 			return err
 		}
 		if _, err := a.Engine.Tick.Global(ctx); core.CodeOf(err) == core.CodeRefused {
-			log.Warn("nothing is planned here", "why", err.Error())
+			log.Warn("planning blocked", "why", err.Error())
 			return nil // a standby replica is no failure
 		}
 		t := a.Ticker(tick.Invoked(tick.Options{ID: rand.Text()[:12], Rates: grow.Rates{Max: c.Partitions}}))

@@ -20,9 +20,9 @@ const AnswerIn = 2 * time.Second
 func CheckBatch(e *events.SQSEvent) error {
 	switch n := len(e.Records); {
 	case n == 0:
-		return errors.New("the event is no batch of a queue: it has no Records")
+		return errors.New("the event is not a batch of a queue: it has no Records")
 	case n > maxRecords:
-		return fmt.Errorf("a batch of %d messages; at most %d are allowed", n, maxRecords)
+		return fmt.Errorf("batch of %d messages: at most %d are allowed", n, maxRecords)
 	}
 	for i := range e.Records {
 		if e.Records[i].MessageId == "" {

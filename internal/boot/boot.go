@@ -139,7 +139,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	switch {
 	case c.ReadToken == "":
 	case c.Params.ReadToken != "":
-		errs = append(errs, errors.New("TICKRING_READ_TOKEN and TICKRING_READ_TOKEN_PARAM: one of them"))
+		errs = append(errs, errors.New("TICKRING_READ_TOKEN and TICKRING_READ_TOKEN_PARAM: set only one of them"))
 	default:
 		if err := core.CheckToken("TICKRING_READ_TOKEN", c.ReadToken); err != nil {
 			errs = append(errs, err)
@@ -147,7 +147,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	}
 	switch {
 	case c.AdminToken != "" && c.Params.AdminToken != "":
-		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN and TICKRING_ADMIN_TOKEN_PARAM: one of them"))
+		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN and TICKRING_ADMIN_TOKEN_PARAM: set only one of them"))
 	case c.AdminToken == "" && c.Params.AdminToken == "" && needs.AdminToken:
 		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN is missing"))
 	case c.AdminToken != "":
@@ -173,7 +173,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		case "1", "true":
 			*into = true
 		default:
-			errs = append(errs, fmt.Errorf("%s: %q; allowed: 1, 0", name, v))
+			errs = append(errs, fmt.Errorf("%s: %q; allowed values: 1, 0", name, v))
 		}
 	}
 	flag("TICKRING_ALLOW_NO_TOKEN", &c.NoToken)
@@ -184,16 +184,16 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	var err error
 	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "25s")); err != nil || c.Visibility < time.Second ||
 		c.Visibility > 12*time.Hour || c.Visibility%time.Second != 0 {
-		errs = append(errs, fmt.Errorf("TICKRING_VISIBILITY: %q; whole seconds from 1s to 12h", getenv("TICKRING_VISIBILITY")))
+		errs = append(errs, fmt.Errorf("TICKRING_VISIBILITY: %q; allowed values: whole seconds from 1s to 12h", getenv("TICKRING_VISIBILITY")))
 	}
 	text := cmp.Or(getenv("TICKRING_MAX_PARTITIONS"), "16")
 	if _, err := fmt.Sscanf(text, "%d", &c.Partitions); err != nil || c.Partitions < 1 || c.Partitions > 256 ||
 		fmt.Sprint(c.Partitions) != text {
-		errs = append(errs, fmt.Errorf("TICKRING_MAX_PARTITIONS: %q; 1 to 256", text))
+		errs = append(errs, fmt.Errorf("TICKRING_MAX_PARTITIONS: %q; allowed values: 1 to 256", text))
 	}
 	if v := getenv("TICKRING_LOG_LEVEL"); v != "" {
 		if err := c.Level.UnmarshalText([]byte(v)); err != nil {
-			errs = append(errs, fmt.Errorf("TICKRING_LOG_LEVEL: %q; allowed: debug, info, warn, error", v))
+			errs = append(errs, fmt.Errorf("TICKRING_LOG_LEVEL: %q; allowed values: debug, info, warn, error", v))
 		}
 	}
 	if c.ReportZone, err = report.Zone(getenv("TICKRING_REPORT_ZONE")); err != nil {

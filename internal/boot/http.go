@@ -42,7 +42,7 @@ func HTTP(h http.Handler, log *slog.Logger) func(context.Context, events.APIGate
 		}
 		serve(h, w, r, log)
 		if !w.fits() {
-			log.Warn("an answer was more than a function may give", "method", r.Method, "path", r.URL.Path)
+			log.Warn("answer larger than a function may return", "method", r.Method, "path", r.URL.Path)
 			w = tooLarge(r)
 		}
 		return w.event(), nil
@@ -69,7 +69,7 @@ func serve(h http.Handler, w *response, r *http.Request, log *slog.Logger) {
 // is invalid.
 func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest) (r *http.Request, status int, err error) {
 	if e.Version != "2.0" || e.RequestContext.HTTP.Method == "" || !strings.HasPrefix(e.RawPath, "/") {
-		return nil, 0, errors.New("the event is no HTTP request of payload format 2.0")
+		return nil, 0, errors.New("the event is not an HTTP request of payload format 2.0")
 	}
 	path := e.RawPath
 	if stage := "/" + e.RequestContext.Stage; stage != "/" && stage != "/$default" {
@@ -84,7 +84,7 @@ func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest) (r *http.Re
 		}
 	}
 	if len(body) > maxEventBody {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("a body of %d bytes; at most %d are allowed", len(body), maxEventBody)
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("body of %d bytes: at most %d are allowed", len(body), maxEventBody)
 	}
 	u := url.URL{Scheme: "https", Host: e.RequestContext.DomainName, RawQuery: e.RawQueryString}
 	decoded, err := url.PathUnescape(path)

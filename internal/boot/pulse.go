@@ -90,7 +90,7 @@ func (p *Pulse) refusal(ctx context.Context, from, now time.Time) error {
 			return nil
 		}
 		if err = registry.NoteOutage(ctx, p.e.Tick, from, now, core.BeatExpiry); err == nil {
-			p.log.Warn("heartbeats could not be stored", "from", from, "to", now)
+			p.log.Warn("heartbeats not stored", "from", from, "to", now)
 			return nil
 		}
 	}
@@ -104,7 +104,7 @@ func (p *Pulse) silence(ctx context.Context, now time.Time) error {
 	}
 	last, err := p.e.Upkeep.LastAlive(ctx)
 	if err != nil {
-		return fmt.Errorf("read the sign of life: %w", err)
+		return fmt.Errorf("read the heartbeat of the server: %w", err)
 	}
 	if last.IsZero() || now.Sub(last) <= OutageAfter {
 		return nil
@@ -116,7 +116,7 @@ func (p *Pulse) silence(ctx context.Context, now time.Time) error {
 	if g.UpSince.After(last) && now.Sub(g.UpSince) <= OutageAfter {
 		return nil // another process has recorded it, and the planner has not run since
 	}
-	p.log.Warn("nobody was there to plan", "from", last, "to", now)
+	p.log.Warn("planning interrupted", "from", last, "to", now)
 	return registry.NoteOutage(ctx, p.e.Tick, last, now, core.BeatExpiry)
 }
 
@@ -139,7 +139,7 @@ func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, rep
 	healed func(fires int64)) []tick.Task {
 	tasks := []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
 		if err := pulse.Beat(ctx); err != nil {
-			return fmt.Errorf("sign of life: %w", err)
+			return fmt.Errorf("store the heartbeat of the server: %w", err)
 		}
 		_, err := watch.Pass(ctx)
 		return err

@@ -280,7 +280,7 @@ func (q *Queue) read(attributes map[string]string) error {
 			Max    any    `json:"maxReceiveCount"` // SQS writes it as a number or as a text
 		}
 		if err := json.Unmarshal([]byte(text), &p); err != nil {
-			return errors.Join(append(errs, fmt.Errorf("its redrive policy is no JSON: %w", err))...)
+			return errors.Join(append(errs, fmt.Errorf("the redrive policy is not JSON: %w", err))...)
 		}
 		q.Dead, q.MaxReceives = p.Target, number("maxReceiveCount", fmt.Sprint(p.Max))
 	}

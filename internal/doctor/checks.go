@@ -291,7 +291,7 @@ func aside(f *Facts, s *sheet) core.Text {
 	if n := f.Own.LogsLost; n > 0 {
 		s.warn("logs that could not be stored: %d since %s", n, f.Own.UpSince.Format(time.RFC3339)).
 			do("tickring logs RUN and the server's log (%s) show the reason: executors that stop before their logs are read, or do not answer",
-				"could not be kept")
+				"could not be stored")
 	}
 	return text
 }

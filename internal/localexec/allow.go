@@ -73,13 +73,13 @@ func (a *Allowed) Check(c *core.Command) error {
 		}
 		list := strings.Join(names, ", ")
 		if c.User == "" {
-			return core.Invalid("command.user", "", "the default is the server's user %s, but commands cannot run as this user; allowed are %s "+
+			return core.Invalid("command.user", "", "the default is the server's user %s, but commands cannot run as this user; allowed values: %s "+
 				"(--commands-user)", a.own, list)
 		}
-		return core.Invalid("command.user", c.User, "commands cannot run as this user; allowed are %s (--commands-user)", list)
+		return core.Invalid("command.user", c.User, "commands cannot run as this user; allowed values: %s (--commands-user)", list)
 	}
 	if dir := cmp.Or(c.Dir, a.dirs[0]); !within(dir, a.dirs) {
-		return core.Invalid("command.dir", c.Dir, "commands cannot start in this directory; allowed are %s and their subdirectories "+
+		return core.Invalid("command.dir", c.Dir, "commands cannot start in this directory; allowed values: %s and their subdirectories "+
 			"(--commands-dir)",
 			strings.Join(a.dirs, ", "))
 	}
@@ -118,10 +118,10 @@ func (a *Allowed) begin(c *core.Command) (as, error) {
 	dir := cmp.Or(c.Dir, a.dirs[0])
 	to, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return as{}, fmt.Errorf("its folder cannot be entered: %w", err)
+		return as{}, fmt.Errorf("the command's directory cannot be entered: %w", err)
 	}
 	if !within(to, real) {
-		return as{}, fmt.Errorf("its folder %s is %s, where commands do not begin (--commands-dir)", dir, to)
+		return as{}, fmt.Errorf("the command's directory %s is %s, where commands cannot start (--commands-dir)", dir, to)
 	}
 	return as{a.users[a.user(c)], to}, nil
 }

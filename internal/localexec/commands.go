@@ -120,7 +120,7 @@ func New(o Options) (*Commands, error) {
 		Dir:            o.Dir, LogTail: tail, LogMax: core.MaxMaxOutput + 1<<20, StopGrace: o.StopGrace, CancelGrace: 5 * time.Second, Log: o.Log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the executor of commands: %w", err)
+		return nil, fmt.Errorf("create the executor of commands: %w", err)
 	}
 	return c, nil
 }
@@ -145,7 +145,7 @@ func (c *Commands) Start(ctx context.Context) error {
 	for after, limit := int64(0), 1000; ; {
 		list, err := c.o.Queued.ListPulled(ctx, after, limit)
 		if err != nil {
-			return errors.Join(fmt.Errorf("list commands that wait: %w", err), c.Stop(ctx))
+			return errors.Join(fmt.Errorf("list waiting commands: %w", err), c.Stop(ctx))
 		}
 		for _, l := range list {
 			if l.Queue != queue(l.Run.Job()) {
@@ -189,7 +189,7 @@ func (c *Commands) end(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-t.C:
-		err = errors.Join(err, errors.New("commands were killed and do not end"))
+		err = errors.Join(err, errors.New("killed commands still running"))
 	}
 	close(c.stopped)
 	c.jobs.Wait()
@@ -216,12 +216,12 @@ func (c *Commands) Run(ctx context.Context, sh dispatch.Shipment, order []byte) 
 		c.rouse(job)
 		return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 	case errors.Is(err, pull.ErrFull):
-		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "as many runs of the job wait as may"}
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the maximum number of runs of the job is waiting"}
 	case errors.Is(err, core.ErrThrottled):
-		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store takes nothing now"}
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store is overloaded"}
 	}
 	c.rouse(job) // it may be there; put again it is there once
-	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "whether it is stored is not known"}
+	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "unknown whether the run is stored"}
 }
 
 func (c *Commands) Idle(ctx context.Context, job core.JobID) (bool, error) {
@@ -302,7 +302,7 @@ func (c *Commands) work(job core.JobID, l *line) {
 			idle, err = c.Idle(c.taking, job)
 		}
 		if err != nil && c.taking.Err() == nil {
-			c.o.Log.Warn("a command waits, and is tried again", "job", job, "err", err)
+			c.o.Log.Warn("command postponed for another try", "job", job, "err", err)
 		}
 		if worked {
 			continue
@@ -409,19 +409,19 @@ func (c *Commands) take(l *line, h pull.Held, had bool, begun func()) (over bool
 	case !found || !is.State.Open():
 		return true
 	case had:
-		end.State, end.Reason, end.Message = core.Lost, core.ReasonGone, "the server's process ended when the command was about to begin: "+
-			"it may have begun, and is not started again by itself"
+		end.State, end.Reason, end.Message = core.Lost, core.ReasonGone, "the server's process ended while it started the command: the "+
+			"command may have started, and is not restarted automatically"
 		return c.close(ctx, end)
 	case !is.KillAt.IsZero():
-		end.State, end.Reason, end.Killed, end.Message = core.Killed, core.ReasonPerson, true, "killed before it began"
+		end.State, end.Reason, end.Killed, end.Message = core.Killed, core.ReasonPerson, true, "killed before the start"
 		return c.close(ctx, end)
 	case !it.Until.IsZero() && time.Now().After(it.Until):
 		end.State, end.Reason = core.Skipped, core.ReasonDeadline
-		end.Message = fmt.Sprintf("its turn came after its deadline, %s: %d commands may be at work at once (--commands-most)",
+		end.Message = fmt.Sprintf("the deadline %s passed while the command waited: at most %d commands run at the same time (--commands-most)",
 			it.Until.Format(time.RFC3339), c.o.Most)
 		return c.close(ctx, end)
 	case bad != nil:
-		end.Message = "what is stored of it cannot be read: " + bad.Error()
+		end.Message = "the stored run cannot be read: " + bad.Error()
 		return c.close(ctx, end)
 	}
 	if err := c.o.Allowed.Check(&it.Command); err != nil {
@@ -435,7 +435,7 @@ func (c *Commands) take(l *line, h pull.Held, had bool, begun func()) (over bool
 	switch {
 	case errors.Is(err, executor.ErrBusy):
 		if c.taking.Err() == nil {
-			c.o.Log.Error("a command cannot begin, and waits", "run", id, "job", id.Job(), "err", err)
+			c.o.Log.Error("command not started, waiting", "run", id, "job", id.Job(), "err", err)
 		}
 		return false
 	case errors.Is(err, executor.ErrOpen), errors.Is(err, executor.ErrReported):
@@ -459,7 +459,7 @@ func (c *Commands) take(l *line, h pull.Held, had bool, begun func()) (over bool
 func (c *Commands) close(ctx context.Context, r finish.Result) bool {
 	r.Reported = true
 	if err := c.o.Finish.End(ctx, []finish.Result{r})[0]; err != nil && core.CodeOf(err) != core.CodeNotFound {
-		c.o.Log.Warn("the end of a command is not stored, which is tried again", "run", r.Run, "job", r.Run.Job(), "err", err)
+		c.o.Log.Warn("result of a command not stored: retrying", "run", r.Run, "job", r.Run.Job(), "err", err)
 		return false
 	}
 	return true

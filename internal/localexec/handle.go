@@ -18,7 +18,7 @@ func (c *Commands) handle(ctx context.Context, r *executor.Run) error {
 	defer c.at.Done()
 	cmd, is := c.spec(r.ID)
 	if !is {
-		return errors.New("its command is not known")
+		return errors.New("the command of the run is unknown")
 	}
 	as, err := c.o.Allowed.begin(&cmd)
 	if err != nil {
@@ -97,6 +97,6 @@ func (b *bounded) tell(r *executor.Run, most int64) {
 	}
 	last := b.last[max(0, len(b.last)-tail/2):]
 	_, _ = io.WriteString(b.w, "\n")
-	r.Printf("---- cut: maxOutput is %d bytes, and %d more were written; the last of them:", most, b.over)
+	r.Printf("---- cut: maxOutput is %d bytes, and the command wrote %d more; the last lines:", most, b.over)
 	_, _ = b.w.Write(append(last, '\n'))
 }

@@ -83,11 +83,11 @@ func endOf(it *wire.CallbackItem, now time.Time) finish.Result {
 		case is.Reason == core.ReasonCrashed:
 			r.State, r.Reason, said = core.Lost, core.ReasonGone, lost(said)
 		case is.State == core.TimedOut && strings.Contains(said, "goes on"):
-			said = "its timeout was over; it was killed, and does not end"
+			said = "the command exceeded its timeout and was killed, but is still running"
 		case is.State == core.TimedOut:
-			said = "its timeout was over, and it was killed"
+			said = "the command exceeded its timeout and was killed"
 		case is.State == core.Killed:
-			said = "killed, with all its process group"
+			said = "killed with its process group"
 		}
 		r.Message = core.TruncateMessage(said + printed)
 	}
@@ -99,14 +99,14 @@ const logMark = "\n---- log\n"
 
 // lost returns the message for a command whose server ended while it ran.
 func lost(said string) string {
-	what := "the server's process ended under the command, and what was left of that was ended"
+	what := "the server's process ended during the command, and the remaining processes were ended"
 	switch {
 	case strings.Contains(said, "goes on"):
-		what = "the server's process ended under the command, and what was left of that cannot be ended and goes on"
+		what = "the server's process ended during the command, and the remaining processes cannot be ended and continue"
 	case strings.Contains(said, "not executed"):
 		what = "the server stopped before the command began"
 	case strings.Contains(said, "web container destroy"):
-		what = "the server stopped, and ended the command"
+		what = "the server stopped and ended the command"
 	}
-	return what + "; it is not started again by itself"
+	return what + "; it is not restarted automatically"
 }

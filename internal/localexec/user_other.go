@@ -8,7 +8,8 @@ import (
 	"os/exec"
 )
 
-var errUnix = errors.New("commands run on Linux, macOS and the BSDs: here tickring exec runs programs, as the handlers of an executor")
+var errUnix = errors.New("commands require Linux, macOS or a BSD: on this platform, use tickring exec to run programs as handlers of an " +
+	"executor")
 
 func ownName() (string, error) { return "", errUnix }
 

@@ -17,7 +17,7 @@ import (
 func ownName() (string, error) {
 	u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
 	if err != nil {
-		return "", fmt.Errorf("this process's own user has no name: %w", err)
+		return "", fmt.Errorf("the user of this process has no name: %w", err)
 	}
 	return u.Username, nil
 }
@@ -25,18 +25,18 @@ func ownName() (string, error) {
 func accountOf(name string) (account, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
-		return account{}, fmt.Errorf("there is no such user on this machine: %w", err)
+		return account{}, fmt.Errorf("the user does not exist on this machine: %w", err)
 	}
 	a := account{name: u.Username, home: u.HomeDir}
 	if a.uid, a.gid, err = ids(u.Uid, u.Gid); err != nil {
 		return account{}, err
 	}
 	if a.other = int(a.uid) != os.Geteuid(); a.other && os.Geteuid() != 0 {
-		return account{}, fmt.Errorf("only root can run commands as another user, and this server runs as user %d", os.Geteuid())
+		return account{}, fmt.Errorf("only root can run commands as another user: this server runs as user %d", os.Geteuid())
 	}
 	groups, err := u.GroupIds()
 	if err != nil {
-		return account{}, fmt.Errorf("read its groups: %w", err)
+		return account{}, fmt.Errorf("read the groups of the user: %w", err)
 	}
 	for _, g := range groups {
 		id, _, err := ids(g, g)
@@ -51,11 +51,11 @@ func accountOf(name string) (account, error) {
 func ids(uid, gid string) (u, g uint32, err error) {
 	x, err := strconv.ParseUint(uid, 10, 32)
 	if err != nil {
-		return 0, 0, fmt.Errorf("a number of a user or group is expected: %w", err)
+		return 0, 0, fmt.Errorf("expected the number of a user or group: %w", err)
 	}
 	y, err := strconv.ParseUint(gid, 10, 32)
 	if err != nil {
-		return 0, 0, fmt.Errorf("a number of a user or group is expected: %w", err)
+		return 0, 0, fmt.Errorf("expected the number of a user or group: %w", err)
 	}
 	return uint32(x), uint32(y), nil
 }

@@ -62,7 +62,7 @@ func (t *Topics) Ready(ctx context.Context) error {
 		_, err = who.Retrieve(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("nothing can be published to SNS from here: %s", plain(err))
+		return fmt.Errorf("SNS is not available on this server: %s", plain(err))
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (t *Topics) Publish(ctx context.Context, arn, subject, text string) error {
 	}
 	topic, ok := core.ParseARN(arn)
 	if !ok {
-		return &core.Undelivered{Permanent: true, Reason: "SNS: " + arn + " is no ARN"}
+		return &core.Undelivered{Permanent: true, Reason: "SNS: " + arn + " is not an ARN"}
 	}
 	_, err = client.Publish(ctx, &sns.PublishInput{TopicArn: &arn, Subject: &subject, Message: &text}, func(o *sns.Options) {
 		o.Region, o.Retryer = topic.Region, aws.NopRetryer{} // the caller retries
@@ -103,9 +103,9 @@ func undelivered(arn string, err error) error {
 	case strings.Contains(code, "Throttl"), status == http.StatusTooManyRequests,
 		strings.HasPrefix(code, "ExpiredToken"), code == "RequestExpired":
 	case !ofKey && (strings.Contains(code, "AuthorizationError") || strings.Contains(code, "AccessDenied")):
-		u.Permanent, u.Reason = true, "SNS: this scheduler may not publish to "+arn+": allow it sns:Publish ("+code+")"
+		u.Permanent, u.Reason = true, "SNS: this scheduler may not publish to "+arn+": grant sns:Publish ("+code+")"
 	case !ofKey && strings.Contains(code, "NotFound"):
-		u.Permanent, u.Reason = true, "SNS: there is no topic "+arn
+		u.Permanent, u.Reason = true, "SNS: no such topic: "+arn
 	default:
 		u.Permanent = status >= 400 && status < 500 && status != http.StatusRequestTimeout
 	}

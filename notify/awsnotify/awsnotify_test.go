@@ -70,11 +70,11 @@ func TestErrors(t *testing.T) {
 		permanent bool
 		reason    string // the whole
 	}{
-		{answered(404, &types.NotFoundException{Message: aws.String("Topic does not exist")}), never, "SNS: there is no topic " + topic},
+		{answered(404, &types.NotFoundException{Message: aws.String("Topic does not exist")}), never, "SNS: no such topic: " + topic},
 		{answered(403, &types.AuthorizationErrorException{Message: aws.String("User: arn:aws:iam::1:user/x is not authorized")}), never,
-			"SNS: this scheduler may not publish to " + topic + ": allow it sns:Publish (AuthorizationError)"},
+			"SNS: this scheduler may not publish to " + topic + ": grant sns:Publish (AuthorizationError)"},
 		{answered(403, named("AccessDeniedException")), never,
-			"SNS: this scheduler may not publish to " + topic + ": allow it sns:Publish (AccessDeniedException)"},
+			"SNS: this scheduler may not publish to " + topic + ": grant sns:Publish (AccessDeniedException)"},
 		{answered(400, &types.InvalidParameterException{Message: aws.String("Subject")}), never, "SNS: InvalidParameter: Subject"},
 		{answered(400, &types.KMSAccessDeniedException{Message: aws.String("kms:Decrypt")}), never, "SNS: KMSAccessDenied: kms:Decrypt"},
 		{answered(400, &types.KMSNotFoundException{Message: aws.String("no such key")}), never, "SNS: KMSNotFound: no such key"},
@@ -105,7 +105,7 @@ func TestReady(t *testing.T) {
 	none := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{}, &smithy.OperationError{ServiceID: "ec2imds", OperationName: "GetMetadata", Err: errors.New("no role")}
 	})
-	if err := Of(&client{}, none).Ready(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "from here: no role") {
+	if err := Of(&client{}, none).Ready(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "not available on this server: no role") {
 		t.Errorf("%v", err)
 	}
 	broken := &Topics{load: func(context.Context) (aws.Config, error) { return aws.Config{}, errors.New("no such profile") }}

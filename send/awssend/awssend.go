@@ -122,8 +122,8 @@ func (f *Functions) Invoke(ctx context.Context, function string, payload []byte)
 		FunctionName: &function, InvocationType: lambdatypes.InvocationTypeEvent, Payload: payload,
 	}, once)
 	if err != nil {
-		return a.judge(ctx, err, "the function "+function+" may not be invoked by this scheduler: allow it lambda:InvokeFunction",
-			"there is no function "+function)
+		return a.judge(ctx, err, "the function "+function+" may not be invoked by this scheduler: grant lambda:InvokeFunction",
+			"no such function: "+function)
 	}
 	if out.StatusCode != http.StatusAccepted {
 		return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Code: int(out.StatusCode),
@@ -179,7 +179,7 @@ func (q *Queues) url(ctx context.Context, queue string) (string, *dispatch.Answe
 	in := &sqs.GetQueueUrlInput{QueueName: &queue}
 	if arn, ok := core.ParseARN(queue); ok {
 		if arn.Region != q.region {
-			return refuse(fmt.Sprintf("the queue is in %s and this scheduler in %s: it sends to queues of its own Region only", arn.Region,
+			return refuse(fmt.Sprintf("the queue is in %s and this scheduler in %s: only queues in the scheduler's Region can be used", arn.Region,
 				q.region))
 		}
 		in.QueueName, in.QueueOwnerAWSAccountId = &arn.Name, &arn.Account
@@ -218,11 +218,11 @@ func (q *Queues) forget(queue string) {
 }
 
 func denied(queue string) string {
-	return "this scheduler may not send to the queue " + queue + ": allow it sqs:SendMessage and sqs:GetQueueUrl"
+	return "this scheduler may not send to the queue " + queue + ": grant sqs:SendMessage and sqs:GetQueueUrl"
 }
 
 func (q *Queues) missing(queue string) string {
-	return "there is no queue " + queue + " in " + q.region
+	return "no such queue: " + queue + " in " + q.region
 }
 
 func (q *Queues) Put(ctx context.Context, _ *core.App, queue string, _ core.RunID, payload []byte) dispatch.Answer {

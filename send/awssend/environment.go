@@ -15,7 +15,7 @@ import (
 )
 
 // ErrNotConfigured means that no setting on this machine names an AWS Region.
-var ErrNotConfigured = errors.New("no Region of AWS is configured")
+var ErrNotConfigured = errors.New("no AWS Region is configured")
 
 // kept is how many connections to one host stay open while they are idle: all
 // functions are at one, and a burst of sends pays for no new ones.

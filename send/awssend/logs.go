@@ -78,7 +78,7 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 	}
 	where := fmt.Sprintf("the log group %s, stream %s", group, log.stream)
 	if log.bounded {
-		log.lines = append(log.lines, "---- cut: what follows was not looked at, it is in "+where)
+		log.lines = append(log.lines, "---- cut: the rest was not read; the full log is in "+where)
 		err = core.Errorf(core.CodeTooLarge, "the log of run %d continues after the first %d answers of its log group %s",
 			run.ID, log.answers, group)
 	}

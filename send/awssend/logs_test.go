@@ -204,11 +204,11 @@ func TestLogCut(t *testing.T) {
 		"longer":               {500, 10, 0, core.Failed, false, "---- cut: lines 1 to 466 are in " + where, "REPORT"},
 		"longer, at work":      {500, 10, 0, core.Running, false, "---- cut: lines 1 to 466 are in", "REPORT"},
 		"more answers than that": {maxLogPages * 3, 2, 0, core.Failed, true, "---- cut: lines 1 to 165 are in",
-			"---- cut: what follows was not looked at, it is in " + where},
-		"answers that take long": {100, 2, 3 * time.Second, core.Failed, true, "START", "---- cut: what follows was not looked at"},
-		"one that takes all":     {100, 20, 9 * time.Second, core.Failed, true, "START", "---- cut: what follows was not looked at"},
+			"---- cut: the rest was not read; the full log is in " + where},
+		"answers that take long": {100, 2, 3 * time.Second, core.Failed, true, "START", "---- cut: the rest was not read"},
+		"one that takes all":     {100, 20, 9 * time.Second, core.Failed, true, "START", "---- cut: the rest was not read"},
 		"one line for an answer": {3, 1, 0, core.Failed, false, "START", "REPORT"},
-		"answers without an end": {maxLogPages, 1, 0, core.Failed, true, "---- cut: lines 1 to", "---- cut: what follows was not looked at"},
+		"answers without an end": {maxLogPages, 1, 0, core.Failed, true, "---- cut: lines 1 to", "---- cut: the rest was not read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -139,8 +139,8 @@ func (w *world) executor(tb testing.TB, app, token string) {
 		return nil
 	})
 	mux.Register("fails", func(_ context.Context, r *executor.Run) error {
-		r.Printf("no luck this time: %s", nasty)
-		return errors.New("no luck this time")
+		r.Printf("simulated failure: %s", nasty)
+		return errors.New("simulated failure")
 	})
 	mux.Register("held", func(ctx context.Context, r *executor.Run) error {
 		r.Printf("waits for %s", r.Params)

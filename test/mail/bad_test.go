@@ -145,12 +145,12 @@ func TestBadServers(t *testing.T) {
 				}
 			}
 		}, again, "did not answer in time"},
-		{"a greeting without end", core.TLSNone, flood("220-welcome to my home\r\n"), again, "it says more than an SMTP server has to"},
-		{"a line without end", core.TLSNone, flood("welcome "), again, "it says more than an SMTP server has to"},
+		{"a greeting without end", core.TLSNone, flood("220-welcome to my home\r\n"), again, "the SMTP server sent too much data"},
+		{"a line without end", core.TLSNone, flood("welcome "), again, "the SMTP server sent too much data"},
 		{"another protocol", core.TLSNone, func(c net.Conn) { io.WriteString(c, "HELLO\r\n") }, again, "does not speak SMTP"},
 		{"a web server", core.TLSNone, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, again, "does not speak SMTP"},
 		{"no TLS where TLS begins", core.TLSImplicit, func(c net.Conn) { io.WriteString(c, "220 at your service\r\n") }, never,
-			"does not begin with TLS"},
+			"does not start with TLS"},
 		{"busy", core.TLSNone, func(c net.Conn) { io.WriteString(c, "421 come back\r\n") }, again, "answered 421 come back"},
 		{"closed for you", core.TLSNone, func(c net.Conn) { io.WriteString(c, "554 go away\r\n") }, never, "answered 554 go away"},
 		{"closes at once", core.TLSNone, func(c net.Conn) { c.Close() }, again, "closed the connection"},
@@ -163,7 +163,7 @@ func TestBadServers(t *testing.T) {
 		{"strict", core.TLSNone, says(and(".", "554-it looks\r\n554 like spam\r\n")), never, "DATA: answered 554 it looks like spam"},
 		{"who are you", core.TLSNone, says(and("MAIL", "553 not from here\r\n")), never,
 			"MAIL FROM <jobs@example.com>: answered 553 not from here"},
-		{"asks for no user", core.TLSImplicit, nil, never, "asks for no user"},
+		{"asks for no user", core.TLSImplicit, nil, never, "requires no login"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			timeout, port := 300*time.Millisecond, 0

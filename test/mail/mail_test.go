@@ -376,7 +376,7 @@ func TestPassword(t *testing.T) {
 		ch.Email.SMTP.Password = "battery staple"
 		u := send(t, ch, failed(), 0)
 		if u == nil || !u.Permanent || !strings.Contains(u.Reason, "answered 535") ||
-			!strings.Contains(u.Reason, "are user and password right?") || strings.Contains(u.Reason, "staple") || len(s.got()) > 0 {
+			!strings.Contains(u.Reason, "check user and password") || strings.Contains(u.Reason, "staple") || len(s.got()) > 0 {
 			t.Errorf("%s: %+v", way, u)
 		}
 	}
