@@ -86,15 +86,13 @@ const (
 	// Beyond: the answer has the start of the next call. Test: TestRerunGoesOn.
 	Reran = 100
 	// RerunPages is how many pages of a job's change records a rerun by a filter reads.
-	// Beyond: runs that ended before these records are skipped and reported. Test:
-	// TestRerunBehindManyRequests.
+	// Beyond: runs that ended before these records are skipped and reported. Test: TestRerunBehindManyRequests.
 	RerunPages = 5
 	// Successes is how many of the newest successes a cleanup checks for the one that ended last.
 	// Beyond: an older run is removed, though it ended later. Test: TestCleanKeepsTheLastSuccess.
 	Successes = 20
 	// FailingRead is how many of the most recently failed jobs have their last runs read for one page.
-	// Beyond: they are counted, and the page names a narrower view. Test:
-	// TestPageReadsTheJobsThatFailedLast.
+	// Beyond: they are counted, and the page names a narrower view. Test: TestPageReadsTheJobsThatFailedLast.
 	FailingRead = 200
 	// Redriven is how many dead-letter messages one call checks.
 	// Beyond: more are rejected; the answer has the start of the next call. Test: TestRedriveOfMany.

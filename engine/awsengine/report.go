@@ -52,7 +52,7 @@ func (s *Store) Began(ctx context.Context, from, to core.Instant, behind core.Jo
 		}
 	}
 	in := func(r *core.Run) bool {
-		if !r.SentAt.IsZero() {
+		if !r.SentAt.IsZero() && !r.Journal.IsZero() {
 			return r.Journal.Minute >= first && r.Journal.Minute < end
 		}
 		return !r.State.Open() && !r.EndedAt.Before(from.Time()) && r.EndedAt.Before(to.Time())

@@ -18,7 +18,7 @@ func (s *Store) Began(ctx context.Context, from, to core.Instant, behind core.Jo
 			r := &s.runs[id].run
 			var at core.Instant
 			switch {
-			case !r.SentAt.IsZero():
+			case !r.SentAt.IsZero() && !r.Journal.IsZero():
 				at = core.Instant(r.Journal.Minute * 60)
 			case !r.State.Open():
 				at = core.InstantOf(r.EndedAt)
