@@ -1,7 +1,7 @@
 # The commands of CONTRIBUTING.md. .ci/run runs all suites.
 GO ?= go
 
-.PHONY: build test lint race sim browser pictures ci
+.PHONY: build test lint race sim browser pictures snapshot ci
 
 build: ## The binary ./tickring
 	CGO_ENABLED=0 $(GO) build -trimpath -o tickring ./cmd/tickring
@@ -24,6 +24,9 @@ browser: ## The console in Chromium, with the variable that test/browser/fetch.s
 
 pictures: ## The pictures of the documentation, from serve --demo in Chromium
 	cd test && $(GO) test -count=1 -timeout 15m -run 'TestDocPictures$$' ./browser -docs $(CURDIR)/docs/pictures
+
+snapshot: ## All packages of a release, in dist
+	packaging/snapshot.sh
 
 ci:
 	.ci/run

@@ -105,6 +105,7 @@ type grammar struct {
 	Views  viewsCmd  `cmd:"" help:"Manage saved console views." group:"Users"`
 	Whoami whoamiCmd `cmd:"" help:"Show your user and permissions." group:"Users"`
 
+	Health   healthCmd    `cmd:"" help:"Check that a server is reachable and plans runs." group:"System"`
 	Doctor   doctorCmd    `cmd:"" help:"Diagnose a server or deployment." group:"System"`
 	Backup   backupCmd    `cmd:"" help:"Back up the data of a local server." group:"System"`
 	Rotate   rotateKeyCmd `cmd:"" name:"rotate-key" help:"Encrypt the stored secrets with a new key." group:"System"`
@@ -119,6 +120,7 @@ type grammar struct {
 	Cron  cronCmd       `cmd:"" help:"Explain a cron expression." group:"Other"`
 	Compl completionCmd `cmd:"" name:"completion" help:"Print a shell completion script." group:"Other"`
 	Words completeCmd   `cmd:"" name:"complete" hidden:""`
+	Man   manCmd        `cmd:"" hidden:"" help:"Write the man pages into a directory."`
 	Vers  versionCmd    `cmd:"" name:"version" help:"Print the version." group:"Other"`
 }
 

@@ -75,12 +75,16 @@ func TestAPIPage(t *testing.T) {
 	}
 }
 
-// TestCronPage: the commands of docs/tutorial/replace-a-crontab.md make jobs of its crontab. Its unit and the one of
-// docs/how-to/run-a-server.md run them, quotes and percent signs as cron has them.
+// TestCronPage: the commands of docs/tutorial/replace-a-crontab.md make jobs of its crontab. Its unit and
+// packaging/tickring.service run them, quotes and percent signs as cron has them.
 func TestCronPage(t *testing.T) {
-	page, serverPage := pageBlocks(t, "tutorial/replace-a-crontab.md"), pageBlocks(t, "how-to/run-a-server.md")
+	page := pageBlocks(t, "tutorial/replace-a-crontab.md")
+	server, err := os.ReadFile("../../packaging/tickring.service")
+	if err != nil {
+		t.Fatal(err)
+	}
 	block := func(language, with string) string {
-		for _, b := range append(page(language), serverPage(language)...) {
+		for _, b := range append(page(language), strings.ReplaceAll(string(server), "/usr/bin/", "/usr/local/bin/")) {
 			if strings.Contains(b, with) {
 				return b
 			}
@@ -101,7 +105,7 @@ func TestCronPage(t *testing.T) {
 	if err := os.Mkdir(dir+"/data-key", 0o700); err != nil { // a StateDirectory of the unit
 		t.Fatal(err)
 	}
-	url := serveHere(t, unit("DynamicUser=", "/var/lib/tickring", dir+"/data")...)
+	url := serveHere(t, unit("DynamicUser=", "/var/lib/tickring", dir+"/data", "$TICKRING_FLAGS", "")...)
 
 	// made returns the jobs.yaml that the page's commands make of a crontab, with localtime as target of /etc/localtime.
 	made := func(crontab, localtime string) string {

@@ -5,11 +5,19 @@ import (
 	"strings"
 )
 
-const release = "0.1"
+// release and commit are set by the linker in packages and images: -X main.release=1.2.3
+// -X main.commit=HASH. An empty commit means that the build information has it.
+var (
+	release = "0.1"
+	commit  = ""
+)
 
 // version is the release, with the commit it was built from where the build
 // knows it.
 func version() string {
+	if commit != "" {
+		return release + " (" + commit[:min(len(commit), 12)] + ")"
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return release

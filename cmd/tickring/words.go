@@ -23,7 +23,7 @@ var (
 	onlyBoth  = regexp.MustCompile(`^(--[^ ]+) and (--[^ ]+) must be used together$`)
 	otherWord = map[string]string{ // names of commands in other programs
 		"list": "get", "ls": "get", "jobs": "get", "show": "describe", "inspect": "describe", "add": "create", "new": "create",
-		"rm": "delete", "remove": "delete", "status": "doctor", "check": "doctor", "health": "doctor", "history": "runs", "ps": "runs",
+		"rm": "delete", "remove": "delete", "status": "doctor", "check": "doctor", "history": "runs", "ps": "runs",
 		"suspend": "pause", "disable": "pause", "enable": "resume", "unpause": "resume", "fire": "trigger", "cancel": "kill",
 		"next": "upcoming", "server": "serve", "daemon": "serve", "rollback": "changes", "workers": "executors",
 	}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestHealthReportsTheStatusOfTheServer: the exit code is the one that a container engine reads.
+func TestHealthReportsTheStatusOfTheServer(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		status int
+		body   string
+		code   int
+		want   string
+	}{
+		{"healthy", 200, `{"status":"ok","verdict":"scheduler healthy, no job failing"}`, 0, "ok: scheduler healthy, no job failing\n"},
+		{"on hold", 503, `{"status":"the server is on hold"}`, 1, "the server is on hold\n"},
+		{"another program", 200, `<html>`, 1, "is not a tickring server"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/healthz" {
+					t.Errorf("the command asks for %s", r.URL.Path)
+				}
+				w.WriteHeader(tt.status)
+				io.WriteString(w, tt.body)
+			}))
+			defer s.Close()
+			var out strings.Builder
+			none := func(string) (string, bool) { return "", false }
+			code := Main(t.Context(), []string{"health", "--endpoint", s.URL}, strings.NewReader(""), &out, &out, none)
+			if code != tt.code || !strings.Contains(out.String(), tt.want) {
+				t.Errorf("exit code %d, %q", code, out.String())
+			}
+		})
+	}
+}
