@@ -382,7 +382,7 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	case core.IsQueue(r.Address):
 		// If an executor polls the queue, a waiting run is only late.
 		if a.beat = i < 0 || e.live[r.App][i].Beat.IsZero(); !a.beat && e.live[r.App][i].Silent(e.global, e.now, e.o.Expiry) {
-			return a.gone("nobody polls " + r.Address + " any more")
+			return a.gone("no executor polls " + r.Address)
 		}
 	case fixed:
 		a.beat = true

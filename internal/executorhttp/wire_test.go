@@ -274,7 +274,7 @@ func TestBodiesComeInTime(t *testing.T) {
 			after       time.Duration
 			says        string
 		}{
-			{"/api/callback", "secret", 7 * time.Second, "to its end"},
+			{"/api/callback", "secret", 7 * time.Second, "read completely"},
 			{"/v1/queue/runs", "secret", 7 * time.Second, "did not arrive in time"},
 			{"/v1/queue/runs", "wrong", time.Second, "unauthorized"},
 			{"/v1/report/" + id.String() + "?key=" + send.ReportSignature([]byte("key"), id), "", 7 * time.Second, "did not arrive in time"},
