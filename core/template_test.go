@@ -56,7 +56,8 @@ func TestTemplate(t *testing.T) {
 
 func TestTemplateErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"a\n {{shceduledAt}}":              "line 2, column 2 of the template: shceduledAt is not a known name; allowed values: scheduledAt, attempt",
+		"a\n {{shceduledAt}}": "line 2, column 2 of the template: shceduledAt is not a known name; " +
+			"allowed values: scheduledAt, attempt",
 		"日{{parent.dat}}":                  "column 2 of the template: parent.dat is not a known name",
 		"{{scheduledAt":                    "the closing }} is missing",
 		"{{}}":                             "a name is missing",

@@ -220,7 +220,8 @@ func TestErrors(t *testing.T) {
 		{"duplicate at the top", "version: 1\nversion: 1\n", "m:2:1: version: duplicate key: already set at 1:1"},
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
-			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed values: app, name, title, author, labels, handler, params, template, " +
+			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed values: app, name, title, author, labels, handler, params, " +
+				"template, " +
 				"call, command, script, schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
 				"waitForExecutor, overlap, pauseAfter, keep, notify, " +
 				"paused\n" +
@@ -266,7 +267,8 @@ func TestErrors(t *testing.T) {
 				"m:10:10: jobs[0].params: empty: write a text, or leave the field out\n" +
 				"m:11:16: jobs[0].keep.days: \"many\"; allowed values: whole numbers from 0 to 3650"},
 		{"jobs as a map", "version: 1\njobs: {a: 1}\n", "m:2:7: jobs: a map; expected a list such as [{…}]"},
-		{"number out of range", job("retry: {max: 101}"), "m:6:16: jobs[0].retry.max: the number 101; allowed values: whole numbers from 0 to 100"},
+		{"number out of range", job("retry: {max: 101}"), "m:6:16: jobs[0].retry.max: the number 101; " +
+			"allowed values: whole numbers from 0 to 100"},
 		{"wrong word", job("misfire: lastest"), `m:6:12: jobs[0].misfire: "lastest"; allowed values: latest, all, skip`},
 		{"broadcast of another route", job("broadcast: {fail: all}"),
 			`m:6:14: jobs[0].broadcast: "all": only for route: broadcast, but the route of this job is first`},
@@ -325,9 +327,11 @@ m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app 
 		{"name with capitals", "version: 1\njobs:\n- {app: a, name: Nightly, handler: h}\n",
 			`m:3:18: jobs[0].name: "Nightly": a name has 1 to 128 characters of a-z 0-9 . _ - and starts and ends with a letter or digit`},
 		{"nothing of a job", "version: 1\njobs:\n- {}\n- title: x\n",
-			"m:3:3: jobs[0].app: required: The app that runs the job.\nm:3:3: jobs[0].name: required: 1 to 128 characters a-z 0-9 . _ - with at least one letter; " +
+			"m:3:3: jobs[0].app: required: The app that runs the job.\nm:3:3: jobs[0].name: required: 1 to 128 characters a-z 0-9 . _ - " +
+				"with at least one letter; " +
 				"unique in the app.\nm:3:3: jobs[0].handler: required: The handler that the executor runs; for call: executors \"POST /path\".\n" +
-				"m:4:3: jobs[1].app: required: The app that runs the job.\nm:4:3: jobs[1].name: required: 1 to 128 characters a-z 0-9 . _ - with at least one letter; " +
+				"m:4:3: jobs[1].app: required: The app that runs the job.\nm:4:3: jobs[1].name: required: 1 to 128 characters a-z 0-9 . _ - " +
+				"with at least one letter; " +
 				"unique in the app.\nm:4:3: jobs[1].handler: required: The handler that the executor runs; for call: executors \"POST /path\"."},
 		{"labels", job("labels: {\"a b\": x, c: 5}"),
 			"m:6:19: jobs[0].labels.a b: \"a b\": a label name has 1 to 63 printable ASCII characters without space, comma and =\n" +

@@ -555,7 +555,8 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 	})
 	s.stop()
 	s = start(t, o)
-	if r := ends(t, s, id); r.State != core.Lost || r.Reason != core.ReasonGone || !strings.Contains(r.Message, "the command may have started") {
+	if r := ends(t, s, id); r.State != core.Lost || r.Reason != core.ReasonGone ||
+		!strings.Contains(r.Message, "the command may have started") {
 		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "taken")); err == nil {
