@@ -114,6 +114,20 @@ func TestRecentRunsOfAFullMinute(t *testing.T) {
 	}
 }
 
+// TestRecentRunsOfTheMinuteAhead: a dispatcher's clock can be ahead. The pages of its minute are listed once each.
+func TestRecentRunsOfTheMinuteAhead(t *testing.T) {
+	f, name, store := recent(t)
+	ahead := base.Unix()/60 + 1
+	id := func(i int) core.RunID { return core.NumberedRun(7, uint32(i)) }
+	name(ahead, 0, id(1), id(2), id(3))
+	for i := range 3 {
+		store(ahead, "orders", id(i+1))
+	}
+	if ids, _ := recentPages(t, f, "orders", 0, 1, 101); len(ids) != 3 {
+		t.Errorf("runs of the minute ahead: %v", ids)
+	}
+}
+
 // TestListOfAnAppIsBounded: if few jobs of the list belong to the app, a call makes four requests and returns the job to
 // continue after, even if it found none.
 func TestListOfAnAppIsBounded(t *testing.T) {

@@ -500,7 +500,7 @@ func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace
 ) {
 	now := s.o.Now().Unix() / 60
 	before, minute, done := from.Before, now+1, int64(0)
-	if before > 0 && (before-1)/perMinute <= now {
+	if before > 0 && (before-1)/perMinute <= now+1 {
 		minute, done = (before-1)/perMinute, perMinute-1-(before-1)%perMinute
 	}
 	w := recentWalk{s: s, app: of.App, limit: limit}
