@@ -183,7 +183,7 @@ func (s *Scheduler) dashboard() {
 			graph("Planned after its time, s (nothing: within two minutes)", one(s.own(boot.DueLag, "Maximum")))},
 		{heading("## Is it keeping up")},
 		{graph("Age of the oldest message, s", queues("ApproximateAgeOfOldestMessage", "Maximum")),
-			graph("Dead letters, fires that failed with all their retries, logs that could not be kept, and notices given up",
+			graph("Dead letters, fires that failed with all their retries, logs that could not be stored, and notifications dropped",
 				one(queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum")),
 				one(s.own(boot.Failed, "Sum")), one(s.own(boot.LogsLost, "Sum")), one(s.own(boot.NoticesLost, "Sum"))),
 			graph("Errors and throttles", s.of("Errors", all...), s.of("Throttles", all...))},

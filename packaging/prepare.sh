@@ -5,7 +5,7 @@ set -e
 cd "$(dirname "$0")/.."
 rm -rf bin/man bin/completions
 mkdir -p bin/completions
-CGO_ENABLED=0 go build -trimpath -o bin/tickring ./cmd/tickring
+CGO_ENABLED=0 go build -trimpath -ldflags "-X main.release=${1:-}" -o bin/tickring ./cmd/tickring
 bin/tickring man bin/man
 bin/tickring completion bash >bin/completions/tickring.bash
 bin/tickring completion zsh >bin/completions/_tickring

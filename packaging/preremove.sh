@@ -1,7 +1,10 @@
 #!/bin/sh
-# Stops the service before the package is removed, not before an upgrade.
+# Stops and disables the service before the package is removed, not before an upgrade.
 set -e
-[ -d /run/systemd/system ] || exit 0
+command -v systemctl >/dev/null || exit 0
 case "$1" in
-remove | 0) systemctl disable --now tickring.service ;;
+remove | 0)
+  [ ! -d /run/systemd/system ] || systemctl stop tickring.service
+  systemctl disable tickring.service
+  ;;
 esac

@@ -128,9 +128,18 @@ func (d *Demo) Open(ctx context.Context, s *Server) error {
 	m, actor := s.Manage(), core.Actor{Name: demoActor}
 	token := demoToken(s)
 	for _, app := range doc.Apps {
+		name := app.Spec.Name
+		old, err := m.App(ctx, name)
+		if err == nil && old.Set != app.Spec.Set {
+			return fmt.Errorf("app %s of the demo exists and is not of a demo: start the demo with another data directory", name)
+		} else if err == nil {
+			continue // it keeps the changes of users
+		} else if core.CodeOf(err) != core.CodeNotFound {
+			return fmt.Errorf("read the demo's app %s: %w", name, err)
+		}
 		app.Spec.Token = &token
 		if _, err := m.SaveApp(ctx, actor, app.Spec); err != nil {
-			return fmt.Errorf("create the demo's app %s: %w", app.Spec.Name, err)
+			return fmt.Errorf("create the demo's app %s: %w", name, err)
 		}
 	}
 	if err := d.startExecutors(ctx, s, doc, token); err != nil {
@@ -138,7 +147,10 @@ func (d *Demo) Open(ctx context.Context, s *Server) error {
 	}
 	for _, job := range doc.Jobs {
 		name := job.Spec.Def.App + "/" + job.Spec.Def.Name
-		if _, err := m.Job(ctx, name); err == nil {
+		if _, err := m.Job(ctx, name); core.CodeOf(err) != core.CodeNotFound {
+			if err != nil {
+				return fmt.Errorf("read the demo's job %s: %w", name, err)
+			}
 			continue
 		}
 		if r := m.Save(ctx, actor, []manage.JobSpec{job.Spec})[0]; r.Err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -41,6 +42,33 @@ func (l *lines) has(want string) func() error {
 			return fmt.Errorf("%q is not in\n%s", want, text)
 		}
 		return nil
+	}
+}
+
+// TestDemoLeavesAppsOfUsers: the demo does not start over a user's app of the same name, and the app stays as it is.
+func TestDemoLeavesAppsOfUsers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, Options{Dir: dir})
+	if _, err := s.Manage().SaveApp(t.Context(), core.Actor{Name: "ann"}, manage.AppSpec{Name: "web", Title: "mine"}); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	out := &lines{}
+	o := Options{Dir: dir, Notice: out, Listen: "127.0.0.1:0", Policy: LocalPolicy(), Log: slog.New(slog.DiscardHandler)}
+	NewDemo(out).Hook(&o)
+	next, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := next.Run(ctx); err == nil || !strings.Contains(err.Error(), "app web of the demo exists") {
+		t.Errorf("the demo ended with %v", err)
+	}
+	s = start(t, Options{Dir: dir})
+	if app, err := s.Manage().App(t.Context(), "web"); err != nil || app.Title != "mine" || app.Set != "" {
+		t.Errorf("the app is %+v, %v", app, err)
 	}
 }
 

@@ -218,7 +218,9 @@ func (b *batch) write(ctx context.Context, w *writes) {
 	if len(w.puts) > 0 && b.owns(0) {
 		for k, err := range b.d.store.PutRuns(ctx, w.puts) {
 			it, p, waits := w.putOf[k], &w.puts[k], w.putOf[k].phase
-			it.written(err, p.Set&core.RunOwner != 0)
+			if p.Set&core.RunJournal != 0 {
+				it.written(err, p.Set&core.RunOwner != 0)
+			}
 			if it.phase = takeOver(err); p.Ends() {
 				it.phase = firstWrite(err, true)
 			}
@@ -255,9 +257,9 @@ func (it *item) written(err error, claims bool) {
 	}
 }
 
-// listed makes a put without a claim name the journal of this batch, if lists find runs by journals.
+// listed makes a put without a claim name the journal of this batch, if lists find runs by journals and the run was never claimed.
 func (b *batch) listed(p core.RunPut) core.RunPut {
-	if b.d.o.Lists {
+	if b.d.o.Lists && p.Was.SentAt.IsZero() {
 		return p.In(b.key)
 	}
 	return p

@@ -166,7 +166,7 @@ func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) erro
 		return nil
 	}
 	if m, err := ring.Decode([]byte(l.Body)); err == nil && m.Kind == ring.KindAside {
-		d.log.Error("message of the post-run queue moved to the dead-letter queue: its log is not stored and its notification is not sent",
+		d.log.Error("message of the post-run queue moved to the dead-letter queue: its log is not stored or its notification is not sent",
 			"letter", l.ID, "why", l.Reason)
 		return nil
 	}

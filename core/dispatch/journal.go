@@ -93,7 +93,7 @@ func (b *batch) list(ctx context.Context) {
 func (b *batch) readShards(ctx context.Context) {
 	of := map[core.RunID]*item{}
 	for _, it := range b.items {
-		if b.d.o.Lists && it.run == &noRun && it.fire.Of != 0 && it.phase == (done{}) {
+		if b.unreadShard(it) {
 			of[it.fire.Run] = it
 		}
 	}
@@ -107,6 +107,11 @@ func (b *batch) readShards(ctx context.Context) {
 	for id, r := range runs {
 		of[id].run = &r
 	}
+}
+
+// unreadShard reports whether lists may lack a shard that was not read, because its broadcast was over.
+func (b *batch) unreadShard(it *item) bool {
+	return b.d.o.Lists && it.run == &noRun && it.fire.Of != 0 && it.phase == (done{})
 }
 
 // mayLack reports whether lists may lack a run that another invocation wrote. That invocation may have died before it
@@ -275,7 +280,7 @@ func (b *batch) thin(ctx context.Context) {
 				b.of[m] = true
 			}
 			answered = append(answered, it)
-		case it.phase != (done{}) || e.Outcome != 0 || b.mayLack(it):
+		case it.phase != (done{}) || e.Outcome != 0 || b.mayLack(it) || b.unreadShard(it):
 			kept = append(kept, it)
 		}
 	}

@@ -113,11 +113,15 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 	}
 }
 
-// TestDispatcherListsRunsOfADeadOne: a run that ended after its claimer died is named in the minute of its claim. If it
-// is skipped then, it is named in the minute of the skip, and its record names that journal.
+// TestDispatcherListsRunsOfADeadOne: a run whose writer died is named in the minute of its claim, also if it is skipped
+// later. A run that was never claimed is named in the minute of the skip, and its record names that journal.
 func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
-	for name, skips := range map[string]bool{"ended": false, "given back, and skipped while its app is paused": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		claimed, skips bool
+	}{{"ended", true, false}, {"given back, and skipped while its app is paused", true, true},
+		{"queued, and skipped while its app is paused", false, true}} {
+		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGated(t, dispatch.Options{})
 				s := &journalled{Store: g.s}
@@ -129,14 +133,17 @@ func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 				dead := core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "dead"}
 				r := core.Run{ID: f.Run, App: "one", State: core.Succeeded, Cause: f.Cause, Rev: 1, At: f.At, Slot: f.Slot, Attempt: 1,
 					First: f.Run, SentAt: time.Now(), EndedAt: time.Now(), Journal: dead}
-				if skips {
-					r.State, r.SentAt, r.EndedAt = core.Planned, time.Time{}, time.Time{}
+				if c.skips {
+					r.State, r.EndedAt = core.Planned, time.Time{}
+				}
+				if !c.claimed {
+					r.State, r.SentAt = core.Queued, time.Time{}
 				}
 				if err := g.s.Create(t.Context(), []core.Run{r})[0]; err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Minute)
-				if skips {
+				if c.skips {
 					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
 					if err := g.s.PutApp(t.Context(), 1, paused, core.Change{ID: 2, App: "one"}); err != nil {
 						t.Fatal(err)
@@ -151,8 +158,8 @@ func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 					t.Fatal(err)
 				}
 				minute := stored[f.Run].Journal.Minute
-				if skips == (minute == dead.Minute) {
-					t.Errorf("the run is listed in minute %d, that of its claim is %d", minute, dead.Minute)
+				if c.claimed != (minute == dead.Minute) {
+					t.Errorf("the run is listed in minute %d, its first journal has minute %d", minute, dead.Minute)
 				}
 				if e, named := s.all[0].Find(f.Run); s.all[0].Key.Minute != minute || !named || e.Outcome != core.Recorded {
 					t.Errorf("it wrote %+v", s.all[0])

@@ -732,7 +732,7 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 	if fn.Throttles > 0 {
 		text := core.Say("%s was throttled %.0f times in 15 minutes: no concurrency was left", fn.Name, fn.Throttles)
 		if fn.Reserved != nil {
-			s.warn("%s: it can hold %d", text, *fn.Reserved).do("find the clients that send so many requests; your own jobs: %s",
+			s.warn("%s: it can run %d at the same time", text, *fn.Reserved).do("find the clients that send so many requests; your own jobs: %s",
 				"-c tickring:doorConcurrency=N")
 		} else {
 			s.warn("%s", text).do("other functions of the account use it up: request more (Service Quotas: Lambda, concurrent executions), or " +

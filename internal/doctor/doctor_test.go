@@ -348,7 +348,7 @@ func TestFindings(t *testing.T) {
 		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning, "throttled 12 times"},
 		{"throttles of a door", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Throttles, f.Cloud.Functions["dispatch"].Reserved = 12, new(50)
-		}, "function dispatch", Warning, "it can hold 50"},
+		}, "function dispatch", Warning, "it can run 50 at the same time"},
 		{"errors", well, func(f *Facts) { f.Cloud.Functions["tick"].Errors = 2 }, "function tick", Warning, "failed 2 times"},
 		{"no schedule", well, func(f *Facts) { f.Cloud.Schedule.Missing = true }, "schedule", Wrong, "the tick does not run"},
 		{"a schedule off", well, func(f *Facts) { f.Cloud.Schedule.State = "DISABLED" }, "schedule", Wrong, "DISABLED"},
