@@ -126,7 +126,7 @@ func (a *applying) parts() []span {
 	return list
 }
 
-// ask makes one request without channels and deletions.
+// ask makes one request without deletions, which stores no channels.
 func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
 	return a.askAll(first, false, apps, s, dry)
 }
@@ -136,7 +136,10 @@ func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
 func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) error {
 	body := client.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
 	if channels {
-		body.Channels, body.Notify = a.channels, a.notify
+		body.Notify = a.notify
+	}
+	if channels || dry { // a check knows the channels that the file creates
+		body.Channels = a.channels
 	}
 	if dry {
 		body.Beside = a.beside(s)
