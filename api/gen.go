@@ -44,7 +44,7 @@ type ServerInterface interface {
 	// PauseApp Pause all jobs of an app.
 	// (POST /v1/apps/{app}/pause)
 	PauseApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
-	// ResumeApp Resume an app. Missed runs are not made up.
+	// ResumeApp Resume an app. Missed runs do not run later.
 	// (POST /v1/apps/{app}/resume)
 	ResumeApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// Audit Count the expected runs of one job or all jobs after from and up to to, by their results. One call covers a part of the jobs; the next call continues.
@@ -107,7 +107,7 @@ type ServerInterface interface {
 	// PauseJob Pause a job.
 	// (POST /v1/jobs/{app}/{name}/pause)
 	PauseJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// ResumeJob Resume a job. Missed runs are not made up.
+	// ResumeJob Resume a job. Missed runs do not run later.
 	// (POST /v1/jobs/{app}/{name}/resume)
 	ResumeJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// GetRunAt Get the run of one scheduled time, or the recorded skip.
@@ -218,7 +218,7 @@ type ServerInterface interface {
 	// Restore Take over a copy or a replica of the data for this deployment. One call handles a part; the next call continues.
 	// (POST /v1/restore)
 	Restore(w http.ResponseWriter, r *http.Request) (any, error)
-	// ResumeAll Resume everything. Missed runs are not made up.
+	// ResumeAll Resume everything. Missed runs do not run later.
 	// (POST /v1/resume)
 	ResumeAll(w http.ResponseWriter, r *http.Request) (any, error)
 	// RotateKey Encrypt the stored secrets with a new key. An interrupted rotation continues. One call encrypts a part; the next call continues.

@@ -265,7 +265,7 @@ func together(list []change, c *client.Change) (*change, bool) {
 }
 
 var verbTexts = map[string]core.Text{
-	core.VerbCreated:   core.Say("made"),
+	core.VerbCreated:   core.Say("created"),
 	core.VerbUpdated:   core.Say("changed"),
 	core.VerbPaused:    core.Say("paused"),
 	core.VerbResumed:   core.Say("resumed"),
@@ -295,7 +295,7 @@ func (a *ask) Origin(from, via string) string {
 	token, byToken := core.TokenOf(via)
 	switch from = cmp.Or(from, "-"); {
 	case byToken:
-		return a.Say("from %s, by the token %s", from, token)
+		return a.Say("from %s, with token %s", from, token)
 	case via == core.BySession:
 		return a.Say("from %s, logged in", from)
 	case from == "-":

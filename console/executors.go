@@ -452,7 +452,7 @@ func (a *ask) appAct(ctx context.Context, name string) (said core.Text, to strin
 		if _, err = a.ResumeApp(ctx, name, client.ResumeRequest{Reason: a.Form("reason")}); err != nil {
 			return said, to, err
 		}
-		return core.Say("%s is resumed; missed runs are not made up", name), to, nil
+		return core.Say("%s is resumed; missed runs do not run later", name), to, nil
 	case "test":
 		res, err := a.TestExecutor(ctx, name, client.ExecutorTestRequest{Address: a.Form("address")})
 		switch {

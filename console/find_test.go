@@ -21,7 +21,7 @@ func TestFind(t *testing.T) {
 	for text, want := range map[string]string{
 		"stock": `href="/console/jobs/shop/stock"`, "shop/sto": `href="/console/jobs/shop/stock"`, "LEVELS": `href="/console/jobs/shop/stock"`,
 		"1": `href="/console/jobs/shop/stock"`, "pay": `href="/console/executors/pay"`, "Payments": `href="/console/executors/pay"`,
-		"notic": `href="/console/notices"`, "new app": `href="/console/executors?panel=new"`,
+		"notif": `href="/console/notices"`, "new app": `href="/console/executors?panel=new"`,
 		"pause stock": `href="/console/jobs/shop/stock?panel=pause"`, "run shop/stock": `href="/console/jobs/shop/stock?panel=run"`,
 		"audit": `href="/console/operating?audit=24h#audit"`, "everything": `href="/console/operating?panel=pause"`,
 		"changes stock":               `href="/console/jobs/shop/stock/changes"`,

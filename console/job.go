@@ -360,9 +360,9 @@ func (a *ask) Beat(x client.Executor) template.HTML {
 	case !x.Live:
 		return html(`<span class="s fail">%s</span> %s`, a.Say("gone"), a.Rel(x.BeatAt))
 	case x.BeatAt.IsZero():
-		return html(`<span class="s ok">%s</span>`, a.Say("there"))
+		return html(`<span class="s ok">%s</span>`, a.Say("live"))
 	}
-	return html(`<span class="s ok">%s</span> %s`, a.Say("there"), a.Rel(x.BeatAt))
+	return html(`<span class="s ok">%s</span> %s`, a.Say("live"), a.Rel(x.BeatAt))
 }
 
 func (p *jobPage) Pairs() []string { return pairs(p.Labels) }
@@ -509,7 +509,7 @@ type told struct {
 func (a *ask) Told(p *jobPage) (list []told) {
 	n, of := p.Notify, ""
 	if len(n.To) == 0 {
-		n, of = p.Of.Notify, a.Say("as its app says")
+		n, of = p.Of.Notify, a.Say("set by the app")
 	}
 	for _, to := range n.To {
 		on := make([]string, len(n.On))

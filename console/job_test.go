@@ -135,7 +135,7 @@ func TestResumeThatIsHeld(t *testing.T) {
 	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason": "itself"}`)
 	const panel = "/console/jobs/shop/ledger?panel=resume"
 	first := "2026-11-21T02:00:00Z"
-	of := func() string { return cutOut(s.says(panel), "Missed runs are not made up", "</dialog>") }
+	of := func() string { return cutOut(s.says(panel), "Missed runs do not run later", "</dialog>") }
 	if body := of(); !strings.Contains(body, first) || strings.Contains(body, "The job stays paused:") {
 		t.Errorf("nothing else holds it: %s", body)
 	}
@@ -163,7 +163,7 @@ func TestActsOnAJob(t *testing.T) {
 	s.done(at+"/pause", url.Values{"reason": {"<i>bank</i>"}, "until": {"06:00"}, "zone": {"Europe/Berlin"}}, "shop/ledger is paused",
 		"paused by", "<i>bank", "tomorrow 06:00", "Resume…")
 	s.never(s.get(at).Body.String(), "<i>bank")
-	s.says(at+"?panel=resume", "Missed runs are not made up", "tomorrow 03:00")
+	s.says(at+"?panel=resume", "Missed runs do not run later", "tomorrow 03:00")
 	s.done(at+"/resume", url.Values{}, "shop/ledger is resumed", "next <time")
 	s.done(at+"/label", url.Values{"labels": {"team=bank\r\ntier=1\r\n"}}, "team=bank", "tier=1")
 	s.wrong(at+"/label", url.Values{"labels": {"nonsense"}}, http.StatusBadRequest, "must be key=value", "nonsense</textarea>")
@@ -282,14 +282,14 @@ func TestChanges(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		s.ask("PUT", "/v1/jobs/shop/"+name, `{"handler":"sweep"}`)
 	}
-	body := s.says("/console/changes", "shop/ledger", "made", "changed", "schedule.crontab", "0 3 * * *", "0 4 * * *", "app shop",
+	body := s.says("/console/changes", "shop/ledger", "created", "changed", "schedule.crontab", "0 3 * * *", "0 4 * * *", "app shop",
 		"and 2 more jobs", "difference", "tickring changes")
 	if strings.Count(body, `id="change-`) != 5 { // who logged in is one that was made
 		t.Errorf("%d lines", strings.Count(body, `id="change-`))
 	}
 	s.never(s.says("/console/changes?verb=updated", "schedule.crontab"), "and 2 more jobs", "/jobs/shop/a\"")
 	s.says("/console/changes?by=nobody", "No changes found.")
-	s.never(s.says("/console/changes?to=2026-11-20T12:00:30Z", "made"), "schedule.crontab")
+	s.never(s.says("/console/changes?to=2026-11-20T12:00:30Z", "created"), "schedule.crontab")
 	s.never(s.says("/console/changes?from=2026-11-20T12:00:30Z", "schedule.crontab"), "made app shop")
 	s.loses("/console/changes?from=whenever", http.StatusBadRequest, "whenever")
 	s.loses("/console/changes?after=x", http.StatusBadRequest)
@@ -348,7 +348,7 @@ func TestManyChanges(t *testing.T) {
 	body = s.says(next, `id="change-`, `rel="next"`)
 	_, rest, _ = strings.Cut(body, `rel="next" href="`)
 	next, _, _ = strings.Cut(rest, `"`)
-	body = s.says(next, "made")
+	body = s.says(next, "created")
 	all := strings.Split(body, "changes?diff=")
 	rev, _, _ := strings.Cut(all[len(all)-1], `&`) // of the first change of all
 	rev, _, _ = strings.Cut(rev, `"`)

@@ -234,7 +234,7 @@ func (a *ask) resumeJob() (string, core.Text, error) {
 		if err != nil {
 			return "", core.Text{}, err
 		}
-		return jobPath(a.ref()), core.Say("%s is resumed; missed runs are not made up", a.ref()), nil
+		return jobPath(a.ref()), core.Say("%s is resumed; missed runs do not run later", a.ref()), nil
 	})
 }
 

@@ -73,10 +73,10 @@ func (c *Console) pages() {
 		{"executors", Root + "executors", core.Say("Executors"), 0},
 		{"lateness", Root + "lateness", core.Say("Lateness"), 1},
 		{"reports", Root + "reports", core.Say("Reports"), 1},
-		{"notices", Root + "notices", core.Say("Notices"), 1},
+		{"notices", Root + "notices", core.Say("Notifications"), 1},
 		{"scripts", Root + "scripts", core.Say("Scripts"), 1},
 		{"changes", Root + "changes", core.Say("Changes"), 1},
-		{"people", Root + "people", core.Say("People"), 2},
+		{"people", Root + "people", core.Say("Users"), 2},
 		{"operating", Root + "operating", core.Say("System"), 2},
 	}
 }

@@ -14,7 +14,7 @@ import (
 // empty.
 func TestChannelForms(t *testing.T) {
 	s := newConsole(t)
-	s.says("/console/notices", "No channels yet", "nobody")
+	s.says("/console/notices", "No channels yet", "no channel")
 	for kind, form := range map[string]url.Values{
 		"webhook":  {"url": {"https://hooks.example.com/t"}, "secret": {"very-secret-1"}},
 		"slack":    {"url": {"https://hooks.slack.com/services/very-secret-1"}},
@@ -80,12 +80,12 @@ func TestWhoIsTold(t *testing.T) {
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://hooks.example.com/t"}}`)
 	s.ask("PUT", "/v1/apps/pay", `{"notify": {"to": ["oncall"], "on": ["failed"]}}`)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}, "notify": {"to": ["oncall"]}}`)
-	s.says("/console/notices", "oncall", "hooks.example.com", "/console/executors/pay", "shop/stock", "what is of no job")
+	s.says("/console/notices", "oncall", "hooks.example.com", "/console/executors/pay", "shop/stock", "events without a job")
 	s.says("/console/notices/oncall", "shop/stock", "/console/executors/pay")
 	s.wrong("/console/notices/oncall?panel=delete", url.Values{"do": {"delete"}}, http.StatusConflict, `role="alert"`)
 	s.done("/console/notices?panel=rest", url.Values{"do": {"rest"}, "to": {"oncall"}}, "the channels for events without a job are saved")
 	s.wrong("/console/notices?panel=rest", url.Values{"do": {"rest"}, "to": {"nobody-there"}}, http.StatusNotFound, "nobody-there")
-	s.says("/console/notices/oncall", "what is of no job")
+	s.says("/console/notices/oncall", "events without a job")
 }
 
 // TestChannelIsTested: the page shows that a test was accepted, or the error.

@@ -220,7 +220,7 @@ func (a *ask) operateAs(do string) (said core.Text, err error) {
 		return core.Say("everything is paused: no schedule fires"), err
 	case "resume":
 		_, err = a.ResumeAll(a.Ctx(), client.ResumeRequest{Reason: strings.TrimSpace(a.Form("reason"))})
-		return core.Say("everything is resumed; missed runs are not made up"), err
+		return core.Say("everything is resumed; missed runs do not run later"), err
 	case "redrive", "drop":
 		return a.redrive(client.RedriveRequest{Drop: do == "drop", Unread: do == "drop" && a.Form("unread") != ""})
 	case "replan":

@@ -24,11 +24,11 @@ func TestScripts(t *testing.T) {
 	s.done(at, form, "already has this script")
 	s.says(at+"?version=1", "This is version 1", "<b>one</b>")
 	body := s.says(at, `href="/console/jobs/shop/sweep?panel=run" data-panel`)
-	if row := cutOut(body, `<tr id="version-2" aria-current="true">`, "</tr>"); !strings.Contains(row, "the present one") || strings.Contains(row, "Restore") {
-		t.Errorf("the present version is not marked: %s", body)
+	if row := cutOut(body, `<tr id="version-2" aria-current="true">`, "</tr>"); !strings.Contains(row, "the current version") || strings.Contains(row, "Restore") {
+		t.Errorf("the current version is not marked: %s", body)
 	}
-	s.never(cutOut(body, `<tr id="version-1"`, "</tr>"), "the present one", "aria-current")
-	s.never(s.get(at+"?version=1").Body.String(), "panel=run") // it would run the present version
+	s.never(cutOut(body, `<tr id="version-1"`, "</tr>"), "the current version", "aria-current")
+	s.never(s.get(at+"?version=1").Body.String(), "panel=run") // it would run the current version
 	s.says(at+"?diff=2", "d-add", "d-del", "from version 1 to 2", "+echo two")
 	s.wrong(at, with(s.form(at), "rev", "1", "source", "echo mine"), http.StatusConflict, "echo mine", "-echo two", "Overwrite with mine")
 	s.wrong(at, with(s.form(at), "source", ""), http.StatusBadRequest, "source")

@@ -62,7 +62,7 @@ func (a *ask) story(r *client.Run, job *client.Job, chain []client.Run) (list []
 }
 
 func (a *ask) causeOf(r *client.Run) template.HTML {
-	by := html("<b>%s</b>", cmp.Or(r.By, a.Say("somebody")))
+	by := html("<b>%s</b>", cmp.Or(r.By, a.Say("a user")))
 	switch {
 	case r.RerunOf != "":
 		return a.Mark("rerun of run %s, by %s", a.RunLink(r.RerunOf), by)
@@ -173,7 +173,7 @@ func (a *ask) try(t *client.Try) event {
 		return event{Shape: "ok", Text: a.Mark("%s was chosen by route %s from %s executors", at, text(t.By), num(t.Of)),
 			Aside: text(strings.Join(t.From, ", "))}
 	case t.Code == 200:
-		return event{Shape: "ok", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("it is there"))))}
+		return event{Shape: "ok", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("it is live"))))}
 	}
 	return event{Shape: "fail", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("not accepted"))))}
 }
@@ -348,7 +348,7 @@ var nextSteps = map[core.Reason]core.Text{
 		"Another run was still running, and the job is set not to wait. Check the neighboring runs: does one take too long?"),
 	core.ReasonQueueFull: core.Say("The waiting queue of the job was full. Check the neighboring runs: does one take too long?"),
 	core.ReasonPaused: core.Say(
-		"The schedule was paused. The changes show who paused it and why. Missed runs are not made up."),
+		"The schedule was paused. The changes show who paused it and why. Missed runs do not run later."),
 	core.ReasonChanged:   core.Say("The job was changed after this run was due, so the new version applies. See the changes of the job."),
 	core.ReasonDeleted:   core.Say("The job was deleted. The changes show who deleted it."),
 	core.ReasonCancelled: core.Say("A user or the handler cancelled the run. If that was wrong, rerun this run."),

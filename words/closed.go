@@ -26,7 +26,7 @@ var states = map[core.State]string{
 
 var reasons = map[core.Reason]string{
 	core.ReasonNotAccepted:   "no executor accepted the run",
-	core.ReasonNoExecutor:    "no executor was there",
+	core.ReasonNoExecutor:    "no executor was available",
 	core.ReasonHandler:       "the handler reported a failure",
 	core.ReasonCrashed:       "the executor exited during the run",
 	core.ReasonShards:        "its shards did not succeed",

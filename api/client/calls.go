@@ -84,7 +84,7 @@ func (c *Client) PauseJob(ctx context.Context, app, name string, body PauseReque
 	return do[StateResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/pause", nil, body, app, name)
 }
 
-// ResumeJob ends the pause of a job; missed runs are not made up.
+// ResumeJob ends the pause of a job; missed runs do not run later.
 func (c *Client) ResumeJob(ctx context.Context, app, name string, body ResumeRequest) (StateResult, error) {
 	return do[StateResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/resume", nil, body, app, name)
 }
@@ -194,7 +194,7 @@ func (c *Client) PauseApp(ctx context.Context, app string, body PauseRequest) (S
 	return do[StateResult](ctx, c, "POST", "/v1/apps/{app}/pause", nil, body, app)
 }
 
-// ResumeApp ends the pause of an app; missed runs are not made up.
+// ResumeApp ends the pause of an app; missed runs do not run later.
 func (c *Client) ResumeApp(ctx context.Context, app string, body ResumeRequest) (StateResult, error) {
 	return do[StateResult](ctx, c, "POST", "/v1/apps/{app}/resume", nil, body, app)
 }
@@ -204,7 +204,7 @@ func (c *Client) PauseAll(ctx context.Context, body PauseRequest) (StateResult, 
 	return do[StateResult](ctx, c, "POST", "/v1/pause", nil, body)
 }
 
-// ResumeAll ends the pause of everything; missed runs are not made up.
+// ResumeAll ends the pause of everything; missed runs do not run later.
 func (c *Client) ResumeAll(ctx context.Context, body ResumeRequest) (StateResult, error) {
 	return do[StateResult](ctx, c, "POST", "/v1/resume", nil, body)
 }

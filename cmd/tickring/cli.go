@@ -77,7 +77,7 @@ type grammar struct {
 	Give   giveCmd    `cmd:"" name:"give-back" help:"Return a job to the code that declares it." group:"Jobs"`
 	Pause  pauseCmd   `cmd:"" help:"Pause jobs, apps or everything." group:"Jobs"`
 	Stop   stopCmd    `cmd:"" hidden:"" help:"Alias of pause; does not stop the server."`
-	Resume resumeCmd  `cmd:"" aliases:"start" help:"Resume paused jobs. Missed runs are not made up." group:"Jobs"`
+	Resume resumeCmd  `cmd:"" aliases:"start" help:"Resume paused jobs. Missed runs do not run later." group:"Jobs"`
 	Home   homeCmd    `cmd:"" help:"Show what needs attention." group:"Jobs"`
 	Bulk   bulkCmd    `cmd:"" help:"Pause, resume, trigger, kill, delete or label many jobs." group:"Jobs"`
 	Execs  execsCmd   `cmd:"" name:"executors" help:"List executors and their health." group:"Jobs"`

@@ -124,9 +124,9 @@ func (c *pauseCmd) one(e *conn, what string, pause bool) (err error) {
 		case pause:
 			e.printf("paused %s   to resume: tickring resume %s\n", what, target)
 		case !res.Until.IsZero():
-			e.printf("resumed %s from %s on; missed runs are not made up   next: tickring upcoming\n", what, e.full(res.Until, zone))
+			e.printf("resumed %s from %s on; missed runs do not run later   next: tickring upcoming\n", what, e.full(res.Until, zone))
 		default:
-			e.printf("resumed %s; missed runs are not made up   next: tickring upcoming\n", what)
+			e.printf("resumed %s; missed runs do not run later   next: tickring upcoming\n", what)
 		}
 	})
 }

@@ -639,7 +639,7 @@ func (q *Ask) unnamed(ctx context.Context, job *core.Job, revs []revision, i int
 			return code, nil
 		}
 	}
-	by, in := core.Say("somebody"), zoneOf(job)
+	by, in := core.Say("a user"), zoneOf(job)
 	changes, err := q.store.Changes(ctx, "", job.Def.ID, revs[k].Rev, 1)
 	if err != nil {
 		return core.Text{}, core.Passing(err)

@@ -22,7 +22,7 @@ var checks = []check{
 	{core.Say("last tick"), ours, lastTick},
 	{core.Say("planning"), ours, planning},
 	{core.Say("messages"), own, messages},
-	{core.Say("logs and notices"), own, aside},
+	{core.Say("logs and notifications"), own, aside},
 	{core.Say("notices"), own, notices},
 	{core.Say("losses"), ours | aws, losses},
 	{core.Say("canary"), ours, canary},
