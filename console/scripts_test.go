@@ -24,7 +24,8 @@ func TestScripts(t *testing.T) {
 	s.done(at, form, "already has this script")
 	s.says(at+"?version=1", "This is version 1", "<b>one</b>")
 	body := s.says(at, `href="/console/jobs/shop/sweep?panel=run" data-panel`)
-	if row := cutOut(body, `<tr id="version-2" aria-current="true">`, "</tr>"); !strings.Contains(row, "the current version") || strings.Contains(row, "Restore") {
+	row := cutOut(body, `<tr id="version-2" aria-current="true">`, "</tr>")
+	if !strings.Contains(row, "the current version") || strings.Contains(row, "Restore") {
 		t.Errorf("the current version is not marked: %s", body)
 	}
 	s.never(cutOut(body, `<tr id="version-1"`, "</tr>"), "the current version", "aria-current")

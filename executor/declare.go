@@ -143,10 +143,10 @@ func (e *Executor) spec(j Job) apiJob {
 }
 
 // errAPI is an error that a retry does not change.
-var errAPI = errors.New("the server refuses it")
+var errAPI = errors.New("the server rejected the job")
 
 // errTheirs reports that others changed the job.
-var errTheirs = errors.New("it is somebody else's")
+var errTheirs = errors.New("code does not own the job")
 
 // declare creates the declared jobs, and retries while no server answers.
 func (e *Executor) declare(ctx context.Context) {
@@ -162,14 +162,14 @@ func (e *Executor) declare(ctx context.Context) {
 		var err error
 		if err = e.declareOne(ctx, left[0]); err == nil || errors.Is(err, errAPI) {
 			if err != nil {
-				e.log.Error("A job declared in code cannot be made.", "app", e.o.App, "job", left[0].Name, "error", err)
+				e.log.Error("A declared job was rejected.", "app", e.o.App, "job", left[0].Name, "error", err)
 			}
 			left, failures = left[1:], 0
 			t.Reset(0)
 			continue
 		}
 		if failures++; failures == 1 {
-			e.log.Warn("Jobs declared in code are not made yet; it is tried again.", "app", e.o.App, "job", left[0].Name, "error", err)
+			e.log.Warn("Declared jobs could not be created. The executor retries.", "app", e.o.App, "job", left[0].Name, "error", err)
 		}
 		t.Reset(backoff(failures, e.o.CallbackRetry))
 	}
@@ -197,7 +197,8 @@ func (e *Executor) declareAt(ctx context.Context, base string, j Job) error {
 	err := e.put(ctx, base+"/v1/jobs/"+url.PathEscape(e.o.App)+"/"+url.PathEscape(j.Name), e.spec(j), &res)
 	switch {
 	case errors.Is(err, errTheirs):
-		e.log.Info("A job declared in code is left as it is: tickring give-back lets code have it.", "app", e.o.App, "job", j.Name, "why", err)
+		e.log.Info("A declared job was not updated, because a user changed or deleted it. To return it to code, run tickring give-back.",
+			"app", e.o.App, "job", j.Name, "why", err)
 		return nil
 	case err != nil:
 		return err

@@ -284,7 +284,8 @@ func (e *Executor) Start() error {
 		e.reporter.add(pending{item: it})
 	}
 	if e.o.Token == "" {
-		e.log.Warn("The executor has no token: whoever reaches it, and every program on this machine, can start runs.", "app", e.o.App)
+		e.log.Warn("The executor has no token: every client that reaches the executor, and every program on this machine, can start runs.",
+			"app", e.o.App)
 	}
 	if !e.begin(j, was.open, left) {
 		j.close()
@@ -493,7 +494,8 @@ func (e *Executor) listenAt() (string, error) {
 	for _, s := range e.o.Servers {
 		if from, to := route(s); e.o.Address == "" && (from == "" || from != to) {
 			return "", fmt.Errorf("executor: it has no token, so it would listen on this machine only, where the server %s does not reach it: "+
-				"give it the app's token (Options.Token, --app-token), or say where to listen for whoever comes (Options.Listen, --listen :9999)", s)
+				"give it the app's token (Options.Token, --app-token), or set the listen address to accept every client "+
+				"(Options.Listen, --listen :9999)", s)
 		}
 	}
 	return "127.0.0.1:9999", nil

@@ -87,11 +87,11 @@ func (c *applyCmd) Run(env *Env) error {
 func (c *applyCmd) interrupted(e *Env, ended *parts.Interrupted) error {
 	if ended.ToBeDeleted > 0 {
 		return e.interrupted(ended.Err, fmt.Sprintf("all jobs of the file are stored; %d of %s were deleted",
-			ended.Deleted, plural(ended.ToBeDeleted, "job")), "the same command")
+			ended.Deleted, plural(ended.ToBeDeleted, "job")), "repeat the command")
 	}
 	return e.interrupted(ended.Err, fmt.Sprintf("%d of %s are stored, and at most %d more",
 		ended.Stored, plural(ended.Jobs, "job"), min(api.MaxApplyJobs, ended.Jobs-ended.Stored)),
-		"the same command: unchanged objects are skipped")
+		"repeat the command: unchanged objects are skipped")
 }
 
 func badManifest(err error) error {

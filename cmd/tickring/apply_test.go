@@ -133,7 +133,7 @@ func TestApplyInParts(t *testing.T) {
 	if code != exitFailed || p.jobs() != 1000 {
 		t.Errorf("broken off: %d, %d jobs", code, p.jobs())
 	}
-	says("broken off", errs, "1000 of 1700 jobs are stored, and at most 500 more", "to continue: the same command")
+	says("broken off", errs, "1000 of 1700 jobs are stored, and at most 500 more", "to continue: repeat the command")
 	// A part that takes too long for a proxy in front is split in halves.
 	p.fails = func(_ int, body *client.ApplyRequest) int {
 		if len(body.Jobs) > 200 {

@@ -22,7 +22,7 @@ type auditCmd struct {
 
 // goOn is the flag of a command that a failure or Ctrl-C interrupted.
 type goOn struct {
-	After string `placeholder:"PLACE" help:"Position to continue an interrupted audit from, as it printed; the counts cover the rest."`
+	After string `placeholder:"POSITION" help:"Position that the interrupted command printed, to continue from there. The counts cover only the remaining jobs."`
 }
 
 // command returns the command that continues from a position.
@@ -136,7 +136,7 @@ func (c *auditCmd) tell(e *Env, a *client.Audit, zone string) error {
 		e.printf("not checked: %s\n", f)
 	}
 	if a.Partial {
-		e.printf("some changes of this period are not stored any more: the runs expected from them are unknown\n")
+		e.printf("some change records of this period are deleted, so the audit can be incomplete\n")
 	}
 	return exitWith(code)
 }

@@ -55,7 +55,7 @@ func TestExecutorsHaveALineEach(t *testing.T) {
 	if !strings.HasSuffix(rows[1][2], ", its clock 40 s behind") {
 		t.Error(rows[1][2])
 	}
-	for i, want := range []string{"", "live, last heard", "rejected", "rejected", "rejected"} {
+	for i, want := range []string{"", "live, last heartbeat", "rejected", "rejected", "rejected"} {
 		if state := rows[i][2]; i > 0 && (!strings.Contains(state, want) || i == 1 && strings.Contains(state, "rejected") ||
 			i == 2 && !strings.Contains(state, "live")) {
 			t.Errorf("%q", rows[i])

@@ -46,7 +46,7 @@ func (c *cleanCmd) Run(e *conn) error {
 		if found.Cleaned == 0 {
 			return c.tell(e, &found)
 		}
-		if err := e.sure("remove", []string{plural(int(found.Cleaned), "run") + of(c.What)}); err != nil {
+		if err := e.sure("delete", []string{plural(int(found.Cleaned), "run") + of(c.What)}); err != nil {
 			return err
 		}
 	}
@@ -54,10 +54,10 @@ func (c *cleanCmd) Run(e *conn) error {
 	switch {
 	case err == nil:
 		return c.tell(e, &sum)
-	case c.DryRun, sum.Cleaned == 0: // nothing went
+	case c.DryRun, sum.Cleaned == 0: // nothing is deleted
 		return err
 	}
-	return e.interrupted(err, plural(int(sum.Cleaned), "run")+" went", "the same command")
+	return e.interrupted(err, plural(int(sum.Cleaned), "run")+" deleted", "repeat the command")
 }
 
 // all asks for all pages, and adds them up.
@@ -88,7 +88,7 @@ func (c *cleanCmd) all(e *conn, body client.CleanRequest) (sum client.CleanResul
 
 func (c *cleanCmd) tell(e *conn, sum *client.CleanResult) error {
 	return e.show(sum, nil, func() {
-		verb := "removed"
+		verb := "deleted"
 		if c.DryRun {
 			verb = "would be deleted"
 		}

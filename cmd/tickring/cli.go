@@ -78,7 +78,7 @@ type grammar struct {
 	Pause  pauseCmd   `cmd:"" help:"Pause jobs, apps or everything." group:"Jobs"`
 	Stop   stopCmd    `cmd:"" hidden:"" help:"Alias of pause; does not stop the server."`
 	Resume resumeCmd  `cmd:"" aliases:"start" help:"Resume paused jobs. Missed runs do not run later." group:"Jobs"`
-	Home   homeCmd    `cmd:"" help:"Show what needs attention." group:"Jobs"`
+	Home   homeCmd    `cmd:"" help:"Show failing jobs, late jobs and apps without executors." group:"Jobs"`
 	Bulk   bulkCmd    `cmd:"" help:"Pause, resume, trigger, kill, delete or label many jobs." group:"Jobs"`
 	Execs  execsCmd   `cmd:"" name:"executors" help:"List executors and their health." group:"Jobs"`
 	Notify notifyCmd  `cmd:"" help:"Send a test notification." group:"Jobs"`

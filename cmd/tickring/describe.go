@@ -212,7 +212,7 @@ func (c *descCmd) Run(e *conn) error {
 			add(c.Path, c.New)
 		}
 	}
-	add("made", e.full(j.CreatedAt, zone))
+	add("created", e.full(j.CreatedAt, zone))
 	add("changed", e.full(j.RevAt, zone))
 	table(e.Stdout, *about, e.paints(colours)...)
 	e.printf("more: tickring runs %s/%s · tickring changes %s/%s\n", j.App, j.Name, j.App, j.Name)
@@ -367,7 +367,7 @@ func keptText(k client.Keep) string {
 	if days := k.Days; days != nil && *days > 0 {
 		return fmt.Sprintf("%d days", *days) + logs
 	}
-	return "for ever" + logs
+	return "forever" + logs
 }
 
 // overlapText is a limit in words, empty of none.

@@ -131,7 +131,7 @@ func liveText(e *Env, x *client.Executor) string {
 		if x.Replaced {
 			text = "gone, replaced, "
 		}
-		return text + "last heard " + e.short(x.BeatAt, time.Now(), "")
+		return text + "last heartbeat " + e.short(x.BeatAt, time.Now(), "")
 	case x.Answers != nil && !*x.Answers && x.Fixed:
 		return fmt.Sprintf("fixed, does not answer: %s, checked %s", oneLine(x.Problem), checked)
 	case x.Answers != nil && !*x.Answers:
@@ -141,5 +141,5 @@ func liveText(e *Env, x *client.Executor) string {
 	case x.Fixed:
 		return "fixed, answered " + checked
 	}
-	return "live, last heard " + span(max(0, time.Since(x.BeatAt))) + " ago"
+	return "live, last heartbeat " + span(max(0, time.Since(x.BeatAt))) + " ago"
 }

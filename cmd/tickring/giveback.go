@@ -7,13 +7,13 @@ import (
 )
 
 type giveCmd struct {
-	Job string `arg:"" placeholder:"JOB" help:"Job as app/name; it may be deleted."`
+	Job string `arg:"" placeholder:"JOB" help:"Job as app/name. It can be a deleted job."`
 }
 
 func (c *giveCmd) Run(env *Env) error {
 	app, name, ok := strings.Cut(c.Job, "/")
 	if !ok {
-		return usagef("%s: use app/name, because the job may be deleted", c.Job)
+		return usagef("%s: expected app/name, because a deleted job cannot be given by its number", c.Job)
 	}
 	e, err := env.connect()
 	if err != nil {

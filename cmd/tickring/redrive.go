@@ -58,7 +58,7 @@ func (c *redriveCmd) Run(e *conn) error {
 			e.printf(", %d cannot be read", unreadable)
 		}
 		if sum.Dropped > 0 {
-			e.printf("; %d removed", sum.Dropped)
+			e.printf("; %d deleted", sum.Dropped)
 		}
 		e.printf("\n")
 	})

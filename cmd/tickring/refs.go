@@ -135,7 +135,7 @@ func (e *conn) each(names, labels []string, do func(name string) error) error {
 			continue
 		}
 		if e.Ctx.Err() != nil || errors.Is(err, client.ErrNoAnswer) {
-			return e.interrupted(err, fmt.Sprintf("%d of %d done", i, len(names)), "the same command")
+			return e.interrupted(err, fmt.Sprintf("%d of %d done", i, len(names)), "repeat the command")
 		}
 		if text := e.errorText(err); text != "" {
 			e.notef("tickring: %s: %s\n", name, text)

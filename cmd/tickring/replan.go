@@ -65,7 +65,7 @@ func (c *replanCmd) tell(e *Env, res *client.ReplanResult, zone string) {
 		e.printf("not checked: %s\n", f)
 	}
 	if res.Partial {
-		e.printf("some changes of this period are not stored any more: the runs expected from them are unknown\n")
+		e.printf("some change records of this period are deleted, so missing runs can remain unknown\n")
 	}
 }
 

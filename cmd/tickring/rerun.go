@@ -94,7 +94,7 @@ func (c *rerunCmd) Run(e *conn) error {
 	if len(sum.Runs) > 0 {
 		_ = c.tell(e, &sum)
 	}
-	again := []string{"the same command with --key", body.Key, "--to", body.To.UTC().Format(time.RFC3339)}
+	again := []string{"repeat the command with --key", body.Key, "--to", body.To.UTC().Format(time.RFC3339)}
 	if !body.From.IsZero() {
 		again = append(again, "--from", body.From.UTC().Format(time.RFC3339))
 	}

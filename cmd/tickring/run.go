@@ -122,13 +122,13 @@ func (c *runCmd) Run(e *conn) error {
 			switch {
 			case r.Params != nil:
 			case with.Template:
-				e.addLines(add, "params", with.Params, "   the job's, filled for each run")
+				e.addLines(add, "params", with.Params, "   (from the job; placeholders are replaced for each run)")
 			case with.Params != "":
-				e.addLines(add, "params", with.Params, "   the job's")
+				e.addLines(add, "params", with.Params, "   (from the job)")
 			}
 		}
 		if r.Params != nil {
-			e.addLines(add, "params", *r.Params, "   of this run, instead of the job's")
+			e.addLines(add, "params", *r.Params, "   (set for this run only)")
 		}
 		if with != nil && with.Verb != "" {
 			add("job as", fmt.Sprintf("%s %s by %s", with.Verb, e.full(with.At, r.Timezone), with.By))

@@ -116,7 +116,7 @@ func (p *Puller) Polled(q Queue) error {
 		return nil
 	}
 	if last, ok := p.polled[q]; !ok || now.Sub(last) > p.o.Expiry {
-		return fmt.Errorf("nobody polls %s", q.Address())
+		return fmt.Errorf("no consumer polls %s", q.Address())
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (p *Puller) Return(q Queue, taken []Held) {
 	defer cancel()
 	for _, h := range taken {
 		if err := p.store.HidePulled(ctx, q, h.Receipt, p.o.Now(), h.Receipt.N-1); err != nil && !errors.Is(err, core.ErrRefused) {
-			p.o.Log.Warn("run is handed out only when its visibility ends", "run", h.Receipt.Run, "err", err)
+			p.o.Log.Warn("run delivery delayed until its visibility ends", "run", h.Receipt.Run, "err", err)
 		}
 	}
 	if len(taken) > 0 {
@@ -288,10 +288,10 @@ func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error
 		case !run.KillAt.IsZero():
 			end.State, end.Reason, end.Killed, end.Message = core.Killed, core.ReasonPerson, true, "killed before an executor took it from the queue"
 			if h.Receipt.N > 1 {
-				end.Message = "killed; the executor that had it before said nothing"
+				end.Message = "killed; the executor that took the run before reported no result"
 			}
 		case h.Receipt.N > p.o.Deliveries:
-			end.State, end.Reason, end.Message = core.Lost, core.ReasonNoReport, fmt.Sprintf("it was handed out %d times, and nobody reported it",
+			end.State, end.Reason, end.Message = core.Lost, core.ReasonNoReport, fmt.Sprintf("the run was delivered %d times without a result",
 				p.o.Deliveries)
 		default:
 			good = append(good, h)

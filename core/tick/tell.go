@@ -46,7 +46,7 @@ func unplanned(job core.JobID, why string) ring.Note {
 func (t *Ticker) oweNote(n ring.Note) {
 	key := noteKey{n.Job, n.Event, n.Run}
 	if _, is := t.untold[key]; !is && len(t.untold) >= t.o.MaxUntold {
-		t.o.Log.Error("nobody is told: too much waits for the aside lane", "job", n.Job, "run", n.Run, "event", n.Event)
+		t.o.Log.Error("notification dropped", "reason", "post-run queue full", "job", n.Job, "run", n.Run, "event", n.Event)
 		return
 	}
 	n.When = t.o.Now()
