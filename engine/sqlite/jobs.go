@@ -111,8 +111,8 @@ func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobI
 	return bad.Err()
 }
 
-// Scheds implements the ports. Dispatch needs a planned job within seconds, so the whole job is read and cached: a burst
-// of runs then reads no job.
+// Scheds implements the ports of tick and finish. Dispatch needs a planned job within seconds, so the whole job is read and
+// cached: a burst of runs then reads no job.
 func (s *Store) Scheds(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
