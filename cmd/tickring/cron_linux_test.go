@@ -107,7 +107,14 @@ func TestCronPage(t *testing.T) {
 	}
 	url := serveHere(t, unit("DynamicUser=", "/var/lib/tickring", dir+"/data", "$TICKRING_FLAGS", "")...)
 
-	// made returns the jobs.yaml that the page's commands make of a crontab, with localtime as target of /etc/localtime.
+	// script runs the page's commands, which write jobs.yaml.
+	script := func() (said string, err error) {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", block("sh", "awk"))
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	// made runs the page's commands for a crontab and returns their messages, with localtime as target of /etc/localtime.
 	made := func(crontab, localtime string) string {
 		t.Helper()
 		for name, says := range map[string]string{"crontab": "cat '" + dir + "/crontab.txt'", "readlink": "echo " + localtime} {
@@ -118,10 +125,8 @@ func TestCronPage(t *testing.T) {
 		if err := os.WriteFile("crontab.txt", []byte(crontab), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		script := exec.CommandContext(t.Context(), "sh", "-c", block("sh", "awk"))
-		script.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
-		out, _ := script.CombinedOutput()
-		return string(out)
+		said, _ := script()
+		return said
 	}
 	const berlin = "/usr/share/zoneinfo/Europe/Berlin"
 	crontab := block("crontab", "MAILTO")
@@ -137,11 +142,30 @@ func TestCronPage(t *testing.T) {
 	if b, err := os.ReadFile("jobs.yaml"); err == nil && len(b) > 0 {
 		t.Errorf("of what it stopped at it made %s", b)
 	}
-	if said := made(strings.Replace(crontab, "MAILTO", "S3_BUCKET2", 1), berlin); said != "" {
-		t.Fatal(said)
+	if err := os.WriteFile("jobs.yaml", []byte("of an earlier crontab"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if said := made(crontab, berlin); !strings.Contains(said, "line 1 sets MAILTO: ") || strings.Count(said, "\n") != 1 {
+	if err := os.Remove("crontab.txt"); err != nil { // crontab -l fails
+		t.Fatal(err)
+	}
+	if said, err := script(); err == nil || !strings.Contains(said, "no jobs.yaml was written") {
+		t.Errorf("without a crontab it says %q and ends with %v", said, err)
+	}
+	if b, err := os.ReadFile("jobs.yaml"); err == nil {
+		t.Errorf("without a crontab it leaves %s", b)
+	}
+	for name, place := range map[string]string{"S3_BUCKET2": "Environment= of", "SHELL": "ExecStart= of", " HOME ": "Environment= and WorkingDirectory= of"} {
+		said := made(strings.Replace(crontab, "MAILTO", name, 1), berlin)
+		if want := "line 1 sets " + strings.TrimSpace(name) + ": put it into " + place + " the unit"; !strings.HasPrefix(said, want) ||
+			!strings.Contains(said, "\nline 2 sets PATH: ") || strings.Count(said, "\n") != 2 {
+			t.Fatalf("of %s it says %q", name, said)
+		}
+	}
+	if said := made(crontab, berlin); !strings.Contains(said, "line 1 sets MAILTO: ") || strings.Count(said, "\n") != 2 {
 		t.Fatalf("of MAILTO it says %q", said)
+	}
+	if kept, err := os.ReadFile("deploy.crontab"); err != nil || string(kept) != crontab {
+		t.Errorf("the copy of the crontab is %q %v", kept, err)
 	}
 	run := func(args ...string) string {
 		t.Helper()
