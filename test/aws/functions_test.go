@@ -75,7 +75,7 @@ func TestFunctions(t *testing.T) {
 		s.ok(t, document(t, "tick/testdata/schedule.json"))
 		alive(t, e)
 		if body, fault, err := s.Invoke([]byte(`{"skip":999}`), 30*time.Second); err != nil || !fault ||
-			!strings.Contains(string(body), "skip is 999; 0 to 256") {
+			!strings.Contains(string(body), "skip: 999; allowed values: 0 to 256") {
 			t.Errorf("a skip out of range: %s, %v", body, err)
 		}
 		s.reused(t)
