@@ -73,7 +73,8 @@ func newPlace(t *testing.T, away bool) *place {
 	if err := os.WriteFile(secret, []byte(m.ClientSecret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.s = rig.Start(t, bin, filepath.Join(dir, "data"), "--oidc-issuer", "http://"+p.at+mockoidc.IssuerBase, "--oidc-client-id", m.ClientID,
+	p.s = rig.Start(t, bin, filepath.Join(dir, "data"), "--oidc-issuer", "http://"+p.at+mockoidc.IssuerBase,
+		"--oidc-client-id="+m.ClientID, // it is random, and can begin with a hyphen
 		"--oidc-client-secret-file", secret, "--oidc-name", "Mock", "--oidc-scope", "profile", "--oidc-scope", "groups",
 		"--oidc-role-claim", "groups", "--oidc-role", "devs=shop:editor", "--oidc-role", "ops=admin")
 	return p
