@@ -31,7 +31,7 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 	e := engineOf(w.truth)
 	seen := map[core.RunID]int{}
 	for from := (ask.RunPlace{}); ; {
-		runs, next, err := e.Manage.RecentRuns(bg, ask.Recent{}, from, 100)
+		runs, next, err := e.Manage.RecentRuns(bg, ask.Recent{}, from, 1000)
 		if err != nil {
 			w.fail(0, "list: %v", err)
 			return
