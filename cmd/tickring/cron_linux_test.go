@@ -154,7 +154,9 @@ func TestCronPage(t *testing.T) {
 	if b, err := os.ReadFile("jobs.yaml"); err == nil {
 		t.Errorf("without a crontab it leaves %s", b)
 	}
-	for name, place := range map[string]string{"S3_BUCKET2": "Environment= of", "SHELL": "ExecStart= of", " HOME ": "Environment= and WorkingDirectory= of"} {
+	for name, place := range map[string]string{
+		"S3_BUCKET2": "Environment= of", "SHELL": "ExecStart= of", " HOME ": "Environment= and WorkingDirectory= of",
+	} {
 		said := made(strings.Replace(crontab, "MAILTO", name, 1), berlin)
 		if want := "line 1 sets " + strings.TrimSpace(name) + ": put it into " + place + " the unit"; !strings.HasPrefix(said, want) ||
 			!strings.Contains(said, "\nline 2 sets PATH: ") || strings.Count(said, "\n") != 2 {

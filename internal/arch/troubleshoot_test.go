@@ -35,7 +35,7 @@ func TestTroubleshootingQuotesOutputsThatExist(t *testing.T) {
 	}
 	all, found := source.String(), 0
 	stateAndReason := regexp.MustCompile(`^([a-z-]+): ([a-z-]+)$`) // composed from two constants
-	for _, row := range regexp.MustCompile("(?m)^\\| (.*?) \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| (.*?) \|`).FindAllStringSubmatch(string(page), -1) {
 		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
 			if !strings.Contains(quoted[1], " ") || strings.HasPrefix(quoted[1], "tickring ") {
 				continue
