@@ -168,6 +168,13 @@ func (s *store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return s.Store.RunSpan(ctx, first, last, limit)
 }
 
+func (s *store) MoveCursor(ctx context.Context, seen, minute int64) error {
+	if f := s.next("cursor"); f.err != nil {
+		return f.err
+	}
+	return s.Store.MoveCursor(ctx, seen, minute)
+}
+
 // rig is a Finish over a store, with a clock that the test moves.
 type rig struct {
 	t      *testing.T

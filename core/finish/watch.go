@@ -76,8 +76,10 @@ func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
 	}
 	if at == 0 {
 		// A new store: nothing was claimed before its first minutes.
-		if err := w.w.MoveCursor(ctx, 0, end-1); err != nil {
+		if err := w.w.MoveCursor(ctx, 0, end-1); errors.Is(err, core.ErrRefused) {
 			return 0, nil // another watchdog was first
+		} else if err != nil {
+			return 0, fmt.Errorf("set cursor of the watchdog: %w", err)
 		}
 		at = end - 1
 	}

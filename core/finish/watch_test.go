@@ -526,6 +526,22 @@ func TestCheckOfAClockThatWasAhead(t *testing.T) {
 	t.Error("it is not read again within 20 minutes")
 }
 
+// TestFirstPassReportsAStoreThatFails: only a cursor that another watchdog set ends the first
+// pass without an error.
+func TestFirstPassReportsAStoreThatFails(t *testing.T) {
+	for _, err := range []error{core.ErrThrottled, core.ErrRefused} {
+		r := newWatchRig(t)
+		r.s.faults["cursor"] = []fault{{err: err}}
+		want := err
+		if err == core.ErrRefused {
+			want = nil
+		}
+		if _, got := r.w.Pass(t.Context()); !errors.Is(got, want) {
+			t.Errorf("the store answered %v, and the pass ended with %v", err, got)
+		}
+	}
+}
+
 // TestPassAfterALongTime: passes of limited length catch up to now.
 func TestPassAfterALongTime(t *testing.T) {
 	r := newWatchRig(t)
