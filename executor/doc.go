@@ -16,7 +16,7 @@
 //	err = e.ListenAndServe(ctx) // until ctx ends, then stops in order
 //
 // [Executor] is also an [net/http.Handler], to be mounted into an existing server. Package lambdaexec below makes a Lambda
-// function an executor, and queueexec a program that pulls from a queue; directory examples has a program for each.
+// function an executor, and queueexec a program that pulls from a queue. Directory examples of the repository has programs.
 // [Typed] decodes JSON params, [Init] and [Destroy] run before and after a job's runs, [Mux.Declare] declares jobs in
 // code, [Program] runs another program.
 //

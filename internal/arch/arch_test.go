@@ -75,6 +75,7 @@ var free = map[string][]string{
 	"internal/password": {},
 	"internal/miniexec": {"wire"},
 	"executor/...":      {"wire", "internal/conns", "executor/..."}, // executor itself: its own TestImports
+	"examples/...":      {"executor/..."},
 }
 
 // anything lists the packages that may import all packages.

@@ -71,7 +71,7 @@ func (s *stack) function(t *testing.T, name, source, pkg string, env map[string]
 // lambdaSDK: the example of the documentation is deployed as a function. It gets only its app as a setting, and reports by itself.
 func (s *stack) lambdaSDK(t *testing.T) {
 	app := s.app(t, "sdk", `, executors: ["lambda:`+sdkFunction+`"]`)
-	s.function(t, sdkFunction, filepath.Join("..", ".."), "./executor/examples/lambda", map[string]string{"TICKRING_APP": app})
+	s.function(t, sdkFunction, filepath.Join("..", ".."), "./examples/lambda", map[string]string{"TICKRING_APP": app})
 	s.OK(t, "", "create", app+"/hello", "--handler", "hello")
 	s.OK(t, "", "create", app+"/nobody", "--handler", "nobody")
 	if r := s.WaitState(t, s.Trigger(t, app+"/hello", "--params", "world"), "succeeded", endsWithin); r.Address != "lambda:"+sdkFunction {

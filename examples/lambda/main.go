@@ -1,7 +1,6 @@
-// An executor that is an AWS Lambda function, with TICKRING_APP,
-// TICKRING_SERVERS and TICKRING_ACCESS_TOKEN in its environment:
+// This program is an AWS Lambda function that runs jobs, with TICKRING_APP in its environment. Build it:
 //
-//	GOOS=linux GOARCH=arm64 go build -tags lambda.norpc -o bootstrap ./executor/examples/lambda
+//	GOOS=linux GOARCH=arm64 go build -tags lambda.norpc -o bootstrap ./examples/lambda
 package main
 
 import (

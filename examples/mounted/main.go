@@ -1,9 +1,8 @@
-// An executor inside a program that serves something else: one port for both.
-//
-//	APP=reports SERVER=http://127.0.0.1:7700 ADDRESS=http://127.0.0.1:8081/jobs LISTEN=127.0.0.1:8081 go run ./executor/examples/mounted
+// This program serves a site and is an executor, on one port. The handler takes params in JSON and can be killed.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,16 +19,25 @@ import (
 
 func main() {
 	mux := executor.NewMux()
-	mux.Register("hello", func(_ context.Context, run *executor.Run) error {
-		run.Logger().Info("hello", "params", run.Params)
-		return nil
-	})
+	type params struct {
+		Seconds int `json:"seconds"`
+	}
+	mux.Register("rebuild", executor.Typed(func(ctx context.Context, run *executor.Run, p params) error {
+		run.Logger().Info("rebuild", "seconds", p.Seconds)
+		select {
+		case <-time.After(time.Duration(p.Seconds) * time.Second):
+			run.SetResult(executor.Success, "rebuilt the site")
+			return nil
+		case <-ctx.Done(): // killed, timed out, or the program stops
+			return context.Cause(ctx)
+		}
+	}))
+	listen := cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8081")
 	e, err := executor.New(mux, executor.Options{
-		App:     os.Getenv("APP"),
-		Servers: []string{os.Getenv("SERVER")},
-		Token:   os.Getenv("TOKEN"),
-		Address: os.Getenv("ADDRESS"), // URL at which the servers reach /jobs
-		Dir:     os.Getenv("DIR"),
+		App:     "site",
+		Servers: []string{cmp.Or(os.Getenv("SERVER"), "http://127.0.0.1:7700")},
+		Token:   os.Getenv("SITE_TOKEN"),
+		Address: "http://" + listen + "/jobs", // URL at which the servers reach the executor
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -37,7 +45,7 @@ func main() {
 	site := http.NewServeMux()
 	site.Handle("/jobs/", e)
 	site.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "the site") })
-	ln, err := net.Listen("tcp", os.Getenv("LISTEN")) // before it registers
+	ln, err := net.Listen("tcp", listen) // before it registers
 	if err != nil {
 		log.Fatal(err)
 	}
