@@ -11,7 +11,7 @@ type editCmd struct {
 	What    string   `arg:"" name:"run" placeholder:"RUN" help:"Waiting trigger: an ID or app/name#KEY."`
 	At      string   `placeholder:"TIME" help:"New time, such as 18:00, 10m or 2026-12-24T18:00 in the job's zone."`
 	Params  *string  `placeholder:"TEXT" help:"Params instead of the job's."`
-	Address []string `placeholder:"ADDRESS" help:"Address instead of the app's executors; '' restores the app's executors."`
+	Address []string `placeholder:"ADDRESS" help:"Address instead of the app's executors; \"\" restores the app's executors."`
 }
 
 func (c *editCmd) Run(env *Env) error {

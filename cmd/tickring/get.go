@@ -11,7 +11,7 @@ import (
 type getCmd struct {
 	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"App or job to show (default: all). For channels: get channels."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
-	Set   *string  `placeholder:"SET" help:"Only objects of this set ('' for objects without a set)."`
+	Set   *string  `placeholder:"SET" help:"Only objects of this set (\"\" for objects without a set)."`
 	findFlags
 	Sort string `default:"" enum:"number,name,next,last," placeholder:"ORDER" help:"Sort order: number, name, next (scheduled time of the next run) or last (of the last run)."`
 	Down bool   `help:"Reverse the sort order."`

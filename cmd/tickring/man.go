@@ -144,18 +144,23 @@ func (p *roff) item(term, text string) {
 
 func (p *roff) flags(list []*kong.Flag) {
 	for _, f := range manFlags(list) {
-		term := "--" + f.Name
-		if f.Short != 0 {
-			term = "-" + string(f.Short) + ", " + term
-		}
-		if f.Tag != nil && f.Tag.Negatable != "" {
-			term = "--[no-]" + f.Name
-		}
-		if !f.IsBool() && !f.IsCounter() {
-			term += "=" + f.FormatPlaceHolder()
-		}
-		p.item(term, f.Help)
+		p.item(flagTerm(f), f.Help)
 	}
+}
+
+// flagTerm returns a flag as the help shows it, such as "-o, --output=FORMAT".
+func flagTerm(f *kong.Flag) string {
+	term := "--" + f.Name
+	if f.Short != 0 {
+		term = "-" + string(f.Short) + ", " + term
+	}
+	if f.Tag != nil && f.Tag.Negatable != "" {
+		term = "--[no-]" + f.Name
+	}
+	if !f.IsBool() && !f.IsCounter() {
+		term += "=" + f.FormatPlaceHolder()
+	}
+	return term
 }
 
 func manFlags(list []*kong.Flag) (visible []*kong.Flag) {
