@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strings"
+	"time"
 )
 
 // JournalKey identifies a journal by the minute of its claims, a suffix and the nonce of the invocation. The 16
@@ -13,6 +15,13 @@ type JournalKey struct {
 	Minute int64 // since 1970
 	Suffix int   // 0 … 15
 	Nonce  string
+}
+
+// NewJournalKey returns the key of the journal of an invocation that begins at now.
+func NewJournalKey(nonce string, now time.Time) JournalKey {
+	h := fnv.New32a()
+	h.Write([]byte(nonce))
+	return JournalKey{Minute: now.Unix() / 60, Suffix: int(h.Sum32() % JournalSuffixes), Nonce: nonce}
 }
 
 // JournalSuffixes is the number of suffixes.
@@ -59,6 +68,10 @@ func (o Outcome) Settled() bool { return o == Accepted || o == Unconfirmed || o 
 // Watched reports whether the watchdog checks the run. Stores use the other outcomes to list runs
 // by journal.
 func (o Outcome) Watched() bool { return o != Done && o != Recorded }
+
+// EndedWithin is the maximum number of minutes between the journal and the end of a run without a claim. If more time
+// passed, the end sets another journal. Reports count such a run at its end, and find it by its journal.
+const EndedWithin = 60
 
 // Journal records for a batch of claims where the runs were sent and which were accepted. V grows
 // with each write; a write with a lower V fails.

@@ -2344,7 +2344,7 @@ type RunPage struct {
 	// Next The after of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 
-	// NoWaiting Runs that wait for their scheduled time, or were cancelled before it, are missing on this page: AWS lists them by job only (job=app/name)
+	// NoWaiting Runs that wait for their scheduled time are missing on this page: AWS lists them by job only (job=app/name)
 	NoWaiting bool   `json:"noWaiting,omitempty,omitzero"`
 	Runs      []Run  `json:"runs"`
 	Skips     []Skip `json:"skips,omitempty,omitzero"`

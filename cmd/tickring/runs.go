@@ -70,7 +70,7 @@ func (c *runsCmd) once(e *conn) error {
 			e.printf("more exist: --limit %d\n", c.Limit*5)
 		}
 		if page.NoWaiting {
-			e.printf("not listed: runs that wait for their scheduled time or were cancelled before it: tickring runs APP/JOB\n")
+			e.printf("not listed: runs that wait for their scheduled time: tickring runs APP/JOB\n")
 		}
 	})
 }

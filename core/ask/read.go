@@ -73,8 +73,7 @@ type RunPage struct {
 	Next  string // After of the next page; empty: no more
 	// LookedTo is how far back a page has searched that ends before it is full.
 	LookedTo time.Time
-	// NoWaiting is true if the page cannot contain runs that wait for their time or were cancelled before it. The
-	// pages of one job contain them.
+	// NoWaiting is true if the page cannot contain runs that wait for their time. The pages of one job contain them.
 	NoWaiting bool
 	// Jobs are the jobs of Runs, except deleted ones.
 	Jobs map[core.JobID]*core.Job

@@ -78,10 +78,9 @@ func (f *RunFilter) states() []core.State {
 	return f.States
 }
 
-// takesUnclaimed reports whether the filter matches runs that a dispatcher never claimed or skipped.
-func (f *RunFilter) takesUnclaimed() bool {
-	return !f.Failed && f.Address == "" &&
-		(len(f.States) == 0 || slices.Contains(f.States, core.Planned) || slices.Contains(f.States, core.Skipped))
+// takesPlanned reports whether the filter matches runs that wait for their time.
+func (f *RunFilter) takesPlanned() bool {
+	return !f.Failed && f.Address == "" && (len(f.States) == 0 || slices.Contains(f.States, core.Planned))
 }
 
 func (f *RunFilter) check() (limit int, err error) {
@@ -156,7 +155,7 @@ func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page
 	} else if last := f.To.Add(apart); !f.To.IsZero() && !f.Thorough && last.Before(now) {
 		from.Before = core.Millis(last) + 1
 	}
-	res := RunPage{NoWaiting: q.o.ByJournal && f.takesUnclaimed()}
+	res := RunPage{NoWaiting: q.o.ByJournal && f.takesPlanned()}
 	end := func(at RunPlace) (RunPage, error) {
 		res.Next = at.String()
 		if len(res.Runs) < limit {

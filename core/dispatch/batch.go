@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"hash/fnv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +32,8 @@ type item struct {
 	named    bool         // the watchdog will read a journal that names it: one stored in time, or announced
 	wrote    core.Outcome // core.Done: this invocation claimed its run; core.Recorded: it made the record without a claim
 	listed   bool         // a stored journal names it with the outcome in wrote
+	unlisted bool         // lists may lack it, and no other message carries it
+	onward   bool         // a new message carries it
 	held     bool         // it counts against Options.InHand
 	asked    string       // names of the limits last asked for it; empty: none
 	awaited  bool         // its send is a call: whose answer is awaited
@@ -79,9 +80,7 @@ type at struct{ app, address string }
 
 func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 	b := &batch{d: d, idx: idx, nonce: d.o.Nonce(), began: time.Now(), of: map[int]bool{}}
-	h := fnv.New32a()
-	h.Write([]byte(b.nonce))
-	b.key = core.JournalKey{Minute: d.o.Now().Unix() / 60, Suffix: int(h.Sum32() % core.JournalSuffixes), Nonce: b.nonce}
+	b.key = core.NewJournalKey(b.nonce, d.o.Now())
 	byRun := make(map[core.RunID]*item, len(idx)*ring.MaxFires)
 	for _, i := range idx {
 		for _, f := range msgs[i].Fires {
@@ -211,6 +210,9 @@ func (b *batch) verdicts(out []Verdict) {
 	}
 	for _, it := range b.items {
 		v := ackRule(it.phase, b.stored)
+		if v.Ack && it.unlisted {
+			v = Verdict{Err: errNotStored}
+		}
 		if v.Ack {
 			continue
 		}

@@ -352,7 +352,7 @@ func TestBroadcast(t *testing.T) {
 			fires := whole.ShardFires()
 			letter := core.Letter{ID: "1", Reason: "received too often",
 				Body: string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: m.Slot, Fires: fires[1:2]}))}
-			dead := dispatch.NewDead(b.s, b.s, b.s, b.s, b.f, nil, slog.New(slog.DiscardHandler))
+			dead := dispatch.NewDead(b.s, b.s, b.s, b.s, b.f, nil, false, slog.New(slog.DiscardHandler))
 			record := func() {
 				_, err := dead.Record(t.Context(), &letter)
 				must(t, err)

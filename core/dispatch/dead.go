@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -34,17 +35,19 @@ type Dead struct {
 	ring    Ring
 	finish  *finish.Finish
 	now     func() time.Time
+	lists   bool // as in Options
 	log     *slog.Logger
 
 	last string // ID of the newest message that Pass has read
 }
 
-// NewDead returns a Dead; now may be nil.
-func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Finish, now func() time.Time, log *slog.Logger) *Dead {
+// NewDead returns a Dead; now may be nil. lists is Options.Lists of the dispatchers.
+func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Finish, now func() time.Time, lists bool,
+	log *slog.Logger) *Dead {
 	if now == nil {
 		now = time.Now
 	}
-	return &Dead{store: store, skips: skips, letters: letters, ring: r, finish: f, now: now, log: log}
+	return &Dead{store: store, skips: skips, letters: letters, ring: r, finish: f, now: now, lists: lists, log: log}
 }
 
 // Record records the runs of a dead-letter message that have no record as skipped (undeliverable) and returns their
@@ -86,6 +89,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	now := d.now()
 	var skips []core.Skip
 	var create, shards []core.Run
+	named := listing{{Key: core.NewJournalKey(rand.Text(), now), V: 1}}
 	for _, f := range fires {
 		whole := runs[f.Of]
 		if r, ok := runs[f.Run]; ok {
@@ -93,6 +97,9 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 				shards = append(shards, r)
 			}
 			d.finish.Buried(ctx, &r)
+			if !r.State.Open() || !r.Journal.IsZero() { // its writer may have died
+				named.add(&r)
+			}
 			continue
 		}
 		job, ok := found[f.Run.Job()]
@@ -107,6 +114,10 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 				r = whole.ShardRun(f.Run)
 			}
 			r.State, r.Reason, r.Message, r.EndedAt = core.Skipped, core.ReasonUndeliverable, l.Reason, now
+			if d.lists {
+				r.Journal = named[0].Key
+			}
+			named.add(&r)
 			if create = append(create, r); shard {
 				shards = append(shards, r)
 			}
@@ -119,6 +130,9 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			Rev: f.Rev, Made: now.UTC()})
 	}
 	n, err := d.put(ctx, skips, create)
+	if e := d.list(ctx, named); e != nil {
+		err = e
+	}
 	for i := range shards { // the last shard to end closes its broadcast
 		if e := d.finish.Mend(ctx, &shards[i]); e != nil {
 			err = fmt.Errorf("end a skipped shard: %w", e)
@@ -128,6 +142,18 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		d.log.Error("undeliverable runs recorded", "letter", l.ID, "fires", n, "why", l.Reason)
 	}
 	return n, err
+}
+
+// list stores the journals that name the runs of a message.
+func (d *Dead) list(ctx context.Context, named listing) error {
+	for _, j := range named {
+		if d.lists && len(j.Entries) > 0 {
+			if err := d.store.PutJournal(ctx, j); !journalled(err) {
+				return fmt.Errorf("list the runs of a dead-letter message: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // put stores skips and skipped runs, and returns how many.

@@ -89,7 +89,7 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble starts in 2000, before valid run IDs
 		g := newGated(t, dispatch.Options{})
 		store := &unreadable{Store: g.s}
-		dead := dispatch.NewDead(store, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(store, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
 		msgs := g.messages(1, 4, "one") // jobs 1 to 4
 		m := msgs[0]
 		slot := m.Slot
@@ -153,7 +153,7 @@ func TestRedrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble starts in 2000, before valid run IDs
 		g := newGated(t, dispatch.Options{})
-		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
 		msgs := g.messages(1, 2, "one")
 		for _, m := range msgs {
 			if err := g.s.Bury(t.Context(), m, "received too often"); err != nil {
@@ -214,7 +214,7 @@ func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
 		m := g.messages(1, 3, "one")[0] // jobs 1 to 3
 		m.Fires = append(m.Fires, core.Fire{Run: core.NumberedRun(77, 9), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
-		dead := dispatch.NewDead(&damaged{Store: g.s, job: 2}, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(&damaged{Store: g.s, job: 2}, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
 		letter := core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "job 2 cannot be read: no JSON"}
 		if n, err := dead.Record(t.Context(), &letter); n != len(m.Fires) || err != nil {
 			t.Errorf("%d of %d fires are recorded, %v", n, len(m.Fires), err)
@@ -244,7 +244,7 @@ func TestDeadFiresOfLockedJobs(t *testing.T) {
 		m.Fires[0].Rev = 0
 		triggered := core.NumberedRun(1, 9)
 		m.Fires = append(m.Fires, core.Fire{Run: triggered, Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
-		dead := dispatch.NewDead(lockedJobs{g.s}, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(lockedJobs{g.s}, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
 		n, err := dead.Record(t.Context(), &core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "job 1 cannot be read"})
 		runs, _, rerr := g.s.Runs(t.Context(), []core.RunID{triggered})
 		if n != 1 || err != nil || rerr != nil || runs[triggered].App == "" {
@@ -258,7 +258,7 @@ func TestDeadFiresOfLockedJobs(t *testing.T) {
 func TestDeadAsideLetterAsksTheLaneNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
-		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
 		asked := func(id string, m ring.Message) int {
 			body := string(ring.Encode(m))
 			if id == "poison" {
@@ -282,6 +282,45 @@ func TestDeadAsideLetterAsksTheLaneNothing(t *testing.T) {
 		}
 		if n := asked("poison", of); n != 1 {
 			t.Errorf("of a letter of no lane people are told %d times", n)
+		}
+	})
+}
+
+// TestDeadListsRuns: if lists use journals, one journal names the runs that a dead-letter message records, another one a run
+// whose writer died.
+func TestDeadListsRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
+		g := newGated(t, dispatch.Options{})
+		s := &journalled{Store: g.s, down: true}
+		dead := dispatch.NewDead(s, s, s, s, finish.New(s, s, finish.Options{Plan: plan.Local()}), nil, true, slog.New(slog.DiscardHandler))
+		now := core.InstantOf(time.Now())
+		f := core.Fire{Run: core.NumberedRun(4, 9), Rev: 1, At: now, Slot: now, Cause: core.CauseAPI}
+		ended := core.Run{ID: core.NumberedRun(4, 8), App: "one", State: core.Succeeded, At: now - 600, Slot: now - 600, SentAt: time.Now(),
+			EndedAt: time.Now(), Journal: core.JournalKey{Minute: int64(now)/60 - 10, Nonce: "dead"}}
+		if err := g.s.Create(t.Context(), []core.Run{ended})[0]; err != nil {
+			t.Fatal(err)
+		}
+		of := f
+		of.Run = ended.ID
+		letter := core.Letter{ID: "1", Reason: "received too often",
+			Body: string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{f, of}}))}
+		if _, err := dead.Record(t.Context(), &letter); err == nil {
+			t.Error("recorded without a journal")
+		}
+		time.Sleep(5 * time.Minute)
+		s.down, s.all = false, nil
+		if _, err := dead.Record(t.Context(), &letter); err != nil {
+			t.Fatal(err)
+		}
+		runs, _, err := g.s.Runs(t.Context(), []core.RunID{f.Run, ended.ID})
+		if err != nil || len(runs) != 2 {
+			t.Fatal(runs, err)
+		}
+		for id, r := range runs {
+			if !slices.ContainsFunc(s.all, func(j core.Journal) bool { _, is := j.Find(id); return is && j.Key.Minute == r.Journal.Minute }) {
+				t.Errorf("run %d with journal %s: it wrote %+v", id, r.Journal, s.all)
+			}
 		}
 	})
 }

@@ -191,6 +191,7 @@ func (b *batch) putBack(ctx context.Context) {
 	apps := map[string]bool{} // apps of runs that wait
 	for k, err := range b.d.ring.Enqueue(ctx, out) {
 		for _, it := range of[k] {
+			it.onward = err == nil
 			switch {
 			case err == nil && it.waits():
 				b.d.waits.note(it, out[k].Message.Try)

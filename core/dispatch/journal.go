@@ -64,54 +64,57 @@ func (b *batch) finalJournal(ctx context.Context) {
 const listTries = 3
 
 // list stores journals that name the runs claimed, recorded or found closed by this invocation, if no stored journal
-// names them. If the store fails, checks carry the journals.
+// names them. If the store fails, the messages of these runs are delivered again, unless a new message carries a run.
 func (b *batch) list(ctx context.Context) {
-	b.readShards(ctx)
-	journals, runs := b.lists()
+	b.readUnread(ctx)
+	journals, items := b.lists()
 	for try := 1; len(journals) > 0; {
 		err := b.d.store.PutJournal(ctx, journals[0])
 		switch {
 		case journalled(err):
 			journals = journals[1:]
-			continue
 		case try < listTries && b.inTime(b.d.o.Reserve/2) && sleep(ctx, 50*time.Millisecond<<try):
 			try++
-			continue
+		default:
+			b.d.o.Log.Warn("runs not listed", "runs", len(items), "err", err)
+			for _, it := range items {
+				it.unlisted = !it.onward
+			}
+			return
 		}
-		for len(journals) > 0 && b.tell(ctx, journals[0]) == nil {
-			journals = journals[1:]
-		}
-		if len(journals) > 0 {
-			b.d.o.Log.Warn("runs not listed", "runs", runs, "err", err)
-		}
-		return
 	}
 }
 
-// readShards reads shards whose broadcast was already closed. Lists may lack them: the process that sent them may have
-// died.
-func (b *batch) readShards(ctx context.Context) {
+// readUnread reads the runs that this invocation finished without a read. Lists may lack them: another process may have
+// claimed them and died.
+func (b *batch) readUnread(ctx context.Context) {
 	of := map[core.RunID]*item{}
 	for _, it := range b.items {
-		if b.unreadShard(it) {
+		if b.unread(it) {
 			of[it.fire.Run] = it
 		}
 	}
 	if len(of) == 0 {
 		return
 	}
-	runs, _, err := readAll(ctx, slices.Sorted(maps.Keys(of)), b.d.store.Runs)
+	runs, unread, err := readAll(ctx, slices.Sorted(maps.Keys(of)), b.d.store.Runs)
 	if err != nil {
-		b.d.o.Log.Warn("shards not listed", "runs", len(of), "err", err)
+		unread = slices.Collect(maps.Keys(of))
+	}
+	if len(unread) > 0 {
+		b.d.o.Log.Warn("runs not listed", "runs", len(unread), "err", err)
+	}
+	for _, id := range unread {
+		of[id].unlisted = true
 	}
 	for id, r := range runs {
 		of[id].run = &r
 	}
 }
 
-// unreadShard reports whether lists may lack a shard that was not read, because its broadcast was over.
-func (b *batch) unreadShard(it *item) bool {
-	return b.d.o.Lists && it.run == &noRun && it.fire.Of != 0 && it.phase == (done{})
+// unread reports whether lists may lack a run that was not read: a shard whose broadcast was over, or a run that was left.
+func (b *batch) unread(it *item) bool {
+	return b.d.o.Lists && it.run == &noRun && (it.fire.Of != 0 && it.phase == (done{}) || it.phase == settled(core.Left))
 }
 
 // mayLack reports whether lists may lack a run that another invocation wrote. That invocation may have died before it
@@ -121,36 +124,47 @@ func (b *batch) mayLack(it *item) bool {
 	if !b.d.o.Lists || it.wrote != 0 || r == &noRun {
 		return false
 	}
-	return it.phase == (done{}) && (!r.State.Open() || r.IsBroadcast()) || it.phase == settled(core.Left) && !r.Journal.IsZero()
+	switch it.phase {
+	case done{}:
+		// The first message of a run that finds it queued came twice, so the process that queued the run may have died.
+		return !r.State.Open() || !r.Journal.IsZero() && (r.IsBroadcast() || r.State == core.Queued && it.try == 0)
+	case settled(core.Left):
+		return !r.Journal.IsZero()
+	}
+	return false
 }
 
-// lists returns the journals that name the unlisted runs. Lists find a run in the journals of its journal's minute.
-// Runs that no dispatcher wrote are found in the journals of the minute in which they ended.
-func (b *batch) lists() (journals []core.Journal, runs int) {
+// lists returns the journals that name the unlisted runs, and their items.
+func (b *batch) lists() (journals []core.Journal, items []*item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	own, _, unlisted := b.journal()
-	runs = len(unlisted)
-	of := map[int64]*core.Journal{b.key.Minute: &own}
+	own, _, items := b.journal()
+	l := listing{own}
 	for _, it := range b.items {
-		if r := it.run; b.mayLack(it) {
-			minute := cmp.Or(r.Journal.Minute, r.EndedAt.Unix()/60)
-			if of[minute] == nil {
-				of[minute] = &core.Journal{Key: b.key, V: b.v}
-				of[minute].Key.Minute = minute
-			}
-			of[minute].Entries = append(of[minute].Entries, core.Entry{Run: r.ID, Outcome: core.Recorded})
-			runs++
+		if b.mayLack(it) {
+			l.add(it.run)
+			items = append(items, it)
 		}
 	}
-	if runs > 0 {
-		for _, minute := range slices.Sorted(maps.Keys(of)) {
-			if len(of[minute].Entries) > 0 {
-				journals = append(journals, *of[minute])
-			}
-		}
+	if len(items) == 0 {
+		return nil, nil
 	}
-	return journals, runs
+	return slices.DeleteFunc(l, func(j core.Journal) bool { return len(j.Entries) == 0 }), items
+}
+
+// A listing has the journals in which lists find runs, one for each minute. The first one has the key and V of the others.
+type listing []core.Journal
+
+// add names a run in the minute of its journal. If its record names none, that is the minute of its end.
+func (l *listing) add(r *core.Run) {
+	minute := cmp.Or(r.Journal.Minute, r.EndedAt.Unix()/60)
+	i := slices.IndexFunc(*l, func(j core.Journal) bool { return j.Key.Minute == minute })
+	if i < 0 {
+		j := core.Journal{Key: (*l)[0].Key, V: (*l)[0].V}
+		j.Key.Minute = minute
+		i, *l = len(*l), append(*l, j)
+	}
+	(*l)[i].Entries = append((*l)[i].Entries, core.Entry{Run: r.ID, Outcome: core.Recorded})
 }
 
 // writeJournal stores the journal once; only one caller at a time. If the journal names a run too late for the
@@ -280,7 +294,7 @@ func (b *batch) thin(ctx context.Context) {
 				b.of[m] = true
 			}
 			answered = append(answered, it)
-		case it.phase != (done{}) || e.Outcome != 0 || b.mayLack(it) || b.unreadShard(it):
+		case it.phase != (done{}) || e.Outcome != 0 || b.mayLack(it) || b.unread(it):
 			kept = append(kept, it)
 		}
 	}

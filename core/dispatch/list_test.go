@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -42,7 +43,7 @@ func (s *journalled) PutJournal(ctx context.Context, j core.Journal) error {
 }
 
 // TestDispatcherListsRunsThatNeedNoWatchdog: if lists use journals, one write names all runs that the batch claimed,
-// queued or skipped. If the store rejects it, a check carries it and the batch is acknowledged.
+// queued or skipped. If the store rejects it, the message comes again, unless a check carries the journal.
 func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 	ended := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
 	busy := dispatch.Answer{Kind: dispatch.AnswerBusy}
@@ -53,6 +54,7 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 		lists   bool
 		down    bool
 		limited bool           // job 3 has a limit that is in use, and skips
+		again   bool           // the message is not acked
 		writes  int            // -1: unlimited, as long as time is left
 		want    []core.Outcome // of the last write, by job
 	}{
@@ -64,11 +66,13 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 			want: []core.Outcome{core.Done, core.Done}},
 		{name: "one is skipped", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, limited: true, writes: 1,
 			want: []core.Outcome{core.Done, core.Done, core.Recorded}},
-		{name: "no journal is stored", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, down: true, writes: 3,
-			want: []core.Outcome{core.Done, core.Done}},
+		{name: "no journal is stored", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, down: true, again: true,
+			writes: 3, want: []core.Outcome{core.Done, core.Done}},
 		{name: "none is stored, and one is accepted", answers: map[core.JobID]dispatch.Answer{1: accepted, 2: ended}, lists: true, down: true,
 			writes: -1, want: []core.Outcome{core.Accepted, core.Done}},
 		{name: "none is stored, and one comes again", answers: map[core.JobID]dispatch.Answer{1: busy, 2: ended}, lists: true, down: true,
+			again: true, writes: 3, want: []core.Outcome{core.Done, core.Done}},
+		{name: "none is stored, and all come again", answers: map[core.JobID]dispatch.Answer{1: busy, 2: busy}, lists: true, down: true,
 			writes: 3, want: []core.Outcome{core.Done, core.Done}},
 		{name: "runs have an index", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, limited: true},
 	} {
@@ -86,7 +90,10 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 				if c.limited {
 					fires = append(fires, g.overlapping(3))
 				}
-				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: fires[0].Slot, Fires: fires}})
+				msgs := []ring.Message{{Kind: ring.KindFires, Slot: fires[0].Slot, Fires: fires}}
+				if v := g.d.Handle(t.Context(), msgs)[0]; v.Ack == c.again {
+					t.Errorf("acked: %t, %v", v.Ack, v.Err)
+				}
 				if c.writes >= 0 && len(s.all) != c.writes {
 					t.Fatalf("%d journals were written, want %d", len(s.all), c.writes)
 				}
@@ -102,10 +109,13 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 				if !slices.Equal(got, c.want) {
 					t.Errorf("the journal says %v, want %v", got, c.want)
 				}
-				if !c.down {
-					return
-				}
-				if len(s.told) != 1 || len(s.told[0].Entries) != len(c.want) {
+				if c.again {
+					s.down, s.all = false, nil
+					g.handle(msgs)
+					if len(s.all) != 1 || len(s.all[0].Entries) != len(c.want) {
+						t.Errorf("after the outage it wrote %+v", s.all)
+					}
+				} else if carries := c.down && c.writes < 0; carries != (len(s.told) == 1 && len(s.told[0].Entries) == len(c.want)) {
 					t.Errorf("checks carry %+v", s.told)
 				}
 			})
@@ -163,6 +173,58 @@ func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 				}
 				if e, named := s.all[0].Find(f.Run); s.all[0].Key.Minute != minute || !named || e.Outcome != core.Recorded {
 					t.Errorf("it wrote %+v", s.all[0])
+				}
+			})
+		})
+	}
+}
+
+// TestDispatcherListsOpenRunsOfADeadOne: a run is named in the minute of its journal if it waits on, or if its job changed since.
+func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		state  core.State
+		edited bool
+		try    int
+		want   bool
+	}{{"it waits", core.Queued, false, 0, true}, {"a later message of it", core.Queued, false, 1, false},
+		{"its job was edited", core.Running, true, 0, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGated(t, dispatch.Options{})
+				s := &journalled{Store: g.s}
+				log := slog.New(slog.DiscardHandler)
+				g.d = dispatch.New(s, s, g.sender, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
+					dispatch.Options{Lists: true, Log: log})
+				msg := g.messages(1, 1, "one")
+				msg[0].Try = c.try
+				f := msg[0].Fires[0]
+				dead := core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "dead"}
+				r := core.Run{ID: f.Run, App: "one", State: c.state, Cause: f.Cause, Rev: 1, At: f.At, Slot: f.Slot, Attempt: 1,
+					First: f.Run, Journal: dead}
+				app := core.App{Name: "one", Rev: 2, WaitForExecutor: time.Hour}
+				j := core.Job{Def: core.Def{ID: 1, App: "one", Name: "job-1", Handler: "h"}}
+				j.Sched.Rev, j.Sched.RevAt = 2, f.At.Time().Add(-time.Second)
+				j.Normalize()
+				if c.edited {
+					r.SentAt, r.Owner = time.Now(), "dead"
+					edit := manage.Update{Seen: 1, Job: j, Change: core.Change{ID: 2, App: "one", Job: 1}}
+					if err := g.s.UpdateJobs(t.Context(), []manage.Update{edit})[0]; err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := errors.Join(g.s.Create(t.Context(), []core.Run{r})[0],
+					g.s.PutApp(t.Context(), 1, app, core.Change{ID: 2, App: "one"})); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Minute)
+				g.handle(msg)
+				named := slices.ContainsFunc(s.all, func(j core.Journal) bool {
+					e, is := j.Find(f.Run)
+					return is && j.Key.Minute == dead.Minute && e.Outcome == core.Recorded
+				})
+				if named != c.want {
+					t.Errorf("it wrote %+v", s.all)
 				}
 			})
 		})

@@ -813,7 +813,7 @@ func TestBuriedRunFreesItsPermit(t *testing.T) {
 		l.purge()
 		r := l.run(ids[1])
 		body := ring.Encode(ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{r.Fire()}})
-		dead := dispatch.NewDead(l.s, l.s, l.s, l.s, l.f, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(l.s, l.s, l.s, l.s, l.f, nil, false, slog.New(slog.DiscardHandler))
 		_, err := dead.Record(t.Context(), &core.Letter{ID: "1", Body: string(body), Reason: "job 8 cannot be read"})
 		must(t, err)
 		l.comes()

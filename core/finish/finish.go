@@ -5,6 +5,7 @@ package finish
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,8 @@ type Options struct {
 	Now  func() time.Time
 	Plan plan.Options
 	Log  *slog.Logger
+	// Lists reports whether the store finds runs by journal. Then a journal names each run that is closed without a claim.
+	Lists bool
 	// Closed is called with each run that this process closed; it must not block.
 	Closed func(r *core.Run)
 }
@@ -255,6 +258,12 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 	if len(closes) == 0 {
 		return again, againIDs
 	}
+	if err := f.list(ctx, closes); err != nil {
+		for _, i := range at {
+			errs[i] = err
+		}
+		return again, againIDs
+	}
 	for k, err := range f.store.PutRuns(ctx, closes) {
 		i, c := at[k], &closes[k]
 		switch {
@@ -273,6 +282,42 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		}
 	}
 	return again, againIDs
+}
+
+// list names in a journal the runs that were never claimed, and that no dispatcher recorded within the last hour. Their
+// closes set that journal, so that lists have each of them once, even if its message never comes.
+func (f *Finish) list(ctx context.Context, closes []core.RunPut) error {
+	minute := f.o.Now().Unix() / 60
+	var runs []core.RunID
+	var of []*core.RunPut
+	for i := range closes {
+		if c := &closes[i]; c.Seen.SentAt.IsZero() && minute-c.Seen.Journal.Minute > core.EndedWithin {
+			runs, of = append(runs, c.ID), append(of, c)
+		}
+	}
+	key, err := f.journal(ctx, runs)
+	if err != nil || key.IsZero() {
+		return err
+	}
+	for _, c := range of {
+		*c = c.In(key)
+	}
+	return nil
+}
+
+// journal stores a journal that names runs, if lists need one, and returns its key.
+func (f *Finish) journal(ctx context.Context, runs []core.RunID) (key core.JournalKey, err error) {
+	if !f.o.Lists || len(runs) == 0 {
+		return key, nil
+	}
+	j := core.Journal{Key: core.NewJournalKey(rand.Text(), f.o.Now()), V: 1}
+	for _, id := range runs {
+		j.Entries = append(j.Entries, core.Entry{Run: id, Outcome: core.Recorded})
+	}
+	if err := f.store.PutJournal(ctx, j); err != nil && !errors.Is(err, core.ErrRefused) {
+		return key, fmt.Errorf("list runs that end: %w", err)
+	}
+	return j.Key, nil
 }
 
 // read reads the runs of results. The first try uses Seen instead, if every result has it.

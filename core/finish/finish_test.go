@@ -97,6 +97,55 @@ func TestLostAnswerIsTold(t *testing.T) {
 	}
 }
 
+// TestEndListsUnclaimedRuns: if lists use journals, a run without a claim is named in one before it is closed, unless a
+// dispatcher recorded it within the last hour.
+func TestEndListsUnclaimedRuns(t *testing.T) {
+	recent := core.JournalKey{Minute: begin.Unix()/60 - 30, Nonce: "a"}
+	for _, c := range []struct {
+		name    string
+		journal core.JournalKey
+		sent    time.Time
+		lists   bool
+		named   bool
+	}{
+		{"planned", core.JournalKey{}, time.Time{}, true, true}, {"queued half an hour ago", recent, time.Time{}, true, false},
+		{"queued two hours ago", core.JournalKey{Minute: recent.Minute - 90, Nonce: "a"}, time.Time{}, true, true},
+		{"claimed", core.JournalKey{Minute: recent.Minute - 90, Nonce: "a"}, begin.Add(-2 * time.Hour), true, false},
+		{"runs have an index", core.JournalKey{}, time.Time{}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.f = finish.New(r.s, r.s, finish.Options{Now: func() time.Time { return r.now }, Plan: plan.Local(), Lists: c.lists,
+				Log: slog.New(slog.DiscardHandler)})
+			r.job(1, nil)
+			id := core.NumberedRun(1, 1)
+			r.run(id, func(run *core.Run) {
+				run.State, run.Owner, run.Until, run.Address = core.Planned, "", time.Time{}, ""
+				run.Journal, run.SentAt = c.journal, c.sent
+			})
+			cancel := finish.Result{Run: id, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}
+			r.s.faults["journal"] = []fault{{err: errUnknown}}
+			if err := r.end(cancel); (err != nil) != c.named {
+				t.Errorf("without a journal: %v", err)
+			}
+			r.must(r.end(cancel))
+			got := r.stored(id)
+			if is := got.Journal != c.journal; got.State != core.Skipped || is != c.named {
+				t.Fatalf("it was closed as %s with journal %s", got.State, got.Journal)
+			}
+			if !c.named {
+				return
+			}
+			found, err := r.s.Journals(t.Context(), []core.JournalKey{got.Journal})
+			r.must(err)
+			j := found[got.Journal]
+			if e, is := j.Find(id); !is || e.Outcome != core.Recorded || j.Key.Minute != begin.Unix()/60 {
+				t.Errorf("the journal says %+v", j)
+			}
+		})
+	}
+}
+
 func TestEndWithoutATimeIsNow(t *testing.T) {
 	r := newRig(t)
 	r.run(id, nil)

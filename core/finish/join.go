@@ -140,6 +140,10 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 	skip.At, skip.Slot = j.Begun, j.End
 	skip.State, skip.Reason, skip.EndedAt, skip.Message = core.Skipped, core.ReasonJoin, f.o.Now(), j.Lacks(&job.Def)
 	skip.Aside.Notice = skip.Notice
+	var err error
+	if skip.Journal, err = f.journal(ctx, []core.RunID{skip.ID}); err != nil {
+		return err
+	}
 	run, made, err := f.found(ctx, &skip)
 	if err != nil {
 		return err
@@ -154,10 +158,13 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 // perhaps by our own write without an answer, its post-run work is still requested.
 func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string) error {
 	for try := 0; run.AwaitsJoin(); try++ {
-		put := run.SkipUnsent(core.ReasonJoin, f.o.Now())
+		puts := []core.RunPut{run.SkipUnsent(core.ReasonJoin, f.o.Now()).Told(run.Notice)}
+		put := &puts[0]
 		put.To.Message = message
-		put = put.Told(run.Notice)
-		err := f.store.PutRuns(ctx, []core.RunPut{put})[0]
+		if err := f.list(ctx, puts); err != nil {
+			return err
+		}
+		err := f.store.PutRuns(ctx, puts)[0]
 		switch {
 		case err == nil:
 			put.Apply(run)

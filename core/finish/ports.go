@@ -28,6 +28,8 @@ type Store interface {
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
 	// Create puts each run on the condition that it does not exist.
 	Create(ctx context.Context, runs []core.Run) []error
+	// PutJournal stores a journal on the condition that none is stored, or the stored V is lower.
+	PutJournal(ctx context.Context, j core.Journal) error
 	// Numbers allocates n numbers from a job's counter and returns the first.
 	Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error)
 	// PutEntries puts light entries into the due index; an existing entry is no error.

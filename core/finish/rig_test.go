@@ -122,6 +122,13 @@ func (s *store) PutPermits(ctx context.Context, list []core.Permits) []error {
 	return many(s, "put permits", list, func() []error { return s.Store.PutPermits(ctx, list) })
 }
 
+func (s *store) PutJournal(ctx context.Context, j core.Journal) error {
+	if f := s.next("journal"); f.err != nil {
+		return f.err
+	}
+	return s.Store.PutJournal(ctx, j)
+}
+
 func (s *store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
 	f := s.next("runs")
 	switch {

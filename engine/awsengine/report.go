@@ -23,9 +23,6 @@ const (
 	beganTold = 500
 	few       = 2
 	sparse    = 4
-	// recordedBefore is for how many minutes before the span journals are read for runs that were recorded without a claim:
-	// such a run counts in the minute of its end.
-	recordedBefore = 60
 )
 
 // Began implements report.Source, in the order of jobs. The journals of the span name the runs that were claimed or
@@ -33,7 +30,7 @@ const (
 func (s *Store) Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (until core.JobID, err error) {
 	first, end := int64(from)/60, (int64(to)+59)/60
 	of := map[core.JobID][]core.RunID{}
-	read := max(first-recordedBefore, 0)
+	read := max(first-core.EndedWithin, 0) // a run without a claim counts in the minute of its end
 	for hour := read / 60; hour <= (end-1)/60; hour++ {
 		e := equal("of", text(journalsOf(hour*60)))
 		e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", text(strconv.FormatInt(read, 10)+"."))+" AND "+

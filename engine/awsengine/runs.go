@@ -492,7 +492,7 @@ func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int)
 }
 
 // RecentRuns implements ask.Store. It reads the journals of the last week, newest first. They name the runs that
-// dispatchers claimed, queued or skipped in a minute, so runs need no index. A run that no dispatcher has taken is
+// were claimed, queued or closed unclaimed in a minute, so runs need no index. A run that waits for its time is
 // missing. After mostRecent requests it returns the runs it found, perhaps none, and where to continue; it finishes the
 // journals of a minute that it started.
 func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) (

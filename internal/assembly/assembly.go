@@ -69,7 +69,8 @@ func New(e *engine.Engine, o Options) *Assembly {
 	if o.Deployment != "" {
 		a.Engine = engine.Fenced(e, o.Deployment)
 	}
-	a.Finish = finish.New(a.Engine.Finish, a.Engine.Ring, finish.Options{Now: o.Now, Plan: o.Plan, Log: o.Log, Closed: o.Closed})
+	a.Finish = finish.New(a.Engine.Finish, a.Engine.Ring, finish.Options{Now: o.Now, Plan: o.Plan, Lists: e.ByJournal, Log: o.Log,
+		Closed: o.Closed})
 	return a
 }
 
@@ -89,7 +90,8 @@ func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.
 }
 
 func (a *Assembly) Dead() *dispatch.Dead {
-	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.Finish, a.o.Now, a.o.Log)
+	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.Finish, a.o.Now,
+		a.Engine.ByJournal, a.o.Log)
 }
 
 // Watchdog creates a watchdog that queries executors with of.

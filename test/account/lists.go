@@ -138,7 +138,7 @@ func (p *proof) judgeListings(all []listing, jobs map[core.JobID]job, history ma
 		case sum:
 			p.report.says(what, held, "%d runs up to %s, from outside %d to %d", l.runs, l.until.UTC().Format(time.TimeOnly), least, most)
 		default:
-			held = held && l.noWaiting == (l.command != "runs APP --failed")
+			held = held && l.noWaiting == (l.command == "runs APP")
 			p.report.says(what, held, "%d runs, from outside %d; noWaiting is %t", l.runs, least, l.noWaiting)
 		}
 	}

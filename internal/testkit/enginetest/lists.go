@@ -244,12 +244,19 @@ func lists(t *testing.T, h Harness) {
 
 	// Runs that no dispatcher has taken are listed by their job; a list without them reports that.
 	later := time.Now().Add(time.Hour)
-	_, err = w.ask.Operate.Trigger(t.Context(), core.Actor{Name: "ann"}, operate.TriggerRequest{Job: "calls/ok", At: &later})
+	made, err := w.ask.Operate.Trigger(t.Context(), core.Actor{Name: "ann"}, operate.TriggerRequest{Job: "calls/ok", At: &later})
 	ok(t, err)
 	planned := []string{"calls/ok 1 planned"}
 	got, noWaiting := w.runs(ask.RunFilter{Job: "calls/ok", States: []core.State{core.Planned}})
 	same(t, "planned of a job", got, planned)
 	if got, without := w.runs(ask.RunFilter{States: []core.State{core.Planned}}); noWaiting || without == slices.Equal(got, planned) {
 		t.Errorf("planned: %q, without those that wait: %t, of a job %t", got, without, noWaiting)
+	}
+	// All lists have them once they were cancelled.
+	_, err = w.ask.Operate.Cancel(t.Context(), core.Actor{Name: "ann"}, made.Run.ID.String())
+	ok(t, err)
+	got, noWaiting = w.runs(ask.RunFilter{App: "calls", States: []core.State{core.Skipped}})
+	if same(t, "skipped", got, []string{"calls/ok 1 skipped cancelled"}); noWaiting {
+		t.Error("skipped: without those that wait")
 	}
 }
