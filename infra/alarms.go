@@ -53,7 +53,6 @@ func queueMetric(q awssqs.IQueue, name, statistic string) awscloudwatch.IMetric 
 
 // alarms creates the alarms for operators; docs/reference/aws-alarms.md has the meaning and the action of each.
 func (s *Scheduler) alarms(p *Props) {
-	account := p.account()
 	scope := constructs.NewConstruct(s.Construct, jsii.String("Alarm"))
 	alarm := func(id, about string, m awscloudwatch.IMetric, above float64, periods float64, missing awscloudwatch.TreatMissingData,
 		compare awscloudwatch.ComparisonOperator) {
@@ -76,18 +75,15 @@ func (s *Scheduler) alarms(p *Props) {
 	// A run waits on the delay queue for 15 minutes at most.
 	over("OldestMessage", "fires wait longer than they should: dispatch cannot keep up, or fails",
 		queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
-	// The tick moves the messages to a table each minute, so the metric counts arrivals.
-	over("DeadLetters", "messages could not be handled: tickring doctor, tickring redrive", queueMetric(s.Dead, "NumberOfMessagesReceived",
-		"Sum"), 0, 1)
+	// Several kinds of events share a metric, because each metric costs as much as the canary.
+	over("Problems", "messages could not be handled, or a notice was given up, or fires were lost and sent again: tickring doctor says which",
+		s.own(boot.Problems, "Sum"), 0, 1)
+	over("Faults", "functions fail, or DynamoDB throttles reads or writes, or jobs are planned late: tickring doctor says which",
+		s.own(boot.Faults, "Sum"), boot.FaultsMost, 2)
 	over("AsideOldest", "logs that are to be kept and notices wait for hours: the function aside cannot keep up, or fails",
 		queueMetric(s.Aside, "ApproximateAgeOfOldestMessage", "Maximum"), 2*3600, 2)
-	over("NoticesLost", "people were not told of something: a notice was given up, for its channel refuses it or took nothing for a day",
-		s.own(boot.NoticesLost, "Sum"), 0, 1)
-	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails; or what was due is not compared with its runs for half an hour",
-		s.own(boot.DueLag, "Maximum"), 180, 2)
-	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)
 	// The others draw on the same concurrency; a tick that is throttled is not invoked (NoTick).
-	over("Throttles", "dispatch is throttled: the account's concurrency is used up", s.of("Throttles", "dispatch")["dispatch"], 0, 2)
+	over("Throttles", "dispatch is throttled: the account's concurrency is used up", s.of("Throttles", "dispatch")["dispatch"], 0, 1)
 	refused := s.of("Throttles", "api")["api"]
 	if s.api != nil { // one metric covers failures and missing capacity of all functions behind the API
 		http := func(name string) awscloudwatch.IMetric {
@@ -100,10 +96,6 @@ func (s *Scheduler) alarms(p *Props) {
 	}
 	over("DoorsRefuse", "requests at the doors find no place, or fail: executors send results again, and their beats are missed", refused,
 		2, 2)
-	over("Errors", "functions fail: their logs say why", s.own(boot.FunctionErrors, "Sum"), 2, 2)
-	over("TableThrottles", "DynamoDB throttles reads or writes", s.own(boot.TableThrottles, "Sum"), 0, 2)
-	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account may run at a time", account),
-		metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), account*0.8, 1)
 	minutes := func(perMinute *float64, otherwise float64) float64 { // the period is five minutes
 		if perMinute != nil {
 			otherwise = *perMinute
@@ -114,14 +106,17 @@ func (s *Scheduler) alarms(p *Props) {
 		metric("AWS/Lambda", "Invocations", "Sum", nil), minutes(p.InvocationsAlarm, 60_000), 2)
 	over("WriteUnits", "runs are written unusually often", metric("AWS/DynamoDB", "ConsumedWriteCapacityUnits", "Sum",
 		map[string]*string{"TableName": s.Runs.TableName()}), minutes(p.WriteUnitsAlarm, 120_000), 2)
-	silent("NoTick", "the tick did not succeed for ten minutes: nothing is planned", awscloudwatch.NewMathExpression(
-		&awscloudwatch.MathExpressionProps{Expression: jsii.String("invoked - FILL(failed, 0)"), Period: awscdk.Duration_Minutes(jsii.Number(5)),
-			UsingMetrics: &map[string]awscloudwatch.IMetric{"invoked": s.of("Invocations", "tick")["tick"],
-				"failed": s.of("Errors", "tick")["tick"]}}))
-	if !p.NoCanary {
-		silent("Canary", "the job that the deployment runs each minute did not arrive for ten minutes: nothing is sent",
+	ticks := s.of("Invocations", "tick")["tick"]
+	if p.NoCanary {
+		// A tick that fails counts its failure itself (Faults) unless it cannot start at all. Only this metric reports that.
+		ticks = awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{Expression: jsii.String("invoked - FILL(failed, 0)"),
+			Period:       awscdk.Duration_Minutes(jsii.Number(5)),
+			UsingMetrics: &map[string]awscloudwatch.IMetric{"invoked": ticks, "failed": s.of("Errors", "tick")["tick"]}})
+	} else {
+		silent("Canary", "the job that the deployment runs every two minutes did not arrive for ten minutes: nothing is sent",
 			s.of("Invocations", "canary")["canary"])
 	}
+	silent("NoTick", "the tick did not run for ten minutes: nothing is planned", ticks)
 }
 
 // budget sends an email when the costs of the resources with the tag of the stack approach the limit.

@@ -647,9 +647,8 @@ func TestAlarms(t *testing.T) {
 	topic := awssns.NewTopic(stack, jsii.String("Topic"), nil)
 	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, HttpApi: true, AlarmTopic: topic, Dashboard: true})
 	tmpl := read(t, stack)
-	want := map[string]bool{"OldestMessage": true, "AsideOldest": true, "DeadLetters": true, "NoticesLost": true, "DueLag": true,
-		"Recovered": true, "Errors": true, "Throttles": true, "DoorsRefuse": true, "DoorsAsked": true, "TableThrottles": true,
-		"AccountConcurrency": true, "Invocations": true, "WriteUnits": true, "NoTick": true, "Canary": true}
+	want := map[string]bool{"OldestMessage": true, "AsideOldest": true, "Problems": true, "Faults": true, "Throttles": true,
+		"DoorsRefuse": true, "DoorsAsked": true, "Invocations": true, "WriteUnits": true, "NoTick": true, "Canary": true}
 	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
 	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
 		p := tmpl.Resources[id].Properties
@@ -722,11 +721,17 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("nobody is told of %s of %s behind a function URL: %s", of[2], of[0], b)
 		}
 	}
-	for name, fn := range map[string]string{boot.DueLag: "tick", boot.Recovered: "tick", boot.NoticesLost: "aside",
-		boot.FunctionErrors: "dispatch", boot.TableThrottles: "tick"} {
+	for _, fn := range []string{"tick", "dispatch", "slow", "aside", "callback", "registry", "api"} {
 		writes := at(tmpl.Resources[tmpl.function(t, fn)].Properties, "Environment.Variables.TICKRING_METRICS")
-		if watched[name] == "" || watched[name] != writes {
-			t.Errorf("the alarm on %s is of %q, the function writes %v", name, watched[name], writes)
+		if watched[boot.Problems] != writes || watched[boot.Faults] != writes {
+			t.Errorf("the alarms are on metrics of %v, the function %s writes %v", watched, fn, writes)
+		}
+	}
+	for name, want := range map[string][2]float64{"Problems": {0, 1}, "Faults": {boot.FaultsMost, 2}, "Throttles": {0, 1}} {
+		p := tmpl.Resources[tmpl.alarm(t, name)].Properties
+		if p["Threshold"] != want[0] || p["EvaluationPeriods"] != want[1] || p["Statistic"] != "Sum" ||
+			p["ComparisonOperator"] != "GreaterThanThreshold" {
+			t.Errorf("the alarm %s goes off by %v, want above %v in %v periods", name, p, want[0], want[1])
 		}
 	}
 	t.Logf("%d alarms on %d metrics, at $0.10 a metric and month", len(tmpl.of(t, "AWS::CloudWatch::Alarm")), charged)
@@ -734,9 +739,13 @@ func TestAlarms(t *testing.T) {
 		!slices.Contains(id, strings.Fields(looks["WriteUnits"][0])[0]) {
 		t.Errorf("the alarm WriteUnits looks at %v", looks["WriteUnits"])
 	}
-	if id := tmpl.function(t, "tick"); !slices.Equal(looks["NoTick"], []string{id + " Invocations", id + " Errors"}) &&
-		!slices.Equal(looks["NoTick"], []string{id + " Errors", id + " Invocations"}) {
+	if id := tmpl.function(t, "tick"); !slices.Equal(looks["NoTick"], []string{id + " Invocations"}) {
 		t.Errorf("the alarm NoTick looks at %v", looks["NoTick"])
+	}
+	alone := synth(t, infra.Props{NoCanary: true}) // nothing else reports a tick that cannot start
+	b, _ := json.Marshal(alone.Resources[alone.alarm(t, "NoTick")].Properties["Metrics"])
+	if !strings.Contains(string(b), `"Invocations"`) || !strings.Contains(string(b), `"Errors"`) {
+		t.Errorf("without a canary, the alarm NoTick looks at %s", b)
 	}
 	low := synth(t, infra.Props{InvocationsAlarm: jsii.Number(10), WriteUnitsAlarm: jsii.Number(20)})
 	for name, want := range map[string]float64{"Invocations": 50, "WriteUnits": 100} { // in five minutes
@@ -744,8 +753,8 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("the threshold of the alarm %s is %v, want %v", name, got, want)
 		}
 	}
-	// docs/reference/aws-cost.md has this number for a function URL, which has no DoorsAsked. NoTick uses two metrics.
-	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 17 || n != 15 {
+	// docs/reference/aws-cost.md has this number for a function URL, which has no DoorsAsked.
+	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 11 || n != 10 {
 		t.Errorf("alarms on %d metrics, and %d alarms with a function URL: they cost more than all else of an idle deployment", charged, n)
 	}
 	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {

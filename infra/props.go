@@ -126,8 +126,8 @@ type Props struct {
 	NoAlarms, NoCanary bool
 	// AlarmTopic receives alarms; nil: they are only shown.
 	AlarmTopic awssns.ITopic
-	// AccountConcurrency is the maximum number of concurrent functions in the account. It is used for its alarm and for the limits
-	// of the endpoints: 1000.
+	// AccountConcurrency is the maximum number of concurrent functions in the account. The limits of the endpoints and of
+	// the slow queue follow it: 1000.
 	AccountConcurrency *float64
 	// InvocationsAlarm and WriteUnitsAlarm are the numbers per minute above which the alarms on function invocations of the
 	// account and on writes to the table of runs go off: 60,000 and 120,000.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
@@ -33,14 +32,14 @@ func canary(p *people.People, address string, ready func(context.Context) error)
 			return err
 		}
 		actor := core.Actor{Name: "deployment"}
-		spec := manage.AppSpec{Name: stack.CanaryApp, Title: "Created by the deployment: runs each minute and reports back"}
+		spec := manage.AppSpec{Name: stack.CanaryApp, Title: "Created by the deployment: runs every two minutes and reports back"}
 		if !found {
 			if _, err := p.SaveApp(ctx, actor, spec); err != nil {
 				return fmt.Errorf("create the app of the canary: %w", err)
 			}
 		}
 		job := manage.JobSpec{Def: core.Def{App: stack.CanaryApp, Name: stack.CanaryJob, Handler: "alive"},
-			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}}}
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: stack.CanaryEvery}}}}
 		if r := p.Save(ctx, actor, []manage.JobSpec{job})[0]; r.Err != nil {
 			return fmt.Errorf("create the canary: %w", r.Err)
 		}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,10 +47,12 @@ func TestTickTakesDeadLetters(t *testing.T) {
 			}
 			return 1, nil
 		}
+		var told bytes.Buffer
 		wakes := func(take takeLetters) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			return wire(&boot.Config{Plan: plan.AWS(), Partitions: 16}, store.Engine(), take, nil, slog.New(slog.DiscardHandler))(ctx, []byte(`{}`))
+			c := &boot.Config{Plan: plan.AWS(), Partitions: 16, Metrics: boot.NewMetrics("prod", &told)}
+			return wire(c, store.Engine(), take, nil, slog.New(slog.DiscardHandler))(ctx, []byte(`{}`))
 		}
 		refused := errors.New("AccessDenied")
 		if err := wakes(func(context.Context, func(context.Context, *core.Letter) error) (int, error) {
@@ -58,6 +62,9 @@ func TestTickTakesDeadLetters(t *testing.T) {
 		}
 		if err := wakes(take); !errors.Is(err, poison) || len(queue) > 0 {
 			t.Errorf("%d letters are left, %v", len(queue), err)
+		}
+		if n := strings.Count(told.String(), `"DeadLetters":1,"Problems":1`); n != 2 {
+			t.Errorf("%d of 2 letters reach the alarm: %s", n, &told)
 		}
 		for _, job := range []core.JobID{7, 8} {
 			skips, err := store.Skips(t.Context(), job, at, at)

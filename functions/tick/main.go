@@ -71,6 +71,7 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 			if n == 0 {
 				break
 			}
+			c.Metrics.Put(time.Now(), map[string]float64{boot.DeadLetters: float64(n)})
 		}
 		return errors.Join(errs...)
 	}})

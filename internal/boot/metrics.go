@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,9 +38,32 @@ const (
 	LogsLost  = "LogsLost"  // logs that could not be read for keeping; the log names each
 	// notifications that were given up; the log names each, doctor the channels
 	NoticesLost = "NoticesLost"
+	Problems    = "Problems" // events that a user must handle; see alarmed
+	Faults      = "Faults"   // events that a user must handle if they continue; see alarmed
+)
+
+// Fields of lines that are no metrics, because each metric costs money.
+const (
+	DeadLetters = "DeadLetters" // messages that arrived on the dead-letter queue
 	// invocations that failed, panicked, ended with their time or with their process, and functions that could not start
 	FunctionErrors = "FunctionErrors"
 	TableThrottles = "TableThrottles" // requests that DynamoDB throttled, each attempt
+)
+
+// alarmed lists the metric that an alarm watches for several kinds of events, and what each event adds to it. The alarms go off
+// above 0 Problems in five minutes, and above FaultsMost Faults in five minutes, twice in a row.
+var alarmed = map[string]struct {
+	metric string
+	adds   float64
+}{
+	Recovered: {Problems, 1}, NoticesLost: {Problems, 1}, DeadLetters: {Problems, 1},
+	FunctionErrors: {Faults, 1}, TableThrottles: {Faults, FaultsMost + 1},
+}
+
+// FaultsMost is the number of faults in five minutes that is normal; DueLagMost is the normal lag of planning, in seconds.
+const (
+	FaultsMost = 2
+	DueLagMost = 180
 )
 
 // MetricNamespace is the namespace of the metrics, MetricDimension the dimension that names the deployment.
@@ -49,8 +73,7 @@ const (
 )
 
 var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count", Refused: "Count",
-	Failed: "Count", SpansLost: "Count", LogsLost: "Count", NoticesLost: "Count",
-	FunctionErrors: "Count", TableThrottles: "Count"}
+	Failed: "Count", SpansLost: "Count", LogsLost: "Count", NoticesLost: "Count", Problems: "Count", Faults: "Count"}
 
 // toldEvery is how often a process writes a metric of events that clients cause.
 const toldEvery = 10 * time.Second
@@ -124,18 +147,30 @@ func (m *Metrics) spans(_, lost int) { m.Put(time.Now(), map[string]float64{Span
 // NewMetrics returns the Metrics of a deployment; without a name it writes nothing.
 func NewMetrics(of string, out io.Writer) *Metrics { return &Metrics{of: of, out: out} }
 
-// Put writes the values that are not zero.
+// Put writes the values that are not zero, and what they add to Problems and Faults.
 func (m *Metrics) Put(now time.Time, values map[string]float64) {
 	if m == nil || m.of == "" {
 		return
 	}
+	all := maps.Clone(values)
+	for name, v := range values {
+		if a, ok := alarmed[name]; ok {
+			all[a.metric] += a.adds * v
+		}
+	}
+	if values[DueLag] > DueLagMost {
+		all[Faults] += FaultsMost + 1
+	}
 	type metric struct{ Name, Unit string }
 	var list []metric
 	line := map[string]any{MetricDimension: m.of}
-	for name, v := range values {
-		if v != 0 {
-			list = append(list, metric{name, units[name]})
-			line[name] = v
+	for name, v := range all {
+		if v == 0 {
+			continue
+		}
+		line[name] = v
+		if unit, ok := units[name]; ok {
+			list = append(list, metric{name, unit})
 		}
 	}
 	if len(list) == 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,7 +30,7 @@ func TestMetrics(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("written for nothing: %s", out.String())
 	}
-	m.Put(now, map[string]float64{Recovered: 0, DueLag: 181.5})
+	m.Put(now, map[string]float64{Recovered: 0, DueLag: 179.5})
 	var line struct {
 		AWS struct {
 			Timestamp         int64
@@ -48,8 +49,56 @@ func TestMetrics(t *testing.T) {
 	d := line.AWS.CloudWatchMetrics[0]
 	if line.AWS.Timestamp != now.UnixMilli() || d.Namespace != "Tickring" || d.Dimensions[0][0] != "Scheduler" ||
 		line.Scheduler != "Tickring-Scheduler" ||
-		len(d.Metrics) != 1 || d.Metrics[0].Name != "DueLag" || d.Metrics[0].Unit != "Seconds" || line.DueLag != 181.5 {
+		len(d.Metrics) != 1 || d.Metrics[0].Name != "DueLag" || d.Metrics[0].Unit != "Seconds" || line.DueLag != 179.5 {
 		t.Errorf("%s", out.String())
+	}
+}
+
+// TestAlarmedEvents: each event that a user must handle counts in the metric of its alarm, and the line names the event. Only
+// the metrics of units cost money.
+func TestAlarmedEvents(t *testing.T) {
+	for _, c := range []struct {
+		values  map[string]float64
+		metrics string
+		adds    float64
+	}{
+		{map[string]float64{Recovered: 2, DueLag: 5}, "DueLag Problems Recovered", 2},
+		{map[string]float64{NoticesLost: 1}, "NoticesLost Problems", 1},
+		{map[string]float64{DeadLetters: 3}, "Problems", 3},
+		{map[string]float64{FunctionErrors: 1}, "Faults", 1},
+		{map[string]float64{TableThrottles: 2}, "Faults", 6},
+		{map[string]float64{DueLag: 180}, "DueLag", 0},
+		{map[string]float64{DueLag: 180.5}, "DueLag Faults", 3},
+		{map[string]float64{Failed: 1}, "Failed", 0},
+	} {
+		var out bytes.Buffer
+		NewMetrics("prod", &out).Put(time.Now(), c.values)
+		var line struct {
+			AWS struct {
+				CloudWatchMetrics []struct{ Metrics []struct{ Name string } }
+			} `json:"_aws"`
+		}
+		var fields map[string]any
+		if err := errors.Join(json.Unmarshal(out.Bytes(), &line), json.Unmarshal(out.Bytes(), &fields)); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, m := range line.AWS.CloudWatchMetrics[0].Metrics {
+			names = append(names, m.Name)
+		}
+		slices.Sort(names)
+		sum, _ := fields[Problems].(float64)
+		if f, ok := fields[Faults].(float64); ok {
+			sum += f
+		}
+		if strings.Join(names, " ") != c.metrics || sum != c.adds {
+			t.Errorf("%v: metrics %v, adds %v; want %s, %v", c.values, names, sum, c.metrics, c.adds)
+		}
+		for name, v := range c.values {
+			if fields[name] != v {
+				t.Errorf("%v: the line does not name the event: %s", c.values, &out)
+			}
+		}
 	}
 }
 

@@ -217,7 +217,7 @@ func TestFire(t *testing.T) {
 }
 
 // alarmed is the number of metrics that the stack's alarms evaluate: TestAlarms of infra counts them.
-const alarmed = 16
+const alarmed = 10
 
 // TestIdle compares docs/reference/aws-cost.md with the cost of an idle deployment, and checks its limits.
 func TestIdle(t *testing.T) {
@@ -242,7 +242,7 @@ func TestIdle(t *testing.T) {
 	planning := Sum(Virginia.Bill(Planning(float64(Month/time.Minute), d)))
 	text += fmt.Sprintf("| Additional, if jobs are planned every minute; any number of jobs | | %s |\n", Dollars(planning))
 	page(t, "idle", text)
-	if one > 0.95 || all > 2.65 {
+	if one > 0.95 || all > 2.00 {
 		t.Errorf("idle is %s a month, %s with the canary and all alarms", Dollars(one), Dollars(all))
 	}
 	holds(t, "tutorial/deploy-to-aws.md", fmt.Sprintf("| no jobs, with the canary and the alarms | %.2f |", all))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The outputs of a stack. Outputs marked as needed are always there; the others let doctor
@@ -34,10 +35,11 @@ const (
 	WakeRule         = "WakeRule"         // name of the EventBridge rule that wakes tick
 )
 
-// CanaryApp and CanaryJob are the job by which a deployment watches itself.
+// CanaryApp and CanaryJob are the job by which a deployment watches itself. The alarm Canary needs a run in each five minutes.
 const (
-	CanaryApp = "tickring-canary"
-	CanaryJob = "alive"
+	CanaryApp   = "tickring-canary"
+	CanaryJob   = "alive"
+	CanaryEvery = 2 * time.Minute
 )
 
 // Outputs are the outputs of one stack.

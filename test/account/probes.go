@@ -346,14 +346,14 @@ func (p *proof) probeLetter(ctx context.Context) {
 	defer cancel()
 	err := again(ctx, 15*time.Second, func() (bool, error) {
 		for name, state := range p.alarms(ctx) {
-			if strings.Contains(name, "DeadLetters") && state == "ALARM" {
+			if strings.Contains(name, "Problems") && state == "ALARM" {
 				return true, nil
 			}
 		}
 		return false, nil
 	})
 	p.report.says(what, err == nil, "after %s", time.Since(began).Round(time.Second))
-	found, ever := named(p.report.rang, "TableThrottles")
+	found, ever := named(p.report.rang, "Faults")
 	p.report.says("there is an alarm on throttled tables; it rings after ten minutes of it", found, "rang after a minute of it: %v", ever)
 }
 
