@@ -38,13 +38,14 @@ type Options struct {
 // at most.
 func AWS() Options {
 	return Options{
-		Window: 600 * time.Second, // an advance covers ten runs of a minutely job
+		// An advance covers eleven runs of a minutely job. PlanAhead and Window together are at most MaxAhead.
+		Window: 660 * time.Second,
 		// 119 s between two wake-ups and 90 s for an outage, and one to spare.
 		PlanAhead: 210 * time.Second,
 		// SQS delays by at most 900 s; 5 s for the way there.
 		MaxAhead:   895 * time.Second,
 		GroupEvery: 2000,
-		Groups:     1,
+		Groups:     2, // each half of the jobs is planned at its own time, so tables need less capacity at once
 		// More than PlanAhead, and under MaxAhead with 15 s for the pass: the midnight burst is planned
 		// over ten minutes.
 		LonelySpreadMin: 240 * time.Second,

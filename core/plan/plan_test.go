@@ -41,7 +41,7 @@ func someJob(t *rapid.T) (core.Sched, *schedule.Schedule, Options) {
 	s.RevAt = begin.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "revAt")))
 	s.Schedule.Any = rapid.SampledFrom([][]core.When{
 		{every(time.Second)}, {every(7 * time.Second)}, {every(time.Minute)}, {every(9 * time.Minute)}, {every(10 * time.Minute)},
-		{every(11 * time.Minute)}, {every(2 * time.Hour)}, {quartz("0 0-3 * * * ?")}, {quartz("*/2 */20 * * * ?")},
+		{every(11 * time.Minute)}, {every(12 * time.Minute)}, {every(2 * time.Hour)}, {quartz("0 0-3 * * * ?")}, {quartz("*/2 */20 * * * ?")},
 		{quartz("0 0 11 * * ?")}, {quartz("0 30 * * * ?"), every(25 * time.Minute)},
 		{{Kind: core.KindAt, At: core.InstantOf(begin) + 1500}}, {quartz("0 0 10-12 1 12 ? 2026")},
 	}).Draw(t, "rules")
@@ -76,7 +76,7 @@ func TestEveryInstantOnce(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "passes") {
 			now = now.Add(time.Duration(rapid.OneOf(rapid.Int64Range(0, 3e9), rapid.Int64Range(-60e9, 900e9), rapid.Int64Range(0, 3000e9)).Draw(t,
 				"step")))
-			o.Groups = rapid.SampledFrom([]int{o.Groups, o.Groups, 1, 2, 7, 600}).Draw(t, "groups now")
+			o.Groups = rapid.SampledFrom([]int{o.Groups, o.Groups, 1, 2, 7, 660}).Draw(t, "groups now")
 			r := Job(s, sch, now, o)
 			checkResult(t, s, sch, now, o, r)
 			checkRepeat(t, s, sch, now, o, r)
@@ -228,6 +228,10 @@ func TestJudgeIsMonotone(t *testing.T) {
 
 func TestPlanAt(t *testing.T) {
 	ten := core.InstantOf(begin)
+	zero := ten + 180 // the windows of group 0 start at multiples of 660 s
+	if zero%660 != 0 {
+		t.Fatal(zero)
+	}
 	grouped := AWS()
 	grouped.Groups = 10
 	for _, c := range []struct {
@@ -238,10 +242,11 @@ func TestPlanAt(t *testing.T) {
 		o    Options
 		want core.Instant
 	}{
-		{"frequent: start of its window less lead", 9, every(time.Minute), ten + 300, AWS(), ten - 210},
-		{"frequent, group 3 of 10", 3, every(time.Minute), ten + 300, grouped, ten + 180 - 210},
-		{"frequent, group 6 of 10, in the window before", 6, every(time.Minute), ten + 300, grouped, ten - 240 - 210},
-		{"a window apart is lonely", 100, every(10 * time.Minute), ten, AWS(), ten - 340},
+		{"frequent, group 0 of 2: start of its window less lead", 8, every(time.Minute), ten + 300, AWS(), zero - 210},
+		{"frequent, group 1 of 2, in the window before", 9, every(time.Minute), ten + 300, AWS(), zero - 330 - 210},
+		{"frequent, group 3 of 10, in the window before", 3, every(time.Minute), ten + 300, grouped, zero - 660 + 198 - 210},
+		{"frequent, group 1 of 10", 1, every(time.Minute), ten + 300, grouped, zero + 66 - 210},
+		{"a window apart is lonely", 100, every(11 * time.Minute), zero, AWS(), zero - 340},
 		{"the spread begins again", 641 + 100, every(time.Hour), ten, AWS(), ten - 340},
 		{"the earliest", 640, every(time.Hour), ten, AWS(), ten - 880},
 		{"the last of all is lonely", 641, core.When{Kind: core.KindAt, At: ten}, ten, AWS(), ten - 240},
@@ -258,7 +263,7 @@ func TestPlanAt(t *testing.T) {
 	}
 }
 
-// TestAdvanceCoversAWindow checks that a minutely job has ten runs to an advance.
+// TestAdvanceCoversAWindow checks that a minutely job has eleven runs to an advance, and that a queue can delay each of them.
 func TestAdvanceCoversAWindow(t *testing.T) {
 	s := sched(77, every(time.Minute))
 	sch, o := compile(t, s), AWS()
@@ -267,8 +272,8 @@ func TestAdvanceCoversAWindow(t *testing.T) {
 	for range 5 {
 		now := s.PlanAt.Time()
 		r := Job(s, sch, now, o)
-		if len(r.Fires) != 10 {
-			t.Errorf("%d fires at %s", len(r.Fires), now)
+		if len(r.Fires) != 11 || r.Fires[10].Slot.Time().Sub(now) > o.MaxAhead {
+			t.Errorf("%d fires at %s, up to %s", len(r.Fires), now, r.Fires[len(r.Fires)-1].Slot)
 		}
 		s = apply(s, r.Advance)
 		if s.PlanAt.Time().Sub(now) != o.Window {

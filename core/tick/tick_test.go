@@ -563,11 +563,11 @@ func TestGroupsGrow(t *testing.T) {
 	}
 }
 
-// TestFewJobsMakeNoGroups: jobs that fit into one group need no second. On one machine there is a group for each second
+// TestFewJobsMakeNoGroups: jobs that fit into two groups need no third. On one machine there is a group for each second
 // of a window.
 func TestFewJobsMakeNoGroups(t *testing.T) {
 	o := plan.AWS()
-	for started, want := range map[int]int{0: 1, 1999: 1, 2000: 2, 19_999: 10, 10_000_000: 600} {
+	for started, want := range map[int]int{0: 2, 3999: 2, 4000: 3, 19_999: 10, 10_000_000: 660} {
 		if got := o.GroupsFor(started); got != want {
 			t.Errorf("%d jobs make %d groups, want %d", started, got, want)
 		}

@@ -186,7 +186,7 @@ func Planning(wakes float64, d Deployment) Usage {
 func Canary(d Deployment) (Usage, error) {
 	d.Keep, d.HTTPAPI = leastKept, false // it reports inside the stack
 	job := []Job{{Name: "canary", Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: stack.CanaryEvery}}}}}
-	c, err := Replay(job, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 100*time.Minute, plan.AWS())
+	c, err := Replay(job, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 110*time.Minute, plan.AWS())
 	if err != nil {
 		return Usage{}, err
 	}

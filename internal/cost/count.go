@@ -17,7 +17,7 @@ type Counts struct {
 	Span     time.Duration
 	Fires    int
 	Messages int           // on the delay queue, of up to 50 runs of one second
-	Advances int           // on the delay queue, of up to 50 runs of one second
+	Advances int           // of jobs: each plans the runs of a window
 	Anew     int           // runs whose job's definition no function has cached
 	Looks    int           // tenths of a unit that the watchdog reads: ten runs of a job in eight minutes share one
 	Tokens   int           // reads of an app's token by callbacks; callbacks that come later use the cached token
@@ -57,7 +57,8 @@ type Job struct {
 const leastKept = 15 * 24 * time.Hour
 
 // Replay simulates the planner's passes from begin on: woken each minute, with a pass each second until nothing is due. It
-// counts the second of two spans; in the first the passes reach their rhythm. Fixed delays are not simulated.
+// counts the passes in the second of two spans, and the dispatch of the runs that are due in it; in the first the passes reach
+// their rhythm. Fixed delays are not simulated.
 func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Counts, error) {
 	c := Counts{Span: span}
 	list := make([]core.Sched, 0, len(jobs))
@@ -75,6 +76,7 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 		list, schs = append(list, s), append(schs, sch)
 	}
 	q := newQueue(list)
+	from := core.InstantOf(begin.Add(span))
 	slots := map[core.Instant]int{}
 	ends := map[core.Instant]int{} // number of runs of each second
 	holds := map[core.Instant]time.Duration{}
@@ -112,15 +114,17 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 					list[i].Next, list[i].PlanAt, list[i].Seq, list[i].State = r.Advance.NewNext, r.Advance.NewPlanAt, r.Advance.NewSeq, r.Advance.NewState
 					q.put(list[i].PlanAt, i)
 				}
-				if !counts {
-					continue
-				}
 				out := plan.Pack(fires, ring.MaxFires, o.LeadTime.Of)
-				c.Fires += len(fires)
-				c.Advances += len(page)
-				c.Messages += len(out)
-				c.Sends += (len(out) + sendBatch - 1) / sendBatch
+				if counts {
+					c.Fires += len(fires)
+					c.Advances += len(page)
+					c.Messages += len(out)
+					c.Sends += (len(out) + sendBatch - 1) / sendBatch
+				}
 				for k, m := range out {
+					if slot := m.Message.Slot; slot < from || slot >= from+core.Instant(span/time.Second) {
+						continue
+					}
 					sent := now.Add(o.LeadTime.Phase() + way + time.Duration(len(page))*wayJob*time.Duration(k)/time.Duration(len(out)))
 					slots[m.Message.Slot]++
 					ends[m.Message.Slot] += len(m.Message.Fires)

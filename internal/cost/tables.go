@@ -2,12 +2,10 @@ package cost
 
 import "time"
 
-// UsedEvenly is the used share of provisioned capacity: the target of the stack's tables.
+// UsedEvenly is the used share of provisioned capacity: the target of the stack's tables. Jobs and their index are written in
+// bursts, when the windows of a group of jobs are planned. A table keeps its unused capacity for five minutes, and there is a
+// burst every 330 s, so a burst finds more capacity than it uses: TestProvision.
 const UsedEvenly = 0.7
-
-// usedAtOnce is the used share of jobs and their index, which are written in a burst when a window is planned. A table
-// keeps its unused capacity for five minutes, half of the window's ten.
-const usedAtOnce = 0.5
 
 // Capacity is the reads and writes of a table or of the index, in units, or in units a second if provisioned.
 type Capacity struct {
@@ -48,11 +46,7 @@ func unitsOfJobs(c Counts, d Deployment) tables {
 // taking returns the capacity to provision for this use.
 func (t tables) taking() tables {
 	for i := range t {
-		used := UsedEvenly
-		if i < 2 {
-			used = usedAtOnce
-		}
-		t[i].Write, t[i].Read = t[i].Write/used, t[i].Read/UsedEvenly
+		t[i].Write, t[i].Read = t[i].Write/UsedEvenly, t[i].Read/UsedEvenly
 	}
 	return t
 }

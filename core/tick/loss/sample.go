@@ -17,7 +17,7 @@ const (
 )
 
 // Sample compares the latest scheduled times of a few jobs with their runs, every third minute. Each job is also
-// compared when it is planned. But frequent jobs are planned for ten minutes at a time, all together, so a purge would
+// compared when it is planned. But frequent jobs are planned for eleven minutes at a time, many together, so a purge would
 // go unnoticed until then. Sample records losses, and a scan sends the runs again.
 func (f *Finder) Sample(ctx context.Context) error {
 	now := f.o.Now()

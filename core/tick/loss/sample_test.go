@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// TestLossIsFoundBeforeThePlanning: jobs that fire each minute are planned ten minutes at a time. A wake-up in between
+// TestLossIsFoundBeforeThePlanning: jobs that fire each minute are planned eleven minutes at a time. A wake-up in between
 // sees that a recent scheduled time has no run and records the loss. Stored runs, requeued runs, and times that a scan
 // will check are no loss.
 func TestLossIsFoundBeforeThePlanning(t *testing.T) {
