@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/route"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -97,6 +99,26 @@ func (b *batch) read(ctx context.Context) {
 	b.templates(ctx)
 }
 
+// reachable returns the executors of apps. The first read may be of an older state, as if it had been made earlier. Apps that have
+// no executor in it are read strongly: one may just have registered.
+func (b *batch) reachable(ctx context.Context, k *known) (map[string][]core.Executor, error) {
+	found, err := b.d.store.Executors(glance.First(ctx), k.names)
+	if err != nil {
+		return nil, err
+	}
+	now := b.now()
+	none := slices.DeleteFunc(slices.Clone(k.names), func(name string) bool {
+		app := k.apps[name]
+		return len(app.Candidates(found[name], k.global, now, b.d.o.Expiry)) > 0
+	})
+	if len(none) == 0 {
+		return found, nil
+	}
+	again, err := b.d.store.Executors(ctx, none)
+	maps.Copy(found, again)
+	return found, err
+}
+
 func (b *batch) known(ctx context.Context) (k *known, err error) {
 	k = &known{}
 	ids := make([]core.JobID, 0, len(b.items))
@@ -142,7 +164,7 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 	if k.global, err = b.d.store.Global(ctx); err != nil {
 		return nil, err
 	}
-	if k.executors, err = b.d.store.Executors(ctx, k.names); err != nil {
+	if k.executors, err = b.reachable(ctx, k); err != nil {
 		return nil, err
 	}
 	if len(gone) > 0 {

@@ -1,6 +1,9 @@
 package dispatch_test
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"reflect"
 	"slices"
 	"testing"
@@ -9,8 +12,12 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/route"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // TestRoutesAreDone: addresses are asked as the route requires before a run is sent to them.
@@ -125,4 +132,35 @@ func TestFailoverWithoutBeats(t *testing.T) {
 			})
 		})
 	}
+}
+
+// early is a store whose first reads of executors return them as they were before any registered.
+type early struct{ *memory.Store }
+
+func (e early) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
+	if glance.Of(ctx) != nil {
+		return map[string][]core.Executor{}, nil
+	}
+	return e.Store.Executors(ctx, apps)
+}
+
+// TestExecutorThatJustRegisteredGetsItsRun: the first read of executors may be older than the only registration of an app.
+func TestExecutorThatJustRegisteredGetsItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, dispatch.Options{})
+		log := slog.New(slog.DiscardHandler)
+		g.d = dispatch.New(early{g.s}, g.s, g.sender, finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: log}),
+			dispatch.Options{Log: log})
+		if err := errors.Join(g.s.PutApp(t.Context(), 0, core.App{Name: "new", Rev: 1}, core.Change{ID: 1, App: "new"}),
+			g.s.PutExecutor(t.Context(), core.Executor{App: "new", Address: firstAddress, Beat: time.Now()})); err != nil {
+			t.Fatal(err)
+		}
+		msgs := g.messages(5, 1, "new")
+		g.handle(msgs)
+		run := msgs[0].Fires[0].Run
+		found, _, err := g.s.Runs(t.Context(), []core.RunID{run})
+		if r := found[run]; err != nil || r.State != core.Running || r.Address != firstAddress || g.sender.total[firstAddress] != 1 {
+			t.Errorf("%s: %s at %q, %v", r.State, r.Reason, r.Address, err)
+		}
+	})
 }

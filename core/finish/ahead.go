@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/glance"
 )
 
 // If runs are adjacent in a store, reading eight small ones costs one read. So for a job that
@@ -80,8 +81,8 @@ type span struct {
 	runs  int // in this scan
 }
 
-// unjudged returns the subjects that are not known to have ended for good. read holds the runs in
-// the windows of their jobs, including later runs.
+// unjudged returns the subjects that are not known to have ended for good. read holds those that
+// have ended for good nevertheless, and later runs in the windows of their jobs.
 func (w *Watchdog) unjudged(ctx context.Context, minute int64, subjects []subject) (left []subject, read map[core.RunID]core.Run) {
 	spans := map[core.JobID]span{}
 	jobs := make([]core.JobID, 0, len(subjects))
@@ -103,14 +104,37 @@ func (w *Watchdog) unjudged(ctx context.Context, minute int64, subjects []subjec
 	}
 	often := w.ahead.often(minute, w.window(), distinct(jobs))
 	maps.DeleteFunc(spans, func(job core.JobID, n span) bool { return !often[job] && n.runs == 1 })
-	return left, w.windows(ctx, minute, spans)
+	read = w.windows(ctx, minute, spans)
+	w.alone(ctx, left, read)
+	return left, read
+}
+
+// alone adds the subjects that have ended for good to read. The others are read once more, strongly.
+func (w *Watchdog) alone(ctx context.Context, subjects []subject, read map[core.RunID]core.Run) {
+	var ids []core.RunID
+	for _, s := range subjects {
+		if _, is := read[s.run]; !is {
+			ids = append(ids, s.run)
+		}
+	}
+	for some := range slices.Chunk(ids, atOnce) {
+		found, _, err := w.f.store.Runs(glance.First(ctx), some)
+		if err != nil {
+			return
+		}
+		for id, r := range found {
+			if forGood(&r) {
+				read[id] = r
+			}
+		}
+	}
 }
 
 func (w *Watchdog) window() int64 { return max(int64(w.o.Window/time.Minute), 1) }
 
-// windows reads the runs of each job from its first one to the end of the job's window. Windows
-// end at different minutes, so that they are not all read at once. If a window cannot be read,
-// its runs are read one by one.
+// windows returns runs that have ended for good, of each job from its first one to the end of the
+// job's window. Windows end at different minutes, so that they are not all read at once. Runs of
+// the scan that are not in the result are read one by one, strongly.
 func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.JobID]span) map[core.RunID]core.Run {
 	read := map[core.RunID]core.Run{}
 	var mu sync.Mutex
@@ -124,14 +148,16 @@ func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.Job
 		slots <- struct{}{}
 		lanes.Go(func() {
 			defer func() { <-slots }()
-			runs, err := w.f.store.RunSpan(ctx, n.first, last, max(windowRuns, n.runs))
+			runs, err := w.f.store.RunSpan(glance.First(ctx), n.first, last, max(windowRuns, n.runs))
 			if err != nil {
 				return
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			for i := range runs {
-				read[runs[i].ID] = runs[i]
+				if forGood(&runs[i]) {
+					read[runs[i].ID] = runs[i]
+				}
 			}
 		})
 	}
@@ -145,11 +171,5 @@ func (w *Watchdog) remember(read map[core.RunID]core.Run, subjects []subject) {
 	for _, s := range subjects {
 		delete(later, s.run)
 	}
-	var over []core.RunID
-	for id, r := range later {
-		if forGood(&r) {
-			over = append(over, id)
-		}
-	}
-	w.ahead.put(over)
+	w.ahead.put(slices.Collect(maps.Keys(later)))
 }

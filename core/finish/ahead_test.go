@@ -111,6 +111,25 @@ func TestWindowsHideNothing(t *testing.T) {
 	}
 }
 
+// TestAnOlderWindowEndsNothing: a window may be read as it was before its runs ended. Each run is read again before it is judged.
+func TestAnOlderWindowEndsNothing(t *testing.T) {
+	const minutes = 20
+	r := newWatchRig(t)
+	r.job(1, nil)
+	r.fixed(address)
+	ids := r.minutely(1, minutes, succeeded)
+	r.s.older = func(x *core.Run) { x.State, x.EndedAt, x.Owner, x.Code = core.Running, time.Time{}, "nonce", 0 }
+	r.walked(minutes)
+	for _, id := range ids {
+		if got := r.stored(id); got.State != core.Succeeded {
+			t.Errorf("%s is %s", id, got.State)
+		}
+	}
+	if n := r.p.beats + r.p.idles; n > 0 {
+		t.Errorf("an executor was asked %d times for runs that have ended", n)
+	}
+}
+
 // TestWindowThatCannotBeRead: its runs are read one by one.
 func TestWindowThatCannotBeRead(t *testing.T) {
 	const minutes = 3

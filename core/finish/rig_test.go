@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -38,8 +39,9 @@ type store struct {
 	*memory.Store
 	faults map[string][]fault
 	calls  map[string]int
-	order  []string   // of the calls
-	mu     sync.Mutex // guards the fields above
+	older  func(*core.Run) // makes a run as it was, for reads that may return an older state; nil: no change
+	order  []string        // of the calls
+	mu     sync.Mutex      // guards the fields above
 	// damaged is a stored job that cannot be decoded; 0: none.
 	damaged      core.JobID
 	damagedSched core.JobID // whose schedule cannot be decoded
@@ -172,7 +174,13 @@ func (s *store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	if f := s.next("span"); f.err != nil {
 		return nil, f.err
 	}
-	return s.Store.RunSpan(ctx, first, last, limit)
+	runs, err := s.Store.RunSpan(ctx, first, last, limit)
+	for i := range runs {
+		if s.older != nil && glance.Of(ctx) != nil {
+			s.older(&runs[i])
+		}
+	}
+	return runs, err
 }
 
 func (s *store) MoveCursor(ctx context.Context, seen, minute int64) error {

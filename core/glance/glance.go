@@ -1,5 +1,6 @@
-// Package glance marks the reads that fill a page for a user. A store may answer them with data that is
-// some seconds old, if that is cheaper. It counts their cost, and reads nothing twice for a page.
+// Package glance marks the reads that fill a page for a user, and reads of which only a result is used that no
+// later write changes. A store may answer them with data that is some seconds old, if that is cheaper. It counts
+// the cost of a page, and reads nothing twice for it.
 package glance
 
 import (
@@ -27,6 +28,13 @@ type key struct{}
 func Begin(ctx context.Context) (context.Context, *Glance) {
 	g := &Glance{known: map[string]*answer{}}
 	return context.WithValue(ctx, key{}, g), g
+}
+
+// First returns a context for a read that may return an older state, as if it had been made earlier. A strong
+// read must follow unless a run has ended for good, or a conditional write rejects what the older state leads to.
+func First(ctx context.Context) context.Context {
+	ctx, _ = Begin(ctx)
+	return ctx
 }
 
 // Of returns the glance that the reads of a context belong to; nil if they must be strong.

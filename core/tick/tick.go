@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -291,8 +292,9 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	if len(jobs) == 0 {
 		return true, nil
 	}
-	// The index may be stale: plan from a strong read.
-	scheds, _, err := t.store.Scheds(ctx, jobs)
+	// The index may be far behind. An older state of the job itself makes copies only, as a ticker that is late: the advance
+	// names rev, next and tail.
+	scheds, _, err := t.store.Scheds(glance.First(ctx), jobs)
 	bad, err := core.Besides(err)
 	if err != nil {
 		return false, fmt.Errorf("read jobs: %w", err)

@@ -433,17 +433,20 @@ func entryOf(i int, body string) types.SendMessageBatchRequestEntry {
 // TestJobIsOfOneMoment: the two items of a job are read at different moments. A job with one item from before an edit and
 // the other from after it is unread: a pause would otherwise write the old definition back.
 func TestJobIsOfOneMoment(t *testing.T) {
-	f := newFakes(t, awsengine.Options{})
+	f := newFakes(t, awsengine.Options{Parallel: 1}) // the requests of a call are one after the other: the schedule, the definition
 	s, ctx := f.store, t.Context()
 	j := oneJob(1)
 	f.create(t, j)
 	edited := j
 	edited.Def.Params, edited.Sched.Rev = "new", 200
-	during := func() {
-		f.db.Faults = nil
-		ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: core.Change{ID: 200, App: "orders", Job: 1}}})...)
+	requests := 0
+	f.db.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault {
+		if requests++; requests == 2 {
+			f.db.Faults = nil
+			ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: core.Change{ID: 200, App: "orders", Job: 1}}})...)
+		}
+		return fakeaws.Fault{}
 	}
-	f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault { return fakeaws.Fault{Between: during} }
 	found, unread, err := s.Jobs(ctx, []core.JobID{1})
 	if ok(t, err); len(found) != 0 || len(unread) != 1 {
 		t.Fatalf("read across an edit: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)

@@ -39,31 +39,39 @@ func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*co
 // Jobs in found with a secret that cannot be decrypted are in locked too.
 func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, defRevs map[core.JobID]int64,
 	locked core.Unreadable, unread []core.JobID, err error) {
-	read := parts{scheds: map[core.JobID]core.Sched{}, named: map[core.JobID]int64{}, defs: map[core.JobID]known{},
-		unread: map[core.JobID]bool{}}
+	read := newParts()
 	keys := make([]item, 0, len(jobs))
+	var unknown []item
 	for _, id := range jobs {
 		keys = append(keys, schedKey(id))
 		if _, is := s.defs.of(id); !is {
-			keys = append(keys, defKey(id)) // in the same request, so that an unknown job takes one request
+			unknown = append(unknown, defKey(id))
 		}
 	}
-	if err := s.readParts(ctx, keys, &read); err != nil {
+	// A revision's definition never changes, so an older state of one is right if its revision is.
+	first, errs := newParts(), [2]error{}
+	s.parallel(len(errs), func(i int) {
+		if i == 0 {
+			errs[i] = s.readParts(ctx, keys, read)
+		} else if len(unknown) > 0 {
+			errs[i] = s.readParts(glance.First(ctx), unknown, first)
+		}
+	})
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, nil, nil, nil, err
 	}
 	var changed []item
 	for id, rev := range read.named {
-		if _, is := read.defs[id]; is {
-			continue
-		}
-		if k, is := s.defs.of(id); is && k.rev == rev {
+		if k, is := first.defs[id]; is && k.rev == rev && first.bad[id] == nil {
+			read.defs[id] = k
+		} else if k, is := s.defs.of(id); is && k.rev == rev {
 			read.defs[id] = k
 		} else {
 			changed = append(changed, defKey(id))
 		}
 	}
 	if len(changed) > 0 {
-		if err := s.readParts(ctx, changed, &read); err != nil {
+		if err := s.readParts(ctx, changed, read); err != nil {
 			return nil, nil, nil, nil, err
 		}
 	}
@@ -91,7 +99,7 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 			if err != nil {
 				locked.Add(id, found[id].Locked(err))
 			}
-		case ok || ok2: // a change came between the two reads: read again
+		case ok2: // a change came between the two reads: read again
 			unread = append(unread, id)
 		}
 	}
@@ -104,6 +112,11 @@ type parts struct {
 	defs   map[core.JobID]known
 	unread map[core.JobID]bool
 	bad    core.Unreadable
+}
+
+func newParts() *parts {
+	return &parts{scheds: map[core.JobID]core.Sched{}, named: map[core.JobID]int64{}, defs: map[core.JobID]known{},
+		unread: map[core.JobID]bool{}}
 }
 
 func (s *Store) readParts(ctx context.Context, keys []item, p *parts) error {

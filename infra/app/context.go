@@ -177,7 +177,7 @@ var all = []setting{
 		s.props.Tables = &infra.Tables{Jobs: names[0], Runs: names[1], State: names[2]}
 		return nil
 	}},
-	{"provisioned", "minimum and maximum read units, minimum and maximum write units, of each table and of the index: 1,110,5,200",
+	{"provisioned", "minimum and maximum read units, minimum and maximum write units, of each table and of the index: 1,100,5,200",
 		func(s *settings, v string) error {
 			n, err := numbers(v, 4)
 			if err == nil {

@@ -57,14 +57,14 @@ const (
 	bytesUncharged = 100 // of each item: stored, but not counted in its units
 	keepsJournals  = 20 * 24 * time.Hour
 
-	readsOfFire     = 1    // its job's schedule
-	readsOfRun      = 0.07 // the planner checks whether the run exists
-	readsOfAnew     = 1    // a definition
+	readsOfFire     = 1     // its job's schedule
+	readsOfRun      = 0.035 // the planner checks whether the run exists
+	readsOfAnew     = 0.5   // a definition
 	readsOfToken    = 0.9
-	readsOfDispatch = 2.9 // the app, its executors, the global item; the journal later
+	readsOfDispatch = 2.4 // the app, its executors, the global item; the journal later
 	readsOfHealths  = 0.5 // slow jobs and addresses that others found, if they fit into one unit
-	readsOfAdvance  = 1
-	looksOfAdvance  = 0.4  // for runs
+	readsOfAdvance  = 0.5
+	looksOfAdvance  = 0.2  // for runs
 	readsOfDue      = 11   // of a wake-up that finds jobs due
 	readsOfWake     = 8.45 // the global item, the sign of life, lost messages, checks of notifications
 	looksOfWake     = 0.67 // for jobs that are due, and are next

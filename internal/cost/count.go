@@ -19,7 +19,7 @@ type Counts struct {
 	Messages int           // on the delay queue, of up to 50 runs of one second
 	Advances int           // of jobs: each plans the runs of a window
 	Anew     int           // runs whose job's definition no function has cached
-	Looks    int           // tenths of a unit that the watchdog reads: ten runs of a job in eight minutes share one
+	Looks    int           // twentieths of a unit that the watchdog reads: ten runs of a job in eight minutes share half a unit
 	Tokens   int           // reads of an app's token by callbacks; callbacks that come later use the cached token
 	Sends    int           // requests, ten messages each
 	Takes    int           // batches: at most five messages of one second

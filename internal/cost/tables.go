@@ -36,7 +36,7 @@ func unitsOfJobs(c Counts, d Deployment) tables {
 		Capacity{Write: writesOfAdvance * advances, Read: readsOfFire*fires + readsOfAnew*float64(c.Anew) + readsOfAdvance*advances +
 			readsOfSample*minutes},
 		Capacity{Write: movesOfAdvance * advances},
-		Capacity{Write: writesOfRun * fires, Read: readsOfRun*fires + float64(c.Looks)/10 + looksOfAdvance*advances +
+		Capacity{Write: writesOfRun * fires, Read: readsOfRun*fires + float64(c.Looks)/20 + looksOfAdvance*advances +
 			looksOfSample*minutes},
 		Capacity{Write: float64(c.Journals) + writesOfSample*minutes,
 			Read: readsOfDispatch*float64(c.Takes) + readsOfHealths*float64(c.Healths) + agesOfSample*minutes +

@@ -36,14 +36,14 @@ func TestWaiting(t *testing.T) {
 		}
 		looks := float64(m.of["dispatch"].times - 1)
 		near("looks", looks, 50, 4)
-		near("reads of a look", (m.read-not.read)/looks, 5.5+2*(n-1), 0.2)
+		near("reads of a look", (m.read-not.read)/looks, 6+2*(n-1), 0.2)
 		near("writes of a run", (m.on["runs"].Write-not.on["runs"].Write)/n, 1, 0)
 		notes := 2 * n // written when a run starts to wait, and removed
 		near("writes of a look", (m.on["state"].Write-not.on["state"].Write-notes)/looks, 1, 0.2)
 		near("messages of a look", float64(m.queue["SendMessageBatch"])/looks, 1, 0)
 		near("acks of a look", float64(m.queue["DeleteMessageBatch"]-1)/looks, 1, 0)
 	}
-	look := Usage{ReadUnits: 5.5, WriteUnits: 1, QueueRequests: 3, Invocations: 1,
+	look := Usage{ReadUnits: 6, WriteUnits: 1, QueueRequests: 3, Invocations: 1,
 		GBSeconds: secondsOfDispatch * gb(Standard().MemoryMB.Dispatch)}
 	of := Sum(Virginia.Bill(look))
 	holds(t, "internals/aws-units.md", fmt.Sprintf("| One check | $%.6f |", of))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -161,7 +162,7 @@ func (f *Finder) compare(ctx context.Context, s core.Sched, paused pauses, r Rea
 	if !ok || at > upTo {
 		return c, nil
 	}
-	have, upTo, err := f.runs(ctx, s.ID, at, upTo)
+	have, upTo, err := f.runs(ctx, s.ID, sch, at, upTo)
 	if err != nil {
 		return Found{}, err
 	}
@@ -195,8 +196,20 @@ func (f *Finder) compare(ctx context.Context, s core.Sched, paused pauses, r Rea
 	return c, nil
 }
 
-// runs reads the planned runs of a job between two times, and returns how far the result reaches.
-func (f *Finder) runs(ctx context.Context, job core.JobID, from, upTo core.Instant) (have map[core.RunID]bool, to core.Instant, err error) {
+// runs returns the planned runs of a job from one of its times to another, and how far the result reaches. A run that is there
+// stays, so a first read may be of an older state. If a run is missing in it, the runs are read strongly.
+func (f *Finder) runs(ctx context.Context, job core.JobID, sch *schedule.Schedule, from, upTo core.Instant) (have map[core.RunID]bool,
+	to core.Instant, err error) {
+	have, to, err = f.read(glance.First(ctx), job, from, upTo)
+	for at, ok := from, err == nil; ok && at <= to; at, ok = sch.Next(at) {
+		if !have[core.PlannedRun(job, at)] {
+			return f.read(ctx, job, from, upTo)
+		}
+	}
+	return have, to, err
+}
+
+func (f *Finder) read(ctx context.Context, job core.JobID, from, upTo core.Instant) (have map[core.RunID]bool, to core.Instant, err error) {
 	first, last := core.RunRange(job, from, upTo)
 	runs, err := f.store.RunSpan(ctx, first, last, min(int(last-first)+1, bound.Compared))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -28,6 +29,32 @@ type flow struct {
 	// behind returns when the queue fell behind, as time since the beginning; 0: it is not behind.
 	behind func(time.Duration) time.Duration
 	again  bool // runs sent again are lost too
+	older  bool // a read that may return an older state does: every other one of jobs, each one of runs
+}
+
+type older struct {
+	tick.Store
+	reads int
+	was   map[core.JobID]core.Sched
+}
+
+func (o *older) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
+	found, unread, err := o.Store.Scheds(ctx, jobs)
+	o.reads++
+	for id, s := range found {
+		if was, is := o.was[id]; is && o.reads%2 == 0 && glance.Of(ctx) != nil {
+			found[id] = was
+		}
+		o.was[id] = s
+	}
+	return found, unread, err
+}
+
+func (o *older) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	if glance.Of(ctx) != nil {
+		return nil, nil
+	}
+	return o.Store.RunSpan(ctx, first, last, limit)
 }
 
 type aged struct {
@@ -81,6 +108,9 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 	store := eng.Tick
 	if f.age != 0 {
 		store = aged{store, f.age}
+	}
+	if f.older {
+		store = &older{Store: store, was: map[core.JobID]core.Sched{}}
 	}
 	if f.behind != nil {
 		store = behind{store, began, f.behind}
@@ -160,6 +190,31 @@ func TestLostWindowIsSentAgain(t *testing.T) {
 				runs, _, err := eng.Dispatch.Runs(t.Context(), []core.RunID{run})
 				if _, ok := runs[run]; err != nil || !ok {
 					t.Fatalf("job %d has no run for %s (%s after the beginning): %v", id+1, at, at.Time().Sub(began.Time()), err)
+				}
+			}
+		}
+	})
+}
+
+// TestOlderStatesLoseNothing: a planner that reads older states of jobs and runs makes copies, finds no loss where there is none,
+// and finds each loss.
+func TestOlderStatesLoseNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		for _, lost := range []bool{false, true} {
+			from := core.InstantOf(time.Now())
+			eng, recovered, _ := purged(t, flow{older: true}, 3, []core.Job{every(time.Minute), every(40 * time.Minute)}, core.Pause{},
+				func(d time.Duration) bool { return lost && d > 38*time.Minute && d <= 53*time.Minute })
+			if recovered > 0 != lost {
+				t.Errorf("lost %t: %d instants sent again", lost, recovered)
+			}
+			for id, step := range []core.Instant{60, 2400} {
+				for at := from - from%step + step; at < from+2*3600; at += step {
+					run := core.PlannedRun(core.JobID(id+1), at)
+					runs, _, err := eng.Dispatch.Runs(t.Context(), []core.RunID{run})
+					if _, ok := runs[run]; err != nil || !ok {
+						t.Fatalf("lost %t: job %d has no run for %s (%s after the beginning): %v", lost, id+1, at, at.Time().Sub(began), err)
+					}
 				}
 			}
 		}
