@@ -104,10 +104,10 @@ func TestPeoplePage(t *testing.T) {
 		"<ul><li>roles: changed from viewer to operator</li></ul>")
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))
 	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
-	body = s.says("/console/people?panel=person&name=lina", "tickring people set lina --role operator --disable")
+	body = s.says("/console/people?panel=person&name=lina", "tickring users set lina --role operator --disable")
 	s.never(body, `name="do" value="delete"`)
 	const panel = "/console/people?name=lina&panel=delete"
-	gone := hidden(t, s.says(panel, "Delete lina", "0 tokens", "tickring people delete lina"), panel)
+	gone := hidden(t, s.says(panel, "Delete lina", "0 tokens", "tickring users delete lina"), panel)
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"role": "operator"}], "disabled": false}`)
 	body = s.wrong(panel, gone, http.StatusConflict, "lina was changed after you opened this page", "0 tokens", "Delete lina")
 	gone = with(gone, "rev", between(body, `name="rev" value="`, `"`))
@@ -123,7 +123,7 @@ func TestPeoplePage(t *testing.T) {
 // how to create one.
 func TestFilterOfPeople(t *testing.T) {
 	s := newConsole(t)
-	first := "tickring people set lina --role shop:editor --password first-password.txt"
+	first := "tickring users set lina --role shop:editor --password first-password.txt"
 	s.says("/console/people", "No users yet.", first)
 	s.in("zh")
 	s.never(s.says("/console/people", "<th>角色</th>"), "5月") // the roles column is not translated as a month

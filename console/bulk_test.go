@@ -170,7 +170,7 @@ func TestManyInParts(t *testing.T) {
 	}
 	_, stop, _ := strings.Cut(second, `id="stop"`)
 	s.wrong("/console/jobs/bulk", hidden(t, stop, "/console/jobs/bulk"), http.StatusOK, "Stopped.", "shop/first", "shop/second",
-		"Undo", `name="undo" value="a-1"`, "tickring resume --act a-1")
+		"Undo", `name="undo" value="a-1"`, "tickring resume --operation a-1")
 	if asked != 2 {
 		t.Errorf("%d parts were done", asked)
 	}

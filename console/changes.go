@@ -59,7 +59,7 @@ func (p *changesPage) Fixed() (list [][2]string) {
 func (p *changesPage) Command() string {
 	f := &p.Filter
 	command := strings.TrimSpace("tickring changes " + cmp.Or(f.Job, f.App))
-	for _, flag := range [][2]string{{"by", f.By}, {"verb", f.Verb}, {"act", f.Act}, {"channel", f.Channel}, {"person", f.Person}} {
+	for _, flag := range [][2]string{{"by", f.By}, {"verb", f.Verb}, {"operation", f.Act}, {"channel", f.Channel}, {"person", f.Person}} {
 		if flag[1] != "" {
 			command += " --" + flag[0] + " " + quoted(flag[1])
 		}

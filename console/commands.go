@@ -74,9 +74,9 @@ func runsWords(f client.ListRunsParams, address string) string {
 
 func (a *ask) PersonCommand(f personForm) string {
 	if f.Rev == "" {
-		return "tickring people set lina --role shop:editor"
+		return "tickring users set lina --role shop:editor"
 	}
-	words, roles := []string{"tickring people set", shellWord(f.Name)}, strings.Fields(f.Roles)
+	words, roles := []string{"tickring users set", shellWord(f.Name)}, strings.Fields(f.Roles)
 	for _, role := range roles {
 		words = append(words, "--role "+shellWord(role))
 	}

@@ -235,8 +235,8 @@ func (a *ask) command(text string) (*command, string) {
 }
 
 // pageCommands has the CLI command with the function of each page.
-var pageCommands = map[string]string{"home": "home", "jobs": "get", "runs": "runs", "upcoming": "upcoming", "executors": "executors",
-	"lateness": "lateness", "reports": "report", "notices": "get channels", "scripts": "script", "changes": "changes", "people": "people",
+var pageCommands = map[string]string{"home": "overview", "jobs": "get", "runs": "runs", "upcoming": "upcoming", "executors": "executors",
+	"lateness": "lateness", "reports": "report", "notices": "get channels", "scripts": "script", "changes": "changes", "people": "users",
 	"operating": "doctor, tickring audit, tickring redrive"}
 
 // CommandOf returns the CLI command of a menu entry.

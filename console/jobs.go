@@ -133,7 +133,7 @@ func filterWords(app string, labels, is []string, text string) (words []string) 
 		words = append(words, shellWord(app))
 	}
 	for _, one := range is {
-		words = append(words, "--is "+shellWord(one))
+		words = append(words, "--status "+shellWord(one))
 	}
 	for _, label := range labels {
 		words = append(words, "--label "+shellWord(label))
@@ -150,7 +150,7 @@ func jobsCommand(p client.ListJobsParams) string {
 		words = append(words, "--sort "+p.Sort)
 	}
 	if p.Down {
-		words = append(words, "--down")
+		words = append(words, "--reverse")
 	}
 	return strings.Join(words, " ")
 }

@@ -15,7 +15,7 @@ import (
 
 // A Job is a job declared in code. When the executor starts, it creates the job on the server or updates it to match the
 // declaration. The server knows who changed each job last. It does not change a job that others created or changed, and
-// does not create a job again that a user deleted. tickring give-back returns either to code. Pausing a job is no change.
+// does not create a job again that a user deleted. tickring return-to-code returns either to code. Pausing a job is no change.
 //
 // It needs a tickring server and [Options].Token, the token of the app; the app must exist.
 type Job struct {
@@ -197,7 +197,7 @@ func (e *Executor) declareAt(ctx context.Context, base string, j Job) error {
 	err := e.put(ctx, base+"/v1/jobs/"+url.PathEscape(e.o.App)+"/"+url.PathEscape(j.Name), e.spec(j), &res)
 	switch {
 	case errors.Is(err, errTheirs):
-		e.log.Info("A declared job was not updated, because a user changed or deleted it. To return it to code, run tickring give-back.",
+		e.log.Info("A declared job was not updated, because a user changed or deleted it. To return it to code, run tickring return-to-code.",
 			"app", e.o.App, "job", j.Name, "why", err)
 		return nil
 	case err != nil:

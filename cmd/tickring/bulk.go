@@ -12,7 +12,7 @@ import (
 
 type bulkCmd struct {
 	Verb  string   `arg:"" enum:"${bulkVerbs}" help:"Operation: ${bulkVerbs}."`
-	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs; or with -l, --is, --text or --all, the app of the jobs."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs; or with -l, --status, --text or --all, the app of the jobs."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	findFlags
 	All    bool              `help:"All jobs, or all jobs of the app."`
@@ -60,10 +60,10 @@ func (c *bulkCmd) whom(body *client.BulkRequest) error {
 		body.Jobs = c.What
 		return nil
 	}
-	f := &client.BulkFilter{Label: c.Label, Is: c.Is, Text: c.Text}
+	f := &client.BulkFilter{Label: c.Label, Is: c.Status, Text: c.Text}
 	switch {
 	case len(c.What) > 1 || len(c.What) == 1 && kindOf(c.What[0]) != appKind:
-		return usagef("-l, --is, --text and --all select jobs: name one app with them, or none")
+		return usagef("-l, --status, --text and --all select jobs: name one app with them, or none")
 	case len(c.What) == 1:
 		f.App = c.What[0]
 	}
@@ -103,7 +103,7 @@ func (e *conn) bulk(body client.BulkRequest) error {
 		}
 		e.printf("%s: %d of %s changed, %d needed no change", body.Verb, sum.Done, plural(sum.Found, "job"), sum.Same)
 		if body.Verb == "pause" && sum.Done > 0 {
-			e.printf("   to resume: tickring resume --act %s", sum.Act)
+			e.printf("   to resume: tickring resume --operation %s", sum.Act)
 		}
 		e.printf("\n")
 	}); err != nil {

@@ -13,11 +13,11 @@ import (
 // The words before the names of channels on the command line, for one and for all.
 const channelWord, channelsWord = "channel", "channels"
 
-type notifyCmd struct {
-	Test notifyTestCmd `cmd:"" help:"Send a test message to a channel."`
+type channelsCmd struct {
+	Test channelsTestCmd `cmd:"" help:"Send a test message to a channel."`
 }
 
-type notifyTestCmd struct {
+type channelsTestCmd struct {
 	Channel string `arg:"" placeholder:"CHANNEL" help:"Channel name: tickring get channels lists them."`
 }
 
@@ -26,7 +26,7 @@ type channelTest struct {
 	client.ChannelTest
 }
 
-func (c *notifyTestCmd) Run(e *conn) error {
+func (c *channelsTestCmd) Run(e *conn) error {
 	ch, err := e.channel(c.Channel)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (e *conn) describeChannel(name string) error {
 	}
 	about.add("trouble", e.troubleText(c.Trouble))
 	table(e.Stdout, *about)
-	e.printf("to test: tickring notify test %s\n", c.Name)
+	e.printf("to test: tickring channels test %s\n", c.Name)
 	return nil
 }
 

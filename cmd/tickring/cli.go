@@ -67,40 +67,40 @@ type grammar struct {
 	Bench  BenchCmd     `cmd:"" help:"Measure lateness and throughput."`
 	BenchX benchExecCmd `cmd:"" name:"bench-executor" hidden:""`
 
-	Apply  applyCmd   `cmd:"" help:"Create or update jobs, apps and channels from files." group:"Jobs"`
-	Create createCmd  `cmd:"" help:"Create a job." group:"Jobs"`
-	Get    getCmd     `cmd:"" help:"List jobs or channels, or export them as YAML." group:"Jobs"`
-	Desc   descCmd    `cmd:"" name:"describe" help:"Show details of a job, app, run or channel." group:"Jobs"`
-	Delete deleteCmd  `cmd:"" help:"Delete jobs, empty apps or channels." group:"Jobs"`
-	EditJ  editJobCmd `cmd:"" name:"edit" help:"Edit a job in your editor." group:"Jobs"`
-	Script scriptCmd  `cmd:"" help:"Show, edit and restore a job's script." group:"Jobs"`
-	Give   giveCmd    `cmd:"" name:"give-back" help:"Return a job to the code that declares it." group:"Jobs"`
-	Pause  pauseCmd   `cmd:"" help:"Pause jobs, apps or everything." group:"Jobs"`
-	Stop   stopCmd    `cmd:"" hidden:"" help:"Alias of pause; does not stop the server."`
-	Resume resumeCmd  `cmd:"" aliases:"start" help:"Resume paused jobs. Missed runs do not run later." group:"Jobs"`
-	Home   homeCmd    `cmd:"" help:"Show failing jobs, late jobs and apps without executors." group:"Jobs"`
-	Bulk   bulkCmd    `cmd:"" help:"Pause, resume, trigger, kill, delete or label many jobs." group:"Jobs"`
-	Execs  execsCmd   `cmd:"" name:"executors" help:"List executors and their health." group:"Jobs"`
-	Notify notifyCmd  `cmd:"" help:"Send a test notification." group:"Jobs"`
-	Change changeCmd  `cmd:"" name:"changes" help:"Show the audit log and undo changes." group:"Jobs"`
-	Schema schemaCmd  `cmd:"" help:"Print the JSON Schema of the manifest." group:"Jobs"`
+	Apply    applyCmd    `cmd:"" help:"Create or update jobs, apps and channels from files." group:"Jobs"`
+	Create   createCmd   `cmd:"" help:"Create a job." group:"Jobs"`
+	Get      getCmd      `cmd:"" help:"List jobs or channels, or export them as YAML." group:"Jobs"`
+	Desc     descCmd     `cmd:"" name:"describe" help:"Show details of a job, app, run or channel." group:"Jobs"`
+	Delete   deleteCmd   `cmd:"" help:"Delete jobs, empty apps or channels." group:"Jobs"`
+	EditJ    editJobCmd  `cmd:"" name:"edit" help:"Edit a job in your editor." group:"Jobs"`
+	Script   scriptCmd   `cmd:"" help:"Show, edit and restore a job's script." group:"Jobs"`
+	Return   returnCmd   `cmd:"" name:"return-to-code" help:"Return a job to the code that declares it." group:"Jobs"`
+	Pause    pauseCmd    `cmd:"" help:"Pause jobs, apps or everything." group:"Jobs"`
+	Stop     stopCmd     `cmd:"" hidden:"" help:"Alias of pause; does not stop the server."`
+	Resume   resumeCmd   `cmd:"" aliases:"start" help:"Resume paused jobs. Missed runs do not run later." group:"Jobs"`
+	Overview overviewCmd `cmd:"" help:"Show failing jobs, late jobs and apps without executors." group:"Jobs"`
+	Bulk     bulkCmd     `cmd:"" help:"Pause, resume, trigger, kill, delete or label many jobs." group:"Jobs"`
+	Execs    execsCmd    `cmd:"" name:"executors" help:"List executors and their health." group:"Jobs"`
+	Channels channelsCmd `cmd:"" help:"Send a test notification." group:"Jobs"`
+	Change   changeCmd   `cmd:"" name:"changes" help:"Show the audit log and undo changes." group:"Jobs"`
+	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the manifest." group:"Jobs"`
 
-	Trigger triggerCmd `cmd:"" help:"Run jobs now or at a given time." group:"Runs"`
-	Rerun   rerunCmd   `cmd:"" help:"Rerun finished runs." group:"Runs"`
-	Edit    editCmd    `cmd:"" name:"edit-trigger" help:"Change a waiting run." group:"Runs"`
-	Kill    killCmd    `cmd:"" help:"Kill running runs and cancel waiting ones." group:"Runs"`
-	Runs    runsCmd    `cmd:"" help:"List runs, newest first." group:"Runs"`
-	Run     runCmd     `cmd:"" help:"Show one run." group:"Runs"`
-	Logs    logsCmd    `cmd:"" help:"Show the log of a run." group:"Runs"`
-	Upcome  upcomeCmd  `cmd:"" name:"upcoming" help:"List upcoming runs." group:"Runs"`
-	Clean   cleanCmd   `cmd:"" help:"Delete old run records." group:"Runs"`
-	Report  reportCmd  `cmd:"" help:"Show run statistics by day or hour." group:"Runs"`
-	Shape   shapeCmd   `cmd:"" help:"Show run results over time." group:"Runs"`
-	Late    lateCmd    `cmd:"" name:"lateness" help:"Show how late runs were sent." group:"Runs"`
-	Audit   auditCmd   `cmd:"" help:"Verify that every scheduled time has a run or a recorded skip." group:"Runs"`
-	Replan  replanCmd  `cmd:"" help:"Resend runs that an audit reports as unaccounted for." group:"Runs"`
+	Trigger   triggerCmd   `cmd:"" help:"Run jobs now or at a given time." group:"Runs"`
+	Rerun     rerunCmd     `cmd:"" help:"Rerun finished runs." group:"Runs"`
+	Edit      editCmd      `cmd:"" name:"edit-trigger" help:"Change a waiting run." group:"Runs"`
+	Kill      killCmd      `cmd:"" help:"Kill running runs and cancel waiting ones." group:"Runs"`
+	Runs      runsCmd      `cmd:"" help:"List runs, newest first." group:"Runs"`
+	Run       runCmd       `cmd:"" help:"Show one run." group:"Runs"`
+	Logs      logsCmd      `cmd:"" help:"Show the log of a run." group:"Runs"`
+	Upcome    upcomeCmd    `cmd:"" name:"upcoming" help:"List upcoming runs." group:"Runs"`
+	Clean     cleanCmd     `cmd:"" help:"Delete old run records." group:"Runs"`
+	Report    reportCmd    `cmd:"" help:"Show run statistics by day or hour." group:"Runs"`
+	Histogram histogramCmd `cmd:"" help:"Show run results over time." group:"Runs"`
+	Late      lateCmd      `cmd:"" name:"lateness" help:"Show how late runs were sent." group:"Runs"`
+	Audit     auditCmd     `cmd:"" help:"Verify that every scheduled time has a run or a recorded skip." group:"Runs"`
+	Replan    replanCmd    `cmd:"" help:"Resend runs that an audit reports as unaccounted for." group:"Runs"`
 
-	People peopleCmd `cmd:"" help:"Manage users and roles." group:"Users"`
+	Users  usersCmd  `cmd:"" help:"Manage users and roles." group:"Users"`
 	Tokens tokensCmd `cmd:"" help:"Manage your API tokens." group:"Users"`
 	Views  viewsCmd  `cmd:"" help:"Manage saved console views." group:"Users"`
 	Whoami whoamiCmd `cmd:"" help:"Show your user and permissions." group:"Users"`

@@ -124,7 +124,7 @@ func (c *deleteCmd) one(e *conn, what string) error {
 		e.printf("deleted %s/%s (%d)   its runs are kept: tickring runs %d   undo: %s\n", res.App, res.Name, res.ID, res.ID,
 			undo(fmt.Sprint(res.ID), res.Rev))
 		if res.Withheld {
-			e.printf("code that declares the job does not create it again until tickring give-back %s/%s\n", res.App, res.Name)
+			e.printf("code that declares the job does not create it again until tickring return-to-code %s/%s\n", res.App, res.Name)
 		}
 	})
 }

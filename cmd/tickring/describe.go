@@ -127,7 +127,7 @@ func (c *descCmd) Run(e *conn) error {
 	case core.DeclaredCode:
 		add("declared", "in code, which can change the job")
 	case core.DeclaredTaken:
-		add("declared", "in code, and changed elsewhere since: code does not change it until tickring give-back "+j.App+"/"+j.Name)
+		add("declared", "in code, and changed elsewhere since: code does not change it until tickring return-to-code "+j.App+"/"+j.Name)
 	}
 	for _, p := range j.After {
 		add("after", fmt.Sprintf("%s   %s", p.Job, p.When))
@@ -348,7 +348,7 @@ func (c *descCmd) app(e *conn) error {
 	}
 	if len(a.Withheld) > 0 {
 		add("withheld", strings.Join(a.Withheld, ", ")+": deleted by a user, so code does not create them until "+
-			"tickring give-back "+a.Name+"/JOB")
+			"tickring return-to-code "+a.Name+"/JOB")
 	}
 	for _, x := range list.Executors {
 		add("executor", x.Address+"   "+liveText(e.Env, &x))

@@ -52,7 +52,7 @@ var docPages = map[string]docPage{
 		replace: []string{"tickring script put", "echo echo two >>cleanup.sh; tickring script put"}},
 	"docs/how-to/run-a-server.md":        {replace: []string{"/var/lib", "~/.local/state"}},
 	"docs/how-to/run-shell-commands.md":  {replace: []string{"--user deploy", `--user "$ME"`, "/srv/jobs", "~"}},
-	"docs/how-to/send-notifications.md":  {setup: "export HOOK_SECRET=" + docSecret, fails: []string{"tickring notify test"}}, // no network
+	"docs/how-to/send-notifications.md":  {setup: "export HOOK_SECRET=" + docSecret, fails: []string{"tickring channels test"}}, // no network
 	"docs/how-to/troubleshoot.md":        {jobs: "shop/nightly", fails: []string{"tickring run shop/nightly@02:30"}},
 	"docs/how-to/update-a-deployment.md": {skip: onAWS},
 	"docs/how-to/upgrade.md":             {replace: []string{"/var/lib", "~/.local/state", "/root", "~"}},

@@ -13,17 +13,17 @@ type getCmd struct {
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	Set   *string  `placeholder:"SET" help:"Only objects of this set (\"\" for objects without a set)."`
 	findFlags
-	Sort string `default:"" enum:"number,name,next,last," placeholder:"ORDER" help:"Sort order: number, name, next (scheduled time of the next run) or last (of the last run)."`
-	Down bool   `help:"Reverse the sort order."`
+	Sort    string `default:"" enum:"number,name,next,last," placeholder:"ORDER" help:"Sort order: number, name, next (scheduled time of the next run) or last (of the last run)."`
+	Reverse bool   `help:"Reverse the sort order."`
 	watchFlags
 }
 
 type findFlags struct {
-	Is   []string `placeholder:"HOW" enum:"${standings}" help:"Only jobs with this status: ${standings}."`
-	Text string   `placeholder:"TEXT" help:"Only jobs with this text in their name, title, author, handler, params or schedule."`
+	Status []string `placeholder:"STATUS" enum:"${standings}" help:"Only jobs with this status: ${standings}."`
+	Text   string   `placeholder:"TEXT" help:"Only jobs with this text in their name, title, author, handler, params or schedule."`
 }
 
-func (f *findFlags) given() bool { return len(f.Is) > 0 || f.Text != "" }
+func (f *findFlags) given() bool { return len(f.Status) > 0 || f.Text != "" }
 
 func (c *getCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
 
@@ -38,11 +38,11 @@ func (c *getCmd) once(e *conn) error {
 	var failed []client.UnreadableJob
 	var short bool
 	var err error
-	of := client.ListJobsParams{Label: c.Label, Last: e.Output != "yaml", Is: c.Is, Text: c.Text, Sort: c.Sort, Down: c.Down}
+	of := client.ListJobsParams{Label: c.Label, Last: e.Output != "yaml", Is: c.Status, Text: c.Text, Sort: c.Sort, Down: c.Reverse}
 	chosen := len(c.Label) > 0 || c.given()
 	switch {
 	case chosen && c.What != "" && kindOf(c.What) != appKind:
-		return usagef("-l, --is and --text select jobs: name an app with them, or none")
+		return usagef("-l, --status and --text select jobs: name an app with them, or none")
 	case c.What == "":
 		if apps, short, err = e.apps(); err == nil {
 			jobs, failed, err = e.jobs(of)

@@ -33,23 +33,23 @@ type resumeCmd struct {
 	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs or apps to resume."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	findFlags
-	Act    string `placeholder:"ACT" help:"Resume the jobs that this bulk operation paused, unless they were changed since; pause and changes show its name."`
-	All    bool   `help:"Resume everything."`
-	Reason string `placeholder:"TEXT" help:"Reason, visible to other users."`
+	Operation string `placeholder:"OPERATION" help:"Resume the jobs that this bulk operation paused, unless they were changed since; pause and changes show its name."`
+	All       bool   `help:"Resume everything."`
+	Reason    string `placeholder:"TEXT" help:"Reason, visible to other users."`
 }
 
 func (c *resumeCmd) Run(e *Env) error {
-	if c.Act == "" {
+	if c.Operation == "" {
 		return (&pauseCmd{What: c.What, Label: c.Label, findFlags: c.findFlags, All: c.All, Reason: c.Reason}).run(e, false)
 	}
 	if len(c.What)+len(c.Label) > 0 || c.given() || c.All {
-		return usagef("--act selects the jobs to resume: leave out the other arguments")
+		return usagef("--operation selects the jobs to resume: leave out the other arguments")
 	}
 	conn, err := e.connect()
 	if err != nil {
 		return err
 	}
-	return conn.bulk(client.BulkRequest{Verb: "resume", Undo: c.Act, Reason: c.Reason})
+	return conn.bulk(client.BulkRequest{Verb: "resume", Undo: c.Operation, Reason: c.Reason})
 }
 
 func (c *pauseCmd) run(env *Env, pause bool) error {

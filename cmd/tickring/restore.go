@@ -21,11 +21,11 @@ func (c *fenceCmd) Run(e *conn) error {
 // restoreFlags are the flags of restore and takeover. Both make the data of an earlier moment, or of another Region, this
 // deployment's data.
 type restoreFlags struct {
-	From     string `placeholder:"TIME" help:"Time of the data, such as 2026-11-20T02:30, 02:30 or 24h (ago) (default: a minute before the last activity in the data)."`
-	LiftJobs int    `placeholder:"N" help:"How many jobs may have been created since then (default: 100,000, and 100 for each second since)."`
-	LiftRuns int    `placeholder:"N" help:"How many runs of one job may have been triggered or retried since then (default: 10,000, and 1,000 for each second since)."`
-	RunsLost bool   `help:"The table of runs is empty: do not resend runs that were due up to --from."`
-	Again    bool   `help:"Also restore if this deployment already processes the data."`
+	From          string `placeholder:"TIME" help:"Time of the data, such as 2026-11-20T02:30, 02:30 or 24h (ago) (default: a minute before the last activity in the data)."`
+	AdvanceJobIds int    `placeholder:"N" help:"How many jobs may have been created since then (default: 100,000, and 100 for each second since)."`
+	AdvanceRunIds int    `placeholder:"N" help:"How many runs of one job may have been triggered or retried since then (default: 10,000, and 1,000 for each second since)."`
+	RunsLost      bool   `help:"The table of runs is empty: do not resend runs that were due up to --from."`
+	Again         bool   `help:"Also restore if this deployment already processes the data."`
 }
 
 type (
@@ -40,7 +40,7 @@ func (c *takeoverCmd) Run(e *conn) error { return c.run(e, "taken over") }
 const beforeCopy = 15 * time.Minute
 
 func (c *restoreFlags) run(e *conn, done string) error {
-	req := client.RestoreRequest{LiftJobs: c.LiftJobs, LiftRuns: c.LiftRuns, RunsLost: c.RunsLost, Again: c.Again}
+	req := client.RestoreRequest{LiftJobs: c.AdvanceJobIds, LiftRuns: c.AdvanceRunIds, RunsLost: c.RunsLost, Again: c.Again}
 	if c.From != "" {
 		from, _, err := e.spanOf(c.From, "now", "")
 		if err != nil {

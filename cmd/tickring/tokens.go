@@ -10,9 +10,9 @@ import (
 )
 
 type tokensCmd struct {
-	List tokensListCmd `cmd:"" default:"1" help:"List your tokens and when they expire."`
-	Make tokensMakeCmd `cmd:"" help:"Create a token. It is shown only once."`
-	End  tokensEndCmd  `cmd:"" help:"Revoke a token."`
+	List   tokensListCmd   `cmd:"" default:"1" help:"List your tokens and when they expire."`
+	Create tokensCreateCmd `cmd:"" help:"Create a token. It is shown only once."`
+	Revoke tokensRevokeCmd `cmd:"" help:"Revoke a token."`
 }
 
 type tokensListCmd struct{}
@@ -32,13 +32,13 @@ func (c *tokensListCmd) Run(e *conn) error {
 	})
 }
 
-type tokensMakeCmd struct {
+type tokensCreateCmd struct {
 	Name string   `arg:"" placeholder:"NAME" help:"Name of the token, such as its purpose."`
 	Role []string `placeholder:"ROLE" help:"Role of the token, at most your own: viewer or shop:operator (default: all your permissions at the time of use)."`
 	For  string   `default:"90d" placeholder:"SPAN" help:"Lifetime of the token, at most 366d."`
 }
 
-func (c *tokensMakeCmd) Run(e *conn) error {
+func (c *tokensCreateCmd) Run(e *conn) error {
 	span, err := api.ParseDuration(c.For)
 	if err != nil {
 		return core.Invalid("for", c.For, "%v", err)
@@ -49,17 +49,17 @@ func (c *tokensMakeCmd) Run(e *conn) error {
 	})
 }
 
-type tokensEndCmd struct {
+type tokensRevokeCmd struct {
 	Name string `arg:"" placeholder:"NAME" help:"Name of the token."`
 	Of   string `placeholder:"PERSON" help:"User who owns the token; only for admins (default: you)."`
 }
 
-func (c *tokensEndCmd) Run(e *conn) error {
+func (c *tokensRevokeCmd) Run(e *conn) error {
 	var err error
 	if c.Of != "" {
 		_, err = e.EndTokenOf(e.Ctx, c.Of, c.Name)
 	} else {
 		_, err = e.EndToken(e.Ctx, c.Name)
 	}
-	return e.show(client.Done{Done: true}, err, func() { e.printf("%s ended\n", c.Name) })
+	return e.show(client.Done{Done: true}, err, func() { e.printf("%s revoked\n", c.Name) })
 }

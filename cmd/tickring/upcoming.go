@@ -15,19 +15,19 @@ import (
 )
 
 type upcomeCmd struct {
-	What  string `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: all)."`
-	For   string `placeholder:"SPAN" help:"Length of the period, such as 10m or 7d (default: 1h; 24h with --shape)."`
-	From  string `placeholder:"TIME" help:"Start of the period, such as 18:00, 10m or 2026-12-24 (default: now)."`
-	To    string `placeholder:"TIME" help:"End of the period, instead of --for."`
-	Limit int    `default:"100" help:"Maximum number of lines; consecutive runs of a job are one line."`
-	Shape bool   `help:"Show the number of runs over time, one line for each app, and the seconds in which the most jobs fire; at most 7d."`
+	What      string `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: all)."`
+	For       string `placeholder:"SPAN" help:"Length of the period, such as 10m or 7d (default: 1h; 24h with --histogram)."`
+	From      string `placeholder:"TIME" help:"Start of the period, such as 18:00, 10m or 2026-12-24 (default: now)."`
+	To        string `placeholder:"TIME" help:"End of the period, instead of --for."`
+	Limit     int    `default:"100" help:"Maximum number of lines; consecutive runs of a job are one line."`
+	Histogram bool   `help:"Show the number of runs over time, one line for each app, and the seconds in which the most jobs fire; at most 7d."`
 }
 
 func (c *upcomeCmd) Run(e *conn) error {
 	if c.Limit < 1 {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "at least 1")
 	}
-	if c.For = cmp.Or(c.For, map[bool]string{true: "24h", false: "1h"}[c.Shape]); c.Shape {
+	if c.For = cmp.Or(c.For, map[bool]string{true: "24h", false: "1h"}[c.Histogram]); c.Histogram {
 		return c.shape(e)
 	}
 	now, zone := time.Now(), ""
@@ -109,7 +109,7 @@ const shapeMarks = 48
 
 func (c *upcomeCmd) shape(e *conn) error {
 	if c.What != "" && kindOf(c.What) != appKind {
-		return usagef("--shape covers one app or all apps; for one job: tickring upcoming %s", c.What)
+		return usagef("--histogram covers one app or all apps; for one job: tickring upcoming %s", c.What)
 	}
 	now, list := time.Now(), client.ListUpcomingParams{}
 	to, err := e.spanAhead(c, "", now, &list)

@@ -202,7 +202,7 @@ func (a *Access) asFirst(ctx context.Context, by string, from From) (string, err
 			return "", err
 		}
 	} else if acc.Disabled {
-		return "", core.Errorf(core.CodeForbidden, "user %s is disabled: enable the user with the admin token (tickring people)", FirstAdmin)
+		return "", core.Errorf(core.CodeForbidden, "user %s is disabled: enable the user with the admin token (tickring users)", FirstAdmin)
 	}
 	return a.begin(ctx, FirstAdmin, from, func(*Account, *Session) error { return nil })
 }

@@ -123,7 +123,7 @@ func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name strin
 		if is {
 			if len(old.Withheld) >= core.MaxWithheld {
 				return false, core.Errorf(core.CodeTooLarge, "app %s has %d deleted jobs that its code cannot create again, the maximum: return "+
-					"those that no code declares with tickring give-back, such as %s", app, core.MaxWithheld, old.Withheld[0])
+					"those that no code declares with tickring return-to-code, such as %s", app, core.MaxWithheld, old.Withheld[0])
 			}
 			next.Withheld, why = append(next.Withheld, name), "job "+name+" is deleted: its code may not make it again"
 		}

@@ -299,7 +299,7 @@ func aside(f *Facts, s *sheet) core.Text {
 // notices checks that notifications reach users.
 func notices(f *Facts, s *sheet) core.Text {
 	test := func(channel string) core.Text {
-		return core.Say("fix the channel in its manifest, then test it: %s", "tickring notify test "+channel)
+		return core.Say("fix the channel in its manifest, then test it: %s", "tickring channels test "+channel)
 	}
 	for _, c := range f.Own.LockedChannels {
 		s.wrong("%s", c.Message).do("notifications for it are retried for a day")

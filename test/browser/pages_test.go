@@ -138,8 +138,8 @@ func (w *world) views() []view {
 
 // changed makes the changes that the views show.
 func (w *world) changed(t *testing.T) {
-	w.OK(t, given, "people", "set", "lina", "--role", "viewer", "--password", "-")
-	w.OK(t, "", "people", "set", "lina", "--role", "shop:editor+scripts+secrets,pay:operator")
+	w.OK(t, given, "users", "set", "lina", "--role", "viewer", "--password", "-")
+	w.OK(t, "", "users", "set", "lina", "--role", "shop:editor+scripts+secrets,pay:operator")
 	w.OK(t, "", "pause", "legacy", "--reason", "nobody is there", "--until", "240h")
 	w.OK(t, "echo '"+strings.Repeat("a long line ", 40)+"'\nexit 0\n", "script", "put", "reports/script", "-", "--note", "second")
 	w.OK(t, "version: 1\nset: finance-prod\njobs: [{app: shop, name: stock, title: Stock, handler: fine, params: "+

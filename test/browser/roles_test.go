@@ -17,7 +17,7 @@ const given, password = "given by somebody else", "correct horse battery"
 // person creates a user with a role, and logs in as that user.
 func (w *world) person(t *testing.T, name, role string) *page {
 	t.Helper()
-	w.OK(t, given, "people", "set", name, "--role", role, "--password", "-")
+	w.OK(t, given, "users", "set", name, "--role", role, "--password", "-")
 	p := newPage(t, w.URL, manner{})
 	p.may("status of 401", "status of 403", "status of 404")
 	p.open("/console/login")
@@ -69,7 +69,7 @@ func TestRoles(t *testing.T) {
 		{"reports:operator+addresses", 0, address}, {"reports:admin", 0, script + secret + address},
 		{"shop:editor", 4, ""}, {"editor", 0, rest}, {"admin", 0, script + secret + address + rest + people},
 	} {
-		w.OK(t, "", "people", "set", "paul", "--role", r.role)
+		w.OK(t, "", "users", "set", "paul", "--role", r.role)
 		for j, a := range acts {
 			if j >= r.may && r.own != "" {
 				break // the acts' job is deleted, or belongs to another app

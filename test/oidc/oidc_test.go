@@ -150,7 +150,7 @@ func TestLogIn(t *testing.T) {
 		!strings.Contains(text, ">lina</a>") {
 		t.Fatalf("%d at %s: %s", status, at, text)
 	}
-	if out := p.s.OK(t, "", "people"); !strings.Contains(out, "lina") || !strings.Contains(out, "shop:editor") {
+	if out := p.s.OK(t, "", "users"); !strings.Contains(out, "lina") || !strings.Contains(out, "shop:editor") {
 		t.Errorf("%s", out)
 	}
 	r, err := b.Post(p.s.URL+"/console/logout", "application/x-www-form-urlencoded", nil)
@@ -162,7 +162,7 @@ func TestLogIn(t *testing.T) {
 		t.Errorf("logged out: %d", status)
 	}
 	// A user whom an admin disables stays out, whatever the provider answers.
-	p.s.OK(t, "", "people", "set", "lina", "--disable")
+	p.s.OK(t, "", "users", "set", "lina", "--disable")
 	p.m.QueueUser(person("Lina", "ops"))
 	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "user lina is disabled")
 	// Another account of the provider with the same name is another user.

@@ -9,24 +9,24 @@ import (
 	"github.com/tickring/tickring/api/client"
 )
 
-type peopleCmd struct {
-	List   peopleListCmd   `cmd:"" default:"1" help:"List all users and their roles."`
-	Set    peopleSetCmd    `cmd:"" help:"Create or update a user."`
-	Delete peopleDeleteCmd `cmd:"" help:"Delete a user, with all sessions, tokens and views."`
+type usersCmd struct {
+	List   usersListCmd   `cmd:"" default:"1" help:"List all users and their roles."`
+	Set    usersSetCmd    `cmd:"" help:"Create or update a user."`
+	Delete usersDeleteCmd `cmd:"" help:"Delete a user, with all sessions, tokens and views."`
 }
 
-func (c *peopleCmd) Help() string {
+func (c *usersCmd) Help() string {
 	return "A role is viewer, operator, editor or admin; for one app, write app:role; add extra permissions with +: " +
 		"shop:editor+scripts, operator+addresses, shop:editor+scripts+secrets. See docs/reference/permissions.md."
 }
 
-type peopleListCmd struct{}
+type usersListCmd struct{}
 
-func (c *peopleListCmd) Run(e *conn) error {
+func (c *usersListCmd) Run(e *conn) error {
 	list, err := e.ListPeople(e.Ctx)
 	return e.show(list, err, func() {
 		if len(list.People) == 0 {
-			e.printf("no users yet: log in to the console with the admin token; to create a user: tickring people set NAME --role viewer\n")
+			e.printf("no users yet: log in to the console with the admin token; to create a user: tickring users set NAME --role viewer\n")
 			return
 		}
 		rows := [][]string{{"NAME", "MAY", "LOGS IN", "TOKENS", "LAST"}}
@@ -58,7 +58,7 @@ func logsIn(p *client.Person) string {
 	return strings.Join(ways, ", ")
 }
 
-type peopleSetCmd struct {
+type usersSetCmd struct {
 	Name     string   `arg:"" placeholder:"NAME" help:"User name: 1 to 64 characters a-z 0-9 . _ - @."`
 	Role     []string `placeholder:"ROLE" help:"Role that replaces the current roles, such as editor or shop:editor+scripts. Repeat for each app."`
 	NoRole   bool     `help:"Remove all roles."`
@@ -69,7 +69,7 @@ type peopleSetCmd struct {
 	Subject  *string  `placeholder:"ID" help:"Identity of the user at the provider."`
 }
 
-func (c *peopleSetCmd) Run(e *conn) error {
+func (c *usersSetCmd) Run(e *conn) error {
 	if c.NoRole && len(c.Role) > 0 || c.Enable && c.Disable {
 		return usagef("set only one of --no-role and --role, and only one of --enable and --disable")
 	}
@@ -122,11 +122,11 @@ func (e *Env) secretOf(file string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
 }
 
-type peopleDeleteCmd struct {
+type usersDeleteCmd struct {
 	Name string `arg:"" placeholder:"NAME" help:"User name."`
 }
 
-func (c *peopleDeleteCmd) Run(e *conn) error {
+func (c *usersDeleteCmd) Run(e *conn) error {
 	res, err := e.DeletePerson(e.Ctx, c.Name)
 	return e.show(res, err, func() { e.printf("%s deleted\n", res.Name) })
 }

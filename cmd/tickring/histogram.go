@@ -31,12 +31,12 @@ func (c *spanFlags) of(e *conn) (app, job, zone string, from, to time.Time, err 
 	return app, job, zone, from, to, err
 }
 
-type shapeCmd struct {
+type histogramCmd struct {
 	spanFlags
 	Late string `default:"1m" placeholder:"SPAN" help:"Lateness from which a run counts as late, such as 5s."`
 }
 
-func (c *shapeCmd) Run(e *conn) error {
+func (c *histogramCmd) Run(e *conn) error {
 	app, job, zone, from, to, err := c.of(e)
 	if err != nil {
 		return err

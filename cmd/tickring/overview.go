@@ -7,11 +7,11 @@ import (
 	"github.com/tickring/tickring/api/client"
 )
 
-type homeCmd struct{ watchFlags }
+type overviewCmd struct{ watchFlags }
 
-func (c *homeCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
+func (c *overviewCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
 
-func (c *homeCmd) once(e *conn) error {
+func (c *overviewCmd) once(e *conn) error {
 	h, err := e.GetHome(e.Ctx)
 	return e.show(h, err, func() {
 		rows := [][]string{}

@@ -6,11 +6,11 @@ import (
 	"github.com/tickring/tickring/api/client"
 )
 
-type giveCmd struct {
+type returnCmd struct {
 	Job string `arg:"" placeholder:"JOB" help:"Job as app/name. It can be a deleted job."`
 }
 
-func (c *giveCmd) Run(env *Env) error {
+func (c *returnCmd) Run(env *Env) error {
 	app, name, ok := strings.Cut(c.Job, "/")
 	if !ok {
 		return usagef("%s: expected app/name, because a deleted job cannot be given by its number", c.Job)
