@@ -277,8 +277,8 @@ func TestBadInput(t *testing.T) {
 		{"audit without a span", "GET /v1/audit", "", 400, core.CodeInvalid, "from", "needed"},
 		{"audit backwards", "GET /v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z", "", 400, core.CodeInvalid, "from",
 			"must be earlier than to"},
-		{"a shape of too long", "GET /v1/upcoming/shape?for=8d", "", 400, core.CodeInvalid, "for", "1s to 7d"},
-		{"a shape of too many buckets", "GET /v1/upcoming/shape?buckets=289", "", 400, core.CodeInvalid, "buckets", "1 to 288"},
+		{"a shape of too long", "GET /v1/upcoming/histogram?for=8d", "", 400, core.CodeInvalid, "for", "1s to 7d"},
+		{"a shape of too many buckets", "GET /v1/upcoming/histogram?buckets=289", "", 400, core.CodeInvalid, "buckets", "1 to 288"},
 		{"span without a unit", "GET /v1/upcoming?for=5", "", 400, core.CodeInvalid, "for", "use 5s"},
 		{"cause of a schedule", trigger, `{"cause":"schedule"}`, 400, core.CodeInvalid, "cause", "manual, api"},
 		{"trigger of the past", trigger, `{"at":"2020-01-01T00:00:00Z"}`, 400, core.CodeInvalid, "at", "past"},
@@ -467,7 +467,7 @@ func TestJobs(t *testing.T) {
 	if n := len(upcoming.Upcoming); err != nil || n < 6 || n > 8 || upcoming.Upcoming[0].Timezone != "Europe/Berlin" {
 		t.Errorf("upcoming: %+v, %v", upcoming, err)
 	}
-	shape, err := f.c.GetUpcomingShape(ctx, client.GetUpcomingShapeParams{For: "2d"})
+	shape, err := f.c.GetUpcomingHistogram(ctx, client.GetUpcomingHistogramParams{For: "2d"})
 	if err != nil || shape.Jobs != 1 || shape.Width != "10m" || len(shape.Apps) != 1 || len(shape.Apps[0].Fires) != 288 {
 		t.Errorf("its shape: %+v, %v", shape, err)
 	}
@@ -546,17 +546,17 @@ func TestDeclared(t *testing.T) {
 		t.Errorf("a job that was changed: %s", text)
 	}
 	declare("two", 409, "until it is returned to code")
-	f.must("POST", path+"/give-back", "")
+	f.must("POST", path+"/return-to-code", "")
 	declare("two", 200, "updated")
 	f.must("DELETE", path, "")
 	if text := f.must("GET", "/v1/apps/shop", ""); !strings.Contains(text, `"withheld":["clean"]`) {
 		t.Errorf("the app: %s", text)
 	}
 	declare("three", 409, "deleted by another user")
-	f.must("POST", path+"/give-back", "")
+	f.must("POST", path+"/return-to-code", "")
 	declare("three", 200, "created")
 	f.must("PUT", path, theirs)
-	if status, answer := f.ask("POST", "/v1/jobs/shop/none/give-back", ""); status != 404 {
+	if status, answer := f.ask("POST", "/v1/jobs/shop/none/return-to-code", ""); status != 404 {
 		t.Errorf("of a job that was never there: %d %s", status, answer)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params client.GetUpcomingShapeParams) (any, error) {
+func (s *server) GetUpcomingHistogram(w http.ResponseWriter, r *http.Request, params client.GetUpcomingHistogramParams) (any, error) {
 	a := ask.ComingAsk{From: params.From, For: 24 * time.Hour, Buckets: params.Buckets, JobFilter: ask.JobFilter{App: params.App}}
 	var err error
 	if params.For != "" {
@@ -28,7 +28,7 @@ func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params
 	if err != nil {
 		return nil, err
 	}
-	out := client.UpcomingShape{From: c.From.Time(), To: c.To.Time(), Width: FormatDuration(time.Duration(c.Width) * time.Second),
+	out := client.UpcomingHistogram{From: c.From.Time(), To: c.To.Time(), Width: FormatDuration(time.Duration(c.Width) * time.Second),
 		Jobs: c.Jobs, Apps: []client.UpcomingApp{}, MoreApps: c.MoreApps, Piles: []client.UpcomingPile{}, Partial: c.Partial}
 	for i := range c.Apps {
 		from := &c.Apps[i]

@@ -98,9 +98,6 @@ type ServerInterface interface {
 	// PutJob Create a job, or replace its settings. Fields that are missing get their defaults.
 	// (PUT /v1/jobs/{app}/{name})
 	PutJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// GiveBackJob Return a job to the code that declares it, so that the code can create or update it again.
-	// (POST /v1/jobs/{app}/{name}/give-back)
-	GiveBackJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// KillJob Kill all runs of a job. Its schedule continues. One call handles a part; the next call continues.
 	// (POST /v1/jobs/{app}/{name}/kill)
 	KillJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params KillJobParams) (any, error)
@@ -110,6 +107,9 @@ type ServerInterface interface {
 	// ResumeJob Resume a job. Missed runs do not run later.
 	// (POST /v1/jobs/{app}/{name}/resume)
 	ResumeJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
+	// ReturnJobToCode Return a job to the code that declares it, so that the code can create or update it again.
+	// (POST /v1/jobs/{app}/{name}/return-to-code)
+	ReturnJobToCode(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// GetRunAt Get the run of one scheduled time, or the recorded skip.
 	// (GET /v1/jobs/{app}/{name}/runs/{at})
 	GetRunAt(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, at string) (any, error)
@@ -182,21 +182,6 @@ type ServerInterface interface {
 	// PauseAll Pause all schedules.
 	// (POST /v1/pause)
 	PauseAll(w http.ResponseWriter, r *http.Request) (any, error)
-	// ListPeople List all users by name.
-	// (GET /v1/people)
-	ListPeople(w http.ResponseWriter, r *http.Request) (any, error)
-	// DeletePerson Delete a user, with all sessions, tokens and views of the user.
-	// (DELETE /v1/people/{person})
-	DeletePerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// GetPerson Get a user.
-	// (GET /v1/people/{person})
-	GetPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// PutPerson Create or update a user. Missing fields stay unchanged.
-	// (PUT /v1/people/{person})
-	PutPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// EndTokenOf Revoke a token of a user.
-	// (DELETE /v1/people/{person}/tokens/{token})
-	EndTokenOf(w http.ResponseWriter, r *http.Request, person PathPerson, token PathToken) (any, error)
 	// Preview Explain a schedule without creating a job.
 	// (POST /v1/preview)
 	Preview(w http.ResponseWriter, r *http.Request) (any, error)
@@ -227,9 +212,9 @@ type ServerInterface interface {
 	// ListRuns List runs, newest first.
 	// (GET /v1/runs)
 	ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) (any, error)
-	// GetShape Show the results of the runs that began in a period, in at most 120 buckets of equal width. Whole hours come from reports; shorter buckets from a limited scan of runs, newest first.
-	// (GET /v1/runs/shape)
-	GetShape(w http.ResponseWriter, r *http.Request, params GetShapeParams) (any, error)
+	// GetHistogram Show the results of the runs that began in a period, in at most 120 buckets of equal width. Whole hours come from reports; shorter buckets from a limited scan of runs, newest first.
+	// (GET /v1/runs/histogram)
+	GetHistogram(w http.ResponseWriter, r *http.Request, params GetHistogramParams) (any, error)
 	// GetRun Get a run.
 	// (GET /v1/runs/{run})
 	GetRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
@@ -251,9 +236,24 @@ type ServerInterface interface {
 	// ListUpcoming List upcoming runs, earliest first. One call covers a part of the jobs; the next call continues.
 	// (GET /v1/upcoming)
 	ListUpcoming(w http.ResponseWriter, r *http.Request, params ListUpcomingParams) (any, error)
-	// GetUpcomingShape Show how many runs are scheduled in a period, in at most 288 buckets of equal width for each app. Frequent jobs are summed up separately. The seconds in which the most jobs fire are listed.
-	// (GET /v1/upcoming/shape)
-	GetUpcomingShape(w http.ResponseWriter, r *http.Request, params GetUpcomingShapeParams) (any, error)
+	// GetUpcomingHistogram Show how many runs are scheduled in a period, in at most 288 buckets of equal width for each app. Frequent jobs are summed up separately. The seconds in which the most jobs fire are listed.
+	// (GET /v1/upcoming/histogram)
+	GetUpcomingHistogram(w http.ResponseWriter, r *http.Request, params GetUpcomingHistogramParams) (any, error)
+	// ListUsers List all users by name.
+	// (GET /v1/users)
+	ListUsers(w http.ResponseWriter, r *http.Request) (any, error)
+	// DeletePerson Delete a user, with all sessions, tokens and views of the user.
+	// (DELETE /v1/users/{person})
+	DeletePerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
+	// GetPerson Get a user.
+	// (GET /v1/users/{person})
+	GetPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
+	// PutPerson Create or update a user. Missing fields stay unchanged.
+	// (PUT /v1/users/{person})
+	PutPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
+	// EndTokenOf Revoke a token of a user.
+	// (DELETE /v1/users/{person}/tokens/{token})
+	EndTokenOf(w http.ResponseWriter, r *http.Request, person PathPerson, token PathToken) (any, error)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -1288,42 +1288,6 @@ func (siw *ServerInterfaceWrapper) PutJob(w http.ResponseWriter, r *http.Request
 	handler.ServeHTTP(w, r)
 }
 
-// GiveBackJob operation middleware
-func (siw *ServerInterfaceWrapper) GiveBackJob(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "app" -------------
-	var app PathApp
-
-	err = runtime.BindStyledParameterWithOptions("simple", "app", r.PathValue("app"), &app, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "app", Err: err})
-		return
-	}
-
-	// ------------- Path parameter "name" -------------
-	var name PathName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.GiveBackJob(w, r, app, name)
-		siw.Handler.reply(w, r, v, err)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // KillJob operation middleware
 func (siw *ServerInterfaceWrapper) KillJob(w http.ResponseWriter, r *http.Request) {
 
@@ -1438,6 +1402,42 @@ func (siw *ServerInterfaceWrapper) ResumeJob(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, err := siw.Handler.ResumeJob(w, r, app, name)
+		siw.Handler.reply(w, r, v, err)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReturnJobToCode operation middleware
+func (siw *ServerInterfaceWrapper) ReturnJobToCode(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "app" -------------
+	var app PathApp
+
+	err = runtime.BindStyledParameterWithOptions("simple", "app", r.PathValue("app"), &app, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "app", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name PathName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := siw.Handler.ReturnJobToCode(w, r, app, name)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2256,138 +2256,6 @@ func (siw *ServerInterfaceWrapper) PauseAll(w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(w, r)
 }
 
-// ListPeople operation middleware
-func (siw *ServerInterfaceWrapper) ListPeople(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.ListPeople(w, r)
-		siw.Handler.reply(w, r, v, err)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// DeletePerson operation middleware
-func (siw *ServerInterfaceWrapper) DeletePerson(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
-
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.DeletePerson(w, r, person)
-		siw.Handler.reply(w, r, v, err)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// GetPerson operation middleware
-func (siw *ServerInterfaceWrapper) GetPerson(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
-
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.GetPerson(w, r, person)
-		siw.Handler.reply(w, r, v, err)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PutPerson operation middleware
-func (siw *ServerInterfaceWrapper) PutPerson(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
-
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PutPerson(w, r, person)
-		siw.Handler.reply(w, r, v, err)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// EndTokenOf operation middleware
-func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
-
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
-		return
-	}
-
-	// ------------- Path parameter "token" -------------
-	var token PathToken
-
-	err = runtime.BindStyledParameterWithOptions("simple", "token", r.PathValue("token"), &token, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "token", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.EndTokenOf(w, r, person, token)
-		siw.Handler.reply(w, r, v, err)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // Preview operation middleware
 func (siw *ServerInterfaceWrapper) Preview(w http.ResponseWriter, r *http.Request) {
 
@@ -2900,14 +2768,14 @@ func (siw *ServerInterfaceWrapper) ListRuns(w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(w, r)
 }
 
-// GetShape operation middleware
-func (siw *ServerInterfaceWrapper) GetShape(w http.ResponseWriter, r *http.Request) {
+// GetHistogram operation middleware
+func (siw *ServerInterfaceWrapper) GetHistogram(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
 
 	// Parameter object where we will unmarshal all parameters from the context
-	var params GetShapeParams
+	var params GetHistogramParams
 
 	// ------------- Optional query parameter "app" -------------
 
@@ -2988,7 +2856,7 @@ func (siw *ServerInterfaceWrapper) GetShape(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.GetShape(w, r, params)
+		v, err := siw.Handler.GetHistogram(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3293,14 +3161,14 @@ func (siw *ServerInterfaceWrapper) ListUpcoming(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
-// GetUpcomingShape operation middleware
-func (siw *ServerInterfaceWrapper) GetUpcomingShape(w http.ResponseWriter, r *http.Request) {
+// GetUpcomingHistogram operation middleware
+func (siw *ServerInterfaceWrapper) GetUpcomingHistogram(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
 
 	// Parameter object where we will unmarshal all parameters from the context
-	var params GetUpcomingShapeParams
+	var params GetUpcomingHistogramParams
 
 	// ------------- Optional query parameter "app" -------------
 
@@ -3355,7 +3223,139 @@ func (siw *ServerInterfaceWrapper) GetUpcomingShape(w http.ResponseWriter, r *ht
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.GetUpcomingShape(w, r, params)
+		v, err := siw.Handler.GetUpcomingHistogram(w, r, params)
+		siw.Handler.reply(w, r, v, err)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListUsers operation middleware
+func (siw *ServerInterfaceWrapper) ListUsers(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := siw.Handler.ListUsers(w, r)
+		siw.Handler.reply(w, r, v, err)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeletePerson operation middleware
+func (siw *ServerInterfaceWrapper) DeletePerson(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "person" -------------
+	var person PathPerson
+
+	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := siw.Handler.DeletePerson(w, r, person)
+		siw.Handler.reply(w, r, v, err)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetPerson operation middleware
+func (siw *ServerInterfaceWrapper) GetPerson(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "person" -------------
+	var person PathPerson
+
+	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := siw.Handler.GetPerson(w, r, person)
+		siw.Handler.reply(w, r, v, err)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutPerson operation middleware
+func (siw *ServerInterfaceWrapper) PutPerson(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "person" -------------
+	var person PathPerson
+
+	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := siw.Handler.PutPerson(w, r, person)
+		siw.Handler.reply(w, r, v, err)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EndTokenOf operation middleware
+func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "person" -------------
+	var person PathPerson
+
+	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "token" -------------
+	var token PathToken
+
+	err = runtime.BindStyledParameterWithOptions("simple", "token", r.PathValue("token"), &token, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "token", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := siw.Handler.EndTokenOf(w, r, person, token)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3499,7 +3499,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/jobs/{app}/{name}", wrapper.PutJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/pause", wrapper.PauseJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/resume", wrapper.ResumeJob)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/give-back", wrapper.GiveBackJob)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/return-to-code", wrapper.ReturnJobToCode)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/trigger", wrapper.TriggerJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/kill", wrapper.KillJob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}/waiting", wrapper.ListWaiting)
@@ -3525,11 +3525,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/channels/{channel}", wrapper.GetChannel)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/channels/{channel}", wrapper.PutChannel)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/channels/{channel}/test", wrapper.TestChannel)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/people", wrapper.ListPeople)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/people/{person}", wrapper.DeletePerson)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/people/{person}", wrapper.GetPerson)
-	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/people/{person}", wrapper.PutPerson)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/people/{person}/tokens/{token}", wrapper.EndTokenOf)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users", wrapper.ListUsers)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{person}", wrapper.DeletePerson)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users/{person}", wrapper.GetPerson)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/users/{person}", wrapper.PutPerson)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{person}/tokens/{token}", wrapper.EndTokenOf)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me", wrapper.GetMe)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/me/look", wrapper.SetLook)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/me/password", wrapper.ChangePassword)
@@ -3543,7 +3543,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pause", wrapper.PauseAll)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/resume", wrapper.ResumeAll)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs", wrapper.ListRuns)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs/shape", wrapper.GetShape)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs/histogram", wrapper.GetHistogram)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/lateness", wrapper.GetLateness)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/rerun", wrapper.Rerun)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/clean", wrapper.Clean)
@@ -3553,7 +3553,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/runs/{run}/kill", wrapper.KillRun)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/runs/{run}/cancel", wrapper.CancelRun)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/upcoming", wrapper.ListUpcoming)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/upcoming/shape", wrapper.GetUpcomingShape)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/upcoming/histogram", wrapper.GetUpcomingHistogram)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/preview", wrapper.Preview)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/changes", wrapper.ListChanges)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/audit", wrapper.Audit)

@@ -195,7 +195,7 @@ func (s *server) DeleteJob(w http.ResponseWriter, r *http.Request, app, name str
 	return jobResult(res), err
 }
 
-func (s *server) GiveBackJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
+func (s *server) ReturnJobToCode(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
 	res, err := s.m.GiveBack(r.Context(), actor(r), app, name)
 	return jobResult(res), err
 }

@@ -73,9 +73,9 @@ func personOf(a *access.Account) client.Person {
 	return p
 }
 
-func (s *server) ListPeople(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) ListUsers(w http.ResponseWriter, r *http.Request) (any, error) {
 	list, err := s.o.Access.People(r.Context(), callerOf(r).Who)
-	out := client.PeopleList{People: make([]client.Person, len(list))}
+	out := client.UserList{People: make([]client.Person, len(list))}
 	for i := range list {
 		out.People[i] = personOf(&list[i])
 	}

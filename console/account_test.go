@@ -108,7 +108,7 @@ func TestPeoplePage(t *testing.T) {
 	s.never(body, `name="do" value="delete"`)
 	const panel = "/console/people?name=lina&panel=delete"
 	gone := hidden(t, s.says(panel, "Delete lina", "0 tokens", "tickring users delete lina"), panel)
-	s.ask("PUT", "/v1/people/lina", `{"grants": [{"role": "operator"}], "disabled": false}`)
+	s.ask("PUT", "/v1/users/lina", `{"grants": [{"role": "operator"}], "disabled": false}`)
 	body = s.wrong(panel, gone, http.StatusConflict, "lina was changed after you opened this page", "0 tokens", "Delete lina")
 	gone = with(gone, "rev", between(body, `name="rev" value="`, `"`))
 	s.done(panel, gone, "lina is deleted")
@@ -128,8 +128,8 @@ func TestFilterOfPeople(t *testing.T) {
 	s.in("zh")
 	s.never(s.says("/console/people", "<th>角色</th>"), "5月") // the roles column is not translated as a month
 	s.in("en")
-	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
-	s.ask("PUT", "/v1/people/omar", `{"grants": [{"role": "operator"}]}`)
+	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
+	s.ask("PUT", "/v1/users/omar", `{"grants": [{"role": "operator"}]}`)
 	s.never(s.says("/console/people", "users: 3"), first)
 	for query, want := range map[string]string{"text=IN": "lina admin", "role=viewer": "lina", "role=operator": "omar",
 		"text=o&role=editor": "",

@@ -320,8 +320,8 @@ func TestChanges(t *testing.T) {
 // TestChangesOfOthers: the changes of a user and of a channel are shown without secrets.
 func TestChangesOfOthers(t *testing.T) {
 	s := newConsole(t)
-	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "viewer"}], "password": "correct horse battery"}`)
-	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "editor", "rights": ["scripts"]}], "disabled": true}`)
+	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "viewer"}], "password": "correct horse battery"}`)
+	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "editor", "rights": ["scripts"]}], "disabled": true}`)
 	s.never(s.says("/console/changes?person=lina", "roles set to shop:viewer", "password set to (set)",
 		"roles: changed from shop:viewer to shop:editor+scripts", "disabled set to true"), "correct horse", "argon2")
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://a.example/hook", "secret": "hush-hush-hush-hush"}}`)

@@ -347,9 +347,9 @@ func (a *ask) deleteJob() (string, core.Text, error) {
 	})
 }
 
-func (a *ask) giveBackJob() (string, core.Text, error) {
+func (a *ask) returnJobToCode() (string, core.Text, error) {
 	return a.act("giveback", func() (string, core.Text, error) {
-		if _, err := a.GiveBackJob(a.Ctx(), a.Path("app"), a.Path("name")); err != nil {
+		if _, err := a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")); err != nil {
 			return "", core.Text{}, err
 		}
 		return jobPath(a.ref()), core.Say("%s is returned to code: the code that declares it can change it", a.ref()), nil

@@ -130,7 +130,7 @@ func TestKnownBrowser(t *testing.T) {
 // not marked as known, even if the first password is changed there.
 func TestSharedMachine(t *testing.T) {
 	s := newConsole(t)
-	s.ask("PUT", "/v1/people/lina", `{"grants": [{"role": "viewer"}], "password": "`+goodPassword+`"}`)
+	s.ask("PUT", "/v1/users/lina", `{"grants": [{"role": "viewer"}], "password": "`+goodPassword+`"}`)
 	s.says("/console/login", `name="shared"`)
 	for shared, age := range map[string]int{"1": 0, "": 30 * 24 * 60 * 60} {
 		s.cookies = map[string]string{}

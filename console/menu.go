@@ -44,7 +44,7 @@ func (c *Console) pages() {
 	c.form("POST /console/jobs/{app}/{name}/resume", access.Operate, (*ask).resumeJob)
 	c.form("POST /console/jobs/{app}/{name}/kill", access.Operate, (*ask).killJob)
 	c.form("POST /console/jobs/{app}/{name}/label", access.Edit, (*ask).labelJob)
-	c.form("POST /console/jobs/{app}/{name}/return-to-code", access.Edit, (*ask).giveBackJob)
+	c.form("POST /console/jobs/{app}/{name}/return-to-code", access.Edit, (*ask).returnJobToCode)
 	c.form("POST /console/jobs/{app}/{name}/delete", access.Edit, (*ask).deleteJob)
 	c.page("GET /console/scripts", "scripts", (*ask).scripts)
 	c.page("GET /console/jobs/{app}/{name}/script", "script", (*ask).script)

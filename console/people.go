@@ -46,7 +46,7 @@ func (a *ask) peoplePage(list []client.Person) *peoplePage {
 func (p *peoplePage) RoleNames() []access.Role { return access.Roles }
 
 func (a *ask) people() (any, error) {
-	list, err := a.ListPeople(a.Ctx())
+	list, err := a.ListUsers(a.Ctx())
 	p := a.peoplePage(list.People)
 	if p.Panel == "" || err != nil {
 		return p, err
@@ -103,7 +103,7 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 	if err == nil {
 		return to, said, nil
 	}
-	list, listErr := a.ListPeople(a.Ctx())
+	list, listErr := a.ListUsers(a.Ctx())
 	if listErr != nil {
 		return "", core.Text{}, listErr
 	}

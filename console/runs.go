@@ -22,8 +22,8 @@ type runsPage struct {
 	Filter client.ListRunsParams
 	Runs   []client.Run
 	Skips  []client.Skip
-	Shape  *client.Shape // nil if unknown
-	Width  time.Duration // of a bucket
+	Shape  *client.Histogram // nil if unknown
+	Width  time.Duration     // of a bucket
 	Next   string
 	Looked time.Time // how far back the search went, if the page is not full
 	ByJob  bool      // waiting runs are only on the pages of their jobs
@@ -162,7 +162,7 @@ func (a *ask) findRuns(p *runsPage) error {
 		return nil
 	}
 	f := &p.Filter
-	shape, err := a.GetShape(a.Ctx(), client.GetShapeParams{App: f.App, Job: f.Job, From: f.From, To: p.Span.To, Late: f.Late})
+	shape, err := a.GetHistogram(a.Ctx(), client.GetHistogramParams{App: f.App, Job: f.Job, From: f.From, To: p.Span.To, Late: f.Late})
 	if err != nil {
 		return nil // show the rows without it
 	}

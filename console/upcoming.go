@@ -126,7 +126,7 @@ func (a *ask) upcoming() (any, error) {
 
 // drawn fills the axis with the runs of all jobs. It also collects the runs of some paused jobs.
 func (a *ask) drawn(p *upcomingPage) error {
-	shape, err := a.GetUpcomingShape(a.Ctx(), client.GetUpcomingShapeParams{App: a.Q("app"), From: p.From,
+	shape, err := a.GetUpcomingHistogram(a.Ctx(), client.GetUpcomingHistogramParams{App: a.Q("app"), From: p.From,
 		For: fmt.Sprintf("%dh", 24*p.Days), Buckets: places24})
 	if err != nil {
 		return err

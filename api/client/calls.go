@@ -89,9 +89,9 @@ func (c *Client) ResumeJob(ctx context.Context, app, name string, body ResumeReq
 	return do[StateResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/resume", nil, body, app, name)
 }
 
-// GiveBackJob returns a job to the code that declares it, even if others changed or deleted it.
-func (c *Client) GiveBackJob(ctx context.Context, app, name string) (JobResult, error) {
-	return do[JobResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/give-back", nil, nil, app, name)
+// ReturnJobToCode returns a job to the code that declares it, even if others changed or deleted it.
+func (c *Client) ReturnJobToCode(ctx context.Context, app, name string) (JobResult, error) {
+	return do[JobResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/return-to-code", nil, nil, app, name)
 }
 
 // TriggerJob requests one run, now or at a given time.
@@ -214,9 +214,9 @@ func (c *Client) ListRuns(ctx context.Context, params ListRunsParams) (RunPage, 
 	return do[RunPage](ctx, c, "GET", "/v1/runs", params, nil)
 }
 
-// GetShape returns a histogram of the results of runs that began in a span, in at most 120 buckets.
-func (c *Client) GetShape(ctx context.Context, params GetShapeParams) (Shape, error) {
-	return do[Shape](ctx, c, "GET", "/v1/runs/shape", params, nil)
+// GetHistogram returns a histogram of the results of runs that began in a span, in at most 120 buckets.
+func (c *Client) GetHistogram(ctx context.Context, params GetHistogramParams) (Histogram, error) {
+	return do[Histogram](ctx, c, "GET", "/v1/runs/histogram", params, nil)
 }
 
 // GetLateness returns a histogram of how late the runs that began in a span were sent.
@@ -255,9 +255,9 @@ func (c *Client) ListUpcoming(ctx context.Context, params ListUpcomingParams) (U
 	return do[Upcoming](ctx, c, "GET", "/v1/upcoming", params, nil)
 }
 
-// GetUpcomingShape returns a histogram of the upcoming runs of all jobs, for each app.
-func (c *Client) GetUpcomingShape(ctx context.Context, params GetUpcomingShapeParams) (UpcomingShape, error) {
-	return do[UpcomingShape](ctx, c, "GET", "/v1/upcoming/shape", params, nil)
+// GetUpcomingHistogram returns a histogram of the upcoming runs of all jobs, for each app.
+func (c *Client) GetUpcomingHistogram(ctx context.Context, params GetUpcomingHistogramParams) (UpcomingHistogram, error) {
+	return do[UpcomingHistogram](ctx, c, "GET", "/v1/upcoming/histogram", params, nil)
 }
 
 // Preview explains a schedule without a job.
@@ -327,29 +327,29 @@ func (c *Client) GetJobFacts(ctx context.Context) (JobFacts, error) {
 	return do[JobFacts](ctx, c, "GET", "/v1/facts/jobs", nil, nil)
 }
 
-// ListPeople lists all users by name.
-func (c *Client) ListPeople(ctx context.Context) (PeopleList, error) {
-	return do[PeopleList](ctx, c, "GET", "/v1/people", nil, nil)
+// ListUsers lists all users by name.
+func (c *Client) ListUsers(ctx context.Context) (UserList, error) {
+	return do[UserList](ctx, c, "GET", "/v1/users", nil, nil)
 }
 
 // GetPerson reads a user.
 func (c *Client) GetPerson(ctx context.Context, person string) (Person, error) {
-	return do[Person](ctx, c, "GET", "/v1/people/{person}", nil, nil, person)
+	return do[Person](ctx, c, "GET", "/v1/users/{person}", nil, nil, person)
 }
 
 // PutPerson creates a user or changes the fields in body.
 func (c *Client) PutPerson(ctx context.Context, person string, body PersonSpec) (PersonResult, error) {
-	return do[PersonResult](ctx, c, "PUT", "/v1/people/{person}", nil, body, person)
+	return do[PersonResult](ctx, c, "PUT", "/v1/users/{person}", nil, body, person)
 }
 
 // DeletePerson deletes a user, with all sessions, tokens and views of that user.
 func (c *Client) DeletePerson(ctx context.Context, person string) (PersonResult, error) {
-	return do[PersonResult](ctx, c, "DELETE", "/v1/people/{person}", nil, nil, person)
+	return do[PersonResult](ctx, c, "DELETE", "/v1/users/{person}", nil, nil, person)
 }
 
 // EndTokenOf revokes a token of a user.
 func (c *Client) EndTokenOf(ctx context.Context, person, token string) (Done, error) {
-	return do[Done](ctx, c, "DELETE", "/v1/people/{person}/tokens/{token}", nil, nil, person, token)
+	return do[Done](ctx, c, "DELETE", "/v1/users/{person}/tokens/{token}", nil, nil, person, token)
 }
 
 // GetMe returns the caller and, for a user, the sessions and tokens.

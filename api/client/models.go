@@ -919,6 +919,44 @@ type Grant struct {
 	Role   string   `json:"role"`
 }
 
+// Histogram defines model for Histogram.
+type Histogram struct {
+	// Buckets All buckets, oldest first
+	Buckets []HistogramBucket `json:"buckets"`
+
+	// CountedFrom Start of the counted period
+	CountedFrom time.Time `json:"countedFrom,omitempty,omitzero"`
+
+	// CountedTo End of the counted period
+	CountedTo time.Time `json:"countedTo,omitempty,omitzero"`
+	From      time.Time `json:"from"`
+
+	// Partial Part of the period is not counted, because it has too many runs or their results are not known
+	Partial bool      `json:"partial,omitempty,omitzero"`
+	To      time.Time `json:"to"`
+
+	// Width Width of a bucket, such as 1h
+	Width string `json:"width"`
+}
+
+// HistogramBucket defines model for HistogramBucket.
+type HistogramBucket struct {
+	// At Start of the bucket
+	At time.Time `json:"at"`
+
+	// Failed Failed, timed out or lost; each attempt counts
+	Failed int64 `json:"failed,omitempty,omitzero"`
+	Killed int64 `json:"killed,omitempty,omitzero"`
+
+	// Late Number of all runs that were sent late, within an eighth
+	Late int64 `json:"late,omitempty,omitzero"`
+
+	// Running Number of runs without a result yet
+	Running   int64 `json:"running,omitempty,omitzero"`
+	Skipped   int64 `json:"skipped,omitempty,omitzero"`
+	Succeeded int64 `json:"succeeded,omitempty,omitzero"`
+}
+
 // Home defines model for Home.
 type Home struct {
 	Coming HomeComing `json:"coming"`
@@ -1685,11 +1723,6 @@ type PauseRequest struct {
 	IfRev  *int64    `json:"ifRev,omitempty"`
 	Reason string    `json:"reason,omitempty,omitzero"`
 	Until  time.Time `json:"until,omitempty,omitzero"`
-}
-
-// PeopleList defines model for PeopleList.
-type PeopleList struct {
-	People []Person `json:"people"`
 }
 
 // Permit The position of a run among the runs that share its limit.
@@ -2472,44 +2505,6 @@ type ScriptSpec struct {
 	Source string `json:"source,omitempty,omitzero"`
 }
 
-// Shape defines model for Shape.
-type Shape struct {
-	// Buckets All buckets, oldest first
-	Buckets []ShapeBucket `json:"buckets"`
-
-	// CountedFrom Start of the counted period
-	CountedFrom time.Time `json:"countedFrom,omitempty,omitzero"`
-
-	// CountedTo End of the counted period
-	CountedTo time.Time `json:"countedTo,omitempty,omitzero"`
-	From      time.Time `json:"from"`
-
-	// Partial Part of the period is not counted, because it has too many runs or their results are not known
-	Partial bool      `json:"partial,omitempty,omitzero"`
-	To      time.Time `json:"to"`
-
-	// Width Width of a bucket, such as 1h
-	Width string `json:"width"`
-}
-
-// ShapeBucket defines model for ShapeBucket.
-type ShapeBucket struct {
-	// At Start of the bucket
-	At time.Time `json:"at"`
-
-	// Failed Failed, timed out or lost; each attempt counts
-	Failed int64 `json:"failed,omitempty,omitzero"`
-	Killed int64 `json:"killed,omitempty,omitzero"`
-
-	// Late Number of all runs that were sent late, within an eighth
-	Late int64 `json:"late,omitempty,omitzero"`
-
-	// Running Number of runs without a result yet
-	Running   int64 `json:"running,omitempty,omitzero"`
-	Skipped   int64 `json:"skipped,omitempty,omitzero"`
-	Succeeded int64 `json:"succeeded,omitempty,omitzero"`
-}
-
 // Shard defines model for Shard.
 type Shard struct {
 	// Index Index of the shard, from 0
@@ -2735,19 +2730,8 @@ type UpcomingBand struct {
 	Names []string `json:"names,omitempty,omitzero"`
 }
 
-// UpcomingPile defines model for UpcomingPile.
-type UpcomingPile struct {
-	At time.Time `json:"at"`
-
-	// Jobs Number of jobs that fire in this second
-	Jobs int `json:"jobs"`
-
-	// Names app/name of some of these jobs
-	Names []string `json:"names,omitempty,omitzero"`
-}
-
-// UpcomingShape defines model for UpcomingShape.
-type UpcomingShape struct {
+// UpcomingHistogram defines model for UpcomingHistogram.
+type UpcomingHistogram struct {
 	// Apps Apps with scheduled runs, by name; at most 200
 	Apps []UpcomingApp `json:"apps"`
 	From time.Time     `json:"from"`
@@ -2767,6 +2751,22 @@ type UpcomingShape struct {
 
 	// Width Width of a bucket, such as 5m
 	Width string `json:"width"`
+}
+
+// UpcomingPile defines model for UpcomingPile.
+type UpcomingPile struct {
+	At time.Time `json:"at"`
+
+	// Jobs Number of jobs that fire in this second
+	Jobs int `json:"jobs"`
+
+	// Names app/name of some of these jobs
+	Names []string `json:"names,omitempty,omitzero"`
+}
+
+// UserList defines model for UserList.
+type UserList struct {
+	People []Person `json:"people"`
 }
 
 // WaitingNotice defines model for WaitingNotice.
@@ -3054,8 +3054,8 @@ type ListRunsParams struct {
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
-// GetShapeParams defines parameters for GetShape.
-type GetShapeParams struct {
+// GetHistogramParams defines parameters for GetHistogram.
+type GetHistogramParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
@@ -3111,8 +3111,8 @@ type ListUpcomingParams struct {
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
-// GetUpcomingShapeParams defines parameters for GetUpcomingShape.
-type GetUpcomingShapeParams struct {
+// GetUpcomingHistogramParams defines parameters for GetUpcomingHistogram.
+type GetUpcomingHistogramParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
@@ -3186,9 +3186,6 @@ type PutViewJSONRequestBody = SavedView
 // PauseAllJSONRequestBody defines body for PauseAll for application/json ContentType.
 type PauseAllJSONRequestBody = PauseRequest
 
-// PutPersonJSONRequestBody defines body for PutPerson for application/json ContentType.
-type PutPersonJSONRequestBody = PersonSpec
-
 // PreviewJSONRequestBody defines body for Preview for application/json ContentType.
 type PreviewJSONRequestBody = PreviewRequest
 
@@ -3209,3 +3206,6 @@ type ResumeAllJSONRequestBody = ResumeRequest
 
 // ChangeRunJSONRequestBody defines body for ChangeRun for application/json ContentType.
 type ChangeRunJSONRequestBody = TriggerChange
+
+// PutPersonJSONRequestBody defines body for PutPerson for application/json ContentType.
+type PutPersonJSONRequestBody = PersonSpec

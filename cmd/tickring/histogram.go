@@ -41,7 +41,7 @@ func (c *histogramCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	s, err := e.GetShape(e.Ctx, client.GetShapeParams{App: app, Job: job, From: from, To: to, Buckets: c.Buckets, Late: c.Late})
+	s, err := e.GetHistogram(e.Ctx, client.GetHistogramParams{App: app, Job: job, From: from, To: to, Buckets: c.Buckets, Late: c.Late})
 	return e.show(s, err, func() {
 		rows := [][]string{{"FROM", "SUCCEEDED", "FAILED", "KILLED", "SKIPPED", "RUNNING", "LATE"}}
 		for _, b := range s.Buckets {

@@ -19,7 +19,7 @@ func (c *returnCmd) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	res, err := e.GiveBackJob(e.Ctx, app, name)
+	res, err := e.ReturnJobToCode(e.Ctx, app, name)
 	return e.show(appliedOf(&client.ApplyResult{Applied: true, Jobs: []client.JobResult{res}}), err, func() {
 		e.printf("returned %s/%s to its code: the next executor that declares the job creates or updates it\n", res.App, res.Name)
 	})

@@ -43,8 +43,8 @@ func TestShownCommands(t *testing.T) {
 	ask("PUT", "/v1/jobs/shop/sweep", `{"script": {"kind": "shell", "source": "echo one"}}`)
 	ask("POST", "/v1/jobs/shop/report/trigger", `{"key": "one"}`)
 	ask("PUT", "/v1/channels/team", `{"webhook": {"url": "https://hooks.example/x"}}`)
-	ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "editor", "rights": ["scripts"]}]}`)
-	ask("PUT", "/v1/people/nobody", `{"disabled": true, "issuer": "https://id.example.com", "subject": "7"}`)
+	ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "editor", "rights": ["scripts"]}]}`)
+	ask("PUT", "/v1/users/nobody", `{"disabled": true, "issuer": "https://id.example.com", "subject": "7"}`)
 	var cookies []*http.Cookie
 	get := func(path string) string {
 		r := httptest.NewRequest(http.MethodGet, "http://console.test"+path, nil)

@@ -116,7 +116,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 	if err != nil {
 		return err
 	}
-	params := client.GetUpcomingShapeParams{App: c.What, For: list.For, Buckets: shapeMarks}
+	params := client.GetUpcomingHistogramParams{App: c.What, For: list.For, Buckets: shapeMarks}
 	if c.From != "" { // a second of list.For lies before it
 		params.From = list.From.Add(time.Second)
 		params.For = api.FormatDuration(to.Sub(params.From).Round(time.Second))
@@ -124,7 +124,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 	if e.Output != "text" {
 		params.Buckets = 0
 	}
-	s, err := e.GetUpcomingShape(e.Ctx, params)
+	s, err := e.GetUpcomingHistogram(e.Ctx, params)
 	if err == nil && len(s.Apps) == 0 && c.What != "" {
 		_, err = e.app(c.What)
 	}

@@ -23,7 +23,7 @@ func (c *usersCmd) Help() string {
 type usersListCmd struct{}
 
 func (c *usersListCmd) Run(e *conn) error {
-	list, err := e.ListPeople(e.Ctx)
+	list, err := e.ListUsers(e.Ctx)
 	return e.show(list, err, func() {
 		if len(list.People) == 0 {
 			e.printf("no users yet: log in to the console with the admin token; to create a user: tickring users set NAME --role viewer\n")

@@ -184,7 +184,7 @@ func (w *world) countsRuns(t *testing.T, jobs int, end time.Time) {
 			Buckets                []struct{ Succeeded, Failed int }
 			CountedFrom, CountedTo time.Time
 		}
-		w.ask(t, http.MethodGet, "/v1/runs/shape?"+span.Encode(), "", &shape)
+		w.ask(t, http.MethodGet, "/v1/runs/histogram?"+span.Encode(), "", &shape)
 		good, bad := 0, 0
 		for _, b := range shape.Buckets {
 			good, bad = good+b.Succeeded, bad+b.Failed

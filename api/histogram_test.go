@@ -24,7 +24,7 @@ func (f *fixture) withReports() http.Handler {
 func TestShapeAndLateness(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
-	if _, err := f.c.GetShape(t.Context(), client.GetShapeParams{}); err == nil {
+	if _, err := f.c.GetHistogram(t.Context(), client.GetHistogramParams{}); err == nil {
 		t.Error("a server without reports answers")
 	}
 	f.h = f.withReports()
@@ -54,16 +54,16 @@ func TestShapeAndLateness(t *testing.T) {
 		}
 	}
 	for _, span := range []time.Duration{time.Hour, 24 * time.Hour} {
-		s, err := c.GetShape(t.Context(), client.GetShapeParams{App: "shop", From: now.Add(-span), To: now.Add(time.Minute)})
+		s, err := c.GetHistogram(t.Context(), client.GetHistogramParams{App: "shop", From: now.Add(-span), To: now.Add(time.Minute)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var sum client.ShapeBucket
+		var sum client.HistogramBucket
 		for _, b := range s.Buckets {
 			sum.Succeeded, sum.Failed = sum.Succeeded+b.Succeeded, sum.Failed+b.Failed
 			sum.Running, sum.Late = sum.Running+b.Running, sum.Late+b.Late
 		}
-		if want := (client.ShapeBucket{Succeeded: 1, Failed: 2, Running: 1, Late: 3}); sum != want || s.Partial || len(s.Buckets) > 120 {
+		if want := (client.HistogramBucket{Succeeded: 1, Failed: 2, Running: 1, Late: 3}); sum != want || s.Partial || len(s.Buckets) > 120 {
 			t.Errorf("of %s: %+v, partial %t, %d buckets", span, sum, s.Partial, len(s.Buckets))
 		}
 	}
@@ -72,8 +72,8 @@ func TestShapeAndLateness(t *testing.T) {
 		l.Rows[0].Cells[0].Lost != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	for path, field := range map[string]string{"runs/shape?buckets=121": "buckets", "runs/shape?late=x": "late", "lateness?each=x": "each",
-		"lateness?app=a%20b": "app", "runs/shape?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z": "from"} {
+	for path, field := range map[string]string{"runs/histogram?buckets=121": "buckets", "runs/histogram?late=x": "late",
+		"lateness?each=x": "each", "lateness?app=a%20b": "app", "runs/histogram?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z": "from"} {
 		status, answer := f.ask("GET", "/v1/"+path, "")
 		if status != http.StatusBadRequest || !strings.Contains(answer, `"field":"`+field+`"`) {
 			t.Errorf("%s: %d %s", path, status, answer)

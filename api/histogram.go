@@ -39,7 +39,7 @@ func (s *server) shape(r *http.Request, q report.ShapeQuestion, job string, from
 	return s.o.Reports.Shape(r.Context(), q)
 }
 
-func (s *server) GetShape(w http.ResponseWriter, r *http.Request, params client.GetShapeParams) (any, error) {
+func (s *server) GetHistogram(w http.ResponseWriter, r *http.Request, params client.GetHistogramParams) (any, error) {
 	late := time.Minute
 	if params.Late != "" {
 		var err error
@@ -51,11 +51,11 @@ func (s *server) GetShape(w http.ResponseWriter, r *http.Request, params client.
 	if err != nil {
 		return nil, err
 	}
-	out := client.Shape{From: a.From.Time(), To: a.To.Time(), Width: FormatDuration(time.Duration(a.Width) * time.Second),
+	out := client.Histogram{From: a.From.Time(), To: a.To.Time(), Width: FormatDuration(time.Duration(a.Width) * time.Second),
 		CountedFrom: a.CountedFrom.Time(), CountedTo: a.CountedTo.Time(), Partial: s.partial(&a)}
 	rows := a.Rows
 	for at := a.From; at < a.To; at += a.Width {
-		b := client.ShapeBucket{At: at.Time()}
+		b := client.HistogramBucket{At: at.Time()}
 		if len(rows) > 0 && rows[0].At == at {
 			row := &rows[0]
 			_, times := row.Times()
