@@ -423,15 +423,15 @@ func TestJobs(t *testing.T) {
 	}
 	want := client.Job{App: "shop", Name: "report", ID: job.ID, Handler: "report", State: "started", Rev: job.Rev, RevAt: job.RevAt,
 		CreatedAt: job.CreatedAt,
-		Schedule:  client.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Words: job.Words, Next: job.Next, Traps: job.Traps,
-		Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
+		Schedule:  client.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Description: job.Description, Next: job.Next,
+		Warnings: job.Warnings, Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
 		Retry: client.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: client.Keep{Days: new(30),
 			Log: "on-failure"}}
 	if d := cmp.Diff(want, job); d != "" {
 		t.Error(d)
 	}
-	if len(job.Next) != 5 || job.Words == "" {
-		t.Errorf("next %v, words %q", job.Next, job.Words)
+	if len(job.Next) != 5 || job.Description == "" {
+		t.Errorf("next %v, words %q", job.Next, job.Description)
 	}
 	byNumber, err := f.c.GetJobByNumber(ctx, fmt.Sprint(job.ID))
 	if err != nil || byNumber.Name != "report" {

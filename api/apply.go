@@ -196,7 +196,7 @@ func (a *applying) check() error {
 		if res.Change == manage.Unchanged {
 			continue
 		}
-		out.Traps = a.traps(spec, res.ID)
+		out.Warnings = a.traps(spec, res.ID)
 		if res.Change != manage.Updated {
 			continue
 		}

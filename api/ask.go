@@ -67,7 +67,7 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	p, err := s.m.Preview(sched, core.JobID(body.JobID), from, body.Count)
 	l := language(r)
-	return client.Preview{Words: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Traps: allSaid(l, p.Traps)}, err
+	return client.Preview{Description: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Warnings: allSaid(l, p.Traps)}, err
 }
 
 // ListChanges lists the change records that the caller may see. A caller who does not see all apps gets the records
@@ -77,13 +77,13 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params clie
 		return nil, err
 	}
 	f := ask.ChangeFilter{Job: params.Job, App: params.App, Channel: params.Channel, Person: params.Person, By: params.By, Verb: params.Verb,
-		Act: params.Act, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
+		Act: params.Operation, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
 	f.NoPeople = callerOf(r).May(access.Administer, "") != nil
 	if apps, all := callerOf(r).Apps(); !all {
 		f.Apps = append([]string{}, apps...) // nil would be all
 	}
 	page, err := s.m.Changes(r.Context(), f)
-	out := client.ChangeList{Changes: make([]client.Change, len(page.Changes)), Next: page.Next, LookedTo: page.LookedTo}
+	out := client.ChangeList{Changes: make([]client.Change, len(page.Changes)), Next: page.Next, ScannedTo: page.LookedTo}
 	for i, c := range page.Changes {
 		out.Changes[i] = changeOf(c)
 	}
@@ -120,13 +120,13 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) (any, error) {
 		of.To = core.InstantOf(body.To)
 	}
 	res, err := s.m.ReplanPage(r.Context(), actor(r), of)
-	return client.ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing,
+	return client.ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Expected: res.Demanded, Missing: res.Missing,
 		Sent: res.Sent, OutOfReach: res.OutOfReach, Failed: res.Failed, Partial: res.Partial, Next: res.Next}, err
 }
 
 // countOf converts the counts that the audit of a job and the total share.
 func countOf(c *ask.AuditCount) client.AuditCount {
-	out := client.AuditCount{Demanded: c.Demanded, OnTime: c.OnTime, Late: c.Late, WorstMs: c.Worst.Milliseconds(), NotSent: c.NotSent(),
+	out := client.AuditCount{Expected: c.Demanded, OnTime: c.OnTime, Late: c.Late, WorstMs: c.Worst.Milliseconds(), NotSent: c.NotSent(),
 		Pending: c.Pending, Overdue: c.Overdue, OutOfReach: c.OutOfReach, Unaccounted: c.Unaccounted, Skipped: map[string]int64{}}
 	for reason, n := range c.Skipped {
 		out.Skipped[string(reason)] = n

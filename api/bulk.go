@@ -19,7 +19,7 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := bulk.Request{Verb: bulk.Verb(body.Verb), Jobs: body.Jobs, Undo: body.Undo, Act: body.Act, Why: body.Reason, Params: body.Params,
+	q := bulk.Request{Verb: bulk.Verb(body.Verb), Jobs: body.Jobs, Undo: body.Undo, Act: body.Operation, Why: body.Reason, Params: body.Params,
 		Cause: core.CauseAPI, Labels: body.Labels, After: core.JobID(body.After), DryRun: body.DryRun, Sees: sees}
 	if body.Cause != "" {
 		q.Cause = core.Cause(body.Cause)
@@ -35,7 +35,7 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) (any, error) {
 		for _, state := range f.State {
 			q.Filter.States = append(q.Filter.States, core.JobState(state))
 		}
-		for _, is := range f.Is {
+		for _, is := range f.Status {
 			q.Filter.Is = append(q.Filter.Is, ask.Standing(is))
 		}
 	}
@@ -43,7 +43,7 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := client.BulkResult{Act: res.Act, Found: res.Found, Sample: res.Sample, Done: res.Done, Same: res.Same, Fail: res.Fail,
+	out := client.BulkResult{Operation: res.Act, Found: res.Found, Sample: res.Sample, Done: res.Done, Same: res.Same, Fail: res.Fail,
 		Next: int32(res.Next)}
 	for _, f := range res.Failed {
 		e := s.errorOf(r, f.Err)

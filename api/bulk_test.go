@@ -16,18 +16,18 @@ func TestBulk(t *testing.T) {
 	f.must("PUT", "/v1/jobs/shop/second", `{"handler":"x","schedule":{"every":"1h"},"labels":{"tier":"gold"}}`)
 	c, ctx := f.c, t.Context()
 	dry, err := c.Bulk(ctx, client.BulkRequest{Verb: "pause", Filter: &client.BulkFilter{App: "shop"}, DryRun: true})
-	if err != nil || dry.Found != 2 || len(dry.Sample) != 2 || dry.Act != "" {
+	if err != nil || dry.Found != 2 || len(dry.Sample) != 2 || dry.Operation != "" {
 		t.Errorf("%+v, %v", dry, err)
 	}
 	res, err := c.Bulk(ctx, client.BulkRequest{Verb: "pause", Filter: &client.BulkFilter{Label: []string{"tier=gold"}}, Reason: "moves"})
-	if err != nil || res.Found != 1 || res.Done != 1 || res.Act == "" || res.Next != 0 {
+	if err != nil || res.Found != 1 || res.Done != 1 || res.Operation == "" || res.Next != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
 	changes, err := c.ListChanges(ctx, client.ListChangesParams{Job: "shop/second", Limit: 1})
-	if err != nil || changes.Changes[0].Act != res.Act || changes.Changes[0].Reason != "moves" {
+	if err != nil || changes.Changes[0].Operation != res.Operation || changes.Changes[0].Reason != "moves" {
 		t.Errorf("%+v, %v", changes, err)
 	}
-	undone, err := c.Bulk(ctx, client.BulkRequest{Verb: "resume", Undo: res.Act})
+	undone, err := c.Bulk(ctx, client.BulkRequest{Verb: "resume", Undo: res.Operation})
 	if err != nil || undone.Done != 1 {
 		t.Errorf("%+v, %v", undone, err)
 	}
@@ -39,8 +39,8 @@ func TestBulk(t *testing.T) {
 		`{"verb":"odd","jobs":["shop/report"]}`:                        "verb",
 		`{"verb":"pause"}`:                                             "jobs",
 		`{"verb":"trigger","jobs":["shop/report"],"cause":"retry"}`:    "cause",
-		`{"verb":"pause","filter":{"is":["odd"]}}`:                     "is",
-		`{"verb":"pause","jobs":["shop/report"],"act":"a b"}`:          "act",
+		`{"verb":"pause","filter":{"status":["odd"]}}`:                 "status",
+		`{"verb":"pause","jobs":["shop/report"],"operation":"a b"}`:    "operation",
 		`{"verb":"pause","jobs":["shop/report"],"undo":"act-1"}`:       "jobs",
 		`{"verb":"label","jobs":["shop/report"],"labels":{"a b":"c"}}`: "",
 	} {

@@ -127,8 +127,8 @@ func TestChangesAreFound(t *testing.T) {
 		return page
 	}
 	all := list("")
-	for query, want := range map[string]int{"verb=paused": 1, "by=admin-token&app=pay": 1, "by=nobody": 0, "person=ann": 2, "act=none": 0,
-		"channel=none": 0, "job=shop/report&verb=created": 1, "to=2020-01-01T00:00:00Z": 0, "from=2100-01-01T00:00:00Z": 0,
+	for query, want := range map[string]int{"verb=paused": 1, "by=admin-token&app=pay": 1, "by=nobody": 0, "person=ann": 2,
+		"operation=none": 0, "channel=none": 0, "job=shop/report&verb=created": 1, "to=2020-01-01T00:00:00Z": 0, "from=2100-01-01T00:00:00Z": 0,
 		"from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&verb=paused": 1} {
 		if page := list(query); len(page.Changes) != want || page.Next != "" {
 			t.Errorf("%s: %+v", query, page)

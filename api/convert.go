@@ -34,7 +34,7 @@ func jobIn(l words.Language, j *core.Job) client.Job {
 		job.Pause = &client.Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
 	}
 	if c, err := schedule.Compile(s.Schedule, d.ID); err == nil {
-		job.Words = words.Say(l, c.DescribeJob(d))
+		job.Description = words.Say(l, c.DescribeJob(d))
 	}
 	return job
 }
@@ -510,7 +510,7 @@ func timesOf(instants []core.Instant) []time.Time {
 
 func changeOf(c core.Change) client.Change {
 	out := client.Change{At: c.At, By: c.By, From: c.From, Via: c.Via, Verb: c.Verb, App: c.App, JobID: int32(c.Job), Reason: c.Why,
-		Act: c.Act, Old: rawOf(c.Old), New: rawOf(c.New)}
+		Operation: c.Act, Old: rawOf(c.Old), New: rawOf(c.New)}
 	switch {
 	case c.Name != "" && c.App == "" && c.Job == 0:
 		if person, is := strings.CutPrefix(c.Name, core.OfPerson); is {

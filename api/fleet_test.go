@@ -214,7 +214,7 @@ func TestFleetInPages(t *testing.T) {
 				for after := ""; ; after = sum.Next {
 					sum = client.Audit{}
 					f.h("GET", "/v1/audit?"+span+"&after="+after, "", &sum)
-					jobs, demanded, unaccounted = jobs+sum.Jobs, demanded+sum.Demanded, unaccounted+sum.Unaccounted
+					jobs, demanded, unaccounted = jobs+sum.Jobs, demanded+sum.Expected, unaccounted+sum.Unaccounted
 					if sum.Next == "" {
 						break
 					}

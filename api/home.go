@@ -29,7 +29,8 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	out := client.Home{Now: s.m.Now().UTC(), Failing: jobs(h.Fail, h.Failing), Late: jobs(h.Delayed, h.Late), Partial: h.Partial,
 		Unread: h.Unread, Unchecked: h.Unchecked, Long: client.HomeRuns{Count: h.Linger, Runs: []client.HomeRun{}},
-		Coming: client.HomeComing{Jobs: h.Soon, First: []client.Coming{}}, Deserted: []client.DesertedApp{}, DesertedCount: h.Alone}
+		Coming: client.HomeComing{Jobs: h.Soon, First: []client.Coming{}}, AppsWithoutExecutor: []client.AppWithoutExecutor{},
+		AppsWithoutExecutorCount: h.Alone}
 	for _, l := range h.Long {
 		out.Long.Runs = append(out.Long.Runs, client.HomeRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
 			UsualMs: l.Usual.Milliseconds()})
@@ -38,7 +39,7 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) (any, error) {
 		out.Coming.First = append(out.Coming.First, comingOf(c))
 	}
 	for _, d := range h.Deserted {
-		out.Deserted = append(out.Deserted, client.DesertedApp{App: d.App, Jobs: d.Jobs, Job: d.First})
+		out.AppsWithoutExecutor = append(out.AppsWithoutExecutor, client.AppWithoutExecutor{App: d.App, Jobs: d.Jobs, Job: d.First})
 	}
 	if out.Scheduler = s.facts(r); out.Scheduler != nil {
 		out.Scheduler.Executors = nil // the answer has its own list of them

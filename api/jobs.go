@@ -32,7 +32,7 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.
 		f.States = append(f.States, core.JobState(state))
 	}
 	f.Labels = labelsOf(params.Label)
-	if len(params.Is) > 0 || params.Sort != "" || params.Down || params.Runs != 0 || params.Counts || params.Cursor != "" {
+	if len(params.Status) > 0 || params.Sort != "" || params.Reverse || params.Runs != 0 || params.Counts || params.Cursor != "" {
 		return s.jobsNow(w, r, &params, f)
 	}
 	page, err := s.m.Jobs(r.Context(), f)
@@ -91,7 +91,7 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) (any, e
 	}
 	out := held.show(s, &j, nextShown)
 	if c, err := schedule.Compile(j.Sched.Schedule, j.Def.ID); err == nil {
-		out.Traps = allSaid(held.l, c.Traps(core.InstantOf(time.Now())))
+		out.Warnings = allSaid(held.l, c.Traps(core.InstantOf(time.Now())))
 	}
 	following, err := s.m.Following(r.Context(), &j)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 // jobsAsk converts the parameters of a job list.
 func jobsAsk(p *client.ListJobsParams, f ask.JobFilter) ask.JobsAsk {
-	a := ask.JobsAsk{JobFilter: f, By: ask.Order(p.Sort), Down: p.Down, Cursor: p.Cursor, Recent: p.Runs}
-	for _, is := range p.Is {
+	a := ask.JobsAsk{JobFilter: f, By: ask.Order(p.Sort), Down: p.Reverse, Cursor: p.Cursor, Recent: p.Runs}
+	for _, is := range p.Status {
 		a.Is = append(a.Is, ask.Standing(is))
 	}
 	if p.Last {

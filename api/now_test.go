@@ -15,7 +15,7 @@ func TestJobsNow(t *testing.T) {
 	f.must("PUT", "/v1/jobs/shop/second", `{"handler":"x","schedule":{"every":"1h"}}`)
 	f.must("POST", "/v1/jobs/shop/second/trigger", `{}`)
 	f.must("POST", "/v1/jobs/shop/report/pause", `{"reason":"broken"}`)
-	page, err := f.c.ListJobs(t.Context(), client.ListJobsParams{Sort: "name", Down: true, Counts: true, Runs: 3, Limit: 1})
+	page, err := f.c.ListJobs(t.Context(), client.ListJobsParams{Sort: "name", Reverse: true, Counts: true, Runs: 3, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,15 +24,15 @@ func TestJobsNow(t *testing.T) {
 		page.Cursor == "" {
 		t.Errorf("%+v", page)
 	}
-	page, err = f.c.ListJobs(t.Context(), client.ListJobsParams{Sort: "name", Down: true, Limit: 1, Cursor: page.Cursor})
+	page, err = f.c.ListJobs(t.Context(), client.ListJobsParams{Sort: "name", Reverse: true, Limit: 1, Cursor: page.Cursor})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Name != "report" || page.Cursor != "" {
 		t.Errorf("%+v, %v", page, err)
 	}
-	page, err = f.c.ListJobs(t.Context(), client.ListJobsParams{Is: []string{"paused"}})
+	page, err = f.c.ListJobs(t.Context(), client.ListJobsParams{Status: []string{"paused"}})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Pause.Reason != "broken" {
 		t.Errorf("%+v, %v", page, err)
 	}
-	for query, field := range map[string]string{"is=odd": "is", "sort=odd": "sort", "runs=31": "runs", "sort=name&after=3": "after",
+	for query, field := range map[string]string{"status=odd": "status", "sort=odd": "sort", "runs=31": "runs", "sort=name&after=3": "after",
 		"counts=true&cursor=x": "cursor"} {
 		if status, answer := f.ask("GET", "/v1/jobs?"+query, ""); status != 400 || !strings.Contains(answer, `"field":"`+field+`"`) {
 			t.Errorf("%s: %d %s", query, status, answer)
@@ -48,8 +48,8 @@ func TestHome(t *testing.T) {
 	later := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339) // so that it is not among the jobs of the next minutes
 	f.must("PUT", "/v1/jobs/shop/report", `{"handler":"x","schedule":{"at":"`+later+`"}}`)
 	h, err := f.c.GetHome(t.Context())
-	if err != nil || h.Coming.Jobs != 1 || len(h.Coming.First) != 1 || h.Coming.First[0].Job != "shop/soon" || len(h.Deserted) != 1 ||
-		h.Deserted[0].Jobs != 2 || h.Failing.Count != 0 {
+	if err != nil || h.Coming.Jobs != 1 || len(h.Coming.First) != 1 || h.Coming.First[0].Job != "shop/soon" ||
+		len(h.AppsWithoutExecutor) != 1 || h.AppsWithoutExecutor[0].Jobs != 2 || h.Failing.Count != 0 {
 		t.Errorf("%+v, %v", h, err)
 	}
 }

@@ -272,7 +272,7 @@ func TestApplyIsBounded(t *testing.T) {
 func TestUnreadableJobOfOthers(t *testing.T) {
 	f, _ := guardedFixture(t)
 	shop := f.person("vera", access.Grant{App: "shop", Role: viewer})
-	for _, ask := range []string{"", "counts=true", "runs=3", "sort=name", "is=paused", "last=true"} {
+	for _, ask := range []string{"", "counts=true", "runs=3", "sort=name", "status=paused", "last=true"} {
 		for _, c := range []struct {
 			secret, app string
 			bad         core.JobID

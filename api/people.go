@@ -75,9 +75,9 @@ func personOf(a *access.Account) client.Person {
 
 func (s *server) ListUsers(w http.ResponseWriter, r *http.Request) (any, error) {
 	list, err := s.o.Access.People(r.Context(), callerOf(r).Who)
-	out := client.UserList{People: make([]client.Person, len(list))}
+	out := client.UserList{Users: make([]client.Person, len(list))}
 	for i := range list {
-		out.People[i] = personOf(&list[i])
+		out.Users[i] = personOf(&list[i])
 	}
 	return out, err
 }

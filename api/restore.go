@@ -50,10 +50,10 @@ func (s *server) Restore(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := decodeOrNone(w, r, &q); err != nil {
 		return nil, err
 	}
-	res, err := s.o.Restore.Do(r.Context(), restore.Request{By: actor(r).Name, From: q.From, LiftJobs: q.LiftJobs, LiftRuns: q.LiftRuns,
-		RunsLost: q.RunsLost, After: core.JobID(q.After), Again: q.Again})
-	out := client.RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns, Jobs: res.Jobs,
-		Leases: res.Leases, Waiting: res.Waiting, Watched: res.Watched, Owing: res.Owing, Next: int32(res.Next)}
+	res, err := s.o.Restore.Do(r.Context(), restore.Request{By: actor(r).Name, From: q.From, LiftJobs: q.AdvanceJobIds,
+		LiftRuns: q.AdvanceRunIds, RunsLost: q.RunsLost, After: core.JobID(q.After), Again: q.Again})
+	out := client.RestoreResult{Generation: res.Generation, From: res.From, AdvanceJobIds: res.LiftJobs, AdvanceRunIds: res.LiftRuns,
+		Jobs: res.Jobs, Leases: res.Leases, Waiting: res.Waiting, Watched: res.Watched, Owing: res.Owing, Next: int32(res.Next)}
 	for _, id := range res.Full {
 		out.Full = append(out.Full, int32(id))
 	}
@@ -97,10 +97,10 @@ func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) (any, error
 	t, err := s.m.Trouble(r.Context(), callerOf(r).Sift())
 	out := client.JobFacts{Looked: t.Looked, More: t.More, FailingJobs: t.Fail}
 	for _, d := range t.Deserted {
-		out.Deserted = append(out.Deserted, client.DesertedApp{App: d.App, Jobs: d.Jobs, Job: d.First})
+		out.AppsWithoutExecutor = append(out.AppsWithoutExecutor, client.AppWithoutExecutor{App: d.App, Jobs: d.Jobs, Job: d.First})
 	}
 	for _, u := range t.Untold {
-		out.Untold = append(out.Untold, client.Untold{Subject: u.Subject, Channel: u.Channel})
+		out.MissingChannels = append(out.MissingChannels, client.MissingChannel{Subject: u.Subject, Channel: u.Channel})
 	}
 	for _, l := range t.Locked {
 		out.Locked = append(out.Locked, client.UnreadableApp{Name: l.Job, Message: words.Error(language(r), l.Why)})

@@ -20,7 +20,7 @@ import (
 
 // runs shows a page of runs.
 func (s *server) runs(page *ask.RunPage) client.RunPage {
-	out := client.RunPage{Runs: make([]client.Run, len(page.Runs)), Next: page.Next, LookedTo: page.LookedTo, NoWaiting: page.NoWaiting}
+	out := client.RunPage{Runs: make([]client.Run, len(page.Runs)), Next: page.Next, ScannedTo: page.LookedTo, NoWaiting: page.NoWaiting}
 	for i := range page.Runs {
 		r := &page.Runs[i]
 		out.Runs[i] = runOf(r, page.Jobs[r.ID.Job()])

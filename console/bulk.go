@@ -32,10 +32,10 @@ type bulkPanel struct {
 var bulkVerbs = []string{"pause", "resume", "trigger", "kill", "label", "delete"}
 
 // filterFields are the fields of the list that select jobs.
-var filterFields = []string{"app", "text", "label", "is"}
+var filterFields = []string{"app", "text", "label", "status"}
 
 // shownFields are the fields that set how the list is shown.
-var shownFields = []string{"sort", "down", "cols", "rows"}
+var shownFields = []string{"sort", "reverse", "cols", "rows"}
 
 // bulkPanel counts the jobs that match the filters; nil if the page has no such panel.
 func (a *ask) bulkPanel(verb string, picked []string, q url.Values) (*bulkPanel, error) {
@@ -57,8 +57,8 @@ func bulkFilter(q url.Values) *client.BulkFilter {
 	if label := q.Get("label"); label != "" {
 		f.Label = []string{label}
 	}
-	if is := q.Get("is"); is != "" {
-		f.Is = []string{is}
+	if is := q.Get("status"); is != "" {
+		f.Status = []string{is}
 	}
 	return f
 }
@@ -80,8 +80,8 @@ type bulkPage struct {
 
 func (a *ask) bulk() (string, core.Text, error) {
 	q := a.r.PostForm
-	req := client.BulkRequest{Verb: q.Get("verb"), Reason: strings.TrimSpace(q.Get("reason")), Act: q.Get("act"), Undo: q.Get("undo"),
-		Cause: string(core.CauseManual)}
+	req := client.BulkRequest{Verb: q.Get("verb"), Reason: strings.TrimSpace(q.Get("reason")), Operation: q.Get("operation"),
+		Undo: q.Get("undo"), Cause: string(core.CauseManual)}
 	switch {
 	case req.Undo != "":
 	case q.Get("which") == "all":
@@ -96,7 +96,7 @@ func (a *ask) bulk() (string, core.Text, error) {
 	next, _ := strconv.ParseInt(q.Get("next"), 10, 32)
 	req.After = int32(next)
 	if req.Verb == "pause" && req.After != 0 {
-		p.Undo = req.Act
+		p.Undo = req.Operation
 	}
 	if q.Get("stop") != "" {
 		p.Halted, a.page = true, "jobs"
@@ -122,11 +122,11 @@ func (a *ask) bulk() (string, core.Text, error) {
 	p.Failed = append(p.Failed, res.Failed...)
 	p.Failed = p.Failed[:min(len(p.Failed), failuresKept)]
 	if req.Verb == "pause" {
-		p.Undo = res.Act
+		p.Undo = res.Operation
 	}
 	if res.Next != 0 {
 		p.Form = q
-		q.Set("act", res.Act)
+		q.Set("operation", res.Operation)
 		if !req.Until.IsZero() { // the same end for all parts
 			q.Set("until", req.Until.Format(time.RFC3339Nano))
 		}

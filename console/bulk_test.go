@@ -48,7 +48,7 @@ func TestPauseMany(t *testing.T) {
 	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "2 of 2 done") {
 		t.Errorf("picked: %d %s", w.Code, w.Body)
 	}
-	s.says("/console/jobs?is=paused", "Paused 3", "paused by", "a new bank", "before")
+	s.says("/console/jobs?status=paused", "Paused 3", "paused by", "a new bank", "before")
 
 	q = hidden(t, s.says("/console/jobs?text=job-&panel=pause", "all 5 that match the filter",
 		"tickring bulk pause --text job- --reason"), "/console/jobs/bulk")
@@ -63,7 +63,7 @@ func TestPauseMany(t *testing.T) {
 		!strings.Contains(w.Body.String(), "2 of 2 done") && !strings.Contains(w.Body.String(), "2 of 5 done") {
 		t.Errorf("taken back: %d %s", w.Code, w.Body)
 	}
-	s.says("/console/jobs?is=paused", "Paused 3", "a new bank", "before")
+	s.says("/console/jobs?status=paused", "Paused 3", "a new bank", "before")
 }
 
 // TestDeleteMany: the user must type the number of jobs.
@@ -146,8 +146,8 @@ func TestManyInParts(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/job", `{"handler": "x"}`)
 	panel := s.says("/console/jobs?panel=pause")
-	parts := []string{`{"act": "a-1", "found": 4, "done": 1, "fail": 1, "next": 7, "failed": [{"job": "shop/first", "message": "it is <b>gone"}]}`,
-		`{"act": "a-1", "found": 4, "done": 1, "fail": 1, "next": 8, "failed": [{"job": "shop/second", "message": "in the way"}]}`}
+	parts := []string{`{"operation": "a-1", "found": 4, "done": 1, "fail": 1, "next": 7, "failed": [{"job": "shop/first", "message": "it is <b>gone"}]}`,
+		`{"operation": "a-1", "found": 4, "done": 1, "fail": 1, "next": 8, "failed": [{"job": "shop/second", "message": "in the way"}]}`}
 	asked := 0
 	s.h = console.New(console.Options{Access: s.access, Log: slog.New(slog.DiscardHandler),
 		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +182,7 @@ func TestRefusedManyKeepTheirFilter(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/one", `{"handler": "x"}`)
 	s.ask("PUT", "/v1/jobs/shop/other", `{"handler": "x"}`)
-	const list = "/console/jobs?cols=job&cols=author&down=true&rows=25&sort=name&text=one"
+	const list = "/console/jobs?cols=job&cols=author&reverse=true&rows=25&sort=name&text=one"
 	q := hidden(t, s.says(list+"&panel=pause", "all 1 that match the filter"), "/console/jobs/bulk")
 	body := s.wrong("/console/jobs/bulk", with(q, "which", "all", "reason", "why", "until", "soon"), http.StatusBadRequest,
 		"all 1 that match the filter", `data-back="`+list+`"`, `<th class="hide">Author</th>`, `aria-sort="descending"`)

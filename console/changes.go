@@ -48,7 +48,7 @@ func (a *ask) FixedName(f [2]string) string {
 }
 
 func (p *changesPage) Fixed() (list [][2]string) {
-	for _, f := range [][2]string{{"act", p.Filter.Act}, {"channel", p.Filter.Channel}, {"person", p.Filter.Person}} {
+	for _, f := range [][2]string{{"operation", p.Filter.Operation}, {"channel", p.Filter.Channel}, {"person", p.Filter.Person}} {
 		if f[1] != "" {
 			list = append(list, f)
 		}
@@ -59,7 +59,8 @@ func (p *changesPage) Fixed() (list [][2]string) {
 func (p *changesPage) Command() string {
 	f := &p.Filter
 	command := strings.TrimSpace("tickring changes " + cmp.Or(f.Job, f.App))
-	for _, flag := range [][2]string{{"by", f.By}, {"verb", f.Verb}, {"operation", f.Act}, {"channel", f.Channel}, {"person", f.Person}} {
+	for _, flag := range [][2]string{{"by", f.By}, {"verb", f.Verb}, {"operation", f.Operation}, {"channel", f.Channel},
+		{"person", f.Person}} {
 		if flag[1] != "" {
 			command += " --" + flag[0] + " " + quoted(flag[1])
 		}
@@ -172,7 +173,8 @@ func (a *ask) changes() (any, error) {
 		return nil, err
 	}
 	p.Filter = client.ListChangesParams{Job: strings.TrimSpace(a.Q("job")), App: a.Q("app"), By: strings.TrimSpace(a.Q("by")),
-		Verb: a.Q("verb"), Act: a.Q("act"), Channel: a.Q("channel"), Person: a.Q("person"), From: s.From, To: s.To, After: a.Q("after")}
+		Verb: a.Q("verb"), Operation: a.Q("operation"), Channel: a.Q("channel"), Person: a.Q("person"), From: s.From, To: s.To,
+		After: a.Q("after")}
 	if a.Path("name") != "" {
 		p.Filter.Job = a.ref()
 		a.page = "changes"
@@ -230,11 +232,11 @@ func (a *ask) findChanges(p *changesPage) error {
 			}
 			p.Changes = append(p.Changes, a.changeOf(c))
 		}
-		f.After, p.Next, p.Looked = list.Next, "", list.LookedTo
+		f.After, p.Next, p.Looked = list.Next, "", list.ScannedTo
 		if list.Next != "" {
 			p.Next = a.With("after", list.Next, "diff", "", "panel", "")
 		}
-		if list.Next == "" || !list.LookedTo.IsZero() || len(p.Changes) >= changesShown/2 {
+		if list.Next == "" || !list.ScannedTo.IsZero() || len(p.Changes) >= changesShown/2 {
 			break
 		}
 	}

@@ -22,8 +22,8 @@ func (a *ask) BulkCommands(p *bulkPanel) (list []string) {
 		list = append(list, strings.Join(words, " ")+more)
 	}
 	f := p.Filter
-	which := filterWords(f.App, f.Label, f.Is, f.Text)
-	if len(f.Label)+len(f.Is) == 0 && f.Text == "" {
+	which := filterWords(f.App, f.Label, f.Status, f.Text)
+	if len(f.Label)+len(f.Status) == 0 && f.Text == "" {
 		which = append(which, "--all")
 	}
 	words := append([]string{"tickring bulk", p.Verb}, which...)

@@ -168,9 +168,9 @@ type action struct {
 }
 
 var actions = []action{
-	{core.Say("Failing jobs"), Root + "jobs?is=failing", access.Enter, false},
-	{core.Say("Late jobs"), Root + "jobs?is=late", access.Enter, false},
-	{core.Say("Paused jobs"), Root + "jobs?is=paused", access.Enter, false},
+	{core.Say("Failing jobs"), Root + "jobs?status=failing", access.Enter, false},
+	{core.Say("Late jobs"), Root + "jobs?status=late", access.Enter, false},
+	{core.Say("Paused jobs"), Root + "jobs?status=paused", access.Enter, false},
 	{core.Say("New app"), Root + "executors?panel=new", access.Edit, true},
 	{core.Say("New channel"), Root + "notices?panel=new", access.Secret, false},
 	{core.Say("Failed runs"), Root + "runs?failed=1", access.Enter, false},

@@ -367,7 +367,7 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 		}
 		return err
 	}
-	shown, loc, before := &shownPreview{Words: p.Words, Ends: p.Ends, Traps: p.Traps}, locationOf(s.Timezone), a.Now
+	shown, loc, before := &shownPreview{Words: p.Description, Ends: p.Ends, Traps: p.Warnings}, locationOf(s.Timezone), a.Now
 	for _, at := range p.Next {
 		shown.Next = append(shown.Next, coming{At: at, Note: a.clockChange(before, at, loc)})
 		before = at

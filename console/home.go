@@ -26,7 +26,7 @@ type homePage struct {
 
 // Calm reports whether there are no problems.
 func (p *homePage) Calm() bool {
-	return p.Failing.Count+p.Late.Count+p.Long.Count+p.DesertedCount+len(p.Findings)+p.Unchecked == 0
+	return p.Failing.Count+p.Late.Count+p.Long.Count+p.AppsWithoutExecutorCount+len(p.Findings)+p.Unchecked == 0
 }
 
 // home lists the current problems; each one links to its page.
@@ -40,9 +40,9 @@ func (a *ask) home() (any, error) {
 	if home.Partial {
 		a.unsure()
 	}
-	a.c.alarms.put(a, p.DesertedCount)
+	a.c.alarms.put(a, p.AppsWithoutExecutorCount)
 	p.Failing.Jobs, p.Late.Jobs, p.Long.Runs = first(p.Failing.Jobs), first(p.Late.Jobs), first(p.Long.Runs)
-	p.Deserted, p.Coming.First = first(p.Deserted), first(p.Coming.First)
+	p.AppsWithoutExecutor, p.Coming.First = first(p.AppsWithoutExecutor), first(p.Coming.First)
 	if p.Scheduler != nil {
 		var o operatingPage
 		a.judge(&o, &doctor.Facts{Now: a.Now, Took: time.Since(began), Endpoint: a.address(), Own: p.Scheduler})
@@ -116,7 +116,7 @@ func (a *ask) Alarm(e entry) template.HTML {
 		defer cancel()
 		home, err := a.GetHome(ctx)
 		if err == nil { // else the last known count is shown
-			apps = home.DesertedCount
+			apps = home.AppsWithoutExecutorCount
 		}
 		a.c.alarms.put(a, apps)
 	}

@@ -45,7 +45,7 @@ func TestHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Clock = s.Clock.Add(2 * time.Second) // the state of last runs may be a second old
-	page := s.says("/console/", "Failing: 1", `href="/console/jobs?is=failing"`, "/console/runs/"+id.String(), "Apps without executors: 1",
+	page := s.says("/console/", "Failing: 1", `href="/console/jobs?status=failing"`, "/console/runs/"+id.String(), "Apps without executors: 1",
 		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)
 	for _, path := range []string{"/console/", "/console/operating", "/console/operating?jobs=1"} {
 		s.says(path, "1 job failing")
@@ -101,7 +101,7 @@ func TestHomeNamesWhatWaits(t *testing.T) {
 	s.ended(&late, 4, func(r *core.Run) { r.State, r.SentAt, r.EndedAt = core.Planned, time.Time{}, time.Time{} })
 	s.ended(&long, 30, func(*core.Run) {})
 	run := s.ended(&long, 4, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
-	page := s.says("/console/", "Late: 1", `href="/console/jobs/shop/stock"`, "due ", `href="/console/jobs?is=late"`,
+	page := s.says("/console/", "Late: 1", `href="/console/jobs/shop/stock"`, "due ", `href="/console/jobs?status=late"`,
 		"Running longer than usual: 1", `href="/console/jobs/shop/export"`, "/console/runs/"+run.ID.String(), "usually 2.0 s")
 	for _, none := range []string{"Failing:", "No job is failing", "Apps without executors"} {
 		if strings.Contains(page, none) {
@@ -196,7 +196,7 @@ func TestUpcoming(t *testing.T) {
 	}
 	s.never(s.says("/console/upcoming", "and 3 more of these seconds"), "More runs are stopped by pauses than are listed")
 	s.ask("POST", "/v1/jobs/pay/often/pause", `{}`)
-	s.says("/console/upcoming", "More runs are stopped by pauses than are listed", `href="/console/jobs?is=paused"`)
+	s.says("/console/upcoming", "More runs are stopped by pauses than are listed", `href="/console/jobs?status=paused"`)
 	for _, bad := range []url.Values{{"from": {"soon"}}, {"app": {"no app"}}, {"from": {"2990-01-01T00:00:00Z"}},
 		{"from": {strings.Repeat("9", 5000)}}} {
 		if w := s.get("/console/upcoming?" + bad.Encode()); w.Code != http.StatusBadRequest {
@@ -270,7 +270,7 @@ func TestHomeSaysWhatItRead(t *testing.T) {
 			fmt.Fprint(w, strings.Replace(of.Body.String(), "{", `{"unread": true, `, 1))
 		})})
 	if page := s.says("/console/", "No job is failing, and every app", "does not read the runs of all jobs",
-		`href="/console/jobs?is=late"`); strings.Contains(page, "No job is failing or late") {
+		`href="/console/jobs?status=late"`); strings.Contains(page, "No job is failing or late") {
 		t.Error("nothing is late, it says")
 	}
 }
@@ -290,7 +290,7 @@ func TestPagesSayWhatTheyDidNotCheck(t *testing.T) {
 			fmt.Fprint(w, strings.NewReplacer(`"long":`, `"unchecked": 9800, "long":`, `"counts":{`, `"counts":{"unchecked": 9800,`).
 				Replace(of.Body.String()))
 		})})
-	for _, path := range []string{"/console/", "/console/jobs", "/console/jobs?is=failing"} {
+	for _, path := range []string{"/console/", "/console/jobs", "/console/jobs?status=failing"} {
 		page := s.says(path, "Jobs that may also be failing: 9800", "tickring runs --failed")
 		s.never(page, "No job is failing")
 		s.never(page, "none failing")

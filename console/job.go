@@ -223,7 +223,7 @@ func locationOf(name string) *time.Location {
 // answer returns the status of a job in one line.
 func (a *ask) answer(p *jobPage) template.HTML {
 	j, zone := &p.Job, a.ZoneName(p.Schedule.Timezone)
-	parts := []template.HTML{html("%s", j.Words)}
+	parts := []template.HTML{html("%s", j.Description)}
 	switch {
 	case j.Problem != "":
 		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Say("the schedule cannot be computed: %s", j.Problem)))

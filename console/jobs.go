@@ -74,19 +74,19 @@ func (a *ask) jobs() (any, error) {
 }
 
 func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
-	p := client.ListJobsParams{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text")), Sort: q.Get("sort"), Down: q.Get("down") == "true",
-		Last: true, Runs: a.bars(), Counts: true, Cursor: q.Get("after")}
+	p := client.ListJobsParams{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text")), Sort: q.Get("sort"),
+		Reverse: q.Get("reverse") == "true", Last: true, Runs: a.bars(), Counts: true, Cursor: q.Get("after")}
 	var err error
 	if p.Limit, err = rowsOf(q); err != nil {
 		return nil, err
 	}
-	columns, err := a.columns(q["cols"], p.Sort, p.Down)
+	columns, err := a.columns(q["cols"], p.Sort, p.Reverse)
 	if err != nil {
 		return nil, err
 	}
-	is := q.Get("is")
+	is := q.Get("status")
 	if is != "" {
-		p.Is = []string{is}
+		p.Status = []string{is}
 	}
 	if label := q.Get("label"); label != "" {
 		p.Label = []string{label}
@@ -111,7 +111,7 @@ func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 	}
 	if n := page.Counts; n != nil {
 		stand := func(label, by string, n int) {
-			out.Stands = append(out.Stands, stand{label, n, a.With("is", by), is == by, by == "failing" && n > 0})
+			out.Stands = append(out.Stands, stand{label, n, a.With("status", by), is == by, by == "failing" && n > 0})
 		}
 		stand(a.Say("All"), "", n.All)
 		stand(a.Say("Failing"), "failing", n.Failing)
@@ -145,11 +145,11 @@ func filterWords(app string, labels, is []string, text string) (words []string) 
 }
 
 func jobsCommand(p client.ListJobsParams) string {
-	words := append([]string{"tickring get"}, filterWords(p.App, p.Label, p.Is, p.Text)...)
+	words := append([]string{"tickring get"}, filterWords(p.App, p.Label, p.Status, p.Text)...)
 	if p.Sort != "" {
 		words = append(words, "--sort "+p.Sort)
 	}
-	if p.Down {
+	if p.Reverse {
 		words = append(words, "--reverse")
 	}
 	return strings.Join(words, " ")
@@ -191,7 +191,7 @@ func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) 
 				c.Order, turn = "descending", ""
 			}
 		}
-		c.To = a.With("sort", c.To, "down", turn)
+		c.To = a.With("sort", c.To, "reverse", turn)
 	}
 	return columns, nil
 }

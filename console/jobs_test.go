@@ -34,7 +34,7 @@ func TestRowsOfJobs(t *testing.T) {
 			t.Errorf("the row of what is paused has no %s:\n%s", text, row)
 		}
 	}
-	s.never(s.says("/console/jobs?is=started", "shop/other", "tickring get --status started"), "shop/ledger<")
+	s.never(s.says("/console/jobs?status=started", "shop/other", "tickring get --status started"), "shop/ledger<")
 }
 
 // TestColumnsOfJobs: number and author are optional columns, and others can be omitted. The URL of the list has the

@@ -182,7 +182,7 @@ func kindOf(path string) string {
 	kind := regexp.MustCompile(`\d+`).ReplaceAllString(u.Path, "0")
 	var words []string
 	for name, values := range u.Query() {
-		if name == "panel" || name == "view" || name == "is" || name == "verb" {
+		if name == "panel" || name == "view" || name == "status" || name == "verb" {
 			name += "=" + values[0]
 		}
 		words = append(words, name)
@@ -196,7 +196,7 @@ func (s *site) refusedIsText(run string) {
 	s.t.Helper()
 	all := func(form url.Values, but ...string) url.Values { // markup in every text input
 		for name := range form {
-			if !slices.Contains([]string{"do", "rev", "key", "kind", "what", "kind.0", "which", "verb", "zone", "act", "copyof"}, name) {
+			if !slices.Contains([]string{"do", "rev", "key", "kind", "what", "kind.0", "which", "verb", "zone", "operation", "copyof"}, name) {
 				form.Set(name, hostile)
 			}
 		}
@@ -335,7 +335,7 @@ func TestMarkupIsText(t *testing.T) {
 
 	for _, pattern := range patterns {
 		path := fill.Replace(pattern)
-		for _, name := range []string{"after", "address", "app", "at", "audit", "cause", "diff", "from", "is", "job", "kind", "label", "late",
+		for _, name := range []string{"after", "address", "app", "at", "audit", "cause", "diff", "from", "status", "job", "kind", "label", "late",
 			"longer", "name", "note", "panel", "q", "sort", "span", "state", "text", "to", "verb", "version", "view", "when"} {
 			look(path + "?" + url.Values{name: {hostile}}.Encode())
 		}

@@ -59,7 +59,7 @@ var levels = map[doctor.Level]string{doctor.Well: "ok", doctor.Unknown: "skip", 
 
 // foundAt has the page for the findings of each check.
 var foundAt = map[string]string{"dead letters": Root + "operating#letters", "pause": Root + "operating?panel=resume",
-	"apps": Root + "executors", "executors": Root + "executors", "notices": Root + "notices", "jobs": Root + "jobs?is=failing",
+	"apps": Root + "executors", "executors": Root + "executors", "notices": Root + "notices", "jobs": Root + "jobs?status=failing",
 	"losses": Root + "operating?panel=replan"}
 
 func (a *ask) operating() (any, error) {
@@ -266,7 +266,7 @@ func (a *ask) replan(f workForm) (core.Text, error) {
 			return core.Text{}, err
 		}
 		if body.After = parts.AddReplan(&sum, &res); body.After == "" {
-			return core.Say("%d jobs: %d runs expected, %d missing, %d resent", sum.Jobs, sum.Demanded, sum.Missing, sum.Sent), nil
+			return core.Say("%d jobs: %d runs expected, %d missing, %d resent", sum.Jobs, sum.Expected, sum.Missing, sum.Sent), nil
 		}
 		if time.Since(began) > workFor {
 			return core.Say("%d jobs: %d runs resent; more jobs remain: continue after %s with tickring replan", sum.Jobs, sum.Sent, body.After), nil

@@ -47,7 +47,7 @@ func (p *peoplePage) RoleNames() []access.Role { return access.Roles }
 
 func (a *ask) people() (any, error) {
 	list, err := a.ListUsers(a.Ctx())
-	p := a.peoplePage(list.People)
+	p := a.peoplePage(list.Users)
 	if p.Panel == "" || err != nil {
 		return p, err
 	}
@@ -108,7 +108,7 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 		return "", core.Text{}, listErr
 	}
 	f.Password = ""
-	p := a.peoplePage(list.People)
+	p := a.peoplePage(list.Users)
 	p.Form, p.Wrong = f, a.problemOf(err).Message
 	if a.Form("do") == "delete" {
 		if now, gone := a.GetPerson(a.Ctx(), f.Name); gone == nil {

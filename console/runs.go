@@ -149,7 +149,7 @@ func (a *ask) findRuns(p *runsPage) error {
 	if err != nil {
 		return err
 	}
-	p.Runs, p.Skips, p.Looked, p.ByJob = page.Runs, page.Skips, page.LookedTo, page.NoWaiting
+	p.Runs, p.Skips, p.Looked, p.ByJob = page.Runs, page.Skips, page.ScannedTo, page.NoWaiting
 	if page.Next != "" {
 		p.Next = a.With("panel", "") // without after
 		u, _ := url.Parse(p.Next)

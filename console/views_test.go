@@ -46,7 +46,7 @@ func TestViews(t *testing.T) {
 	s.never(s.says("/console/jobs?panel=view", "shared by vera"), "Delete view")
 	gone := url.Values{"do": {"delete"}, "page": {"jobs"}, "query": {""}, "name": {"Everybody's"}, "shared": {"1"}}
 	s.wrong("/console/views", gone, http.StatusForbidden, "shared by vera")
-	s.wrong("/console/views", typed("name", "Everybody's", "shared", "1", "query", "is=late"), http.StatusConflict, "choose another name")
+	s.wrong("/console/views", typed("name", "Everybody's", "shared", "1", "query", "status=late"), http.StatusConflict, "choose another name")
 	s.logInAs("vera")
 	s.never(s.done("/console/views", gone, "is deleted"), ">Everybody's")
 }

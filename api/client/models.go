@@ -100,6 +100,15 @@ type AppSpec struct {
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 }
 
+// AppWithoutExecutor defines model for AppWithoutExecutor.
+type AppWithoutExecutor struct {
+	App string `json:"app"`
+
+	// Job One of the jobs
+	Job  string `json:"job"`
+	Jobs int    `json:"jobs"`
+}
+
 // ApplyRequest notify sets the notifications that belong to no job, or to a job that cannot be read. Missing: unchanged; {}: no notifications.
 type ApplyRequest struct {
 	// After With prune, the next of the previous answer
@@ -141,7 +150,7 @@ type ApplyResult struct {
 type Audit struct {
 	// Behind The due time of the oldest message that is or may be on its way; set if an unaccounted run was due after it
 	Behind   time.Time `json:"behind,omitempty,omitzero"`
-	Demanded int64     `json:"demanded"`
+	Expected int64     `json:"expected"`
 
 	// Failed Jobs whose history could not be read, and why, at most 100: they are not counted
 	Failed []string  `json:"failed,omitempty,omitzero"`
@@ -184,7 +193,7 @@ type Audit struct {
 
 // AuditCount defines model for AuditCount.
 type AuditCount struct {
-	Demanded int64 `json:"demanded"`
+	Expected int64 `json:"expected"`
 
 	// Late Sent more than 1 s after the due time
 	Late int64 `json:"late"`
@@ -256,19 +265,16 @@ type BulkFailure struct {
 
 // BulkFilter The filters of the list of jobs.
 type BulkFilter struct {
-	App   string   `json:"app,omitempty,omitzero"`
-	Is    []string `json:"is,omitempty,omitzero" most:"16"`
-	Label []string `json:"label,omitempty,omitzero" most:"32"`
-	Set   string   `json:"set,omitempty,omitzero"`
-	State []string `json:"state,omitempty,omitzero" most:"16"`
-	Text  string   `json:"text,omitempty,omitzero"`
+	App    string   `json:"app,omitempty,omitzero"`
+	Label  []string `json:"label,omitempty,omitzero" most:"32"`
+	Set    string   `json:"set,omitempty,omitzero"`
+	State  []string `json:"state,omitempty,omitzero" most:"16"`
+	Status []string `json:"status,omitempty,omitzero" most:"16"`
+	Text   string   `json:"text,omitempty,omitzero"`
 }
 
 // BulkRequest defines model for BulkRequest.
 type BulkRequest struct {
-	// Act The name that the previous part returned, or a new name of up to 48 bytes: repeated requests with this name are one bulk operation. Default: a new bulk operation
-	Act string `json:"act,omitempty,omitzero"`
-
 	// After The next of the previous part
 	After int32 `json:"after,omitempty,omitzero"`
 
@@ -287,6 +293,9 @@ type BulkRequest struct {
 	// Labels For label: the labels to set; an empty value removes a label
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
+	// Operation The name that the previous part returned, or a new name of up to 48 bytes: repeated requests with this name are one bulk operation. Default: a new bulk operation
+	Operation string `json:"operation,omitempty,omitzero"`
+
 	// Params For trigger: params instead of the job's
 	Params *string `json:"params,omitempty"`
 
@@ -303,9 +312,6 @@ type BulkRequest struct {
 
 // BulkResult defines model for BulkResult.
 type BulkResult struct {
-	// Act The name of the bulk operation: its author and the chosen name
-	Act string `json:"act,omitempty,omitzero"`
-
 	// Done Number of jobs changed in this part
 	Done int `json:"done,omitempty,omitzero"`
 
@@ -320,6 +326,9 @@ type BulkResult struct {
 
 	// Next The after of the next part; missing after the last part
 	Next int32 `json:"next,omitempty,omitzero"`
+
+	// Operation The name of the bulk operation: its author and the chosen name
+	Operation string `json:"operation,omitempty,omitzero"`
 
 	// Same Number of jobs that needed no change
 	Same int `json:"same,omitempty,omitzero"`
@@ -348,8 +357,6 @@ type Call struct {
 
 // Change defines model for Change.
 type Change struct {
-	// Act The bulk operation that made the change; acted is the record of the operation itself
-	Act string    `json:"act,omitempty,omitzero"`
 	App string    `json:"app,omitempty,omitzero"`
 	At  time.Time `json:"at"`
 	By  string    `json:"by"`
@@ -370,6 +377,9 @@ type Change struct {
 	// Old The old value
 	Old json.RawMessage `json:"old,omitempty,omitzero"`
 
+	// Operation The bulk operation that made the change; acted is the record of the operation itself
+	Operation string `json:"operation,omitempty,omitzero"`
+
 	// Person The changed user
 	Person string `json:"person,omitempty,omitzero"`
 	Reason string `json:"reason,omitempty,omitzero"`
@@ -383,11 +393,11 @@ type Change struct {
 type ChangeList struct {
 	Changes []Change `json:"changes"`
 
-	// LookedTo How far back this page scanned, if it ended before it was full
-	LookedTo time.Time `json:"lookedTo,omitempty,omitzero"`
-
 	// Next The after of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
+
+	// ScannedTo How far back this page scanned, if it ended before it was full
+	ScannedTo time.Time `json:"scannedTo,omitempty,omitzero"`
 }
 
 // Channel defines model for Channel.
@@ -733,15 +743,6 @@ type Depth struct {
 	Waiting  int `json:"waiting"`
 }
 
-// DesertedApp defines model for DesertedApp.
-type DesertedApp struct {
-	App string `json:"app"`
-
-	// Job One of the jobs
-	Job  string `json:"job"`
-	Jobs int    `json:"jobs"`
-}
-
 // Done defines model for Done.
 type Done struct {
 	Done bool `json:"done"`
@@ -959,17 +960,16 @@ type HistogramBucket struct {
 
 // Home defines model for Home.
 type Home struct {
-	Coming HomeComing `json:"coming"`
+	// AppsWithoutExecutor Apps without an executor that have scheduled jobs: the first 20
+	AppsWithoutExecutor []AppWithoutExecutor `json:"appsWithoutExecutor"`
 
-	// Deserted Apps without an executor that have scheduled jobs: the first 20
-	Deserted []DesertedApp `json:"deserted"`
-
-	// DesertedCount Number of these apps
-	DesertedCount int       `json:"desertedCount,omitempty,omitzero"`
-	Failing       HomeJobs  `json:"failing"`
-	Late          HomeJobs  `json:"late"`
-	Long          HomeRuns  `json:"long"`
-	Now           time.Time `json:"now"`
+	// AppsWithoutExecutorCount Number of these apps
+	AppsWithoutExecutorCount int        `json:"appsWithoutExecutorCount,omitempty,omitzero"`
+	Coming                   HomeComing `json:"coming"`
+	Failing                  HomeJobs   `json:"failing"`
+	Late                     HomeJobs   `json:"late"`
+	Long                     HomeRuns   `json:"long"`
+	Now                      time.Time  `json:"now"`
 
 	// Partial The status of some jobs is not known: repeat the request
 	Partial   bool   `json:"partial,omitempty,omitzero"`
@@ -1061,6 +1061,9 @@ type Job struct {
 	// Declared For a job that code declared: whether the code changed it last, or another author
 	Declared string `json:"declared,omitempty,omitzero"`
 
+	// Description Description of the schedule
+	Description string `json:"description"`
+
 	// Grace Lateness from which a scheduled run counts as late.
 	Grace string `json:"grace,omitempty,omitzero"`
 
@@ -1136,22 +1139,19 @@ type Job struct {
 	// Title Free text.
 	Title string `json:"title,omitempty,omitzero"`
 
-	// Traps Warnings about the schedule; only if one job is read
-	Traps []string `json:"traps,omitempty,omitzero"`
-
 	// WaitForExecutor How long a run waits for an executor after its due time, within its deadline. Default: the app's setting.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 
+	// Warnings Warnings about the schedule; only if one job is read
+	Warnings []string `json:"warnings,omitempty,omitzero"`
+
 	// Within Makes after a join: the job runs once all jobs of after have ended within this time of the first. Default: after each
 	Within string `json:"within,omitempty,omitzero"`
-
-	// Words Description of the schedule
-	Words string `json:"words"`
 }
 
 // JobAudit defines model for JobAudit.
 type JobAudit struct {
-	Demanded int64     `json:"demanded"`
+	Expected int64     `json:"expected"`
 	From     time.Time `json:"from"`
 	Job      string    `json:"job"`
 	JobID    int32     `json:"jobId"`
@@ -1295,8 +1295,8 @@ type JobCounts struct {
 
 // JobFacts defines model for JobFacts.
 type JobFacts struct {
-	// Deserted Apps that have scheduled jobs but no executor
-	Deserted []DesertedApp `json:"deserted,omitempty,omitzero"`
+	// AppsWithoutExecutor Apps that have scheduled jobs but no executor
+	AppsWithoutExecutor []AppWithoutExecutor `json:"appsWithoutExecutor,omitempty,omitzero"`
 
 	// Failing At most 100
 	Failing []FailingJob `json:"failing,omitempty,omitzero"`
@@ -1310,12 +1310,12 @@ type JobFacts struct {
 	// Looked Number of scanned jobs, in the order of their numbers
 	Looked int `json:"looked"`
 
+	// MissingChannels Apps and jobs whose notifications go to a channel that does not exist; at most 100
+	MissingChannels []MissingChannel `json:"missingChannels,omitempty,omitzero"`
+
 	// More More jobs exist
 	More    bool `json:"more,omitempty,omitzero"`
 	Pending *Run `json:"pending,omitempty"`
-
-	// Untold Apps and jobs whose notifications go to a channel that does not exist; at most 100
-	Untold []Untold `json:"untold,omitempty,omitzero"`
 }
 
 // JobNotices defines model for JobNotices.
@@ -1357,8 +1357,8 @@ type JobResult struct {
 	Old    *Job   `json:"old,omitempty"`
 	Rev    int64  `json:"rev,omitempty,omitzero"`
 
-	// Traps Warnings about the schedule of a job that is created or updated
-	Traps []string `json:"traps,omitempty,omitzero"`
+	// Warnings Warnings about the schedule of a job that is created or updated
+	Warnings []string `json:"warnings,omitempty,omitzero"`
 
 	// Withheld The job was deleted, and code that declares it does not create it until the job is returned to the code
 	Withheld bool `json:"withheld,omitempty,omitzero"`
@@ -1595,6 +1595,14 @@ type Me struct {
 	Zone   string  `json:"zone,omitempty,omitzero"`
 }
 
+// MissingChannel defines model for MissingChannel.
+type MissingChannel struct {
+	Channel string `json:"channel"`
+
+	// Subject The app, or app/name of the job
+	Subject string `json:"subject"`
+}
+
 // NewPassword defines model for NewPassword.
 type NewPassword struct {
 	// Old The current password; missing for users who have none
@@ -1822,11 +1830,12 @@ type PersonToken struct {
 
 // Preview defines model for Preview.
 type Preview struct {
+	Description string `json:"description"`
+
 	// Ends The last time in next is the last of the schedule
-	Ends  bool        `json:"ends"`
-	Next  []time.Time `json:"next"`
-	Traps []string    `json:"traps,omitempty,omitzero"`
-	Words string      `json:"words"`
+	Ends     bool        `json:"ends"`
+	Next     []time.Time `json:"next"`
+	Warnings []string    `json:"warnings,omitempty,omitzero"`
 }
 
 // PreviewRequest defines model for PreviewRequest.
@@ -1943,7 +1952,7 @@ type ReplanRequest struct {
 
 // ReplanResult defines model for ReplanResult.
 type ReplanResult struct {
-	Demanded int64 `json:"demanded"`
+	Expected int64 `json:"expected"`
 
 	// Failed Jobs whose history could not be read, and why, at most 100: they are not counted
 	Failed []string  `json:"failed,omitempty,omitzero"`
@@ -2130,6 +2139,12 @@ type RerunResult struct {
 
 // RestoreRequest defines model for RestoreRequest.
 type RestoreRequest struct {
+	// AdvanceJobIds How many job IDs may have been allocated since then. Default: computed from the time that has passed
+	AdvanceJobIds int `json:"advanceJobIds,omitempty,omitzero"`
+
+	// AdvanceRunIds How many numbered runs of one job may have been created since then. Default: computed from the time that has passed
+	AdvanceRunIds int `json:"advanceRunIds,omitempty,omitzero"`
+
 	// After Continue after this job
 	After int32 `json:"after,omitempty,omitzero"`
 
@@ -2139,19 +2154,15 @@ type RestoreRequest struct {
 	// From The time of the data. Default: a minute before the last activity in the data
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// LiftJobs How many job IDs may have been allocated since then. Default: computed from the time that has passed
-	LiftJobs int `json:"liftJobs,omitempty,omitzero"`
-
-	// LiftRuns How many numbered runs of one job may have been created since then. Default: computed from the time that has passed
-	LiftRuns int `json:"liftRuns,omitempty,omitzero"`
-
 	// RunsLost The table of runs is empty: runs that were due up to from are not sent again
 	RunsLost bool `json:"runsLost,omitempty,omitzero"`
 }
 
 // RestoreResult defines model for RestoreResult.
 type RestoreResult struct {
-	From time.Time `json:"from"`
+	AdvanceJobIds int       `json:"advanceJobIds"`
+	AdvanceRunIds int       `json:"advanceRunIds"`
+	From          time.Time `json:"from"`
 
 	// Full Number of jobs without free run IDs
 	Full       []int32 `json:"full,omitempty,omitzero"`
@@ -2161,9 +2172,7 @@ type RestoreResult struct {
 	Jobs int `json:"jobs"`
 
 	// Leases Number of released leases
-	Leases   int `json:"leases"`
-	LiftJobs int `json:"liftJobs"`
-	LiftRuns int `json:"liftRuns"`
+	Leases int `json:"leases"`
 
 	// Next The after of the next call; 0: finished
 	Next int32 `json:"next"`
@@ -2371,16 +2380,16 @@ type RunNotice struct {
 
 // RunPage defines model for RunPage.
 type RunPage struct {
-	// LookedTo How far back this page scanned, if it ended before it was full
-	LookedTo time.Time `json:"lookedTo,omitempty,omitzero"`
-
 	// Next The after of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 
 	// NoWaiting Runs that wait for their scheduled time are missing on this page: AWS lists them by job only (job=app/name)
-	NoWaiting bool   `json:"noWaiting,omitempty,omitzero"`
-	Runs      []Run  `json:"runs"`
-	Skips     []Skip `json:"skips,omitempty,omitzero"`
+	NoWaiting bool  `json:"noWaiting,omitempty,omitzero"`
+	Runs      []Run `json:"runs"`
+
+	// ScannedTo How far back this page scanned, if it ended before it was full
+	ScannedTo time.Time `json:"scannedTo,omitempty,omitzero"`
+	Skips     []Skip    `json:"skips,omitempty,omitzero"`
 }
 
 // SavedView defines model for SavedView.
@@ -2685,14 +2694,6 @@ type UntakenNotice struct {
 	Error string `json:"error"`
 }
 
-// Untold defines model for Untold.
-type Untold struct {
-	Channel string `json:"channel"`
-
-	// Subject The app, or app/name of the job
-	Subject string `json:"subject"`
-}
-
 // Upcoming defines model for Upcoming.
 type Upcoming struct {
 	// Next The after of the next page, which has upcoming runs of other jobs; missing on the last page
@@ -2766,7 +2767,7 @@ type UpcomingPile struct {
 
 // UserList defines model for UserList.
 type UserList struct {
-	People []Person `json:"people"`
+	Users []Person `json:"users"`
 }
 
 // WaitingNotice defines model for WaitingNotice.
@@ -2859,8 +2860,8 @@ type ListChangesParams struct {
 	// Verb Kind of change
 	Verb string `form:"verb,omitempty" json:"verb,omitempty,omitzero"`
 
-	// Act Name of the bulk operation
-	Act string `form:"act,omitempty" json:"act,omitempty,omitzero"`
+	// Operation Name of the bulk operation
+	Operation string `form:"operation,omitempty" json:"operation,omitempty,omitzero"`
 
 	// From Earliest time of the change
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
@@ -2891,14 +2892,14 @@ type ListJobsParams struct {
 	// Last Include the last run of each job
 	Last bool `form:"last,omitempty" json:"last,omitempty,omitzero"`
 
-	// Is Only jobs with this status; several must all apply. failing: the last retry chain ended as failed; late: a run that is due was not sent within its grace, or was sent late; paused: the job, its app or everything is paused; started: neither paused nor ended; never-ran: the job has no run; ended: no scheduled time is left
-	Is []string `form:"is,omitempty" json:"is,omitempty,omitzero"`
+	// Status Only jobs with this status; several must all apply. failing: the last retry chain ended as failed; late: a run that is due was not sent within its grace, or was sent late; paused: the job, its app or everything is paused; started: neither paused nor ended; never-ran: the job has no run; ended: no scheduled time is left
+	Status []string `form:"status,omitempty" json:"status,omitempty,omitzero"`
 
 	// Sort next: the next scheduled time; last: the scheduled time of the last run; jobs without one come last
 	Sort string `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
 
-	// Down Reverse the order
-	Down bool `form:"down,omitempty" json:"down,omitempty,omitzero"`
+	// Reverse Reverse the order
+	Reverse bool `form:"reverse,omitempty" json:"reverse,omitempty,omitzero"`
 
 	// Runs Number of last runs to include for each job, in short form; at most 30
 	Runs int `form:"runs,omitempty" json:"runs,omitempty,omitzero"`

@@ -46,7 +46,7 @@ type appliedJob struct {
 	Name     string        `json:"name"`
 	ID       int32         `json:"id"`
 	Change   string        `json:"change"`
-	Traps    []string      `json:"traps,omitempty"`
+	Warnings []string      `json:"warnings,omitempty"`
 	Error    *client.Error `json:"error,omitempty"`
 	Withheld bool          `json:"withheld,omitempty"`
 }
@@ -164,7 +164,7 @@ func appliedOf(res *client.ApplyResult) applied {
 		out.Apps[i] = appliedApp{a.Name, a.Change, a.Error}
 	}
 	for i, j := range res.Jobs {
-		out.Jobs[i] = appliedJob{j.App, j.Name, j.ID, j.Change, j.Traps, j.Error, j.Withheld}
+		out.Jobs[i] = appliedJob{j.App, j.Name, j.ID, j.Change, j.Warnings, j.Error, j.Withheld}
 	}
 	return out
 }
@@ -233,11 +233,11 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult
 			lines = []string{place(j.Error, jobPos(doc, i))}
 		case j.Old != nil && j.New != nil:
 			lines = e.updated(manifest.Diff(j.Old, j.New))
-			if len(j.New.Next) > 0 && j.Old.Words != j.New.Words {
+			if len(j.New.Next) > 0 && j.Old.Description != j.New.Description {
 				lines[0] += "   next: " + e.short(j.New.Next[0], now, j.New.Schedule.Timezone)
 			}
 		}
-		for _, trap := range j.Traps {
+		for _, trap := range j.Warnings {
 			lines = append(lines, "note: "+trap)
 		}
 		if len(lines) > 1 && lines[0] == "" {

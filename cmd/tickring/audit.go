@@ -116,7 +116,7 @@ func (c *auditCmd) tell(e *Env, a *client.Audit, zone string) error {
 		more += fmt.Sprintf(", %d out of reach", a.OutOfReach)
 	}
 	e.printf("%d runs were due: %d sent on time, %d sent more than 1 s late%s%s, %d skipped%s, %d pending%s, %d unaccounted for\n",
-		a.Demanded, a.OnTime, a.Late, worst, nobody, skipped, why, a.Pending, more, a.Unaccounted)
+		a.Expected, a.OnTime, a.Late, worst, nobody, skipped, why, a.Pending, more, a.Unaccounted)
 	for _, m := range a.Missing {
 		for _, at := range m.Missing {
 			e.printf("unaccounted for: %s   %s\n", m.Job, e.full(at, zone))

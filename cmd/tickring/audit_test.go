@@ -22,15 +22,15 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 		code int
 		says []string
 	}{
-		"well": {client.Audit{Demanded: 3, OnTime: 3, Jobs: 1}, exitDone, []string{"0 pending, 0 unaccounted for\n"}},
-		"overdue": {client.Audit{Demanded: 3, OnTime: 2, Overdue: 1, Jobs: 1,
+		"well": {client.Audit{Expected: 3, OnTime: 3, Jobs: 1}, exitDone, []string{"0 pending, 0 unaccounted for\n"}},
+		"overdue": {client.Audit{Expected: 3, OnTime: 2, Overdue: 1, Jobs: 1,
 			Missing: []client.JobAudit{{Job: "shop/sweep", Overdue: 1, Waiting: []time.Time{at}}}},
 			exitFailed, []string{"0 pending, 1 overdue, 0 unaccounted for\n", "overdue: shop/sweep",
 				"tickring run shop/sweep@2026-11-20T12:10:00Z"}},
-		"behind a message": {client.Audit{Demanded: 3, OnTime: 2, Unaccounted: 1, Jobs: 1, Behind: at,
+		"behind a message": {client.Audit{Expected: 3, OnTime: 2, Unaccounted: 1, Jobs: 1, Behind: at,
 			Missing: []client.JobAudit{{Job: "shop/sweep", Unaccounted: 1, Missing: []time.Time{at}}}},
 			exitFailed, []string{"1 unaccounted for\n", "unaccounted for: shop/sweep", "12:10:00", "messages that were due since"}},
-		"out of reach": {client.Audit{Demanded: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone,
+		"out of reach": {client.Audit{Expected: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone,
 			[]string{"0 pending, 1 out of reach, 0 unaccounted for\n", "may have been deleted"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,10 +103,10 @@ func TestPagesAreSummed(t *testing.T) {
 					return
 				}
 				if r.Method == http.MethodPost {
-					answer(w, client.ReplanResult{Jobs: 10, Demanded: 30, Missing: 1, Sent: 1, Failed: failed, Next: next[after]})
+					answer(w, client.ReplanResult{Jobs: 10, Expected: 30, Missing: 1, Sent: 1, Failed: failed, Next: next[after]})
 					return
 				}
-				answer(w, client.Audit{Jobs: 10, Demanded: 30, OnTime: 29, Unaccounted: 1, Failed: failed, Next: next[after]})
+				answer(w, client.Audit{Jobs: 10, Expected: 30, OnTime: 29, Unaccounted: 1, Failed: failed, Next: next[after]})
 			}))
 			defer s.Close()
 			var out, errs bytes.Buffer

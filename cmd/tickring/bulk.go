@@ -60,7 +60,7 @@ func (c *bulkCmd) whom(body *client.BulkRequest) error {
 		body.Jobs = c.What
 		return nil
 	}
-	f := &client.BulkFilter{Label: c.Label, Is: c.Status, Text: c.Text}
+	f := &client.BulkFilter{Label: c.Label, Status: c.Status, Text: c.Text}
 	switch {
 	case len(c.What) > 1 || len(c.What) == 1 && kindOf(c.What[0]) != appKind:
 		return usagef("-l, --status, --text and --all select jobs: name one app with them, or none")
@@ -88,10 +88,10 @@ func (e *conn) bulk(body client.BulkRequest) error {
 	_, err := pages(e, "", parts.Pages[client.BulkResult]{
 		Ask: func(string) (client.BulkResult, error) { return e.Bulk(e.Ctx, body) },
 		Add: func(part *client.BulkResult) string {
-			sum.Act, sum.Found, sum.Sample = part.Act, part.Found, part.Sample
+			sum.Operation, sum.Found, sum.Sample = part.Operation, part.Found, part.Sample
 			sum.Done, sum.Same, sum.Fail = sum.Done+part.Done, sum.Same+part.Same, sum.Fail+part.Fail
 			sum.Failed = append(sum.Failed, part.Failed...)
-			body.Act, body.After = part.Act, part.Next
+			body.Operation, body.After = part.Operation, part.Next
 			return behind(part.Next)
 		},
 		Progress: func() string { return fmt.Sprintf("%d of %s done", sum.Done+sum.Same, plural(sum.Found, "job")) },
@@ -103,7 +103,7 @@ func (e *conn) bulk(body client.BulkRequest) error {
 		}
 		e.printf("%s: %d of %s changed, %d needed no change", body.Verb, sum.Done, plural(sum.Found, "job"), sum.Same)
 		if body.Verb == "pause" && sum.Done > 0 {
-			e.printf("   to resume: tickring resume --operation %s", sum.Act)
+			e.printf("   to resume: tickring resume --operation %s", sum.Operation)
 		}
 		e.printf("\n")
 	}); err != nil {

@@ -137,7 +137,7 @@ func spans(record json.RawMessage, of reflect.Type) json.RawMessage {
 
 // pages reads changes, the newest first, until enough is had, and answers where it would go on.
 func (c *changeCmd) pages(e *conn, enough func(page *client.ChangeList) bool, want func() int) (next string, err error) {
-	params := client.ListChangesParams{By: c.By, Verb: c.Verb, Act: c.Operation, Channel: c.Channel, Person: c.Person}
+	params := client.ListChangesParams{By: c.By, Verb: c.Verb, Operation: c.Operation, Channel: c.Channel, Person: c.Person}
 	switch {
 	case c.What == "":
 	case kindOf(c.What) == appKind:

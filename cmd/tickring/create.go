@@ -182,7 +182,7 @@ func (c *createCmd) Run(env *Env) error {
 	if near != "" && near != app {
 		e.notef("warning: app %s is new, but app %s exists: if you meant %[2]s: tickring delete %[3]s %[4]s\n", app, near, c.Job, app)
 	}
-	for _, trap := range j.Traps {
+	for _, trap := range j.Warnings {
 		e.printf("note: %s\n", trap)
 	}
 	if c.Every != "" && c.Offset == "" {

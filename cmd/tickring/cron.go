@@ -75,7 +75,7 @@ func (c *cronCmd) Run(e *Env) error {
 		for _, trap := range s.Traps(after) {
 			traps = append(traps, words.Say(e.lang(), trap))
 		}
-		return e.printJSON(map[string]any{"words": words.Say(e.lang(), s.Describe()), "next": times, "traps": traps})
+		return e.printJSON(map[string]any{"description": words.Say(e.lang(), s.Describe()), "next": times, "warnings": traps})
 	}
 	e.printf("%s\n", words.Say(e.lang(), s.Describe()))
 	rows := [][]string{}

@@ -103,7 +103,7 @@ func (c *descCmd) Run(e *conn) error {
 		}
 		add(name, text)
 	}
-	for _, trap := range j.Traps {
+	for _, trap := range j.Warnings {
 		add("note", trap)
 	}
 	if j.Last != nil {

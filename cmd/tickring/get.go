@@ -38,7 +38,7 @@ func (c *getCmd) once(e *conn) error {
 	var failed []client.UnreadableJob
 	var short bool
 	var err error
-	of := client.ListJobsParams{Label: c.Label, Last: e.Output != "yaml", Is: c.Status, Text: c.Text, Sort: c.Sort, Down: c.Reverse}
+	of := client.ListJobsParams{Label: c.Label, Last: e.Output != "yaml", Status: c.Status, Text: c.Text, Sort: c.Sort, Reverse: c.Reverse}
 	chosen := len(c.Label) > 0 || c.given()
 	switch {
 	case chosen && c.What != "" && kindOf(c.What) != appKind:

@@ -188,8 +188,8 @@ func parseTime(field, text string, loc *time.Location, now time.Time, past bool)
 
 // scheduleText is the schedule of a job in words, or as written if there are none.
 func scheduleText(j *client.Job) string {
-	if j.Words != "" {
-		return j.Words
+	if j.Description != "" {
+		return j.Description
 	}
 	s := j.Schedule
 	switch {

@@ -36,10 +36,10 @@ func (c *overviewCmd) once(e *conn) error {
 			of = fmt.Sprintf("%s, run %s for %s", r.Job, r.Run, span(h.Now.Sub(r.SentAt).Truncate(time.Second)))
 		}
 		add("running long", h.Long.Count, of)
-		if of = ""; len(h.Deserted) > 0 {
-			of = h.Deserted[0].App
+		if of = ""; len(h.AppsWithoutExecutor) > 0 {
+			of = h.AppsWithoutExecutor[0].App
 		}
-		add("apps without an executor", h.DesertedCount, of)
+		add("apps without an executor", h.AppsWithoutExecutorCount, of)
 		if of = ""; len(h.Coming.First) > 0 {
 			of = h.Coming.First[0].Job + " at " + e.full(h.Coming.First[0].ScheduledAt, h.Coming.First[0].Timezone)
 		}

@@ -57,7 +57,7 @@ func (c *replanCmd) tell(e *Env, res *client.ReplanResult, zone string) {
 		to, missing = "up to the end of the planned period", "without an active run"
 	}
 	e.printf("%s, from %s %s: %d runs were due, %d %s, %d sent again\n", what,
-		e.full(res.From, zone), to, res.Demanded, res.Missing, missing, res.Sent)
+		e.full(res.From, zone), to, res.Expected, res.Missing, missing, res.Sent)
 	if res.OutOfReach > 0 {
 		e.printf("%d were not touched: their records may have been deleted after they ran\n", res.OutOfReach)
 	}

@@ -40,7 +40,7 @@ func (c *takeoverCmd) Run(e *conn) error { return c.run(e, "taken over") }
 const beforeCopy = 15 * time.Minute
 
 func (c *restoreFlags) run(e *conn, done string) error {
-	req := client.RestoreRequest{LiftJobs: c.AdvanceJobIds, LiftRuns: c.AdvanceRunIds, RunsLost: c.RunsLost, Again: c.Again}
+	req := client.RestoreRequest{AdvanceJobIds: c.AdvanceJobIds, AdvanceRunIds: c.AdvanceRunIds, RunsLost: c.RunsLost, Again: c.Again}
 	if c.From != "" {
 		from, _, err := e.spanOf(c.From, "now", "")
 		if err != nil {
@@ -58,14 +58,14 @@ func (c *restoreFlags) run(e *conn, done string) error {
 			}
 			return err
 		}
-		sum = client.RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns,
+		sum = client.RestoreResult{Generation: res.Generation, From: res.From, AdvanceJobIds: res.AdvanceJobIds, AdvanceRunIds: res.AdvanceRunIds,
 			Jobs: sum.Jobs + res.Jobs, Leases: sum.Leases + res.Leases,
 			Waiting: sum.Waiting + res.Waiting, Watched: sum.Watched + res.Watched, Owing: sum.Owing + res.Owing,
 			Full: append(sum.Full, res.Full...)}
 		if res.Next == 0 {
 			break
 		}
-		req.After, req.From, req.LiftJobs, req.LiftRuns = res.Next, res.From, res.LiftJobs, res.LiftRuns
+		req.After, req.From, req.AdvanceJobIds, req.AdvanceRunIds = res.Next, res.From, res.AdvanceJobIds, res.AdvanceRunIds
 	}
 	plan, err := e.replanAll(client.ReplanRequest{From: sum.From.Add(-beforeCopy)})
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *restoreFlags) run(e *conn, done string) error {
 		}{sum, plan})
 	}
 	e.printf("%s: generation %d, of %s; %s\n", done, sum.Generation, e.full(sum.From, ""), plural(sum.Jobs, "job"))
-	e.printf("advanced ID counters: job IDs by %d, run IDs by %d\n", sum.LiftJobs, sum.LiftRuns)
+	e.printf("advanced ID counters: job IDs by %d, run IDs by %d\n", sum.AdvanceJobIds, sum.AdvanceRunIds)
 	e.printf("%d waiting runs sent, %d runs that an executor may have to check, %d pending follow-ups\n", sum.Waiting, sum.Watched,
 		sum.Owing)
 	for _, id := range sum.Full {

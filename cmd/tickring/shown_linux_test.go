@@ -65,7 +65,7 @@ func TestShownCommands(t *testing.T) {
 	_, run, _ := strings.Cut(get("/console/runs?job=shop/report"), `<tr id="run-`)
 	run, _, _ = strings.Cut(run, `"`)
 
-	const job, some = "/console/jobs/shop/report", "/console/jobs?app=shop&label=team%3Dpay's&is=never-ran&text=a+b&panel="
+	const job, some = "/console/jobs/shop/report", "/console/jobs?app=shop&label=team%3Dpay's&status=never-ran&text=a+b&panel="
 	paths := []string{job, job + "?panel=run", job + "?panel=pause", job + "?panel=resume", job + "?panel=kill", job + "?panel=label",
 		job + "?panel=giveback", job + "?panel=delete", job + "?view=manifest", job + "/changes", "/console/jobs/shop/sweep/script",
 		"/console/jobs/new", "/console/runs/" + run, "/console/runs/" + run + "?panel=cancel", "/console/runs/" + run + "?panel=kill",

@@ -25,13 +25,13 @@ type usersListCmd struct{}
 func (c *usersListCmd) Run(e *conn) error {
 	list, err := e.ListUsers(e.Ctx)
 	return e.show(list, err, func() {
-		if len(list.People) == 0 {
+		if len(list.Users) == 0 {
 			e.printf("no users yet: log in to the console with the admin token; to create a user: tickring users set NAME --role viewer\n")
 			return
 		}
 		rows := [][]string{{"NAME", "MAY", "LOGS IN", "TOKENS", "LAST"}}
-		for i := range list.People {
-			p := &list.People[i]
+		for i := range list.Users {
+			p := &list.Users[i]
 			last := "never"
 			if !p.LastSeenAt.IsZero() {
 				last = e.full(p.LastSeenAt, "")

@@ -253,7 +253,7 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 func (a *JobsAsk) check() (limit int, err error) {
 	for _, s := range a.Is {
 		if !slices.Contains(Standings, s) {
-			return 0, core.Invalid("is", string(s), "allowed values: %s", core.Words(Standings))
+			return 0, core.Invalid("status", string(s), "allowed values: %s", core.Words(Standings))
 		}
 	}
 	if a.By = cmp.Or(a.By, ByNumber); !slices.Contains(Orders, a.By) {

@@ -171,7 +171,7 @@ func TestJobsInOrder(t *testing.T) {
 			t.Errorf("by %s: %v and %v", by, whole, down)
 		}
 	}
-	for field, bad := range map[string]ask.JobsAsk{"is": {Is: []ask.Standing{"odd"}}, "sort": {By: "odd"}, "runs": {Recent: 31},
+	for field, bad := range map[string]ask.JobsAsk{"status": {Is: []ask.Standing{"odd"}}, "sort": {By: "odd"}, "runs": {Recent: 31},
 		"cursor": {Cursor: "x@1"}} {
 		if _, err := f.M.JobsNow(ctx, bad); code(err) != core.CodeInvalid {
 			t.Errorf("%s: %v", field, err)

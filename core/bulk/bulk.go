@@ -181,7 +181,7 @@ func check(actor *core.Actor, r *Request) error {
 	for _, x := range []struct {
 		field, act string
 		most       int
-	}{{"act", r.Act, MaxAct}, {"undo", r.Undo, maxNamed}} {
+	}{{"operation", r.Act, MaxAct}, {"undo", r.Undo, maxNamed}} {
 		if len(x.act) > x.most || strings.ContainsFunc(x.act, func(c rune) bool { return c <= ' ' || c > '~' }) {
 			return core.Invalid(x.field, x.act, "at most %d printable ASCII characters are allowed", x.most)
 		}

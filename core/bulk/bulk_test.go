@@ -214,17 +214,17 @@ func TestEachVerb(t *testing.T) {
 	}
 	soon, both := f.Clock.Add(-time.Second), []string{"shop/j1", "shop/j2"}
 	for name, bad := range map[string]bulk.Request{
-		"verb":    {Verb: "odd", Jobs: both},
-		"nothing": {Verb: bulk.Pause},
-		"two":     {Verb: bulk.Pause, Jobs: both, Filter: team1},
-		"undo":    {Verb: bulk.Pause, Undo: "act-1"},
-		"act":     {Verb: bulk.Pause, Jobs: both, Act: "a b"},
-		"longer":  {Verb: bulk.Pause, Jobs: both, Act: strings.Repeat("x", bulk.MaxAct+1)},
-		"undone":  {Verb: bulk.Resume, Undo: strings.Repeat("x/", 100)},
-		"labels":  {Verb: bulk.Label, Jobs: both},
-		"until":   {Verb: bulk.Pause, Jobs: both, Until: &soon},
-		"reason":  {Verb: bulk.Pause, Jobs: both, Why: strings.Repeat("x", 1001)},
-		"is":      {Verb: bulk.Pause, Filter: &ask.JobsAsk{Is: []ask.Standing{"odd"}}},
+		"verb":      {Verb: "odd", Jobs: both},
+		"nothing":   {Verb: bulk.Pause},
+		"two":       {Verb: bulk.Pause, Jobs: both, Filter: team1},
+		"undo":      {Verb: bulk.Pause, Undo: "act-1"},
+		"operation": {Verb: bulk.Pause, Jobs: both, Act: "a b"},
+		"longer":    {Verb: bulk.Pause, Jobs: both, Act: strings.Repeat("x", bulk.MaxAct+1)},
+		"undone":    {Verb: bulk.Resume, Undo: strings.Repeat("x/", 100)},
+		"labels":    {Verb: bulk.Label, Jobs: both},
+		"until":     {Verb: bulk.Pause, Jobs: both, Until: &soon},
+		"reason":    {Verb: bulk.Pause, Jobs: both, Why: strings.Repeat("x", 1001)},
+		"status":    {Verb: bulk.Pause, Filter: &ask.JobsAsk{Is: []ask.Standing{"odd"}}},
 	} {
 		if _, err := f.M.Act(ctx, ann, bad); core.CodeOf(err) != core.CodeInvalid {
 			t.Errorf("%s: %v", name, err)

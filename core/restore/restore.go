@@ -236,10 +236,10 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 		res.LiftRuns = runs
 	}
 	if res.LiftJobs < 0 || res.LiftJobs > liftJobsMost*16 {
-		return res, core.Invalid("liftJobs", fmt.Sprint(res.LiftJobs), "allowed values: 1 to %d", liftJobsMost*16)
+		return res, core.Invalid("advanceJobIds", fmt.Sprint(res.LiftJobs), "allowed values: 1 to %d", liftJobsMost*16)
 	}
 	if res.LiftRuns < 0 || res.LiftRuns > liftRunsMost*8 {
-		return res, core.Invalid("liftRuns", fmt.Sprint(res.LiftRuns), "allowed values: 1 to %d", liftRunsMost*8)
+		return res, core.Invalid("advanceRunIds", fmt.Sprint(res.LiftRuns), "allowed values: 1 to %d", liftRunsMost*8)
 	}
 	g, err := r.begin(ctx, &req, &res)
 	if err != nil {

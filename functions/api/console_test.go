@@ -158,7 +158,7 @@ func consoleUnits(t *testing.T) {
 	}
 	run := core.PlannedRun(1, core.InstantOf(time.Now().Truncate(time.Minute))-300)
 	for _, page := range []struct{ name, path string }{{"Home", ""}, {"Jobs", "jobs"}, {"Upcoming", "upcoming"}, {"Executors", "executors"},
-		{"", "jobs/app-0/nightly-report-0"}, {"", "jobs/app-0/nightly-report-0/changes"}, {"", "jobs?is=late"}, {"", "jobs?sort=last"},
+		{"", "jobs/app-0/nightly-report-0"}, {"", "jobs/app-0/nightly-report-0/changes"}, {"", "jobs?status=late"}, {"", "jobs?sort=last"},
 		{"", "runs"}, {"", "runs?shape=1"}, {"", "runs/" + run.String()}, {"", "executors/app-0"}, {"", "lateness"}, {"", "reports"},
 		{"", "notices"}, {"", "scripts"}, {"", "changes"}, {"", "people"}, {"", "operating"}, {"", "account"}, {"", "keys"}} {
 		w, u, requests := b.ask("GET", "/console/"+page.path, "")

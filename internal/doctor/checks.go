@@ -448,7 +448,7 @@ func jobs(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	}
 	deserted := map[string]bool{}
-	for _, d := range j.Deserted {
+	for _, d := range j.AppsWithoutExecutor {
 		deserted[d.App] = true
 		if slices.ContainsFunc(f.Own.Executors, func(x client.Executor) bool { return x.App == d.App }) {
 			continue // the check of executors reports its executors
@@ -481,9 +481,9 @@ func jobs(f *Facts, s *sheet) core.Text {
 			s.wrong("%s failed %d times in a row after all retries, last %s ago: %s", x.Job, x.Times, when, why).do("%s", do)
 		}
 	}
-	for i, u := range j.Untold {
+	for i, u := range j.MissingChannels {
 		if i == mostNamed {
-			s.wrong("and %d more name a channel that does not exist", len(j.Untold)-i)
+			s.wrong("and %d more name a channel that does not exist", len(j.MissingChannels)-i)
 			break
 		}
 		s.wrong("%s notifies channel %s, which does not exist: it sends no notifications there", u.Subject, u.Channel).

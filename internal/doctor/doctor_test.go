@@ -134,7 +134,7 @@ func TestDoctorDoesNotBlameEmulator(t *testing.T) {
 // same jobs whether each one was checked or not.
 func TestVerdictTellsTheSchedulerFromItsJobs(t *testing.T) {
 	looked := &client.JobFacts{FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 3, core.ReasonHandler)},
-		Untold: []client.Untold{{Subject: "web/a", Channel: "gone"}}}
+		MissingChannels: []client.MissingChannel{{Subject: "web/a", Channel: "gone"}}}
 	for want, change := range map[string]func(f *Facts){
 		"scheduler healthy, no job failing":          func(f *Facts) { f.Own.Failing = &client.FailingCount{} },
 		"scheduler healthy, 1 job failing":           func(f *Facts) { f.Own.Failing = &client.FailingCount{Jobs: 1} },
@@ -182,7 +182,8 @@ func TestDoctorCountsTheRestAtItsOwnLevel(t *testing.T) {
 	} {
 		f := here()
 		f.Own.TroubledChannels = c.channels
-		f.Jobs = &client.JobFacts{Failing: c.jobs, FailingJobs: len(c.jobs), Untold: slices.Repeat([]client.Untold{{Subject: "web/a"}}, c.untold)}
+		f.Jobs = &client.JobFacts{Failing: c.jobs, FailingJobs: len(c.jobs),
+			MissingChannels: slices.Repeat([]client.MissingChannel{{Subject: "web/a"}}, c.untold)}
 		list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Level == Well })
 		if len(list) != mostNamed+1 || list[0].Level != c.first || list[mostNamed].Level != c.rest {
 			t.Errorf("%s: %+v", c.name, list)
@@ -269,12 +270,12 @@ func TestFindings(t *testing.T) {
 		}, "executors", Warning, "http://10.0.0.8:9999"},
 		{"all executors gone", here, func(f *Facts) { f.Own.Executors[0].Live = false }, "executors", Wrong, "app web has no executor left"},
 		{"an app without executors", here, func(f *Facts) {
-			f.Jobs = &client.JobFacts{Looked: 3, Deserted: []client.DesertedApp{{App: "shop", Jobs: 3, Job: "shop/backup"}}}
+			f.Jobs = &client.JobFacts{Looked: 3, AppsWithoutExecutor: []client.AppWithoutExecutor{{App: "shop", Jobs: 3, Job: "shop/backup"}}}
 		}, "jobs", Wrong, "app shop has no executor, so nothing runs shop/backup and 2 more"},
 		{"all executors gone, and jobs", here, func(f *Facts) {
 			f.Own.Executors[0].Live = false
-			f.Jobs = &client.JobFacts{Looked: 3, Deserted: []client.DesertedApp{{App: "web", Jobs: 1, Job: "web/a"}}, FailingJobs: 1,
-				Failing: []client.FailingJob{failing("web/a", 3, core.ReasonNoExecutor)}}
+			f.Jobs = &client.JobFacts{Looked: 3, AppsWithoutExecutor: []client.AppWithoutExecutor{{App: "web", Jobs: 1, Job: "web/a"}},
+				FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 3, core.ReasonNoExecutor)}}
 		}, "executors", Wrong, "app web has no executor left"},
 		{"a job that fails", here, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 3, core.ReasonHandler)}}
@@ -304,7 +305,7 @@ func TestFindings(t *testing.T) {
 		}, "notices", Wrong, "410 Gone; 7 were dropped"},
 		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning, "3 were dropped since"},
 		{"a channel that is not there", well, func(f *Facts) {
-			f.Jobs = &client.JobFacts{Untold: []client.Untold{{Subject: "web/a", Channel: "gone"}}}
+			f.Jobs = &client.JobFacts{MissingChannels: []client.MissingChannel{{Subject: "web/a", Channel: "gone"}}}
 		}, "jobs", Wrong, "web/a notifies channel gone, which does not exist"},
 		{"a job with the secrets of another server", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Locked: []client.UnreadableApp{{Name: "web/a", Message: "of web/a: " + told}}}

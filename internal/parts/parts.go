@@ -68,7 +68,7 @@ func (p Pages[T]) From(ctx context.Context, after string, say func(text string))
 // AddAudit adds a page to the sum of those before it.
 func AddAudit(sum, page *client.Audit) (next string) {
 	sum.Jobs += page.Jobs
-	sum.Demanded += page.Demanded
+	sum.Expected += page.Expected
 	sum.OnTime += page.OnTime
 	sum.Late += page.Late
 	sum.WorstMs = max(sum.WorstMs, page.WorstMs)
@@ -100,7 +100,7 @@ func named[T any](sum, page []T) []T {
 // AddReplan adds a page to the sum of those before it.
 func AddReplan(sum, page *client.ReplanResult) (next string) {
 	sum.Jobs += page.Jobs
-	sum.Demanded += page.Demanded
+	sum.Expected += page.Expected
 	sum.Missing += page.Missing
 	sum.Sent += page.Sent
 	sum.OutOfReach += page.OutOfReach

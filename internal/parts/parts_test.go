@@ -104,12 +104,12 @@ func TestSums(t *testing.T) {
 		t.Errorf("%+v", coming)
 	}
 	sum := client.Audit{Skipped: map[string]int64{}}
-	page := client.Audit{Jobs: 60, Demanded: 2, Skipped: map[string]int64{"misfire": 1}, WorstMs: 5, Failed: make([]string, 60), Next: "x"}
+	page := client.Audit{Jobs: 60, Expected: 2, Skipped: map[string]int64{"misfire": 1}, WorstMs: 5, Failed: make([]string, 60), Next: "x"}
 	for _, worst := range []int64{5, 3} {
 		page.WorstMs = worst
 		AddAudit(&sum, &page)
 	}
-	if sum.Jobs != 120 || sum.Demanded != 4 || sum.Skipped["misfire"] != 2 || sum.WorstMs != 5 || len(sum.Failed) != shownJobs ||
+	if sum.Jobs != 120 || sum.Expected != 4 || sum.Skipped["misfire"] != 2 || sum.WorstMs != 5 || len(sum.Failed) != shownJobs ||
 		sum.Next != "x" {
 		t.Errorf("%+v", sum)
 	}

@@ -206,12 +206,12 @@ func (w *world) countsRuns(t *testing.T, jobs int, end time.Time) {
 // with resume.
 func (w *world) pausesAll(t *testing.T, jobs int) {
 	var part struct {
-		Act                     string
+		Operation               string
 		Found, Done, Fail, Next int
 	}
 	done, requests, from := 0, 0, time.Now()
 	for part.Next = -1; part.Next != 0 && requests < 100; requests++ {
-		more := fmt.Sprintf(`, "act": %q, "after": %d`, part.Act, part.Next)
+		more := fmt.Sprintf(`, "operation": %q, "after": %d`, part.Operation, part.Next)
 		if requests == 0 {
 			more = ""
 		}

@@ -866,7 +866,7 @@ func (l *load) audit(ctx context.Context, from, to core.Instant) error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	var sum struct {
-		Demanded    int `json:"demanded"`
+		Demanded    int `json:"expected"`
 		Unaccounted int `json:"unaccounted"`
 	}
 	if err := json.Unmarshal([]byte(res.Body), &sum); err != nil || sum.Demanded == 0 || sum.Unaccounted != 0 {
