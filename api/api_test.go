@@ -203,7 +203,7 @@ func TestBadInput(t *testing.T) {
 			"jobs[1].schedule.any[0].every", "a text"},
 		{"a fraction", putJob, job(`"retry":{"max":1.5}`), 400, core.CodeInvalid, "retry.max", "a whole number"},
 		{"unknown field", putJob, job(`"handlr":"x"`), 400, core.CodeInvalid, "handlr", "unknown field; allowed values: after, app, author, block"},
-		{"logs that are kept sometimes", putJob, job(`"keep":{"days":7,"log":"sometimes"}`), 400, core.CodeInvalid, "keep.log",
+		{"logs that are kept sometimes", putJob, job(`"retention":{"days":7,"log":"sometimes"}`), 400, core.CodeInvalid, "retention.log",
 			"allowed values: never, on-failure, always"},
 		{"unknown field below", putJob, job(`"retry":{"maximum":1}`), 400, core.CodeInvalid, "retry.maximum",
 			"backoff, delay, max, maxDelay, on"},
@@ -211,7 +211,7 @@ func TestBadInput(t *testing.T) {
 			"the channel does not exist"},
 		{"an event of later", putJob, job(`"notify":{"on":["calendar-end"]}`), 400, core.CodeInvalid, "notify.on[0]", "not supported"},
 		{"a limit of none", putJob, job(`"overlap":{"group":"db"}`), 400, core.CodeInvalid, "overlap.limit", "1 to 1000"},
-		{"many that wait for one", putJob, job(`"overlap":{"limit":1,"full":"replace","max":5}`), 400, core.CodeInvalid, "overlap.max",
+		{"many that wait for one", putJob, job(`"overlap":{"limit":1,"whenFull":"replace","max":5}`), 400, core.CodeInvalid, "overlap.max",
 			"leave this field out"},
 		{"wrong time", trigger, `{"at":"tomorrow"}`, 400, core.CodeInvalid, "at", "2026-11-20T02:30:00Z"},
 		{"zero time", trigger, `{"at":"0001-01-01T00:00:00Z"}`, 400, core.CodeInvalid, "at", "later than 1970-01-01T00:00:00Z"},
@@ -425,8 +425,8 @@ func TestJobs(t *testing.T) {
 		CreatedAt: job.CreatedAt,
 		Schedule:  client.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Description: job.Description, Next: job.Next,
 		Warnings: job.Warnings, Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
-		Retry: client.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: client.Keep{Days: new(30),
-			Log: "on-failure"}}
+		Retry:     client.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}},
+		Retention: client.Retention{Days: new(30), Log: "on-failure"}}
 	if d := cmp.Diff(want, job); d != "" {
 		t.Error(d)
 	}
@@ -993,29 +993,29 @@ func TestKeep(t *testing.T) {
 	days := func() int {
 		t.Helper()
 		job, err := f.c.GetJob(t.Context(), "shop", "report")
-		if err != nil || job.Keep.Days == nil {
-			t.Fatalf("%+v, %v", job.Keep, err)
+		if err != nil || job.Retention.Days == nil {
+			t.Fatalf("%+v, %v", job.Retention, err)
 		}
-		return *job.Keep.Days
+		return *job.Retention.Days
 	}
 	for _, tt := range []struct {
 		keep string
 		want int
-	}{{"", 30}, {`,"keep":{"days":0}`, 0}, {`,"keep":{}`, 30}, {`,"keep":{"days":0}`, 0}, {"", 30}, {`,"keep":{"days":0}`, 0},
-		{`,"keep":{"days":null}`, 30}, {`,"keep":{"days":7}`, 7}, {"", 30}} {
+	}{{"", 30}, {`,"retention":{"days":0}`, 0}, {`,"retention":{}`, 30}, {`,"retention":{"days":0}`, 0}, {"", 30}, {`,"retention":{"days":0}`, 0},
+		{`,"retention":{"days":null}`, 30}, {`,"retention":{"days":7}`, 7}, {"", 30}} {
 		f.must("PUT", "/v1/jobs/shop/report", `{"handler":"h"`+tt.keep+`}`)
 		if got := days(); got != tt.want {
 			t.Errorf("PUT of %q: %d days, want %d", tt.keep, got, tt.want)
 		}
-		f.must("PUT", "/v1/jobs/shop/report", `{"handler":"other","keep":{"days":9}}`)
+		f.must("PUT", "/v1/jobs/shop/report", `{"handler":"other","retention":{"days":9}}`)
 		f.must("POST", "/v1/apply", `{"jobs":[{"app":"shop","name":"report","handler":"h"`+tt.keep+`}]}`)
 		if got := days(); got != tt.want {
 			t.Errorf("apply of %q: %d days, want %d", tt.keep, got, tt.want)
 		}
 	}
 	for _, days := range []string{"-1", "3651"} {
-		status, answer := f.ask("PUT", "/v1/jobs/shop/report", `{"handler":"h","keep":{"days":`+days+`}}`)
-		if status != 400 || !strings.Contains(answer, `"field":"keep.days","value":"`+days+`"`) {
+		status, answer := f.ask("PUT", "/v1/jobs/shop/report", `{"handler":"h","retention":{"days":`+days+`}}`)
+		if status != 400 || !strings.Contains(answer, `"field":"retention.days","value":"`+days+`"`) {
 			t.Errorf("%s days: %d %s", days, status, answer)
 		}
 	}

@@ -65,7 +65,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Overlap:         overlapOf(d.Overlap),
 		Retry: client.Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
-		PauseAfter: d.PauseAfter, Keep: keepOf(d.Keep), After: parentsOf(d.After), Within: orNone(d.Within),
+		PauseAfter: d.PauseAfter, Retention: keepOf(d.Keep), After: parentsOf(d.After), Within: orNone(d.Within),
 		Notify: NotifyOf(d.Notify),
 	}
 }
@@ -158,7 +158,7 @@ func ManageJob(j client.JobSpec) (manage.JobSpec, error) {
 		}
 	}
 	var err error
-	if spec.Def.Keep, err = coreKeep(j.Keep); err != nil {
+	if spec.Def.Keep, err = coreKeep(j.Retention); err != nil {
 		return spec, err
 	}
 	if spec.Def.Call, err = coreCall(j.Call); err != nil {
@@ -179,7 +179,7 @@ func ManageJob(j client.JobSpec) (manage.JobSpec, error) {
 }
 
 // keepOf writes forever as 0, and leaves Days nil if it is not set.
-func keepOf(k core.Keep) (out client.Keep) {
+func keepOf(k core.Keep) (out client.Retention) {
 	out.Log = string(cmp.Or(k.Log, core.KeepLogFailure))
 	if k.Days != 0 {
 		days := max(k.Days, 0)
@@ -189,14 +189,14 @@ func keepOf(k core.Keep) (out client.Keep) {
 }
 
 // coreKeep converts keep from the API. Its errors name the field.
-func coreKeep(k client.Keep) (out core.Keep, err error) {
+func coreKeep(k client.Retention) (out core.Keep, err error) {
 	out.Log = core.Keep{Log: core.KeepLog(k.Log)}.Kept()
 	switch {
 	case k.Days == nil:
 	case *k.Days == 0:
 		out.Days = core.KeepForever
 	case *k.Days < 0:
-		return out, core.Invalid("keep.days", strconv.Itoa(*k.Days), "allowed values: 1 to %d; 0 keeps them forever", core.MaxKeepDays)
+		return out, core.Invalid("retention.days", strconv.Itoa(*k.Days), "allowed values: 1 to %d; 0 keeps them forever", core.MaxKeepDays)
 	default:
 		out.Days = *k.Days
 	}
@@ -337,11 +337,11 @@ func pauseOf(p core.Pause) *client.Pause {
 }
 
 func overlapOf(o core.Overlap) client.Overlap {
-	return client.Overlap{Limit: o.Limit, Group: o.Group, Full: string(o.Full), Max: o.Max, Key: o.Key}
+	return client.Overlap{Limit: o.Limit, Group: o.Group, WhenFull: string(o.Full), Max: o.Max, Key: o.Key}
 }
 
 func coreOverlap(o client.Overlap) core.Overlap {
-	return core.Overlap{Limit: o.Limit, Group: o.Group, Full: core.Full(o.Full), Max: o.Max, Key: o.Key}
+	return core.Overlap{Limit: o.Limit, Group: o.Group, Full: core.Full(o.WhenFull), Max: o.Max, Key: o.Key}
 }
 
 func limitsOf(l core.Limits) client.AppLimits {

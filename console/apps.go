@@ -25,7 +25,7 @@ type appForm struct {
 func formOf(app client.App) appForm {
 	return appForm{Name: app.Name, Title: app.Title, Executors: strings.Join(app.Executors, "\n"), Allow: strings.Join(app.Allow, "\n"),
 		Wait: app.WaitForExecutor, HasToken: app.HasToken, Token: "keep", InFlight: number(app.Limits.InFlight),
-		PerSecond: number(app.Limits.PerSecond), Limit: number(app.Overlap.Limit), Full: app.Overlap.Full,
+		PerSecond: number(app.Limits.PerSecond), Limit: number(app.Overlap.Limit), Full: app.Overlap.WhenFull,
 		To: strings.Join(app.Notify.To, " "), On: strings.Join(app.Notify.On, " "), Quiet: app.Notify.Quiet, Late: app.Notify.Late,
 		Slow: app.Notify.Slow, Rev: strconv.FormatInt(app.Rev, 10)}
 }
@@ -64,7 +64,7 @@ func (f appForm) into(spec *client.AppSpec) (err error) {
 	}
 	spec.Notify.To, spec.Notify.On = strings.Fields(f.To), strings.Fields(f.On)
 	spec.Notify.Quiet, spec.Notify.Late, spec.Notify.Slow = strings.TrimSpace(f.Quiet), strings.TrimSpace(f.Late), strings.TrimSpace(f.Slow)
-	spec.Overlap.Full = f.Full
+	spec.Overlap.WhenFull = f.Full
 	for _, n := range []struct {
 		name, text string
 		to         *int

@@ -94,7 +94,7 @@ var groups = []group{
 	{"limits", core.Say("Limits"), []field{
 		{Name: "overlap.limit", Kind: "number", Label: core.Say("Concurrent runs"),
 			Hint: core.Say("Maximum number of concurrent runs on all executors (default: no limit)")},
-		{Name: "overlap.full", Kind: "choice", Label: core.Say("When full"),
+		{Name: "overlap.whenFull", Kind: "choice", Label: core.Say("When full"),
 			Hint:    core.Say("What happens to runs above the limit"),
 			Options: []string{"queue", "skip", "replace"}},
 		{Name: "overlap.max", Kind: "number", Label: core.Say("Maximum waiting"), Hint: core.Say("Further runs are skipped")},
@@ -120,8 +120,8 @@ var groups = []group{
 			Hint: core.Say("Time since its last success"), Sample: "25h"},
 	}},
 	{"keeping", core.Say("Retention"), []field{
-		{Name: "keep.days", Kind: "number", Label: core.Say("Days to keep runs"), Hint: core.Say("0: forever"), Sample: "30"},
-		{Name: "keep.log", Kind: "choice", Label: core.Say("Logs"),
+		{Name: "retention.days", Kind: "number", Label: core.Say("Days to keep runs"), Hint: core.Say("0: forever"), Sample: "30"},
+		{Name: "retention.log", Kind: "choice", Label: core.Say("Logs"),
 			Hint:    core.Say("Runs whose end of the log is kept when the executor is gone"),
 			Options: []string{"on-failure", "never", "always"}},
 	}},

@@ -182,11 +182,11 @@ func TestEditKeepsAll(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/web/parent", `{"handler":"POST /p"}`)
 	s.ask("PUT", "/v1/jobs/web/full", `{"title":"T","author":"A","labels":{"a":"b","c":"d e"},"handler":"POST /x","params":"line\n two ",
 		"template":true,"schedule":{"any":[{"cron":"0 0 3 * * ?"},{"every":"1h","offset":"5m"}],"timezone":"Asia/Shanghai","from":"2026-12-01",
-		"until":"2027-12-01","jitter":"10s"},"after":[{"job":"web/parent","when":"closed"}],"misfire":"skip","grace":"30s","deadline":"10m",
+		"until":"2027-12-01","jitter":"10s"},"after":[{"job":"web/parent","when":"finished"}],"misfire":"skip","grace":"30s","deadline":"10m",
 		"route":"round","block":"discard-later","timeout":"5m","retry":{"max":3,"delay":"1m","backoff":"exponential","maxDelay":"1h",
-		"on":["failed","lost"]},"lostAfter":"20m","waitForExecutor":"1m","overlap":{"limit":2,"full":"queue","max":7,"key":"/t"},"pauseAfter":5,
-		"keep":{"days":3,"log":"always"},"notify":{"to":["oncall"],"on":["failed","late","slow","overdue"],"late":"5m","slow":"1h","quiet":"2h",
-		"overdue":{"by":"06:00"}},"call":{"headers":{"X-A":"b","X-Key":"open"},"expect":[200,204],"maxAnswer":"1MB",
+		"on":["failed","lost"]},"lostAfter":"20m","waitForExecutor":"1m","overlap":{"limit":2,"whenFull":"queue","max":7,"key":"/t"},
+		"pauseAfter":5,"retention":{"days":3,"log":"always"},"notify":{"to":["oncall"],"on":["failed","late","slow","overdue"],"late":"5m",
+		"slow":"1h","quiet":"2h","overdue":{"by":"06:00"}},"call":{"headers":{"X-A":"b","X-Key":"open"},"expect":[200,204],"maxAnswer":"1MB",
 		"auth":{"basic":{"user":"u","password":"p"}}}}`)
 	before := s.Job("web/full")
 	form := s.form("/console/jobs/web/full?view=edit")
@@ -246,7 +246,7 @@ func TestFormOfScriptAndCommand(t *testing.T) {
 func TestChoicesAreSaid(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook":{"url":"https://hooks.example.com/x"}}`)
-	s.ask("PUT", "/v1/apps/shop", `{"notify":{"to":["oncall"],"on":["slow"],"slow":"1h"},"overlap":{"limit":1,"full":"replace"}}`)
+	s.ask("PUT", "/v1/apps/shop", `{"notify":{"to":["oncall"],"on":["slow"],"slow":"1h"},"overlap":{"limit":1,"whenFull":"replace"}}`)
 	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"h","route":"lfu","block":"cover-early","misfire":"skip",
 		"retry":{"max":1,"backoff":"exponential","on":["failed","lost"]},"notify":{"to":["oncall"],"on":["late"]}}`)
 	s.says("/console/jobs/new", ">round – each executor in turn<", ">serial – the new run waits at the executor<",
@@ -308,7 +308,7 @@ func TestPicked(t *testing.T) {
 	s.says("/console/jobs/new", handlers+`<option value="<i>ping"></option><option value="sweep"></option></datalist>`)
 	s.never(s.says("/console/jobs/web/ping?view=edit", `value="shop/ledger"`), `<option value="web/ping">`)
 	form := s.form("/console/jobs/new?app=shop", "name", "after", "handler", "h", "after.0", "web/ping",
-		"after.3", "shop/ledger", "when.3", "closed")
+		"after.3", "shop/ledger", "when.3", "finished")
 	w := s.post("/console/jobs/new", with(form, "do", "after"))
 	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `name="after.1" list="jobs" value="shop/ledger"`) ||
 		!strings.Contains(body, `name="after.2"`) {

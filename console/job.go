@@ -347,7 +347,7 @@ func (a *ask) Ends(when string) string {
 	switch when {
 	case "failed":
 		return a.Say("when it failed")
-	case "closed":
+	case "finished":
 		return a.Say("when it finished, with any result")
 	}
 	return a.Say("when it succeeded")
@@ -434,7 +434,7 @@ func (a *ask) LimitText(p *jobPage) string {
 }
 
 func (a *ask) beyond(o *client.Overlap) string {
-	switch core.Full(o.Full) {
+	switch core.Full(o.WhenFull) {
 	case core.FullReplace:
 		return a.Say("the next run replaces the longest-running one, which is killed")
 	case core.FullQueue:

@@ -73,7 +73,7 @@ func (a *ask) runByID() (any, error) {
 	r, err := a.GetRun(a.Ctx(), a.Path("run"))
 	if status(err) == http.StatusNotFound {
 		return nil, core.Errorf(core.CodeNotFound,
-			"run %s not found: it never existed, or was deleted after its retention period (keep of its job); reports still count it",
+			"run %s not found: it never existed, or was deleted after its retention period (retention of its job); reports still count it",
 			core.Truncate(a.Path("run")))
 	}
 	if err != nil {

@@ -12,8 +12,8 @@ type Upon string
 
 const (
 	UponSuccess Upon = "succeeded"
-	UponFailure Upon = "failed" // as for retries: not killed by a user, not skipped
-	UponClose   Upon = "closed" // any except a skip
+	UponFailure Upon = "failed"   // as for retries: not killed by a user, not skipped
+	UponClose   Upon = "finished" // any except a skip
 )
 
 var Upons = []Upon{UponSuccess, UponFailure, UponClose}
@@ -164,7 +164,7 @@ func (d *Def) validateAfter() error {
 		case p.Job == d.App+"/"+d.Name:
 			return Invalid(field+".job", p.Job, "a job cannot be its own parent")
 		case seen[p.Job]:
-			return Invalid(field+".job", p.Job, "named twice: when: closed covers success and failure")
+			return Invalid(field+".job", p.Job, "named twice: when: finished covers success and failure")
 		}
 		seen[p.Job] = true
 	}

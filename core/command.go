@@ -179,7 +179,7 @@ func (d *Def) validateCommand() error {
 		return Invalid("route", string(d.Route), "the server itself runs a job with a command, so no executor is chosen: leave this field out")
 	case d.Block != BlockSerial:
 		return Invalid("block", string(d.Block), "the server runs the command of a job one run after the other: to change this, use overlap: "+
-			"{limit: 1, full: skip} or {limit: 1, full: replace}")
+			"{limit: 1, whenFull: skip} or {limit: 1, whenFull: replace}")
 	}
 	return nil
 }

@@ -262,12 +262,12 @@ func (j *Job) Validate() error {
 		return Invalid("job", strconv.Itoa(n)+" bytes", "at most %d bytes of JSON are allowed", MaxJob)
 	}
 	if d.Keep.Days != KeepForever && (d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays) {
-		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), "allowed values: 1 to %d; 0 keeps them forever", MaxKeepDays)
+		return Invalid("retention.days", strconv.Itoa(d.Keep.Days), "allowed values: 1 to %d; 0 keeps them forever", MaxKeepDays)
 	}
 	if d.Keep.Log == "" {
 		return nil
 	}
-	return oneOf("keep.log", d.Keep.Log, KeepLogs)
+	return oneOf("retention.log", d.Keep.Log, KeepLogs)
 }
 
 func (d *Def) validateTexts() error {
@@ -362,10 +362,10 @@ func (o *Overlap) validate() error {
 		return err
 	}
 	if o.Full == FullReplace && o.Max != 0 {
-		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave this field out: with full: replace, limit sets how many runs wait, and the "+
+		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave this field out: with whenFull: replace, limit sets how many runs wait, and the "+
 			"newest runs are kept")
 	}
-	return oneOf("overlap.full", o.Full, Fulls)
+	return oneOf("overlap.whenFull", o.Full, Fulls)
 }
 
 // CheckParams returns an error if params are too long or not UTF-8.

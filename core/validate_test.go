@@ -80,7 +80,7 @@ func TestValidateJob(t *testing.T) {
 		"retry.backoff":   {func(j *Job) { j.Def.Retry.Backoff = "x" }, "retry.backoff"},
 		"retry.on":        {func(j *Job) { j.Def.Retry.On = []State{Killed} }, "retry.on"},
 		"lostAfter":       {func(j *Job) { j.Def.LostAfter = time.Second }, "lostAfter"},
-		"keep.days":       {func(j *Job) { j.Def.Keep.Days = 3651 }, "keep.days"},
+		"retention.days":  {func(j *Job) { j.Def.Keep.Days = 3651 }, "retention.days"},
 		"set":             {func(j *Job) { j.Def.Set = "\n" }, "set"},
 		"rules":           {func(j *Job) { j.Sched.Schedule.Any = make([]When, 17) }, "schedule"},
 		"expression":      {func(j *Job) { j.Sched.Schedule.Any = []When{{Kind: KindCron, Expr: strings.Repeat("*", 257)}} }, "schedule.cron"},

@@ -77,7 +77,7 @@ func TestCommandErrors(t *testing.T) {
 			`m:6:10: jobs[0].route: "broadcast": the server itself runs a job with a command, so no executor is chosen: leave this field out`},
 		{"command: {line: x}\n  block: discard-later",
 			`m:6:10: jobs[0].block: "discard-later": the server runs the command of a job one run after the other: to change this, ` +
-				`use overlap: {limit: 1, full: skip} or {limit: 1, full: replace}`},
+				`use overlap: {limit: 1, whenFull: skip} or {limit: 1, whenFull: replace}`},
 		{"title: x", "m:3:3: jobs[0].handler: required: The handler that the executor runs; for call: executors \"POST /path\"."},
 	} {
 		_, err := Parse("m", []byte(job(c.in)), env())

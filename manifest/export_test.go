@@ -123,7 +123,7 @@ apps:
     executors: ["call:https://x.example", "http://h:9999"]
     allow: ["10.0.0.0/8", "fd00::/8"]
     waitForExecutor: 60s
-    overlap: {limit: 2, group: db, full: queue, max: 100, key: /tenant}
+    overlap: {limit: 2, group: db, whenFull: queue, max: 100, key: /tenant}
     limits: {inFlight: 200, perSecond: 50}
     call: {headers: {X-Key: "***", X-Team: finance}, hidden: [X-Key], auth: {bearer: "***"}, expect: [200, 202], maxAnswer: 64KB}
     notify: {to: [oncall], on: [failed, late, slow], late: 60s, slow: 1h, quiet: 30m}
@@ -156,9 +156,9 @@ jobs:
     retry: {max: 3, delay: 60s, backoff: exponential, maxDelay: 1h, on: [lost]}
     lostAfter: 1h
     waitForExecutor: 10m
-    overlap: {limit: 3, group: db, full: skip, max: 5, key: /tenant}
+    overlap: {limit: 3, group: db, whenFull: skip, max: 5, key: /tenant}
     pauseAfter: 4
-    keep: {days: 90, log: always}
+    retention: {days: 90, log: always}
     notify: {to: [oncall, mail], on: [failed, late, slow, overdue], late: 30s, slow: 45m, quiet: 2h, overdue: {by: "06:00"}}
     paused: true
   - app: reports
@@ -246,7 +246,7 @@ func TestExportsAll(t *testing.T) {
 // TestExportsAJoin: an exported join can be parsed again.
 func TestExportsAJoin(t *testing.T) {
 	file := "version: 1\njobs:\n  - app: a\n    name: b\n    handler: h\n" +
-		"    after: {all: [{job: a/c}, {job: a/d, when: closed}], within: 6h}\n"
+		"    after: {all: [{job: a/c}, {job: a/d, when: finished}], within: 6h}\n"
 	doc, err := Parse("m", []byte(file), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestExportsAJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(got), "after: {all: [{job: a/c, when: succeeded}, {job: a/d, when: closed}], within: 6h}") {
+	if !strings.Contains(string(got), "after: {all: [{job: a/c, when: succeeded}, {job: a/d, when: finished}], within: 6h}") {
 		t.Errorf("%s", got)
 	}
 }
@@ -626,7 +626,7 @@ func TestSchema(t *testing.T) {
 	}
 	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3",
 		"misfire: lastest", "broadcast: {fail: some}", "template: yes",
-		"notify: {on: [calendar-end]}", "notify: {too: [x]}", "keep: {log: sometimes}", "labels: {a: 5}", "schedule: {calendar: x}",
+		"notify: {on: [calendar-end]}", "notify: {too: [x]}", "retention: {log: sometimes}", "labels: {a: 5}", "schedule: {calendar: x}",
 		"schedule: 5m", "title: 5", "version: 1"} {
 		in := []byte(head + "  " + s + "\n")
 		if _, err := Parse("m", in, Options{}); err == nil {

@@ -223,7 +223,7 @@ func TestErrors(t *testing.T) {
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed values: app, name, title, author, labels, handler, params, " +
 				"template, " +
 				"call, command, script, schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
-				"waitForExecutor, overlap, pauseAfter, keep, notify, " +
+				"waitForExecutor, overlap, pauseAfter, retention, notify, " +
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"a join without its window", job("after: {all: [{job: a/b}]}"),
@@ -236,13 +236,13 @@ func TestErrors(t *testing.T) {
 			`m:6:23: jobs[0].after.all[0].job: "b": write a job as APP/NAME`},
 		{"joins after themselves, round about", job("after: {all: [{job: a/y}], within: 1h}") +
 			"- {app: a, name: y, handler: h, after: {all: [{job: x/y}, {job: a/z}], within: 1h}}\n" +
-			"- {app: a, name: z, handler: h, after: [{job: a/y, when: closed}]}\n",
+			"- {app: a, name: z, handler: h, after: [{job: a/y, when: finished}]}\n",
 			`m:7:65: jobs[1].after.all[1].job: "a/z": the parent jobs form a cycle of 2 jobs` + "\n" +
 				`m:8:47: jobs[2].after[0].job: "a/y": the parent jobs form a cycle of 2 jobs`},
-		{"after another word", job("after: [{job: a/b, when: done}]"), `m:6:28: jobs[0].after[0].when: "done"; allowed values: succeeded, failed, closed`},
+		{"after another word", job("after: [{job: a/b, when: done}]"), `m:6:28: jobs[0].after[0].when: "done"; allowed values: succeeded, failed, finished`},
 		{"after no name", job("after: [{job: b}]"), `m:6:17: jobs[0].after[0].job: "b": write a job as APP/NAME`},
 		{"after itself, round about", job("after: [{job: a/y}]") + "- {app: a, name: y, handler: h, after: [{job: x/y}, {job: a/z}]}\n" +
-			"- {app: a, name: z, handler: h, after: [{job: a/y, when: closed}]}\n",
+			"- {app: a, name: z, handler: h, after: [{job: a/y, when: finished}]}\n",
 			`m:7:59: jobs[1].after[1].job: "a/z": the parent jobs form a cycle of 2 jobs` + "\n" +
 				`m:8:47: jobs[2].after[0].job: "a/y": the parent jobs form a cycle of 2 jobs`},
 		{"field of the schedule", job("jitter: 5m"), `m:6:3: jobs[0].jitter: a job has no field "jitter"; did you mean schedule.jitter?`},
@@ -259,13 +259,13 @@ func TestErrors(t *testing.T) {
 			"m:6:12: jobs[0].timeout: 500ms; allowed values: whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"zero that is not the default", job("grace: 0s"),
 			"m:6:10: jobs[0].grace: 0s; allowed values: whole seconds from 1s to 1d, such as 10s 5m 2h"},
-		{"wrong types", job("retry: 3\n  labels: [a]\n  paused: yes\n  title: 5\n  params:\n  keep: {days: many}"),
+		{"wrong types", job("retry: 3\n  labels: [a]\n  paused: yes\n  title: 5\n  params:\n  retention: {days: many}"),
 			"m:6:10: jobs[0].retry: the number 3; expected a map with fields: max, delay, backoff, maxDelay, on\n" +
 				"m:7:11: jobs[0].labels: a list; expected a map such as {team: finance}\n" +
 				"m:8:11: jobs[0].paused: \"yes\"; allowed values: true and false\n" +
 				"m:9:10: jobs[0].title: the number 5 is not a text: use quotes: \"5\"\n" +
 				"m:10:10: jobs[0].params: empty: write a text, or leave the field out\n" +
-				"m:11:16: jobs[0].keep.days: \"many\"; allowed values: whole numbers from 0 to 3650"},
+				"m:11:21: jobs[0].retention.days: \"many\"; allowed values: whole numbers from 0 to 3650"},
 		{"jobs as a map", "version: 1\njobs: {a: 1}\n", "m:2:7: jobs: a map; expected a list such as [{…}]"},
 		{"number out of range", job("retry: {max: 101}"), "m:6:16: jobs[0].retry.max: the number 101; " +
 			"allowed values: whole numbers from 0 to 100"},
@@ -275,8 +275,8 @@ func TestErrors(t *testing.T) {
 		{"more in flight than may be", app("limits: {inFlight: 1001}"), `m:4:22: apps[0].limits.inFlight: the number 1001; allowed values: whole numbers from 1 to 1000`},
 		{"a limit by the minute", app("limits: {perMinute: 5}"), `m:4:12: apps[0].limits.perMinute: limits has no field "perMinute"; allowed values: inFlight, perSecond`},
 		{"a key that is no pointer", job("overlap: {limit: 1, key: tenant}"), `m:6:28: jobs[0].overlap.key: "tenant": a JSON pointer into the params starts with /, such as /tenant or /order/customer`},
-		{"broadcast that is replaced", job("route: broadcast\n  overlap: {limit: 1, full: replace}"),
-			`m:7:29: jobs[0].overlap.full: "replace": broadcast runs cannot be replaced: with route: broadcast use queue or skip`},
+		{"broadcast that is replaced", job("route: broadcast\n  overlap: {limit: 1, whenFull: replace}"),
+			`m:7:33: jobs[0].overlap.whenFull: "replace": broadcast runs cannot be replaced: with route: broadcast use queue or skip`},
 		{"no retry.on", job("retry: {on: []}"), "m:6:15: jobs[0].retry.on: the list is empty; expected a list such as [failed, timed-out, lost]"},
 		{"delays", job("retry: {delay: 1m, maxDelay: 30s}"), `m:6:32: jobs[0].retry.maxDelay: "30s": shorter than retry.delay, 1m0s`},
 		{"five fields", job("schedule: {cron: \"30 2 * * *\"}"),
@@ -502,7 +502,7 @@ func many(n int, last string) []byte {
 			b.WriteString(last)
 		}
 	}
-	b.WriteString("defaults: {keep: {days: 7}}\n")
+	b.WriteString("defaults: {retention: {days: 7}}\n")
 	return b.Bytes()
 }
 
@@ -524,9 +524,9 @@ func TestPieces(t *testing.T) {
 	}
 	for _, c := range []struct{ last, want string }{
 		{"    timeout: 5\n", "jobs[1999].timeout: duplicate key: already set at 34006:5"},
-		{"    keep: {days: -1}\n", "jobs[1999].keep.days: the number -1; allowed values: whole numbers from 0 to 3650"},
-		{"    keep: {\n", "invalid YAML: "},
-		{"\tkeep: {}\n", "invalid YAML: tabs are not allowed: indent YAML with spaces"},
+		{"    retention: {days: -1}\n", "jobs[1999].retention.days: the number -1; allowed values: whole numbers from 0 to 3650"},
+		{"    retention: {\n", "invalid YAML: "},
+		{"\tretention: {}\n", "invalid YAML: tabs are not allowed: indent YAML with spaces"},
 		{"jobs: []\n", "jobs: duplicate key: already set at 7:1"},
 		{"---\nversion: 1\njobs: [{app: a, name: job-7, handler: h}]\n---\nversion: 1\n",
 			`jobs[0].name: job "a/job-7" is already defined at m:128:5`},

@@ -477,7 +477,7 @@ func TestCommandKilled(t *testing.T) {
 	gone(t, third)
 }
 
-// TestCommandReplaced: overlap with full: replace ends the running command in favor of the newer one.
+// TestCommandReplaced: overlap with whenFull: replace ends the running command in favor of the newer one.
 func TestCommandReplaced(t *testing.T) {
 	s, dir := commanding(t, Options{})
 	commandJob(t, s, "r", core.Command{Line: `echo $$ > at-$TICKRING_RUN; [ -e go ] || sleep 1000`}, func(j *manage.JobSpec) {

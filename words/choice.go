@@ -49,7 +49,7 @@ var choices = map[string]map[string]string{
 		"constant":    "always the same delay",
 		"exponential": "the delay doubles each time",
 	},
-	"overlap.full": {
+	"overlap.whenFull": {
 		"queue":   "it waits",
 		"skip":    "it is skipped",
 		"replace": "the new run replaces the longest-running one, which is killed",
@@ -57,9 +57,9 @@ var choices = map[string]map[string]string{
 	"after.when": {
 		"succeeded": "when it succeeded",
 		"failed":    "when it failed",
-		"closed":    "when it finished, with any result",
+		"finished":  "when it finished, with any result",
 	},
-	"keep.log": {
+	"retention.log": {
 		"on-failure": "logs of runs that failed, timed out or were lost",
 		"never":      "of none",
 		"always":     "of all",

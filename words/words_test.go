@@ -75,8 +75,8 @@ func TestEveryWord(t *testing.T) {
 	whole(t, "language", []string{"English"}, same)
 	for field, list := range map[string][]string{"route": texts(core.Routes), "broadcast.fail": texts(core.BroadcastFails),
 		"block": texts(core.Blocks), "misfire": texts(core.Misfires), "retry.backoff": texts(core.Backoffs), "retry.on": texts(core.RetryOns),
-		"overlap.full": texts(core.Fulls), "notify.on": append(texts(core.Events), string(core.EventMute)), "keep.log": texts(core.KeepLogs),
-		"after.when": texts(core.Upons)} {
+		"overlap.whenFull": texts(core.Fulls), "notify.on": append(texts(core.Events), string(core.EventMute)),
+		"retention.log": texts(core.KeepLogs), "after.when": texts(core.Upons)} {
 		whole(t, field, list, same)
 		if means, ok := choices[field]; ok {
 			whole(t, field, list, func(v string) string { return means[v] })

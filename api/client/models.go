@@ -1073,9 +1073,6 @@ type Job struct {
 	// ID The number of the job: jobId in the xxl-job protocol
 	ID int32 `json:"id"`
 
-	// Keep How long runs are kept, and which logs.
-	Keep Keep `json:"keep,omitempty,omitzero"`
-
 	// Labels Labels for filters.
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 	Last   *Run              `json:"last,omitempty"`
@@ -1111,6 +1108,9 @@ type Job struct {
 
 	// Recent The last runs, newest first; only if a list asks for them
 	Recent []RunBrief `json:"recent,omitempty,omitzero"`
+
+	// Retention How long runs are kept, and which logs.
+	Retention Retention `json:"retention,omitempty,omitzero"`
 
 	// Retry Whether and when failed runs are retried.
 	Retry Retry     `json:"retry,omitempty,omitzero"`
@@ -1221,9 +1221,6 @@ type JobBase struct {
 	// Handler The handler that the executor runs; for call: executors "POST /path".
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// Keep How long runs are kept, and which logs.
-	Keep Keep `json:"keep,omitempty,omitzero"`
-
 	// Labels Labels for filters.
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
@@ -1247,6 +1244,9 @@ type JobBase struct {
 
 	// PauseAfter Number of failures in a row after which the job is paused. A retry chain counts once, by its last attempt. Default: never.
 	PauseAfter int `json:"pauseAfter,omitempty,omitzero"`
+
+	// Retention How long runs are kept, and which logs.
+	Retention Retention `json:"retention,omitempty,omitzero"`
 
 	// Retry Whether and when failed runs are retried.
 	Retry Retry `json:"retry,omitempty,omitzero"`
@@ -1402,9 +1402,6 @@ type JobSpec struct {
 	// IfRev Reject the request unless the job has this revision; 0: unless the job does not exist
 	IfRev *int64 `json:"ifRev,omitempty"`
 
-	// Keep How long runs are kept, and which logs.
-	Keep Keep `json:"keep,omitempty,omitzero"`
-
 	// Labels Labels for filters.
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
@@ -1431,6 +1428,9 @@ type JobSpec struct {
 
 	// Paused Default: the live state is unchanged
 	Paused *bool `json:"paused,omitempty"`
+
+	// Retention How long runs are kept, and which logs.
+	Retention Retention `json:"retention,omitempty,omitzero"`
 
 	// Retry Whether and when failed runs are retried.
 	Retry Retry `json:"retry,omitempty,omitzero"`
@@ -1461,15 +1461,6 @@ type JobSpec struct {
 
 	// Within Makes after a join: the job runs once all jobs of after have ended within this time of the first. Default: after each
 	Within string `json:"within,omitempty,omitzero"`
-}
-
-// Keep How long runs are kept, and which logs.
-type Keep struct {
-	// Days Days that runs are kept; 0 keeps them forever.
-	Days *int `json:"days,omitempty"`
-
-	// Log Runs whose logs are kept: the last 64 KB of the log are stored with the run and remain when the executor is gone.
-	Log string `json:"log,omitempty,omitzero"`
 }
 
 // KeptLog The stored part of a log; set if the executor does not return the log itself.
@@ -1689,9 +1680,6 @@ type Overdue struct {
 
 // Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
 type Overlap struct {
-	// Full Action for a run above the limit. replace: the run that has been running longest is killed and replaced.
-	Full string `json:"full,omitempty,omitzero"`
-
 	// Group All jobs with this group share the limit and must set the same limit. Default: the job alone.
 	Group string `json:"group,omitempty,omitzero"`
 
@@ -1701,8 +1689,11 @@ type Overlap struct {
 	// Limit Number of runs at the same time.
 	Limit int `json:"limit,omitempty,omitzero"`
 
-	// Max With full: queue, the maximum number of waiting runs. Further runs are skipped as queue-full.
+	// Max With whenFull: queue, the maximum number of waiting runs. Further runs are skipped as queue-full.
 	Max int `json:"max,omitempty,omitzero"`
+
+	// WhenFull Action for a run above the limit. replace: the run that has been running longest is killed and replaced.
+	WhenFull string `json:"whenFull,omitempty,omitzero"`
 }
 
 // Parent defines model for Parent.
@@ -1710,7 +1701,7 @@ type Parent struct {
 	// Job The parent job, as APP/NAME.
 	Job string `json:"job"`
 
-	// When Results of the parent's last attempt after which the job runs; closed is every result except a skip.
+	// When Results of the parent's last attempt after which the job runs; finished is every result except a skip.
 	When string `json:"when,omitempty,omitzero"`
 }
 
@@ -2190,6 +2181,15 @@ type RestoreResult struct {
 // ResumeRequest defines model for ResumeRequest.
 type ResumeRequest struct {
 	Reason string `json:"reason,omitempty,omitzero"`
+}
+
+// Retention How long runs are kept, and which logs.
+type Retention struct {
+	// Days Days that runs are kept; 0 keeps them forever.
+	Days *int `json:"days,omitempty"`
+
+	// Log Runs whose logs are kept: the last 64 KB of the log are stored with the run and remain when the executor is gone.
+	Log string `json:"log,omitempty,omitzero"`
 }
 
 // Retry Whether and when failed runs are retried.

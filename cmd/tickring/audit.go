@@ -130,7 +130,8 @@ func (c *auditCmd) tell(e *Env, a *client.Audit, zone string) error {
 			"tickring replan resends them, and each runs only once\n", e.full(a.Behind, zone))
 	}
 	if a.OutOfReach > 0 {
-		e.printf("out of reach: too old; their records may have been deleted (after the job's keep.days, or 30 days after a job was deleted)\n")
+		e.printf("out of reach: too old; their records may have been deleted (after the job's retention.days, " +
+			"or 30 days after a job was deleted)\n")
 	}
 	for _, f := range a.Failed {
 		e.printf("not checked: %s\n", f)

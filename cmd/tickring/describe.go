@@ -198,7 +198,7 @@ func (c *descCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	add("kept", keptText(j.Keep))
+	add("kept", keptText(j.Retention))
 	var labels []string
 	for key, value := range j.Labels {
 		labels = append(labels, key+"="+value)
@@ -221,7 +221,7 @@ func (c *descCmd) Run(e *conn) error {
 
 var described = []string{"app", "name", "title", "author", "labels", "handler", "script", "params", "template", "schedule", "misfire",
 	"grace", "deadline",
-	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "keep",
+	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "retention",
 	"paused", "set"}
 
 // ofApp holds the app's defaults for settings that a job omits, and the limits of the app, which count all its runs.
@@ -361,7 +361,7 @@ func (c *descCmd) app(e *conn) error {
 	return nil
 }
 
-func keptText(k client.Keep) string {
+func keptText(k client.Retention) string {
 	logs := map[string]string{string(core.KeepLogNever): "no logs", string(core.KeepLogAlways): "logs of all runs"}[k.Log]
 	logs = "   " + cmp.Or(logs, "logs of failed runs")
 	if days := k.Days; days != nil && *days > 0 {
@@ -382,7 +382,7 @@ func overlapText(o client.Overlap, of string) string {
 		of += " with equal values of " + o.Key + " in their params"
 	}
 	beyond := "the next run is skipped"
-	switch core.Full(o.Full) {
+	switch core.Full(o.WhenFull) {
 	case core.FullQueue:
 		beyond = fmt.Sprintf("the next run waits, up to %d", o.Max)
 	case core.FullReplace:

@@ -38,7 +38,7 @@ type Options struct {
 	Together int
 	// Failed lists the jobs that may be failing, for pages; nil: the last runs of all jobs are read.
 	Failed FailedJobs
-	// KeepRuns is the store's retention if it replaces each job's keep.days; else 0.
+	// KeepRuns is the store's retention if it replaces each job's retention.days; else 0.
 	KeepRuns time.Duration
 	// ByJournal says that the store lists the runs of several jobs by the journals that name them (engine.Engine).
 	ByJournal bool

@@ -156,7 +156,7 @@ func TestLimitQueues(t *testing.T) {
 	})
 }
 
-// TestLimitSkips: runs are skipped with full: skip, and when the queue is full.
+// TestLimitSkips: runs are skipped with whenFull: skip, and when the queue is full.
 func TestLimitSkips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Full: core.FullSkip}, 8: {Limit: 1, Max: 2}})

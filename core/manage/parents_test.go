@@ -82,7 +82,7 @@ func TestJobsAfterOthers(t *testing.T) {
 	s := after("c", "b")
 	s.Def.After[0].When = core.UponClose
 	wantResults(t, f.Save(s), "updated")
-	f.wantTree("a b", "b c closed")
+	f.wantTree("a b", "b c finished")
 	wantResults(t, f.Save(after("d", "none"), after("e", "e"), after("f", "a", "a"), after("g", "x/y")),
 		"after[0].job: \"shop/none\": the job does not exist", "a job cannot be its own parent", "named twice", "")
 	// A circle.
@@ -90,7 +90,7 @@ func TestJobsAfterOthers(t *testing.T) {
 	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("a", "c")}, nil), "shop/a after shop/c after shop/b after shop/a")
 	wantResults(t, f.Save(after("p", "q"), after("q", "p"), after("r", "p"), after("s", "a")), "shop/p after shop/q after shop/p",
 		"shop/p after shop/q after shop/p", "the job does not exist", "created")
-	f.wantTree("a b", "b c closed", "a s")
+	f.wantTree("a b", "b c finished", "a s")
 	// Parents may become children in one file.
 	turned := []manage.JobSpec{after("a", "c"), after("b"), after("c", "b"), after("s")}
 	wantResults(t, f.M.Check(ctx, turned, nil), "updated", "updated", "updated", "updated")

@@ -90,7 +90,7 @@ func (s *Schedule) DescribeJob(d *core.Def) core.Text {
 		case core.UponFailure:
 			name = core.Say("%s (failed)", p.Job)
 		case core.UponClose:
-			name = core.Say("%s (closed)", p.Job)
+			name = core.Say("%s (finished)", p.Job)
 		}
 		names = append(names, name)
 	}

@@ -558,7 +558,7 @@ func disk(f *Facts, s *sheet) core.Text {
 	case d.Free < diskWrong:
 		s.wrong("%s", text).do("free disk space: otherwise no job is planned")
 	case d.Free < diskWarn || d.Free < d.Bytes/4:
-		s.warn("%s", text).do("free disk space, or let jobs keep their runs for fewer days (keep.days)")
+		s.warn("%s", text).do("free disk space, or let jobs keep their runs for fewer days (retention.days)")
 	}
 	return text
 }
