@@ -190,7 +190,7 @@ func TestAbout(t *testing.T) {
 		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
 		const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 		const none, third = "0 0001-01-01 00:00:00 +0000 UTC ", "3 2026-01-02 02:04:05 +0000 UTC retry" + parent
-		headers := []string{wire.HeaderAttempt, "3", wire.HeaderInstant, "2026-01-02T02:04:05Z", wire.HeaderCause, "retry",
+		headers := []string{wire.HeaderAttempt, "3", wire.HeaderScheduledAt, "2026-01-02T02:04:05Z", wire.HeaderCause, "retry",
 			"traceparent", parent}
 		const member = `,"tickring":{"attempt":3,"scheduledAt":"2026-01-02T03:04:05+01:00","cause":"retry","later":{},"traceparent":"` + parent + `"}`
 		for i, c := range []struct {
@@ -202,7 +202,7 @@ func TestAbout(t *testing.T) {
 			{member, nil, third},
 			{"", headers, third},
 			{`,"tickring":{"attempt":9}`, headers, third},
-			{"", []string{wire.HeaderAttempt, "x", wire.HeaderInstant, "y", wire.HeaderCause, "z z"}, none},
+			{"", []string{wire.HeaderAttempt, "x", wire.HeaderScheduledAt, "y", wire.HeaderCause, "z z"}, none},
 			{`,"tickring":"garbage"`, nil, none},
 			{`,"tickring":{"attempt":"x"}`, nil, none},
 		} {

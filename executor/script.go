@@ -156,7 +156,7 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 //
 // The run's params, if there are any, are its last argument. Its environment has TICKRING_RUN, TICKRING_JOB,
 // TICKRING_HANDLER, TICKRING_PARAMS, TICKRING_SHARD_INDEX and TICKRING_SHARD_TOTAL. If the scheduler sends them, it also
-// has TICKRING_ATTEMPT, TICKRING_INSTANT (RFC 3339), TICKRING_CAUSE, TICKRING_TIMEOUT (seconds), and TRACEPARENT, with
+// has TICKRING_ATTEMPT, TICKRING_SCHEDULED_AT (RFC 3339), TICKRING_CAUSE, TICKRING_TIMEOUT (seconds), and TRACEPARENT, with
 // which OpenTelemetry tools join the run's trace. TICKRING_AGAIN=1 means that another process had the run before.
 type Program struct {
 	// Path of the program; a path without a slash is searched in PATH.
@@ -204,7 +204,7 @@ func (p Program) Handle(ctx context.Context, r *Run) error {
 		set("ATTEMPT", strconv.Itoa(r.Attempt))
 	}
 	if !r.ScheduledAt.IsZero() {
-		set("INSTANT", r.ScheduledAt.Format(time.RFC3339))
+		set("SCHEDULED_AT", r.ScheduledAt.Format(time.RFC3339))
 	}
 	if r.Cause != "" {
 		set("CAUSE", r.Cause)

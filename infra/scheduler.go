@@ -168,7 +168,7 @@ func (s *Scheduler) doors(p *Props, dir string) {
 	}
 	if !p.httpApi() {
 		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
-		admin["TICKRING_DOORS"] = jsii.String("all")
+		admin["TICKRING_ENDPOINTS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin, reads: []*string{s.TokenParameter, s.ReadTokenParameter, provider, s.reportKey},
 			role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), creates)...)

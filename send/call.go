@@ -223,7 +223,7 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment,
 func Signature(token, method, host, path string, h http.Header, body string) string {
 	m := hmac.New(sha256.New, []byte(token))
 	for _, s := range []string{h.Get(HeaderTime), method, strings.ToLower(host), path, h.Get(HeaderRun), h.Get(HeaderJob),
-		h.Get(wire.HeaderAttempt), h.Get(wire.HeaderInstant), h.Get(HeaderCallback)} {
+		h.Get(wire.HeaderAttempt), h.Get(wire.HeaderScheduledAt), h.Get(HeaderCallback)} {
 		io.WriteString(m, s)
 		io.WriteString(m, "\n")
 	}

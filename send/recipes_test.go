@@ -187,7 +187,7 @@ func verify(t *testing.T, host, token string) {
 			t.Fatal(err)
 		}
 		for name, value := range map[string]string{HeaderTime: time.Now().Add(-age).UTC().Format(time.RFC3339), HeaderRun: "7",
-			HeaderJob: "web/warm", wire.HeaderAttempt: "2", wire.HeaderInstant: "2027-01-15T08:00:00Z",
+			HeaderJob: "web/warm", wire.HeaderAttempt: "2", wire.HeaderScheduledAt: "2027-01-15T08:00:00Z",
 			HeaderCallback: "http://tickring.example/v1/report/7?key=k"} {
 			r.Header.Set(name, value)
 		}
@@ -231,7 +231,7 @@ func verify(t *testing.T, host, token string) {
 		"run":                  set(HeaderRun, "8"),
 		"job":                  set(HeaderJob, "web/cold"),
 		"attempt":              set(wire.HeaderAttempt, "1"),
-		"instant":              set(wire.HeaderInstant, "2027-01-15T08:00:01Z"),
+		"instant":              set(wire.HeaderScheduledAt, "2027-01-15T08:00:01Z"),
 		"callback":             set(HeaderCallback, "http://stranger.example/"),
 	} {
 		r := signed(0)

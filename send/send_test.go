@@ -205,7 +205,7 @@ func TestCallHeaders(t *testing.T) {
 	r, b := <-got, <-body
 	run := sh.Run.ID.String()
 	want := map[string]string{
-		HeaderRun: run, "Idempotency-Key": run, HeaderJob: "web/warm", wire.HeaderInstant: "2027-01-15T08:00:00Z", wire.HeaderAttempt: "2",
+		HeaderRun: run, "Idempotency-Key": run, HeaderJob: "web/warm", wire.HeaderScheduledAt: "2027-01-15T08:00:00Z", wire.HeaderAttempt: "2",
 		wire.HeaderCause: "retry",
 		HeaderCallback:   "http://tickring.example:7700/v1/report/" + run + "?key=" + ReportSignature([]byte("key"), sh.Run.ID),
 		HeaderTime:       "2027-01-15T08:00:00Z", "Content-Type": "application/json",

@@ -38,7 +38,7 @@ func TestCall(t *testing.T) {
 			w.WriteHeader(http.StatusAccepted)
 		case "/second":
 			mu.Lock()
-			attempts[r.Header.Get(wire.HeaderInstant)]++
+			attempts[r.Header.Get(wire.HeaderScheduledAt)]++
 			mu.Unlock()
 			if r.Header.Get(wire.HeaderAttempt) == "1" {
 				http.Error(w, "not yet", http.StatusInternalServerError)

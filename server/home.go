@@ -53,7 +53,7 @@ func (s *Server) fromHere(r *http.Request) bool {
 	}
 	for name := range r.Header {
 		switch {
-		case name == send.HeaderRun, name == wire.HeaderInstant: // a call that a server sends for a job
+		case name == send.HeaderRun, name == wire.HeaderScheduledAt: // a call that a server sends for a job
 			return false
 		case name == "Forwarded", name == "Via", name == "Cdn-Loop", strings.HasPrefix(name, "X-Forwarded-"),
 			strings.HasPrefix(name, "X-Envoy-"),

@@ -337,7 +337,7 @@ func TestServerNeverCallsItself(t *testing.T) {
 		}
 		return err
 	})
-	for name, here := range map[string]bool{"X-Custom": true, "Tickring-Run": false, "Tickring-Instant": false} {
+	for name, here := range map[string]bool{"X-Custom": true, "Tickring-Run": false, "Tickring-Scheduled-At": false} {
 		req := httptest.NewRequest(http.MethodPost, s.URL()+"/api/callback", nil)
 		req.Header.Set(name, "1")
 		if s.fromHere(req) != here {

@@ -23,9 +23,9 @@ type About struct {
 // The headers of an About. Executors called as plain HTTP endpoints get the
 // same ones.
 const (
-	HeaderAttempt = "Tickring-Attempt"
-	HeaderInstant = "Tickring-Instant" // RFC 3339 in UTC
-	HeaderCause   = "Tickring-Cause"
+	HeaderAttempt     = "Tickring-Attempt"
+	HeaderScheduledAt = "Tickring-Scheduled-At" // RFC 3339 in UTC
+	HeaderCause       = "Tickring-Cause"
 
 	HeaderTraceparent = "Traceparent" // of W3C Trace Context
 )
@@ -40,7 +40,7 @@ const (
 // ParseAbout reads an About from headers, whose values get returns. A header that is missing, malformed or over its limit is
 // ignored.
 func ParseAbout(get func(header string) string) About {
-	attempt, instant, cause := get(HeaderAttempt), get(HeaderInstant), get(HeaderCause)
+	attempt, instant, cause := get(HeaderAttempt), get(HeaderScheduledAt), get(HeaderCause)
 	var a About
 	if n, err := strconv.Atoi(attempt); err == nil && n > 0 && n <= maxAttempt {
 		a.Attempt = n
@@ -92,7 +92,7 @@ func (a About) Headers(set func(name, value string)) {
 		set(HeaderAttempt, strconv.Itoa(a.Attempt))
 	}
 	if a.Instant > 0 && a.Instant <= maxInstant {
-		set(HeaderInstant, time.Unix(a.Instant, 0).UTC().Format(time.RFC3339))
+		set(HeaderScheduledAt, time.Unix(a.Instant, 0).UTC().Format(time.RFC3339))
 	}
 	if isWord(a.Cause) {
 		set(HeaderCause, a.Cause)
@@ -117,7 +117,7 @@ func AppendOrder(dst []byte, r *Run) []byte {
 		switch name {
 		case HeaderAttempt:
 			dst = append(append(dst, `"attempt":`...), value...)
-		case HeaderInstant:
+		case HeaderScheduledAt:
 			dst = append(append(append(dst, `"scheduledAt":"`...), value...), '"')
 		case HeaderCause:
 			dst = append(append(append(dst, `"cause":"`...), value...), '"')
@@ -144,7 +144,7 @@ func about(raw []byte) About {
 				said[HeaderAttempt] = strconv.FormatInt(n, 10)
 			}
 		case "scheduledAt":
-			said[HeaderInstant], err = s.anyText()
+			said[HeaderScheduledAt], err = s.anyText()
 		case "cause":
 			said[HeaderCause], err = s.anyText()
 		case "traceparent":

@@ -23,7 +23,7 @@ func TestParseAbout(t *testing.T) {
 		{"1 ", "2026-01-02", "x\r\ny", About{}},
 		{"2", "garbage", "retry", About{Attempt: 2, Cause: "retry"}},
 	} {
-		header := map[string]string{HeaderAttempt: c.attempt, HeaderInstant: c.instant, HeaderCause: c.cause}
+		header := map[string]string{HeaderAttempt: c.attempt, HeaderScheduledAt: c.instant, HeaderCause: c.cause}
 		if got := ParseAbout(func(name string) string { return header[name] }); got != c.want {
 			t.Errorf("%.40q %.40q %.40q: %+v, want %+v", c.attempt, c.instant, c.cause, got, c.want)
 		}

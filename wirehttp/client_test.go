@@ -327,7 +327,7 @@ func TestRequests(t *testing.T) {
 					r.Header.Get("Accept-Encoding") != "" {
 					t.Errorf("%s: %v %v %d", call.path, r.Host, r.Header, r.ContentLength)
 				}
-				if got := [...]string{r.Header.Get("Tickring-Attempt"), r.Header.Get("Tickring-Instant"),
+				if got := [...]string{r.Header.Get("Tickring-Attempt"), r.Header.Get("Tickring-Scheduled-At"),
 					r.Header.Get("Tickring-Cause")}; got != [...]string{"2", "2026-01-02T02:04:05Z", "retry"} {
 					t.Errorf("the headers of the run say %v", got)
 				}
@@ -340,7 +340,7 @@ func TestRequests(t *testing.T) {
 				}
 			}
 			out := c.Run(t.Context(), base, auth, &aRun)
-			if r, _ := s.request(); out.Kind != Accepted || r.Header["Tickring-Attempt"] != nil || r.Header["Tickring-Instant"] != nil ||
+			if r, _ := s.request(); out.Kind != Accepted || r.Header["Tickring-Attempt"] != nil || r.Header["Tickring-Scheduled-At"] != nil ||
 				r.Header["Tickring-Cause"] != nil {
 				t.Errorf("what is not known was sent: %v", r.Header)
 			}

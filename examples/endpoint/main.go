@@ -27,7 +27,7 @@ func main() {
 			return
 		}
 		log.Printf("run %q, params %q", r.Header.Get("Tickring-Run"), body) //nolint:gosec // %q escapes line feeds
-		fmt.Fprint(w, "warmed 12 pages") // the message of the run
+		fmt.Fprint(w, "warmed 12 pages")                                    // the message of the run
 	})
 	server := &http.Server{Addr: cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8080"), ReadHeaderTimeout: 10 * time.Second}
 	log.Fatal(server.ListenAndServe())
@@ -42,7 +42,7 @@ func verified(token string, r *http.Request, body []byte) bool {
 	}
 	m := hmac.New(sha256.New, []byte(token))
 	for _, s := range []string{h("Tickring-Time"), r.Method, strings.ToLower(r.Host), r.RequestURI, h("Tickring-Run"),
-		h("Tickring-Job"), h("Tickring-Attempt"), h("Tickring-Instant"), h("Tickring-Callback")} {
+		h("Tickring-Job"), h("Tickring-Attempt"), h("Tickring-Scheduled-At"), h("Tickring-Callback")} {
 		io.WriteString(m, s+"\n")
 	}
 	m.Write(body)

@@ -1,6 +1,6 @@
 // Command api is the function behind the HTTP API for users and programs: jobs, apps, runs, executors, and the pages of the
 // console. Consumers of queues also ask it whether to continue a run. It runs the use cases of core/people. It accepts the requests
-// of callback and registry too: an HTTP API that routes exact paths sends //api/registry here. With TICKRING_DOORS=all it is the
+// of callback and registry too: an HTTP API that routes exact paths sends //api/registry here. With TICKRING_ENDPOINTS=all it is the
 // only function, behind a function URL, and takes reports too.
 package main
 
@@ -43,12 +43,12 @@ func main() {
 	door := doorOf(&c, store.Engine(), log)
 	topics := awsnotify.Of(sns.NewFromConfig(sdk), sdk.Credentials)
 	h := wire(&c, store.Engine(), door, notify.Options{Policy: c.Policy, Topics: topics, Deployment: c.Deployment})
-	switch doors := os.Getenv("TICKRING_DOORS"); doors {
+	switch doors := os.Getenv("TICKRING_ENDPOINTS"); doors {
 	case "":
 	case "all":
 		h = all(&c, store.Engine(), h, door)
 	default:
-		boot.Must(log, fmt.Errorf("configuration: TICKRING_DOORS: %q; allowed values: all", doors))
+		boot.Must(log, fmt.Errorf("configuration: TICKRING_ENDPOINTS: %q; allowed values: all", doors))
 	}
 	c.Start(boot.HTTP(h, log))
 }

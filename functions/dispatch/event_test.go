@@ -474,6 +474,6 @@ func TestWired(t *testing.T) {
 var environment = map[string]string{
 	"TICKRING_TABLE_JOBS": "jobs", "TICKRING_TABLE_RUNS": "runs", "TICKRING_TABLE_STATE": "state",
 	"TICKRING_QUEUE_FIRES": "http://127.0.0.1/fires", "TICKRING_QUEUE_SLOW": "http://127.0.0.1/slow",
-	"TICKRING_QUEUE_CHECKS": "http://127.0.0.1/checks", "TICKRING_QUEUE_ASIDE": "http://127.0.0.1/aside",
+	"TICKRING_QUEUE_CHECKS": "http://127.0.0.1/checks", "TICKRING_QUEUE_POSTRUN": "http://127.0.0.1/aside",
 	"TICKRING_QUEUE_DEAD": "http://127.0.0.1/dead",
 }

@@ -126,7 +126,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	queue("TICKRING_QUEUE_FIRES", &c.Names.Fires)
 	queue("TICKRING_QUEUE_SLOW", &c.Names.Slow)
 	queue("TICKRING_QUEUE_CHECKS", &c.Names.Checks)
-	queue("TICKRING_QUEUE_ASIDE", &c.Names.Aside)
+	queue("TICKRING_QUEUE_POSTRUN", &c.Names.Aside)
 	queue("TICKRING_QUEUE_DEAD", &c.Names.Dead)
 	if c.Results = getenv("TICKRING_QUEUE_RESULTS"); c.Results != "" && !isURL(c.Results) {
 		errs = append(errs, fmt.Errorf("TICKRING_QUEUE_RESULTS: %q is not the URL of a queue", c.Results))

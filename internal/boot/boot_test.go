@@ -14,11 +14,11 @@ import (
 func whole() map[string]string {
 	return map[string]string{
 		"TICKRING_TABLE_JOBS": "jobs", "TICKRING_TABLE_RUNS": "runs", "TICKRING_TABLE_STATE": "state",
-		"TICKRING_QUEUE_FIRES":  "https://sqs.us-east-1.amazonaws.com/1/fires",
-		"TICKRING_QUEUE_SLOW":   "https://sqs.us-east-1.amazonaws.com/1/slow",
-		"TICKRING_QUEUE_CHECKS": "https://sqs.us-east-1.amazonaws.com/1/checks",
-		"TICKRING_QUEUE_ASIDE":  "https://sqs.us-east-1.amazonaws.com/1/aside",
-		"TICKRING_QUEUE_DEAD":   "https://sqs.us-east-1.amazonaws.com/1/dead",
+		"TICKRING_QUEUE_FIRES":   "https://sqs.us-east-1.amazonaws.com/1/fires",
+		"TICKRING_QUEUE_SLOW":    "https://sqs.us-east-1.amazonaws.com/1/slow",
+		"TICKRING_QUEUE_CHECKS":  "https://sqs.us-east-1.amazonaws.com/1/checks",
+		"TICKRING_QUEUE_POSTRUN": "https://sqs.us-east-1.amazonaws.com/1/aside",
+		"TICKRING_QUEUE_DEAD":    "https://sqs.us-east-1.amazonaws.com/1/dead",
 	}
 }
 

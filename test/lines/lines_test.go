@@ -68,7 +68,7 @@ func TestStrangersHoldConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		at, err := time.Parse(time.RFC3339, r.Header.Get(wire.HeaderInstant))
+		at, err := time.Parse(time.RFC3339, r.Header.Get(wire.HeaderScheduledAt))
 		if err != nil {
 			t.Error(err)
 		}

@@ -49,7 +49,7 @@ func (d *dialect) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		body = wire.AppendRun(nil, &run)
 	}
-	for _, name := range []string{wire.HeaderAttempt, wire.HeaderInstant, wire.HeaderCause} {
+	for _, name := range []string{wire.HeaderAttempt, wire.HeaderScheduledAt, wire.HeaderCause} {
 		r.Header.Del(name)
 	}
 	r.Header.Set(wire.HeaderApp, d.app) // it answers /log under data, as both versions do

@@ -58,7 +58,7 @@ case $TICKRING_HANDLER in
 hello) exit 0 ;;
 shard) echo "shard $TICKRING_SHARD_INDEX of $TICKRING_SHARD_TOTAL" ;;
 fails | panics)
-	echo "told: $TICKRING_ATTEMPT $TICKRING_INSTANT $TICKRING_CAUSE"
+	echo "told: $TICKRING_ATTEMPT $TICKRING_SCHEDULED_AT $TICKRING_CAUSE"
 	echo "no luck"
 	exit 3 ;;
 waits) while [ ! -e "$PWD/go-$TICKRING_RUN" ]; do sleep 0.05; done ;;
