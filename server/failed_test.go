@@ -132,10 +132,10 @@ func TestFailuresAreTold(t *testing.T) {
 			return err
 		}
 		for _, want := range []string{
-			`tickring_chains_ended_total{app="web",name="thrice",outcome="failed"} 1`,
-			`tickring_chains_ended_total{app="web",name="thrice",outcome="succeeded"} 0`,
-			`tickring_chains_ended_total{app="web",name="never",outcome="failed"} 3`,
-			`tickring_chains_ended_total{app="web",name="fine",outcome="succeeded"} 1`,
+			`tickring_runs_finished_total{app="web",name="thrice",outcome="failed"} 1`,
+			`tickring_runs_finished_total{app="web",name="thrice",outcome="succeeded"} 0`,
+			`tickring_runs_finished_total{app="web",name="never",outcome="failed"} 3`,
+			`tickring_runs_finished_total{app="web",name="fine",outcome="succeeded"} 1`,
 			`tickring_runs_closed_total{app="web",state="failed"} 6`,
 		} {
 			if !strings.Contains(string(text), want+"\n") {
@@ -228,7 +228,7 @@ func TestJobsHaveBoundedLabels(t *testing.T) {
 	m.handler(&parts{engine: e, reports: report.New(e.Report, report.Options{})}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	text := rec.Body.String()
 	series := func(app, name string, n int) string {
-		return fmt.Sprintf("tickring_chains_ended_total{app=%q,name=%q,outcome=\"failed\"} %d\n", app, name, n)
+		return fmt.Sprintf("tickring_runs_finished_total{app=%q,name=%q,outcome=\"failed\"} %d\n", app, name, n)
 	}
 	for want, n := range map[string]int{
 		`",outcome="failed"`:            maxJobs + 3,

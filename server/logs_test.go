@@ -139,8 +139,8 @@ func TestKeptLogs(t *testing.T) {
 			t.Errorf("%s from line 999: %v, %q, next %d; want %q, next %d", name, err, piece.Text, piece.Next, want, log.Next)
 		}
 	}
-	if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_logs_kept_total{outcome="kept"} `) ||
-		strings.Contains(numbers, `tickring_logs_kept_total{outcome="kept"} 0`) {
+	if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_logs_archived_total{outcome="kept"} `) ||
+		strings.Contains(numbers, `tickring_logs_archived_total{outcome="kept"} 0`) {
 		t.Errorf("metrics: %s", numbers)
 	}
 }
@@ -186,7 +186,7 @@ func TestLostLogs(t *testing.T) {
 		return err
 	})
 	eventually(t, 30*time.Second, func() error { // counted once it is stored
-		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_logs_kept_total{outcome="failed"} 1`) {
+		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_logs_archived_total{outcome="failed"} 1`) {
 			return fmt.Errorf("metrics: %s", numbers)
 		}
 		return nil

@@ -82,15 +82,15 @@ func newMetrics() *metrics {
 			[]string{"app", "state"}),
 		fires: prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_fires_planned_total", Help: "Scheduled runs that the planner put " +
 			"on the delay queue."}),
-		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_instants_skipped_total",
+		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_runs_skipped_total",
 			Help: "Scheduled times that the planner recorded as skipped."}),
 		lastTick: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tickring_last_tick_timestamp_seconds",
 			Help: "Time when the planner last finished a pass."}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_refused_total",
-			Help: "Rejected requests, by endpoint and reason."}, []string{"door", "reason"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_rejected_requests_total",
+			Help: "Rejected requests, by endpoint and reason."}, []string{"endpoint", "reason"}),
 		spans: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_spans_total",
 			Help: "Spans of traces, by result: exported to the collector, or lost."}, []string{"result"}),
-		logs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_logs_kept_total",
+		logs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_logs_archived_total",
 			Help: "Logs of runs to store, by outcome: kept, none (the executor has none), or failed."}, []string{"outcome"}),
 		notices: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_notices_total",
 			Help: "Deliveries of notifications to channels, by outcome: sent, failed (retried), or given-up."}, []string{"outcome"}),
@@ -206,7 +206,7 @@ func (m *metrics) pass(res tick.Result, at time.Time) {
 
 // handler serves /metrics; it reads the depth of the delay queue on each request.
 func (m *metrics) handler(p *parts) http.Handler {
-	chains := &chainCollector{m: m, p: p, desc: prometheus.NewDesc("tickring_chains_ended_total",
+	chains := &chainCollector{m: m, p: p, desc: prometheus.NewDesc("tickring_runs_finished_total",
 		"Retry chains that ended, by job and state of the last attempt.", []string{"app", "name", "outcome"}, nil)}
 	depth := &depthCollector{p: p, desc: prometheus.NewDesc("tickring_ring_messages", "Messages on the delay queue.",
 		[]string{"kind", "state"}, nil)}

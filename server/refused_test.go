@@ -163,14 +163,14 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 		t.Errorf("facts: %+v, %v", facts.Refused, err)
 	}
 	metrics := ask("GET", "/metrics", "", "")
-	for _, line := range []string{`{door="registry",reason="token"} 1`, `{door="registry",reason="app"} 1`,
-		`{door="registry",reason="large"} 1`, `{door="registry",reason="address"} 1`, `{door="registry",reason="unknown"} 1`,
-		`{door="registry",reason="invalid"} 2`, `{door="callback",reason="invalid"} 1`, `{door="queue",reason="invalid"} 1`,
-		`{door="queue",reason="unknown"} 1`, `{door="report",reason="invalid"} 1`,
-		`{door="callback",reason="token"} 1`, `{door="queue",reason="token"} 1`, `{door="queue",reason="app"} 1`,
-		`{door="report",reason="token"} 1`, `{door="api",reason="token"} 1`} {
-		if !strings.Contains(metrics, "tickring_refused_total"+line) {
-			t.Errorf("no tickring_refused_total%s in the metrics", line)
+	for _, line := range []string{`{endpoint="registry",reason="token"} 1`, `{endpoint="registry",reason="app"} 1`,
+		`{endpoint="registry",reason="large"} 1`, `{endpoint="registry",reason="address"} 1`, `{endpoint="registry",reason="unknown"} 1`,
+		`{endpoint="registry",reason="invalid"} 2`, `{endpoint="callback",reason="invalid"} 1`, `{endpoint="queue",reason="invalid"} 1`,
+		`{endpoint="queue",reason="unknown"} 1`, `{endpoint="report",reason="invalid"} 1`,
+		`{endpoint="callback",reason="token"} 1`, `{endpoint="queue",reason="token"} 1`, `{endpoint="queue",reason="app"} 1`,
+		`{endpoint="report",reason="token"} 1`, `{endpoint="api",reason="token"} 1`} {
+		if !strings.Contains(metrics, "tickring_rejected_requests_total"+line) {
+			t.Errorf("no tickring_rejected_requests_total%s in the metrics", line)
 		}
 	}
 	for line, n := range map[string]int{"msg=refused": 15, "door=registry reason=invalid": 1, `app=ship executor=http://10.0.0.4:9999 why="app ship`: 1} {
