@@ -80,7 +80,7 @@ func (s *Scheduler) alarms(p *Props) {
 		s.own(boot.Problems, "Sum"), 0, 1)
 	over("Faults", "functions fail, or DynamoDB throttles reads or writes, or jobs are planned late: tickring doctor says which",
 		s.own(boot.Faults, "Sum"), boot.FaultsMost, 2)
-	over("AsideOldest", "logs that are to be kept and notices wait for hours: the function aside cannot keep up, or fails",
+	over("PostRunQueueAge", "logs that are to be kept and notices wait for hours: the function aside cannot keep up, or fails",
 		queueMetric(s.Aside, "ApproximateAgeOfOldestMessage", "Maximum"), 2*3600, 2)
 	// The others draw on the same concurrency; a tick that is throttled is not invoked (NoTick).
 	over("Throttles", "dispatch is throttled: the account's concurrency is used up", s.of("Throttles", "dispatch")["dispatch"], 0, 1)
@@ -91,10 +91,10 @@ func (s *Scheduler) alarms(p *Props) {
 		}
 		refused = http("5xx")
 		rate := p.throttle().Rate
-		over("DoorsAsked", fmt.Sprintf("as many requests as 80%% of %v a second, beyond which a path of the HTTP API is throttled", rate),
+		over("ApiNearThrottle", fmt.Sprintf("as many requests as 80%% of %v a second, beyond which a path of the HTTP API is throttled", rate),
 			http("Count"), 0.8*rate*5*60, 2)
 	}
-	over("DoorsRefuse", "requests at the doors find no place, or fail: executors send results again, and their beats are missed", refused,
+	over("ApiErrors", "requests at the doors find no place, or fail: executors send results again, and their beats are missed", refused,
 		2, 2)
 	minutes := func(perMinute *float64, otherwise float64) float64 { // the period is five minutes
 		if perMinute != nil {
@@ -175,12 +175,12 @@ func (s *Scheduler) dashboard() {
 		{heading("## Is it on time")},
 		{graph("Latest send after its time, s (nothing: within a second)", one(s.own(boot.Lateness, "Maximum"))),
 			graph("Fires sent more than a second late", one(s.own(boot.LateFires, "Sum"))),
-			graph("Planned after its time, s (nothing: within two minutes)", one(s.own(boot.DueLag, "Maximum")))},
+			graph("Planned after its time, s (nothing: within two minutes)", one(s.own(boot.PlanningLag, "Maximum")))},
 		{heading("## Is it keeping up")},
 		{graph("Age of the oldest message, s", queues("ApproximateAgeOfOldestMessage", "Maximum")),
 			graph("Dead letters, fires that failed with all their retries, logs that could not be stored, and notifications dropped",
 				one(queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum")),
-				one(s.own(boot.Failed, "Sum")), one(s.own(boot.LogsLost, "Sum")), one(s.own(boot.NoticesLost, "Sum"))),
+				one(s.own(boot.Failed, "Sum")), one(s.own(boot.LogsLost, "Sum")), one(s.own(boot.NotificationsDropped, "Sum"))),
 			graph("Errors and throttles", s.of("Errors", all...), s.of("Throttles", all...))},
 		{heading("## What does it cost")},
 		{graph("Write units", units("ConsumedWriteCapacityUnits")), graph("Read units", units("ConsumedReadCapacityUnits")),

@@ -647,8 +647,8 @@ func TestAlarms(t *testing.T) {
 	topic := awssns.NewTopic(stack, jsii.String("Topic"), nil)
 	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, HttpApi: true, AlarmTopic: topic, Dashboard: true})
 	tmpl := read(t, stack)
-	want := map[string]bool{"OldestMessage": true, "AsideOldest": true, "Problems": true, "Faults": true, "Throttles": true,
-		"DoorsRefuse": true, "DoorsAsked": true, "Invocations": true, "WriteUnits": true, "NoTick": true, "Canary": true}
+	want := map[string]bool{"OldestMessage": true, "PostRunQueueAge": true, "Problems": true, "Faults": true, "Throttles": true,
+		"ApiErrors": true, "ApiNearThrottle": true, "Invocations": true, "WriteUnits": true, "NoTick": true, "Canary": true}
 	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
 	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
 		p := tmpl.Resources[id].Properties
@@ -707,15 +707,15 @@ func TestAlarms(t *testing.T) {
 	if id := tmpl.function(t, "dispatch"); !slices.Contains(looks["Throttles"], id+" Throttles") {
 		t.Errorf("nobody is told of throttles of dispatch: %v", looks["Throttles"])
 	}
-	if got, want := looks["DoorsRefuse"][0], tmpl.of(t, "AWS::ApiGatewayV2::Api")[0]+" 5xx"; got != want { // of all that are behind it
+	if got, want := looks["ApiErrors"][0], tmpl.of(t, "AWS::ApiGatewayV2::Api")[0]+" 5xx"; got != want { // of all that are behind it
 		t.Errorf("that the doors refuse is told by %s, want %s", got, want)
 	}
-	if asked := tmpl.Resources[tmpl.alarm(t, "DoorsAsked")].Properties; looks["DoorsAsked"][0] != tmpl.of(t, "AWS::ApiGatewayV2::Api")[0]+
-		" Count" || asked["Threshold"] != 0.8*1000*asked["Period"].(float64) {
+	if asked := tmpl.Resources[tmpl.alarm(t, "ApiNearThrottle")].Properties; looks["ApiNearThrottle"][0] != tmpl.of(t,
+		"AWS::ApiGatewayV2::Api")[0]+" Count" || asked["Threshold"] != 0.8*1000*asked["Period"].(float64) {
 		t.Errorf("that the doors are near their throttle is told by %v", asked)
 	}
 	url := synth(t, infra.Props{})
-	for _, of := range [][3]string{{"api", "DoorsRefuse", "Throttles"}} {
+	for _, of := range [][3]string{{"api", "ApiErrors", "Throttles"}} {
 		b, _ := json.Marshal(url.Resources[url.alarm(t, of[1])].Properties)
 		if !strings.Contains(string(b), url.function(t, of[0])) || !strings.Contains(string(b), of[2]) {
 			t.Errorf("nobody is told of %s of %s behind a function URL: %s", of[2], of[0], b)
@@ -753,7 +753,7 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("the threshold of the alarm %s is %v, want %v", name, got, want)
 		}
 	}
-	// docs/reference/aws-cost.md has this number for a function URL, which has no DoorsAsked.
+	// docs/reference/aws-cost.md has this number for a function URL, which has no ApiNearThrottle.
 	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 11 || n != 10 {
 		t.Errorf("alarms on %d metrics, and %d alarms with a function URL: they cost more than all else of an idle deployment", charged, n)
 	}

@@ -35,7 +35,7 @@ func assemble(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, b
 	a := c.Assemble(e, log)
 	told := a.Notices(to, notice.Options{Link: c.RunURL, Went: func(o notice.Outcome) {
 		if o == notice.GivenUp {
-			c.Metrics.Put(time.Now(), map[string]float64{boot.NoticesLost: 1})
+			c.Metrics.Put(time.Now(), map[string]float64{boot.NotificationsDropped: 1})
 		}
 	}})
 	lane := a.Lane(send.New(c.Send()), aside.Options{Notices: told, Made: func(_ *core.Run, o aside.Outcome) {

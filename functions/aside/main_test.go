@@ -194,7 +194,7 @@ func TestGivenUp(t *testing.T) {
 			t.Fatalf("%+v, %v", res, err)
 		}
 	}
-	if n := strings.Count(told.String(), `"`+boot.NoticesLost+`":1`); n != 1 {
+	if n := strings.Count(told.String(), `"`+boot.NotificationsDropped+`":1`); n != 1 {
 		t.Errorf("CloudWatch is told %d times, not once: %s", n, &told)
 	}
 }

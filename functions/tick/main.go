@@ -91,7 +91,7 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 		o := tick.Invocation{
 			Wake: ev.wake(), Minutely: minutely,
 			Tell: func(lag time.Duration, recovered int) {
-				c.Metrics.Put(time.Now(), map[string]float64{boot.DueLag: lag.Seconds(), boot.Recovered: float64(recovered)})
+				c.Metrics.Put(time.Now(), map[string]float64{boot.PlanningLag: lag.Seconds(), boot.Recovered: float64(recovered)})
 			},
 		}
 		if c.Function != "" {

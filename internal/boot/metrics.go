@@ -28,18 +28,18 @@ type Metrics struct {
 const (
 	// seconds: how late the oldest due job was planned; or for how long no process visited a partition (from two minutes); or
 	// for how long due runs wait for their comparison (from thirty)
-	DueLag    = "DueLag"
-	Recovered = "Recovered" // runs that were lost and sent again
-	Lateness  = "Lateness"  // seconds: the latest send of an invocation after its due time, from one
-	LateFires = "LateFires" // number of runs later than that
-	Refused   = "Refused"   // rejected requests: a wrong token, too large, a page in a browser
-	SpansLost = "SpansLost" // spans that the collector did not accept
-	Failed    = "Failed"    // retry chains that failed for good; the log names each
-	LogsLost  = "LogsLost"  // logs that could not be read for keeping; the log names each
+	PlanningLag = "PlanningLag"
+	Recovered   = "Recovered" // runs that were lost and sent again
+	Lateness    = "Lateness"  // seconds: the latest send of an invocation after its due time, from one
+	LateFires   = "LateFires" // number of runs later than that
+	Refused     = "Refused"   // rejected requests: a wrong token, too large, a page in a browser
+	SpansLost   = "SpansLost" // spans that the collector did not accept
+	Failed      = "Failed"    // retry chains that failed for good; the log names each
+	LogsLost    = "LogsLost"  // logs that could not be read for keeping; the log names each
 	// notifications that were given up; the log names each, doctor the channels
-	NoticesLost = "NoticesLost"
-	Problems    = "Problems" // events that a user must handle; see alarmed
-	Faults      = "Faults"   // events that a user must handle if they continue; see alarmed
+	NotificationsDropped = "NotificationsDropped"
+	Problems             = "Problems" // events that a user must handle; see alarmed
+	Faults               = "Faults"   // events that a user must handle if they continue; see alarmed
 )
 
 // Fields of lines that are no metrics, because each metric costs money.
@@ -56,7 +56,7 @@ var alarmed = map[string]struct {
 	metric string
 	adds   float64
 }{
-	Recovered: {Problems, 1}, NoticesLost: {Problems, 1}, DeadLetters: {Problems, 1},
+	Recovered: {Problems, 1}, NotificationsDropped: {Problems, 1}, DeadLetters: {Problems, 1},
 	FunctionErrors: {Faults, 1}, TableThrottles: {Faults, FaultsMost + 1},
 }
 
@@ -72,8 +72,8 @@ const (
 	MetricDimension = "Scheduler"
 )
 
-var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count", Refused: "Count",
-	Failed: "Count", SpansLost: "Count", LogsLost: "Count", NoticesLost: "Count", Problems: "Count", Faults: "Count"}
+var units = map[string]string{PlanningLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count", Refused: "Count",
+	Failed: "Count", SpansLost: "Count", LogsLost: "Count", NotificationsDropped: "Count", Problems: "Count", Faults: "Count"}
 
 // toldEvery is how often a process writes a metric of events that clients cause.
 const toldEvery = 10 * time.Second
@@ -158,7 +158,7 @@ func (m *Metrics) Put(now time.Time, values map[string]float64) {
 			all[a.metric] += a.adds * v
 		}
 	}
-	if values[DueLag] > DueLagMost {
+	if values[PlanningLag] > DueLagMost {
 		all[Faults] += FaultsMost + 1
 	}
 	type metric struct{ Name, Unit string }

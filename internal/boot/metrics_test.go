@@ -25,12 +25,12 @@ func TestMetrics(t *testing.T) {
 	var out bytes.Buffer
 	now := time.UnixMilli(1_795_000_000_123)
 	m := NewMetrics("Tickring-Scheduler", &out)
-	m.Put(now, map[string]float64{Recovered: 0, DueLag: 0})
+	m.Put(now, map[string]float64{Recovered: 0, PlanningLag: 0})
 	NewMetrics("", &out).Put(now, map[string]float64{Recovered: 1})
 	if out.Len() > 0 {
 		t.Errorf("written for nothing: %s", out.String())
 	}
-	m.Put(now, map[string]float64{Recovered: 0, DueLag: 179.5})
+	m.Put(now, map[string]float64{Recovered: 0, PlanningLag: 179.5})
 	var line struct {
 		AWS struct {
 			Timestamp         int64
@@ -40,8 +40,8 @@ func TestMetrics(t *testing.T) {
 				Metrics    []struct{ Name, Unit string }
 			}
 		} `json:"_aws"`
-		Scheduler string
-		DueLag    float64
+		Scheduler   string
+		PlanningLag float64
 	}
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil || bytes.Count(out.Bytes(), []byte("\n")) != 1 {
 		t.Fatalf("%v: %s", err, out.String())
@@ -49,7 +49,7 @@ func TestMetrics(t *testing.T) {
 	d := line.AWS.CloudWatchMetrics[0]
 	if line.AWS.Timestamp != now.UnixMilli() || d.Namespace != "Tickring" || d.Dimensions[0][0] != "Scheduler" ||
 		line.Scheduler != "Tickring-Scheduler" ||
-		len(d.Metrics) != 1 || d.Metrics[0].Name != "DueLag" || d.Metrics[0].Unit != "Seconds" || line.DueLag != 179.5 {
+		len(d.Metrics) != 1 || d.Metrics[0].Name != "PlanningLag" || d.Metrics[0].Unit != "Seconds" || line.PlanningLag != 179.5 {
 		t.Errorf("%s", out.String())
 	}
 }
@@ -62,13 +62,13 @@ func TestAlarmedEvents(t *testing.T) {
 		metrics string
 		adds    float64
 	}{
-		{map[string]float64{Recovered: 2, DueLag: 5}, "DueLag Problems Recovered", 2},
-		{map[string]float64{NoticesLost: 1}, "NoticesLost Problems", 1},
+		{map[string]float64{Recovered: 2, PlanningLag: 5}, "PlanningLag Problems Recovered", 2},
+		{map[string]float64{NotificationsDropped: 1}, "NotificationsDropped Problems", 1},
 		{map[string]float64{DeadLetters: 3}, "Problems", 3},
 		{map[string]float64{FunctionErrors: 1}, "Faults", 1},
 		{map[string]float64{TableThrottles: 2}, "Faults", 6},
-		{map[string]float64{DueLag: 180}, "DueLag", 0},
-		{map[string]float64{DueLag: 180.5}, "DueLag Faults", 3},
+		{map[string]float64{PlanningLag: 180}, "PlanningLag", 0},
+		{map[string]float64{PlanningLag: 180.5}, "PlanningLag Faults", 3},
 		{map[string]float64{Failed: 1}, "Failed", 0},
 	} {
 		var out bytes.Buffer
