@@ -295,7 +295,7 @@ func TestChanges(t *testing.T) {
 	s.loses("/console/changes?after=x", http.StatusBadRequest)
 	s.never(s.says("/console/changes?person=admin", "user admin", "tickring changes --person 'admin'"), "shop/ledger")
 	s.loses("/console/jobs/shop/none/changes", http.StatusNotFound)
-	body = s.says("/console/jobs/shop/ledger/changes", "Changes of shop/ledger", "schedule.crontab")
+	body = s.says("/console/jobs/shop/ledger/changes", "Audit log of shop/ledger", "schedule.crontab")
 	_, rest, _ := strings.Cut(body, "changes?diff=")
 	rev, _, _ := strings.Cut(rest, `"`)
 	s.says("/console/jobs/shop/ledger/changes?diff="+rev, `d-del`, `d-add`, "0 3 * * *")

@@ -66,7 +66,7 @@ func (c *Console) pages() {
 	c.mux.HandleFunc("POST /console/settings", c.settings)
 
 	c.menu = []entry{
-		{"home", Root, core.Say("Home"), 0},
+		{"home", Root, core.Say("Overview"), 0},
 		{"jobs", Root + "jobs", core.Say("Jobs"), 0},
 		{"runs", Root + "runs", core.Say("Runs"), 0},
 		{"upcoming", Root + "upcoming", core.Say("Upcoming"), 0},
@@ -75,7 +75,7 @@ func (c *Console) pages() {
 		{"reports", Root + "reports", core.Say("Reports"), 1},
 		{"notices", Root + "notices", core.Say("Notifications"), 1},
 		{"scripts", Root + "scripts", core.Say("Scripts"), 1},
-		{"changes", Root + "changes", core.Say("Changes"), 1},
+		{"changes", Root + "changes", core.Say("Audit log"), 1},
 		{"people", Root + "people", core.Say("Users"), 2},
 		{"operating", Root + "operating", core.Say("System"), 2},
 	}

@@ -44,7 +44,7 @@ func TestErrands(t *testing.T) {
 	p.open("/console/jobs/shop/prices")
 	p.clicked()
 	p.click("css:main a[href='/console/jobs/shop/prices/changes']")
-	p.sees("Changes of shop/prices", "admin-token")
+	p.sees("Audit log of shop/prices", "admin-token")
 	clicks[3] = p.clicked()
 
 	record(8, "clicks: last failure with its log / pause five / what fires tonight / who changed it", "12 / 15 / impossible / impossible",
