@@ -184,7 +184,7 @@ func TestAbout(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d %v %s%s %s %v", r.Attempt, r.ScheduledAt, r.Cause, r.Traceparent, r.Params, r.Again))
 			mu.Unlock()
 			return w.handle(ctx, r)
-		}, RunAgain())
+		}, RerunAfterCrash())
 		f := newFake()
 		dir := t.TempDir()
 		e := start(t, mux, f, func(o *Options) { o.Dir = dir })

@@ -23,7 +23,7 @@
 // # What it promises
 //
 // A run that was answered with success is in the journal in [Options].Dir before the answer. It is reported once it ends.
-// If the process dies during a run, the next process with the same directory reports it as failed. With [RunAgain] at
+// If the process dies during a run, the next process with the same directory reports it as failed. With [RerunAfterCrash] at
 // registration, it runs it again. A result stays in the journal until a server took it; without servers, results of
 // [Executor.Submit] do not. So a server may get one result twice, but never two different ones.
 //

@@ -68,10 +68,10 @@ func Destroy(f func(ctx context.Context) error) HandlerOption {
 	return func(r *registered) { r.destroy = f }
 }
 
-// RunAgain has runs that were waiting or going on when the process died run
+// RerunAfterCrash has runs that were waiting or going on when the process died run
 // again from their beginning at the next start, with [Run.Again] set, instead
 // of being reported as failed. The handler must bear being run twice.
-func RunAgain() HandlerOption {
+func RerunAfterCrash() HandlerOption {
 	return func(r *registered) { r.again = true }
 }
 

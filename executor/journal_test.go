@@ -41,7 +41,7 @@ func TestCrash(t *testing.T) {
 		w := newWaiting()
 		mux := NewMux()
 		mux.Register("w", w.handle)
-		mux.Register("again", w.handle, RunAgain())
+		mux.Register("again", w.handle, RerunAfterCrash())
 		mux.Register("ok", func(_ context.Context, r *Run) error { r.SetResult(Success, "done"); return nil })
 		f := newFake()
 		f.set(func(_, path string, _ []byte) string {
@@ -84,7 +84,7 @@ func TestCrash(t *testing.T) {
 			again = append(again, r.Again)
 			mu.Unlock()
 			return nil
-		}, RunAgain())
+		}, RerunAfterCrash())
 		f2 := newFake()
 		e2 := start(t, mux2, f2, func(o *Options) { o.Dir = left })
 		const crash = "the executor's process ended under the run (container destroy). [job running, killed]"

@@ -55,7 +55,7 @@ func child() bool {
 	}
 	mux := NewMux()
 	mux.Register("once", work)
-	mux.Register("again", work, RunAgain())
+	mux.Register("again", work, RerunAfterCrash())
 	e, err := New(mux, Options{
 		App: "demo", Servers: []string{server}, Token: "secret", Listen: "127.0.0.1:0", Dir: dir, Log: quiet,
 		NoSync: os.Getenv("EXECUTOR_TEST_NOSYNC") != "", QueueSize: 10_000, CallbackRetry: time.Second,
@@ -204,7 +204,7 @@ func killRun(id int64) wire.Run {
 }
 
 // TestKilled: the executor's process is killed under load, repeatedly. Each run that was answered with success gets one
-// result, however often it is reported, and only handlers with RunAgain run twice. The same holds for runs that were sent
+// result, however often it is reported, and only handlers with RerunAfterCrash run twice. The same holds for runs that were sent
 // again because no answer came.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()

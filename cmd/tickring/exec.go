@@ -80,7 +80,7 @@ func (c *execCmd) Run(e *Env) error {
 	mux := executor.NewMux()
 	var opts []executor.HandlerOption
 	if c.Again {
-		opts = append(opts, executor.RunAgain())
+		opts = append(opts, executor.RerunAfterCrash())
 	}
 	for _, h := range c.Handler {
 		mux.Register(h, until(hard, executor.Program{Path: command[0], Args: command[1:], Snooze: c.Snooze}.Handle), opts...)
