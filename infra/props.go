@@ -461,11 +461,11 @@ func (p *Props) Check() error {
 func subnets(p *Props) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("Vpc has no such subnets as Subnets asks for: %v", r)
+			err = fmt.Errorf("the prop Vpc has no subnets that match Subnets: %v", r)
 		}
 	}()
 	if s := p.Vpc.SelectSubnets(p.Subnets); len(*s.SubnetIds) == 0 {
-		return errors.New("Vpc has no such subnets as Subnets asks for: functions cannot live in it")
+		return errors.New("the prop Vpc has no subnets that match Subnets")
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/infra"
 )
 
-// Props that cannot be are refused when the app is synthesised, in a sentence.
+// TestContradictions: contradictory props are rejected when the app is synthesized.
 func TestContradictions(t *testing.T) {
 	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Tickring"), nil)
 	vpc := awsec2.Vpc_FromVpcAttributes(stack, jsii.String("Bare"), &awsec2.VpcAttributes{VpcId: jsii.String("vpc-1"),
@@ -76,7 +76,7 @@ func TestContradictions(t *testing.T) {
 			"Subnets or SecurityGroups are given without a Vpc"},
 		"subnets without a VPC":   {infra.Props{Subnets: &awsec2.SubnetSelection{}}, "Subnets or SecurityGroups are given without a Vpc"},
 		"endpoints without a VPC": {infra.Props{VpcEndpoints: true}, "VpcEndpoints are asked for without a Vpc"},
-		"a VPC without subnets":   {infra.Props{Vpc: vpc}, "Vpc has no such subnets as Subnets asks for"},
+		"a VPC without subnets":   {infra.Props{Vpc: vpc}, "the prop Vpc has no subnets that match Subnets"},
 		"an API that its domain closes": {infra.Props{Domain: &infra.Domain{Name: "jobs.example.com"}, PublicUrl: "http://localhost/{api}"},
 			"Domain jobs.example.com is set with {api}"},
 		"no token, in public": {infra.Props{NoToken: true},
@@ -139,8 +139,8 @@ func TestFunctionsAreThere(t *testing.T) {
 		p    infra.Props
 		want string
 	}{
-		"elsewhere":      {infra.Props{Functions: t.TempDir()}, "which has no tick/bootstrap"},
-		"another source": {infra.Props{Source: t.TempDir()}, "the module github.com/tickring/tickring is not there"},
+		"elsewhere":      {infra.Props{Functions: t.TempDir()}, "but tick/bootstrap is missing"},
+		"another source": {infra.Props{Source: t.TempDir()}, "the module github.com/tickring/tickring is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
