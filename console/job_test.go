@@ -68,7 +68,7 @@ func TestClockChange(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
 	body := s.says("/console/jobs/shop/ledger", "the clocks change before this time: +01:00 becomes +02:00")
 	if strings.Count(body, "the clocks change") != 1 {
-		t.Error("it is said more than once")
+		t.Error("it is shown more than once")
 	}
 }
 
@@ -209,7 +209,7 @@ func TestSmallFormsOfTwo(t *testing.T) {
 	mine := url.Values{"rev": {seen}, "labels": {"team=pay\r\nnonsense"}}
 	kept := rev(s.wrong(at+"/label", mine, http.StatusBadRequest, "must be key=value", "nonsense</textarea>"))
 	if kept != seen {
-		t.Errorf("after a mistake the form is of revision %s, and he saw %s", kept, seen)
+		t.Errorf("after a mistake the form is of revision %s, but %s was shown", kept, seen)
 	}
 	mine.Set("labels", "team=pay\r\nowner=x")
 	now := rev(s.wrong(at+"/label", mine, http.StatusConflict, "Another user changed this", "labels.tier removed, was gold",
@@ -238,7 +238,7 @@ func TestSmallFormsOfTwo(t *testing.T) {
 	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason":"it is needed after all"}`)
 	mine = url.Values{"rev": {seen}, "name": {"ledger"}}
 	if kept := rev(s.wrong(at+"/delete", mine, http.StatusBadRequest, "type shop/ledger")); kept != seen {
-		t.Errorf("after a mistake the form is of revision %s, and he saw %s", kept, seen)
+		t.Errorf("after a mistake the form is of revision %s, but %s was shown", kept, seen)
 	}
 	mine.Set("name", "shop/ledger")
 	mine.Set("rev", rev(s.wrong(at+"/delete", mine, http.StatusConflict, "changed in the meantime", "it is needed after all")))
@@ -256,8 +256,8 @@ func TestManifestView(t *testing.T) {
 	rev, _, _ := strings.Cut(rest, `"`)
 	_, rest, _ = strings.Cut(body, "data-code>")
 	text, _, _ := strings.Cut(rest, "</textarea>")
-	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 33 * * *", 1) + "    colour: red\n"}},
-		http.StatusBadRequest, "The job was not saved", "line ", "schedule.crontab", "colour", "0 33 * * *")
+	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 33 * * *", 1) + "    color: red\n"}},
+		http.StatusBadRequest, "The job was not saved", "line ", "schedule.crontab", "color", "0 33 * * *")
 	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "name: ledger", "name: other", 1)}},
 		http.StatusBadRequest, "the app and the name of a job cannot be changed")
 	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {"version: 1\n"}}, http.StatusBadRequest, "only one job can be edited here")
@@ -362,7 +362,7 @@ func TestManyChanges(t *testing.T) {
 	newest, _, _ := strings.Cut(strings.Split(s.says("/console/jobs/shop/ledger/changes"), "changes?diff=")[1], `"`)
 	_, rest, _ = strings.Cut(s.says("/console/jobs/shop/ledger/changes?diff="+newest, "d-add"), `rel="next" href="`)
 	next, _, _ = strings.Cut(rest, `"`)
-	s.never(s.says(next, `id="change-`), newest) // it goes on, and not back to what is open
+	s.never(s.says(next, `id="change-`), newest) // it continues, and does not return to the open changes
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}}, "at 03:00")
 }
 

@@ -92,7 +92,7 @@ func TestRunsStory(t *testing.T) {
 			at += max(i, 0)
 		}
 		if n := strings.Count(body, twice); n != 1 {
-			t.Errorf("%q is said %d times", twice, n)
+			t.Errorf("%q is shown %d times", twice, n)
 		}
 	}
 	if raw := s.get("/console/runs/" + first.ID.String()).Body.String(); strings.Contains(raw, "<script>alert") {
@@ -174,7 +174,7 @@ func TestKillCancelRunAgain(t *testing.T) {
 	s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "a\nb\nc")
 	typed = url.Values{"key": {"k4"}, "with": {"same"}, "was": {"a\r\nb"}, "params": {"a\r\nb"}}
 	if body := s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "rerun"); strings.Contains(body, "a\nb") {
-		t.Error("params that nobody changed are others")
+		t.Error("unchanged params differ")
 	}
 
 	new := strings.TrimPrefix(to, path)
@@ -197,7 +197,7 @@ func TestKillCancelRunAgain(t *testing.T) {
 func TestLogIsText(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
-	job := s.Create(peopletest.Spec("colours", peopletest.Every(time.Minute)))
+	job := s.Create(peopletest.Spec("colors", peopletest.Every(time.Minute)))
 	r := s.ended(&job, 1, func(*core.Run) {})
 	s.log = func(_ *core.Run, from int) (string, int, bool, error) {
 		return "\x1b[31mred\x1b[0m\n" + markup + "\nbell\a and \x00 and \u202eturned\n\x1b]0;title\x07WARN x\nlast\n", 6, true, nil
@@ -210,7 +210,7 @@ func TestLogIsText(t *testing.T) {
 		}
 	}
 	if strings.Contains(raw, "<script>alert") || strings.ContainsAny(raw, "\x1b\x00\a\u202e") {
-		t.Error("the page has what is no text")
+		t.Error("the page has control characters")
 	}
 	s.says(page+"/lines?from=1", `"red"`, `\\x07`, `"next":6`, `"end":true`)
 	w := s.get(page + "/text")

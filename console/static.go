@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// htmx (static/htmx.min.js, its licence beside it) refreshes parts of open pages; app.js is ours.
+// htmx (static/htmx.min.js, its license beside it) refreshes parts of open pages; app.js is ours.
 //
 //go:embed static
 var staticFiles embed.FS

@@ -255,7 +255,7 @@ func TestWeCom(t *testing.T) {
 			t.Errorf("%d bytes, %s", n, b.MsgType)
 		}
 		if long && !strings.Contains(b.Text.Content, "reports/nightly") {
-			t.Errorf("what it is about was left out: %s", b.Text.Content)
+			t.Errorf("the subject was left out: %s", b.Text.Content)
 		}
 	})
 }
@@ -420,7 +420,7 @@ func TestOnce(t *testing.T) {
 		"a command":             {"exit code 3\n---- log\n1\nboom", []string{start, "1", "boom", end}, "exit code 3"},
 		"a command of one word": {"---- log\nboom", []string{start, "boom", end}, ""},
 		"more than the lines":   {"exit code 3\n---- log\n" + strings.Join(many, "\n"), append(slices.Clone(many[81:]), end), "exit code 3"},
-		"in colours":            {"exit code 3\n---- log\n\x1b[31mred", []string{start, "\ufffd[31mred", end}, "exit code 3"},
+		"in colors":             {"exit code 3\n---- log\n\x1b[31mred", []string{start, "\ufffd[31mred", end}, "exit code 3"},
 		"of a long line":        {"exit code 3\n---- log\nthe end", []string{"the beginning of the end", end}, "exit code 3"},
 		"in place of a log":     {"exit code 3\n---- log\nstep 1\nboom", []string{"exit code 3", "---- log", "step 1", "boom"}, ""},
 		"another log":           {"exit code 3\n---- log\n1\nboom", []string{"1", "2"}, "exit code 3\n---- log\n1\nboom"},

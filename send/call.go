@@ -28,7 +28,7 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// The headers of a call, in addition to those of wire.About. Times are RFC 3339 in UTC.
+// The headers of a call, in addition to the headers of wire.About. Times are RFC 3339 in UTC.
 const (
 	HeaderRun      = "Tickring-Run"      // the run's ID, the same again if it is sent again
 	HeaderJob      = "Tickring-Job"      // app/name
@@ -109,10 +109,10 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, ke
 	var wrote atomic.Bool
 	var barred error
 	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
-		// It may have been dialled for another app, or another policy of this one.
+		// It may have been dialed for another app, or another policy of this one.
 		if to, ok := i.Conn.RemoteAddr().(*net.TCPAddr); ok {
 			if barred = c.o.Policy.CheckContext(ctx, to.AddrPort().Addr()); barred != nil {
-				i.Conn.Close() // before a byte is written; one that is dialled instead is judged at its dial
+				i.Conn.Close() // before a byte is written; one that is dialed instead is judged at its dial
 				return
 			}
 		}

@@ -51,7 +51,7 @@ type token struct {
 func newTokens(p safedial.Policy, timeout time.Duration) *tokens {
 	d := &net.Dialer{Timeout: timeout, ControlContext: p.ControlContext}
 	return &tokens{timeout: timeout, of: map[tokenFor]*token{}, client: &http.Client{
-		// no connection is kept: each is judged by the app that it is dialled for
+		// no connection is kept: each is judged by the app that it is dialed for
 		Transport: &http.Transport{DialContext: d.DialContext, TLSHandshakeTimeout: timeout, DisableKeepAlives: true,
 			MaxResponseHeaderBytes: 64 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

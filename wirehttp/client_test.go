@@ -33,17 +33,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var local = safedial.Policy{AllowLoopback: true}
 
-// A flavour is one way of carrying the same calls: all must say the same of
+// A flavor is one way of carrying the same calls: all must return the same for
 // the same executor.
-type flavour struct {
+type flavor struct {
 	name   string
 	scheme string
 	client func(o ClientOptions) *Client
 }
 
-func flavours(t testing.TB) []flavour {
+func flavors(t testing.TB) []flavor {
 	_, pool := certificate(t)
-	return []flavour{
+	return []flavor{
 		{"hand-kept", "http", New},
 		{"net/http", "http", viaNetHTTPOnly},
 		{"net/http with TLS", "https", func(o ClientOptions) *Client {
@@ -263,7 +263,7 @@ func TestOutcomes(t *testing.T) {
 		{"cut before reading", func(s *server, c net.Conn, br *bufio.Reader) { _, _ = br.Peek(1) }, Unknown, 0, 0, "", true},
 		{"hangs", hang, Unknown, 0, 0, "", true},
 	} {
-		for _, f := range flavours(t) {
+		for _, f := range flavors(t) {
 			t.Run(c.name+"/"+f.name, func(t *testing.T) {
 				s, base := serve(t, f.scheme, c.script)
 				o := ClientOptions{Policy: local}
@@ -301,7 +301,7 @@ func TestVerdictTellsABlock(t *testing.T) {
 
 // TestRequests: every transport sends the same requests.
 func TestRequests(t *testing.T) {
-	for _, f := range flavours(t) {
+	for _, f := range flavors(t) {
 		t.Run(f.name, func(t *testing.T) {
 			s, base := serve(t, f.scheme,
 				answering(http11("200 OK\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT",
@@ -342,7 +342,7 @@ func TestRequests(t *testing.T) {
 			out := c.Run(t.Context(), base, auth, &aRun)
 			if r, _ := s.request(); out.Kind != Accepted || r.Header["Tickring-Attempt"] != nil || r.Header["Tickring-Scheduled-At"] != nil ||
 				r.Header["Tickring-Cause"] != nil {
-				t.Errorf("what is not known was sent: %v", r.Header)
+				t.Errorf("an unknown header was sent: %v", r.Header)
 			}
 			beat := c.Beat(t.Context(), base, auth)
 			check(beat, "/beat", "")
@@ -505,7 +505,7 @@ func TestBeforeFirstByte(t *testing.T) {
 	}
 	defer taken.Close()
 	closed := taken.LocalAddr().String()
-	for _, f := range flavours(t) {
+	for _, f := range flavors(t) {
 		t.Run(f.name, func(t *testing.T) {
 			s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
 			strict := f.client(ClientOptions{})
@@ -555,11 +555,11 @@ func TestBeforeFirstByte(t *testing.T) {
 		}
 		_, base = serve(t, "https", answering(http11("200 OK", yes)))
 		if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte {
-			t.Errorf("a certificate of nobody: %+v", out)
+			t.Errorf("an untrusted certificate: %+v", out)
 		}
 	})
 	t.Run("time-out of the dial", func(t *testing.T) {
-		for _, f := range flavours(t) {
+		for _, f := range flavors(t) {
 			c := f.client(ClientOptions{Timeout: 20 * time.Millisecond, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -579,7 +579,7 @@ func TestBeforeFirstByte(t *testing.T) {
 
 // TestCancelUnblocks: canceling a context ends a call at once, and its result is unknown if bytes were written.
 func TestCancelUnblocks(t *testing.T) {
-	for _, f := range flavours(t) {
+	for _, f := range flavors(t) {
 		t.Run(f.name, func(t *testing.T) {
 			got := make(chan struct{}, 1)
 			_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
@@ -603,7 +603,7 @@ func TestCancelUnblocks(t *testing.T) {
 }
 
 func TestConnectionsAreKept(t *testing.T) {
-	for _, f := range flavours(t) {
+	for _, f := range flavors(t) {
 		t.Run(f.name, func(t *testing.T) {
 			s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
 			c := f.client(ClientOptions{Policy: local})
@@ -632,7 +632,7 @@ func TestDeadConnectionsAreNotUsed(t *testing.T) {
 			c.Close()
 			closed <- struct{}{}
 		},
-		"closed and said so": func(s *server, c net.Conn, br *bufio.Reader) {
+		"announced close": func(s *server, c net.Conn, br *bufio.Reader) {
 			if s.read(br) {
 				_, _ = io.WriteString(c, strings.Replace(http11("200 OK", yes), "\r\n", "\r\nConnection: Keep-Alive, Close\r\n", 1))
 			}
@@ -828,7 +828,7 @@ func waiting(p *pool, n int) {
 // A kept connection is judged again for each call: the list of allowed
 // addresses may have changed, or be another app's.
 func TestPolicyHoldsForKeptConnections(t *testing.T) {
-	for _, f := range flavours(t) {
+	for _, f := range flavors(t) {
 		t.Run(f.name, func(t *testing.T) {
 			s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
 			c := f.client(ClientOptions{Policy: safedial.Policy{ListLoopback: true}})
@@ -913,7 +913,7 @@ func TestOneByteDecides(t *testing.T) {
 // TestConcurrentCalls: many goroutines share few connections to an executor that sometimes hangs up. Each request arrives at most
 // once, and each accepted one arrived.
 func TestConcurrentCalls(t *testing.T) {
-	for _, f := range flavours(t) {
+	for _, f := range flavors(t) {
 		t.Run(f.name, func(t *testing.T) {
 			var mu sync.Mutex
 			seen := map[string]int{}

@@ -68,7 +68,7 @@ func (c *descCmd) Run(e *conn) error {
 		state = "paused" + pausedWith[j.Pause.Of]
 	}
 	about := &card{{j.App + "/" + j.Name, fmt.Sprintf("job %d   %s", j.ID, state)}}
-	var colours paints
+	var colors paints
 	add := about.add
 	add("title", j.Title)
 	add("author", j.Author)
@@ -87,7 +87,7 @@ func (c *descCmd) Run(e *conn) error {
 		add("paused", with+e.full(p.From, zone)+why(p)+until)
 	}
 	if j.Problem != "" {
-		colours = append(colours, paint{len(*about), 1, "", red})
+		colors = append(colors, paint{len(*about), 1, "", red})
 	}
 	add("problem", j.Problem)
 	add("schedule", scheduleText(&j))
@@ -107,7 +107,7 @@ func (c *descCmd) Run(e *conn) error {
 		add("note", trap)
 	}
 	if j.Last != nil {
-		colours = append(colours, paint{len(*about), 1, howText(j.Last), stateColour(j.Last.State)})
+		colors = append(colors, paint{len(*about), 1, howText(j.Last), stateColor(j.Last.State)})
 		add("last", fmt.Sprintf("%s   %s   %s", j.Last.ID, e.full(j.Last.ScheduledAt, zone), e.stateText(j.Last)))
 		add("waits", e.waitText(j.Last))
 	}
@@ -214,7 +214,7 @@ func (c *descCmd) Run(e *conn) error {
 	}
 	add("created", e.full(j.CreatedAt, zone))
 	add("changed", e.full(j.RevAt, zone))
-	table(e.Stdout, *about, e.paints(colours)...)
+	table(e.Stdout, *about, e.paints(colors)...)
 	e.printf("more: tickring runs %s/%s · tickring changes %s/%s\n", j.App, j.Name, j.App, j.Name)
 	return nil
 }

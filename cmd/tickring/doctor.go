@@ -110,8 +110,8 @@ func (c *doctorCmd) Run(e *Env) error {
 			continue
 		}
 		level := fmt.Sprintf("%-8s", x.Level)
-		if e.colours() {
-			level = levelColours[x.Level].on(level)
+		if e.colors() {
+			level = levelColors[x.Level].on(level)
 		}
 		fmt.Fprintf(e.Stdout, "%s %s\n", level, visible(words.Say(e.lang(), x.Check)+": "+words.Say(e.lang(), x.Says)))
 		if do := words.Say(e.lang(), x.Do); do != "" {
@@ -141,7 +141,7 @@ func findings(l words.Language, list []doctor.Finding) []finding {
 	return out
 }
 
-var levelColours = map[doctor.Level]colour{doctor.Wrong: red, doctor.Warning: yellow}
+var levelColors = map[doctor.Level]color{doctor.Wrong: red, doctor.Warning: yellow}
 
 // canary is the last run that ended of the job by which the deployment watches
 // itself; nil where there is no such job, or it cannot be asked.

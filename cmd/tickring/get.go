@@ -167,7 +167,7 @@ func (e *conn) printJobs(jobs []client.Job) error {
 		e.notef("everything is paused%s   to resume: tickring resume --all\n", why(status.Pause))
 	}
 	rows := [][]string{{"APP/JOB", "SCHEDULE", "NEXT", "LAST", "STATE"}}
-	var colours paints
+	var colors paints
 	for i := range jobs {
 		j := &jobs[i]
 		next, last, state := "-", "-", j.State
@@ -176,12 +176,12 @@ func (e *conn) printJobs(jobs []client.Job) error {
 		}
 		if j.Last != nil {
 			last = j.Last.State
-			colours = append(colours, paint{len(rows), 3, "", stateColour(last)})
+			colors = append(colors, paint{len(rows), 3, "", stateColor(last)})
 		}
 		switch {
 		case j.Problem != "":
 			state = "cannot be planned: " + j.Problem
-			colours = append(colours, paint{len(rows), 4, "", red})
+			colors = append(colors, paint{len(rows), 4, "", red})
 		case j.Pause != nil:
 			state = "paused" + pausedWith[j.Pause.Of]
 			if !j.Pause.Until.IsZero() {
@@ -190,7 +190,7 @@ func (e *conn) printJobs(jobs []client.Job) error {
 		}
 		rows = append(rows, []string{j.App + "/" + j.Name, scheduleText(j), next, last, state})
 	}
-	table(e.Stdout, rows, e.paints(colours)...)
+	table(e.Stdout, rows, e.paints(colors)...)
 	return nil
 }
 

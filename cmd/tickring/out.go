@@ -17,7 +17,7 @@ import (
 )
 
 // table prints rows in columns; the first row is the heading.
-func table(w io.Writer, rows [][]string, colours ...paint) {
+func table(w io.Writer, rows [][]string, colors ...paint) {
 	var b bytes.Buffer
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	all := make([][]string, len(rows))
@@ -31,8 +31,8 @@ func table(w io.Writer, rows [][]string, colours ...paint) {
 	r := 0
 	for line := range strings.Lines(b.String()) {
 		line = strings.TrimRight(line, " \n")
-		if len(colours) > 0 {
-			line = paints(colours).on(r, all[r], line)
+		if len(colors) > 0 {
+			line = paints(colors).on(r, all[r], line)
 		}
 		fmt.Fprintln(w, line)
 		r++
@@ -108,7 +108,7 @@ func (e *Env) full(t time.Time, zone string) string {
 	return t.In(e.zone(zone)).Format(form)
 }
 
-// short formats t without the parts that equal those of now.
+// short formats t without the parts that t and now share.
 func (e *Env) short(t, now time.Time, zone string) string {
 	loc := e.zone(zone)
 	t, now = t.In(loc), now.In(loc)

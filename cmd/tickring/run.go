@@ -41,7 +41,7 @@ func (c *runCmd) Run(e *conn) error {
 		}
 		about := &card{{"run " + r.ID, runName(&r) + "   " + e.stateText(&r)}}
 		add := about.add
-		colours := paints{{0, 1, howText(&r), stateColour(r.State)}}
+		colors := paints{{0, 1, howText(&r), stateColor(r.State)}}
 		cause := r.Cause
 		if r.By != "" {
 			cause += ", by " + r.By
@@ -55,7 +55,7 @@ func (c *runCmd) Run(e *conn) error {
 			sent := e.full(r.SentAt, r.Timezone)
 			if r.LatenessMs != nil {
 				sent += "   " + lateness(&r)
-				colours = append(colours, paint{len(*about), 1, lateness(&r), lateColour(&r)})
+				colors = append(colors, paint{len(*about), 1, lateness(&r), lateColor(&r)})
 			}
 			add("sent", sent)
 		}
@@ -145,7 +145,7 @@ func (c *runCmd) Run(e *conn) error {
 		}
 		add("data", e.firstLine(r.Data))
 		e.noticeText(add, &r)
-		table(e.Stdout, *about, e.paints(colours)...)
+		table(e.Stdout, *about, e.paints(colors)...)
 		if r.Message != "" {
 			e.printf("%s\n", strings.TrimRight(r.Message, "\n"))
 		}

@@ -84,14 +84,14 @@ func of(what string) string {
 
 func (e *Env) printRuns(page *client.RunPage, zone string) {
 	rows := [][]string{{"RUN", "APP/JOB", "SCHEDULED", "LATE", "TOOK", "CAUSE", "STATE", ""}}
-	var colours paints
+	var colors paints
 	for i := range page.Runs {
 		r := &page.Runs[i]
-		colours = append(colours, paint{len(rows), 3, "", lateColour(r)}, paint{len(rows), 6, howText(r), stateColour(r.State)})
+		colors = append(colors, paint{len(rows), 3, "", lateColor(r)}, paint{len(rows), 6, howText(r), stateColor(r.State)})
 		rows = append(rows, []string{r.ID, runName(r), e.full(r.ScheduledAt, r.Timezone), lateness(r), took(r), r.Cause,
 			e.stateText(r), cmp.Or(e.waitText(r), e.firstLine(r.Message))})
 	}
-	table(e.Stdout, rows, e.paints(colours)...)
+	table(e.Stdout, rows, e.paints(colors)...)
 	for _, s := range page.Skips {
 		e.printf("%s\n", e.skipLine(&s, zone))
 	}

@@ -134,8 +134,8 @@ func (e *Env) printEnd(r *client.Run) {
 		parts = append(parts, m)
 	}
 	for i, part := range parts {
-		if parts[i] = oneLine(part); i == how && e.colours() {
-			parts[i] = stateColour(r.State).on(parts[i])
+		if parts[i] = oneLine(part); i == how && e.colors() {
+			parts[i] = stateColor(r.State).on(parts[i])
 		}
 	}
 	fmt.Fprintln(e.Stdout, strings.Join(parts, "   "))

@@ -37,7 +37,7 @@ func TestContext(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	for _, c := range []struct{ key, value, want string }{
-		{"colour", "red", "tickring:colour is not known; tickring: takes name, "},
+		{"color", "red", "tickring:color is not known; tickring: takes name, "},
 		{"memory", "512", `tickring:memory=512: MB for each function, 128 to 10240: dispatch=512,api=256: "512"`},
 		{"provisioned", "5,100", "4 numbers are wanted"},
 		{"throttle", "20", "2 numbers are wanted"},

@@ -92,9 +92,13 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s answered %s: %s", e.Service, cmp.Or(e.Code, fmt.Sprint(e.Status)), e.Message)
 }
 
-// Methods that doctor reads an error by.
+// NotFound reports whether the requested object does not exist.
 func (e *Error) NotFound() bool { return NotFound(e) }
-func (e *Error) Denied() bool   { return Denied(e) }
+
+// Denied reports whether the caller lacks the permission.
+func (e *Error) Denied() bool { return Denied(e) }
+
+// Reason returns the message of AWS.
 func (e *Error) Reason() string { return e.Message }
 
 // NotFound reports whether err is the answer that a thing does not exist.
@@ -252,7 +256,7 @@ func (c *Client) Clock(ctx context.Context) (theirs time.Time, err error) {
 	resp.Body.Close()
 	theirs, err = http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
-		return time.Time{}, fmt.Errorf("the time that AWS says: %w", err)
+		return time.Time{}, fmt.Errorf("parse the time that AWS returned: %w", err)
 	}
 	return theirs, nil
 }

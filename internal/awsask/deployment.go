@@ -25,7 +25,7 @@ func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, e
 	err := c.Query(ctx, "cloudformation", "2010-05-15", "DescribeStacks", url.Values{"StackName": {name}}, &out)
 	switch {
 	case NotFound(err):
-		return nil, fmt.Errorf("%w %s in %s: another Region is said with --region, another account with --profile", ErrNoStack, name, c.Region)
+		return nil, fmt.Errorf("%w %s in %s: set --region for another Region, --profile for another account", ErrNoStack, name, c.Region)
 	case err != nil:
 		return nil, fmt.Errorf("read the stack %s: %w", name, err)
 	case len(out.Stacks) != 1:

@@ -56,7 +56,7 @@ func (d Door) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Ca
 	}
 }
 
-// Allowed returns a check of registered addresses before they are dialled: an address whose
+// Allowed returns a check of registered addresses before they are dialed: an address whose
 // host is an IP must be allowed, and must not be this server itself.
 func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
 	return func(app *core.App, address string) error {
@@ -69,7 +69,7 @@ func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
 			return core.Invalid("registryValue", address, "not a URL")
 		}
 		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
-			return nil // a name: checked when it is dialled
+			return nil // a name: checked when it is dialed
 		}
 		port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 		if err := policy.For(app.Allow).ControlContext(context.Background(), "tcp", net.JoinHostPort(u.Hostname(), port), nil); err != nil {
@@ -79,7 +79,7 @@ func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
 	}
 }
 
-var errElsewhere = errors.New("this door does not take that")
+var errElsewhere = errors.New("this endpoint does not accept the request")
 
 // wireRegistry passes on registrations of the xxl-job protocol.
 type wireRegistry struct{ reg *registry.Registry }

@@ -34,7 +34,7 @@ type Base struct {
 // in octal or in hexadecimal, which some resolvers read as an address. The error explains the
 // problem and the allowed form.
 //
-// It does not resolve the host: whether the address is allowed is checked when it is dialled,
+// It does not resolve the host: whether the address is allowed is checked when it is dialed,
 // see [Policy].
 func ParseBase(raw string) (Base, error) {
 	b, err := parseBase(raw)

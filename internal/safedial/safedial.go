@@ -45,8 +45,8 @@ type Policy struct {
 
 // NotAllowedError is the rejection of an address. errors.Is finds ErrNotAllowed in it.
 type NotAllowedError struct {
-	IP      netip.Addr // the dialled one; invalid if the address was no IP
-	Address string     // the dialled address, if IP is invalid
+	IP      netip.Addr // the dialed one; invalid if the address was no IP
+	Address string     // the dialed address, if IP is invalid
 	Reason  string     // why it is rejected
 	Allowed string     // the addresses that are allowed instead
 }

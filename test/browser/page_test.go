@@ -201,7 +201,7 @@ func (p *page) said(m chromedp.ConsoleMessage) {
 	}
 }
 
-// may lets the console say something of which this is a part.
+// may allows an error in the browser console that contains this text.
 func (p *page) may(parts ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -423,7 +423,7 @@ func (p *page) layout(width int64) []string {
 }
 
 // axe runs axe-core over the page, or over its colors alone, and returns a line for each finding.
-func (p *page) axe(colours bool) []string {
+func (p *page) axe(colors bool) []string {
 	p.tb.Helper()
 	if axeSource == "" {
 		return nil
@@ -431,7 +431,7 @@ func (p *page) axe(colours bool) []string {
 	if !eval[bool](p, "!!window.axe") {
 		eval[bool](p, axeSource+"\n;true")
 	}
-	only := map[bool]string{true: ", runOnly: ['color-contrast', 'link-in-text-block']"}[colours]
+	only := map[bool]string{true: ", runOnly: ['color-contrast', 'link-in-text-block']"}[colors]
 	return eval[[]string](p, `axe.run(document, {resultTypes: ['violations']`+only+`}).then(r => r.violations.flatMap(v =>
 		v.nodes.map(n => v.id + ': ' + n.target.join(' ') + ': ' + n.html.slice(0, 160) + ': ' + (n.any[0] || n.all[0] || n.none[0])?.message)))`)
 }

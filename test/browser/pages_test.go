@@ -199,7 +199,7 @@ func (w *world) look(t *testing.T) {
 				}
 				for _, m := range []manner{{lang: lang}, {lang: lang, dark: true}, {lang: lang, narrow: true}} {
 					p.manner(m)
-					if !m.dark { // which is of other colours, and nothing else
+					if !m.dark { // which is of other colors, and nothing else
 						for _, bad := range p.layout(min(p.width, 1280)) { // the narrowest that has all columns
 							t.Errorf("%s %s: %s", v.name, m, bad)
 						}

@@ -49,7 +49,7 @@ jobs:
   - {app: shop, name: import, title: Import of what the suppliers send, handler: held, labels: {team: shop}}
   - {app: shop, name: rebuild, title: Search index, handler: held}
   - {app: shop, name: lines, title: Writes a long log, handler: lines}
-  - {app: shop, name: strange, title: "Writes colours, and what is no text", handler: strange}
+  - {app: shop, name: strange, title: "Writes colors, and what is no text", handler: strange}
   - {app: shop, name: thumbnails, title: Thumbnails, handler: fine, after: [{job: shop/prices, when: succeeded}]}
   - {app: shop, name: cleanup, title: Old carts, handler: fine, schedule: {crontab: "0 4 * * 0", timezone: Europe/Berlin}, paused: true}
   - {app: shop, name: once, title: Once, handler: fine, schedule: {at: 2037-01-01T01:00:00+01:00}}

@@ -41,7 +41,7 @@ func self(kind, admin, port, app, dir string) *exec.Cmd {
 	return cmd
 }
 
-// subjects are the executors. Those in Java and Python are included if test/executors/fetch.sh has fetched them.
+// subjects are the executors. Executors in Java and Python are included if test/executors/fetch.sh has fetched them.
 var subjects = append([]subject{
 	{
 		name:    "tickring/executor",
@@ -325,15 +325,15 @@ func (b *stand) ends(id string, within ...time.Duration) (rig.Run, string) {
 }
 
 // limit returns how long to wait for a behavior: short if the executor is known to lack it.
-func (b *stand) limit(behaviour string, short time.Duration) time.Duration {
-	if _, other := b.sub.instead[behaviour]; other {
+func (b *stand) limit(behavior string, short time.Duration) time.Duration {
+	if _, other := b.sub.instead[behavior]; other {
 		return short
 	}
 	return max(b.sub.again, 45*time.Second)
 }
 
-// behaviours are the tests of each executor. Each returns the result seen; ok reports whether it is the expected one.
-var behaviours = []struct {
+// behaviors are the tests of each executor. Each returns the result seen; ok reports whether it is the expected one.
+var behaviors = []struct {
 	name string
 	run  func(b *stand) (saw string, ok bool)
 }{
@@ -547,7 +547,7 @@ var behaviours = []struct {
 				return err
 			}
 			if len(list.Executors) == 0 && len(list.Refused) == 0 {
-				return errors.New("nobody has come")
+				return errors.New("no executor has registered")
 			}
 			return nil
 		})
@@ -634,21 +634,21 @@ func TestMatrix(t *testing.T) {
 		}
 	})
 	var out strings.Builder
-	fmt.Fprintf(&out, "| behaviour |")
+	fmt.Fprintf(&out, "| behavior |")
 	for _, s := range subjects {
 		fmt.Fprintf(&out, " %s |", s.name)
 	}
-	for _, bh := range behaviours {
+	for _, bh := range behaviors {
 		fmt.Fprintf(&out, "\n| %s |", bh.name)
 		for i := range subjects {
 			fmt.Fprintf(&out, " %s |", table[i][bh.name])
 		}
 	}
 	t.Logf("\n%s", out.String())
-	t.Logf("programs that stand in for those of scripts: %s", strings.Join(stoodIn, ", "))
+	t.Logf("substitutes for script interpreters: %s", strings.Join(stoodIn, ", "))
 }
 
-// row asks one subject for each behaviour.
+// row asks one subject for each behavior.
 func row(t *testing.T, sub subject, saw map[string]string) {
 	b := &stand{T: t, sub: sub, dir: t.TempDir(), port: ports.Free(t), app: "golang",
 		s: rig.Start(t, bin, t.TempDir(), append(tunes, "--listen", "127.0.0.1:"+ports.Free(t))...)}
@@ -657,7 +657,7 @@ func row(t *testing.T, sub subject, saw map[string]string) {
 	b.live(1)
 	b.both = b.broadcast()
 	b.dies()
-	for _, bh := range behaviours {
+	for _, bh := range behaviors {
 		failed := t.Failed()
 		is, ok := bh.run(b)
 		want, other := sub.instead[bh.name]
@@ -678,11 +678,11 @@ func row(t *testing.T, sub subject, saw map[string]string) {
 	audit(t, b.s)
 	said, _ := os.ReadFile(filepath.Join(b.dir, "said"))
 	if strings.Contains(string(said), "uri-mapping") {
-		t.Error("it was asked where it does not listen, though it had said how it speaks")
+		t.Error("it was called at another address, although it had registered its dialect")
 	}
 	if t.Failed() {
 		server, _ := os.ReadFile(filepath.Join(b.s.Dir, "serve.log"))
-		t.Logf("it said:\n%s\nthe server said:\n%s", said, server)
+		t.Logf("output of the executor:\n%s\noutput of the server:\n%s", said, server)
 	}
 }
 

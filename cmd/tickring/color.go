@@ -8,25 +8,25 @@ import (
 	questions "github.com/tickring/tickring/core/ask"
 )
 
-// colour is a terminal color code; output uses it only for meaning.
-type colour string
+// color is a terminal color code; output uses it only for meaning.
+type color string
 
 const (
-	red    colour = "31" // it went wrong
-	yellow colour = "33" // it is late, or may go wrong
-	cyan   colour = "36" // running
+	red    color = "31" // it went wrong
+	yellow color = "33" // it is late, or may go wrong
+	cyan   color = "36" // running
 )
 
-func (c colour) on(text string) string {
+func (c color) on(text string) string {
 	if c == "" {
 		return text
 	}
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// colours reports whether text for people is colored: as --color sets it, otherwise on a terminal that supports colors, unless the
+// colors reports whether text for people is colored: as --color sets it, otherwise on a terminal that supports colors, unless the
 // user sets NO_COLOR.
-func (e *Env) colours() bool {
+func (e *Env) colors() bool {
 	switch {
 	case e.Output != "text" || e.Color == "never":
 		return false
@@ -36,7 +36,7 @@ func (e *Env) colours() bool {
 	return terminal(e.Stdout) && e.env("NO_COLOR") == "" && e.env("TERM") != "dumb"
 }
 
-func stateColour(state string) colour {
+func stateColor(state string) color {
 	switch s := core.State(state); {
 	case s.Failure():
 		return red
@@ -46,31 +46,31 @@ func stateColour(state string) colour {
 	return ""
 }
 
-// lateColour returns the color for a run that was sent later than an audit counts as on time.
-func lateColour(r *client.Run) colour {
+// lateColor returns the color for a run that was sent later than an audit counts as on time.
+func lateColor(r *client.Run) color {
 	if r.LatenessMs != nil && *r.LatenessMs > questions.OnTime.Milliseconds() {
 		return yellow
 	}
 	return ""
 }
 
-// paint colours a text in a cell of a table.
+// paint colors a text in a cell of a table.
 type paint struct {
 	row, col int
 	text     string // empty: all of it
-	colour   colour
+	color    color
 }
 
 type paints []paint
 
 func (e *Env) paints(list paints) paints {
-	if !e.colours() {
+	if !e.colors() {
 		return nil
 	}
 	return list
 }
 
-// on colours a line of a table, in which only spaces stand between the cells.
+// on colors a line of a table, in which only spaces stand between the cells.
 func (ps paints) on(row int, cells []string, line string) string {
 	var b strings.Builder
 	for col, cell := range cells {
@@ -84,7 +84,7 @@ func (ps paints) on(row int, cells []string, line string) string {
 				text = cell
 			}
 			if at := strings.LastIndex(cell, text); p.row == row && p.col == col && at >= 0 {
-				cell = cell[:at] + p.colour.on(text) + cell[at+len(text):]
+				cell = cell[:at] + p.color.on(text) + cell[at+len(text):]
 			}
 		}
 		b.WriteString(cell)

@@ -12,32 +12,32 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// A table that is coloured is the same table.
-func TestColourMovesNothing(t *testing.T) {
+// A table that is colored is the same table.
+func TestColorMovesNothing(t *testing.T) {
 	codes := regexp.MustCompile("\x1b\\[[0-9]*m")
 	rapid.Check(t, func(t *rapid.T) {
 		cell := rapid.OneOf(rapid.SampledFrom([]string{"", " ", "-", "failed", "failed 1/3: handler", "shop/failed", "ü…"}), rapid.String())
 		rows := rapid.SliceOfN(rapid.SliceOfN(cell, 1, 4), 1, 5).Draw(t, "rows")
-		var colours paints
+		var colors paints
 		for row := range rows {
 			for col := range rows[row] {
 				text := rapid.SampledFrom([]string{"", "failed", rows[row][col]}).Draw(t, "text")
-				colours = append(colours, paint{row, col, text, rapid.SampledFrom([]colour{"", red}).Draw(t, "colour")})
+				colors = append(colors, paint{row, col, text, rapid.SampledFrom([]color{"", red}).Draw(t, "color")})
 			}
 		}
-		var plain, coloured bytes.Buffer
+		var plain, colored bytes.Buffer
 		table(&plain, rows)
-		table(&coloured, rows, colours...)
-		if got := codes.ReplaceAllString(coloured.String(), ""); got != plain.String() {
+		table(&colored, rows, colors...)
+		if got := codes.ReplaceAllString(colored.String(), ""); got != plain.String() {
 			t.Fatalf("%q\nwant\n%q", got, plain.String())
 		}
 	})
 }
 
-func TestColourOfStates(t *testing.T) {
-	for s, want := range map[core.State]colour{core.Failed: red, core.Lost: red, core.TimedOut: red, core.Running: cyan, core.Succeeded: "",
+func TestColorOfStates(t *testing.T) {
+	for s, want := range map[core.State]color{core.Failed: red, core.Lost: red, core.TimedOut: red, core.Running: cyan, core.Succeeded: "",
 		core.Queued: "", core.Killed: "", core.Skipped: "", core.Planned: ""} {
-		if got := stateColour(string(s)); got != want {
+		if got := stateColor(string(s)); got != want {
 			t.Errorf("%s: %q", s, got)
 		}
 	}
@@ -52,15 +52,15 @@ func TestColourOfStates(t *testing.T) {
 	}
 }
 
-func TestColourIsForPeople(t *testing.T) {
+func TestColorIsForPeople(t *testing.T) {
 	for _, output := range []string{"json", "yaml"} {
-		if (&Env{Globals: &Globals{Output: output, Color: "always"}}).colours() {
-			t.Errorf("%s has colours", output)
+		if (&Env{Globals: &Globals{Output: output, Color: "always"}}).colors() {
+			t.Errorf("%s has colors", output)
 		}
 	}
 }
 
-func TestColourOfACell(t *testing.T) {
+func TestColorOfACell(t *testing.T) {
 	var b bytes.Buffer
 	table(&b, [][]string{{"APP/JOB", "STATE", "WHY"}, {"shop/failed", "failed", "failed again"}}, paint{1, 1, "", red})
 	if want := "shop/failed   \x1b[31mfailed\x1b[0m   failed again\n"; !strings.HasSuffix(b.String(), want) {
