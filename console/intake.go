@@ -28,7 +28,7 @@ type intake struct {
 func newIntake() intake { return intake{places.New(longPlaces), places.New(longPlaces)} }
 
 var errNoPlace = core.Errorf(core.CodeUnavailable,
-	"the server cannot accept more long forms now: go back, where your input is kept, and submit it again")
+	"the server cannot accept more long forms now: go back and submit the form again (your input is kept)")
 
 // take limits the size and the time of a form. A long form first waits for a place, which leave releases.
 func (c *Console) take(w http.ResponseWriter, r *http.Request, bound int64) (leave func(), err error) {

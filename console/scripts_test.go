@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 	s.done(at, url.Values{"rev": {s.form(at).Get("rev")}, "version": {"1"}}, "<b>one</b>", "same as version 1")
 	s.loses(at+"?version=x", http.StatusBadRequest, "version numbers start at 1")
 	s.loses(at+"?version=99", http.StatusNotFound)
-	s.says("/console/jobs/shop/plain/script?kind=python", "no script yet", "import sys", "replaces what the job runs now: sweep")
+	s.says("/console/jobs/shop/plain/script?kind=python", "no script yet", "import sys", "replaces the current work of the job: sweep")
 	s.done("/console/jobs/shop/plain/script", s.form("/console/jobs/shop/plain/script?kind=python"), "has a new script version",
 		"python, version 1")
 	s.loses("/console/jobs/shop/none/script", http.StatusNotFound)

@@ -147,7 +147,7 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	if !r.EndedAt.IsZero() {
 		list = append(list, a.end(r))
 	} else if r.State == string(core.Running) && !r.SentAt.IsZero() {
-		list = append(list, event{Shape: "run", Gap: a.Took(r), Text: a.Mark("is at work")})
+		list = append(list, event{Shape: "run", Gap: a.Took(r), Text: a.Mark("is running")})
 	}
 	if l := r.Late; l != nil {
 		said := firstLine(l.Message)

@@ -149,7 +149,7 @@ type Loss struct {
 	From Instant   // the scan covers scheduled times after it; 0: no scan is running
 	Next string    // position of the scan; empty at its beginning
 	At   time.Time // when the loss was found or, if From is 0, when the last scan ended
-	// Again is the From of the next scan, for a loss that was found after this scan began and can
+	// Again is the From of the next scan if a loss was found after this scan began and can
 	// lie behind its position. 0: none.
 	Again Instant
 }
@@ -220,7 +220,7 @@ const (
 	clockTook = 2 * time.Second
 )
 
-// ClockOf compares a clock that reported the second said with ours. The request began at begun
+// ClockOf compares a reported time, in full seconds, with this machine's clock. The request began at begun
 // and took took; the result assumes that the clock was read halfway through.
 func ClockOf(said, begun time.Time, took time.Duration) Clock {
 	if said.IsZero() || took > clockTook || took < 0 {

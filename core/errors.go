@@ -74,7 +74,7 @@ func (u Unreadable) Error() string {
 // UnreadableApps lists by name the stored apps that a read could not decode, like Unreadable.
 type UnreadableApps map[string]error
 
-// BesidesApps splits the error of an app read, like Besides.
+// BesidesApps splits the error of an app read into the unreadable apps and any other error.
 func BesidesApps(err error) (UnreadableApps, error) {
 	if bad, ok := errors.AsType[UnreadableApps](err); ok {
 		return bad, nil

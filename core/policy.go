@@ -40,7 +40,7 @@ const (
 	BroadcastFailAll BroadcastFail = "all"
 )
 
-// Block tells an xxl-job executor how to handle a second run of a job.
+// Block is how an xxl-job executor handles a second run of a job.
 type Block string
 
 const (

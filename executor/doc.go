@@ -20,7 +20,7 @@
 // [Typed] decodes JSON params, [Init] and [Destroy] run before and after a job's runs, [Mux.Declare] declares jobs in
 // code, [Program] runs another program.
 //
-// # What it promises
+// # Guarantees
 //
 // A run that was answered with success is in the journal in [Options].Dir before the answer. It is reported once it ends.
 // If the process dies during a run, the next process with the same directory reports it as failed. With [RerunAfterCrash] at
@@ -33,13 +33,13 @@
 // Runs of one job run one after another, in the order of arrival, from a queue of limited length. If a run arrives while
 // another is running, the job's block strategy decides: it waits, is rejected, or replaces the other.
 //
-// # What it cannot do
+// # Limits
 //
 // Go cannot end a goroutine from outside. A timeout or a kill cancels the handler's context. If the handler ignores that
 // for [Options].CancelGrace, the run is reported as ended, and its log records that the handler goes on. The next run of
 // the job starts beside it. [Executor.Strays] counts such handlers.
 //
-// # What it rejects
+// # Rejected requests
 //
 // [New] rejects empty names and names that are registered twice. The executor rejects a run without or with an unknown
 // handler, a wrong token, and a body of more than 5 MiB. It rejects scripts unless [Options].Scripts allows them and a

@@ -493,7 +493,7 @@ func (e *Executor) listenAt() (string, error) {
 	}
 	for _, s := range e.o.Servers {
 		if from, to := route(s); e.o.Address == "" && (from == "" || from != to) {
-			return "", fmt.Errorf("executor: it has no token, so it would listen on this machine only, where the server %s does not reach it: "+
+			return "", fmt.Errorf("executor: without a token it would listen on this machine only, out of reach of the server %s: "+
 				"give it the app's token (Options.Token, --app-token), or set the listen address to accept every client "+
 				"(Options.Listen, --listen :9999)", s)
 		}

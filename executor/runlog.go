@@ -143,7 +143,7 @@ func (g *runLog) Write(b []byte) (int, error) {
 				g.put(b[:i+1])
 			}
 		}
-		g.put(fmt.Appendf(nil, "---- cut: this log is at its bound of %d bytes; what follows is not kept\n", g.l.most))
+		g.put(fmt.Appendf(nil, "---- cut: the log reached its limit of %d bytes; later lines are not kept\n", g.l.most))
 	default:
 		g.put(b)
 	}

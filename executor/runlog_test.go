@@ -128,7 +128,7 @@ func TestLogBound(t *testing.T) {
 			mustSend(t, e, run)
 			f.want(t, id, 200, "")
 			log := readLog(t, e, run)
-			if strings.Count(log, "---- cut: this log is at its bound of 1000 bytes") != 1 || !strings.Contains(log, "---- start") ||
+			if strings.Count(log, "---- cut: the log reached its limit of 1000 bytes") != 1 || !strings.Contains(log, "---- start") ||
 				!strings.Contains(log, "---- end: code 200") || len(log) > 1300 {
 				t.Errorf("%s: %d bytes:\n%s", handler, len(log), log)
 			}

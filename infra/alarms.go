@@ -73,14 +73,14 @@ func (s *Scheduler) alarms(p *Props) {
 		alarm(id, about, m, 1, 2, awscloudwatch.TreatMissingData_BREACHING, awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD)
 	}
 	// A run waits on the delay queue for 15 minutes at most.
-	over("OldestMessage", "fires wait longer than they should: dispatch cannot keep up, or fails",
+	over("OldestMessage", "runs wait too long: dispatch cannot keep up, or fails",
 		queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
 	// Several kinds of events share a metric, because each metric costs as much as the canary.
-	over("Problems", "messages could not be handled, or a notice was given up, or fires were lost and sent again: tickring doctor says which",
+	over("Problems", "messages could not be handled, notifications were dropped, or lost runs were sent again: run tickring doctor",
 		s.own(boot.Problems, "Sum"), 0, 1)
-	over("Faults", "functions fail, or DynamoDB throttles reads or writes, or jobs are planned late: tickring doctor says which",
+	over("Faults", "functions fail, DynamoDB throttles requests, or jobs are planned late: run tickring doctor",
 		s.own(boot.Faults, "Sum"), boot.FaultsMost, 2)
-	over("PostRunQueueAge", "logs that are to be kept and notices wait for hours: the function aside cannot keep up, or fails",
+	over("PostRunQueueAge", "logs to archive and notifications wait for hours: the function aside cannot keep up, or fails",
 		queueMetric(s.Aside, "ApproximateAgeOfOldestMessage", "Maximum"), 2*3600, 2)
 	// The others draw on the same concurrency; a tick that is throttled is not invoked (NoTick).
 	over("Throttles", "dispatch is throttled: the account's concurrency is used up", s.of("Throttles", "dispatch")["dispatch"], 0, 1)
@@ -91,10 +91,10 @@ func (s *Scheduler) alarms(p *Props) {
 		}
 		refused = http("5xx")
 		rate := p.throttle().Rate
-		over("ApiNearThrottle", fmt.Sprintf("as many requests as 80%% of %v a second, beyond which a path of the HTTP API is throttled", rate),
+		over("ApiNearThrottle", fmt.Sprintf("requests reached 80%% of %v a second, the throttle of a path of the HTTP API", rate),
 			http("Count"), 0.8*rate*5*60, 2)
 	}
-	over("ApiErrors", "requests at the doors find no place, or fail: executors send results again, and their beats are missed", refused,
+	over("ApiErrors", "API requests fail or are throttled: executors send results again, and heartbeats are missed", refused,
 		2, 2)
 	minutes := func(perMinute *float64, otherwise float64) float64 { // the period is five minutes
 		if perMinute != nil {
@@ -113,10 +113,10 @@ func (s *Scheduler) alarms(p *Props) {
 			Period:       awscdk.Duration_Minutes(jsii.Number(5)),
 			UsingMetrics: &map[string]awscloudwatch.IMetric{"invoked": ticks, "failed": s.of("Errors", "tick")["tick"]}})
 	} else {
-		silent("Canary", "the job that the deployment runs every two minutes did not arrive for ten minutes: nothing is sent",
+		silent("Canary", "the canary job, due every two minutes, did not arrive for ten minutes: no run is sent",
 			s.of("Invocations", "canary")["canary"])
 	}
-	silent("NoTick", "the tick did not run for ten minutes: nothing is planned", ticks)
+	silent("NoTick", "tick did not run for ten minutes: no run is planned", ticks)
 }
 
 // budget sends an email when the costs of the resources with the tag of the stack approach the limit.

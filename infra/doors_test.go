@@ -42,7 +42,7 @@ func TestDoorsAreBounded(t *testing.T) {
 		infra.NewScheduler(stack, "Tickring", &c.p)
 		tmpl := read(t, stack)
 		found := assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"),
-			assertions.Match_StringLikeRegexp(jsii.String(".*the function URL has no bound.*")))
+			assertions.Match_StringLikeRegexp(jsii.String(".*the function URL has no limit.*")))
 		if warns := !c.p.HttpApi && c.places == nil && c.p.DoorConcurrency == nil; (len(*found) == 1) != warns {
 			t.Errorf("%s: %d warnings", name, len(*found))
 		}

@@ -152,7 +152,7 @@ func arnSize(arn string) int {
 	return len(arn) + len(`"",`)
 }
 
-// inRole splits statements into those that fit in a role and policies for the rest.
+// inRole splits statements into a part that fits in a role and policies for the rest.
 func inRole(list []awsiam.PolicyStatement) (in []awsiam.PolicyStatement, beside [][]awsiam.PolicyStatement) {
 	size := 0
 	for len(list) > 0 {
@@ -193,13 +193,13 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 	statements = append(statements, s.byKey(p, f.role)...)
 	role := awsiam.NewRole(scope, jsii.String("Role"), &awsiam.RoleProps{
 		AssumedBy:      awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
-		Description:    jsii.String("What tickring's " + f.name + " may do"),
+		Description:    jsii.String("Permissions of tickring's " + f.name),
 		InlinePolicies: &map[string]awsiam.PolicyDocument{f.name: awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})},
 	})
 	if p.XRay && !f.plain || inVpc || f.calls && p.InvokeTag != nil {
 		excuse(role.Node().DefaultChild().(awscdk.CfnResource), "AwsSolutions-IAM5",
-			"X-Ray knows no resources. Lambda checks the permissions on network interfaces before it makes them, for all; functions "+
-				"that are allowed by a tag are told by the condition on it, not by name.")
+			"X-Ray has no resources. Lambda checks the permissions on network interfaces before it creates them, for all resources. "+
+				"Functions that are allowed by a tag are selected by a condition on the tag, not by name.")
 	}
 	env := map[string]*string{}
 	if !f.plain {

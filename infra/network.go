@@ -63,7 +63,7 @@ func (s *Scheduler) domainName(d *Domain) {
 func (s *Scheduler) accessLogs(p *Props, stage awsapigatewayv2.CfnStage) {
 	if !p.AccessLogs {
 		excuse(stage, "AwsSolutions-APIG1",
-			"Off by default, for a line for each callback would cost more than the callback; the prop AccessLogs turns it on.")
+			"Off by default, because a line for each callback would cost more than the callback. The prop AccessLogs turns it on.")
 		return
 	}
 	logs := awslogs.NewLogGroup(s.Construct, jsii.String("AccessLog"), &awslogs.LogGroupProps{Retention: p.retention(),

@@ -38,7 +38,7 @@ type Props struct {
 	// Memory of single functions in MB, by name.
 	Memory map[string]float64
 
-	// Tables names existing tables: those that an earlier stack left with their data, or replicas. They stay outside the stack;
+	// Tables names existing tables: tables that an earlier stack left with their data, or replicas. They stay outside the stack;
 	// nil: it creates its own.
 	Tables *Tables
 	// Provisioned capacity of the tables and of the index; nil: on demand.
@@ -58,8 +58,8 @@ type Props struct {
 
 	// MaxPartitions is how far the index of due jobs is parted under load: 16.
 	MaxPartitions *float64
-	// MaxConcurrency limits the concurrent invocations that send; nil: the account's limit. SlowConcurrency limits those for slow
-	// executors and those of the post-run queue; nil: the account's limit if AccountConcurrency is at least 1000, a fifth of a
+	// MaxConcurrency limits the concurrent invocations that send; nil: the account's limit. SlowConcurrency limits the invocations
+	// for slow executors and for the post-run queue; nil: the account's limit if AccountConcurrency is at least 1000, a fifth of a
 	// smaller one, 5 if it is not set. Each limit of a queue costs three more idle pollers, $0.16 a month.
 	MaxConcurrency, SlowConcurrency *float64
 	// LogRetentionDays is how long the functions' logs stay: 14.
@@ -312,7 +312,7 @@ func (p *Props) Check() error {
 		}
 		if p.Provisioned != nil || p.WarmThroughput != nil || p.RecoverRuns || p.RemovalPolicy != "" ||
 			p.DeletionProtection != nil || len(p.Replicas) > 0 {
-			fault("Tables are given with settings of tables: those that are there keep theirs")
+			fault("Tables names existing tables, which keep their settings: remove the settings of tables")
 		}
 	}
 	if c := p.Provisioned; c != nil {
@@ -397,8 +397,8 @@ func (p *Props) Check() error {
 	}
 	if p.NoToken != p.NoTokenPublic {
 		if p.NoToken {
-			fault("NoToken is set, and the URL is public: whoever finds it takes the runs of apps without a token; " +
-				"NoTokenPublic says that this is meant")
+			fault("NoToken is set, and the URL is public: any client that finds it can take the runs of apps without a token. " +
+				"NoTokenPublic confirms this")
 		} else {
 			fault("NoTokenPublic is set without NoToken, which it confirms")
 		}
@@ -447,7 +447,7 @@ func (p *Props) Check() error {
 		fault("InvocationsAlarm or WriteUnitsAlarm is set with NoAlarms: no alarm would use it")
 	}
 	if p.NoAlarms && p.AlarmTopic != nil {
-		fault("NoAlarms is set with an AlarmTopic: there would be nothing to tell it")
+		fault("NoAlarms is set with an AlarmTopic: no alarm would use it")
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Environment)) {
 		if slices.Contains(ours, name) {

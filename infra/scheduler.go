@@ -174,8 +174,8 @@ func (s *Scheduler) doors(p *Props, dir string) {
 			role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), creates)...)
 		s.callback(p, dir)
 		if p.DoorConcurrency == nil && p.places() == nil {
-			awscdk.Annotations_Of(s.Construct).AddWarningV2(jsii.String("tickring:unbounded"), jsii.String("the function URL has no bound: "+
-				"strangers could use the concurrency of the whole account. Set AccountConcurrency (200 or more) or DoorConcurrency, or HttpApi, "+
+			awscdk.Annotations_Of(s.Construct).AddWarningV2(jsii.String("tickring:unbounded"), jsii.String("the function URL has no limit: "+
+				"unknown clients could use the concurrency of the whole account. Set AccountConcurrency (200 or more) or DoorConcurrency, or HttpApi, "+
 				"which has a throttle; DoorConcurrency 0 accepts it"))
 		}
 		s.functionUrl = functionUrl(all)
@@ -206,8 +206,8 @@ func (s *Scheduler) doors(p *Props, dir string) {
 	for _, c := range *s.api.Node().FindAll(constructs.ConstructOrder_PREORDER) {
 		if r, ok := c.(awsapigatewayv2.CfnRoute); ok {
 			excuse(r, "AwsSolutions-APIG4",
-				"Executors send the token of their app, people that of the API, reports a key in their URL: the functions compare them, in constant "+
-					"time, and answer strangers nothing.")
+				"Executors send the token of their app, users a token of the API, and reports a key in their URL. The functions compare them in "+
+					"constant time, and return nothing to unknown clients.")
 		}
 	}
 	stage := s.api.DefaultStage().Node().DefaultChild().(awsapigatewayv2.CfnStage)
@@ -261,7 +261,7 @@ func (s *Scheduler) workers(p *Props, dir string) {
 			once: true})
 		env["TICKRING_CANARY"] = awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("lambda:"), canary.FunctionName()})
 	}
-	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout,
+	tick := s.function(p, dir, function{name: "tick", about: "plans due runs, once a minute", memory: 256, timeout: tickTimeout,
 		calls: true, once: true, env: env, role: roles.Tick}, append(creates, s.executors(p, false)...)...)
 	// Not in its role: the function would wait for a role that waits for it.
 	awsiam.NewPolicy(s.Construct, jsii.String("TickAgain"), &awsiam.PolicyProps{
@@ -278,11 +278,11 @@ func (s *Scheduler) workers(p *Props, dir string) {
 			env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
 			reads: []*string{s.reportKey}, role: role}, append(s.executors(p, true), may...)...)
 	}
-	dispatch := sends("dispatch", "sends fires to executors", roles.Dispatch)
+	dispatch := sends("dispatch", "sends runs to executors", roles.Dispatch)
 	takes(dispatch, "Fires", s.Fires, firesBatch, p.MaxConcurrency)
 	takes(dispatch, "Checks", s.Checks, 10, p.MaxConcurrency)
-	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, 10, p.slow())
-	aside := s.function(p, dir, function{name: "aside", about: "keeps logs and tells people: what makes no fire late",
+	takes(sends("slow", "sends runs to slow executors", roles.SlowLane), "Slow", s.Slow, 10, p.slow())
+	aside := s.function(p, dir, function{name: "aside", about: "archives logs and sends notifications, without delaying runs",
 		memory: 256, timeout: asideTimeout, calls: true, role: roles.Aside}, slices.Concat(s.logs(p), s.topics(p))...)
 	takes(aside, "Aside", s.Aside, 10, p.slow())
 	s.wake(tick)

@@ -83,7 +83,7 @@ func rules(form object) (list []rule, single bool) {
 // The fields of a schedule that all of one job share.
 var shared = []string{"timezone", "from", "until", "jitter"}
 
-// kinds are the fields of a rule that say when.
+// kinds are the fields of a rule that set its times.
 func (r rule) kinds() []string {
 	var list []string
 	for _, k := range core.Kinds {
@@ -199,7 +199,7 @@ func strictly(from object, to any) error {
 	return dec.Decode(to)
 }
 
-// hide has a call say which of its headers were given by reference, and a command which of
+// hide records in a call which of its headers were given by reference, and in a command which of
 // its variables.
 func (b *builder) hide(form object, path string) {
 	for field, texts := range map[string]string{"call": "headers", "command": "env"} {

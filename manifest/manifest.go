@@ -2,9 +2,9 @@
 // out, and back. Every error has a position, a path, and the allowed values. It makes no requests: it reads files and the
 // environment through [Options].
 //
-// A job has one external form, that of the API. Its document, api/openapi.yaml, defines the kind, limits and values of each field,
-// and whether it is for a later version. The reader, the nearest-name hints, [Export], the differences and the JSON [Schema] all
-// use the document's components Manifest….
+// A job has one external form: the form in the API. The document of the API, api/openapi.yaml, defines the kind, limits and values
+// of each field, and whether it is for a later version. The reader, the nearest-name hints, [Export], the differences and the JSON
+// [Schema] all use the document's components Manifest….
 package manifest
 
 import (
@@ -51,7 +51,7 @@ type App struct {
 	Pos  Pos
 }
 
-// Job is one entry of jobs, with what its app and `defaults` say filled in.
+// Job is one entry of jobs, with the values of its app and `defaults` filled in.
 // Spec.Def.Set is the document's.
 type Job struct {
 	Spec manage.JobSpec

@@ -25,7 +25,7 @@ func Parse(name string, data []byte, o Options) (*Document, error) {
 }
 
 // Load reads files, directories (their *.yaml, *.yml and *.json, sorted, with subdirectories, without names that begin with a dot)
-// and "-", which is stdin. It joins them: one set (files without one take that of the others), and each app and job once.
+// and "-", which is stdin. It joins them: one set (files without a set take the set of the others), and each app and job once.
 // `defaults` apply to their own file. Its error is Errors.
 func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
 	l := &loader{o: o, channels: map[string]int{}, apps: map[string]int{}, jobs: map[string]int{}}

@@ -48,7 +48,7 @@ type Topics interface {
 type Sender struct {
 	o    Options
 	http *http.Client
-	tls  *tls.Config // trusted certificates; nil: those of the machine
+	tls  *tls.Config // trusted certificates; nil: the machine's certificates
 }
 
 // New returns a Sender; Close closes its connections.

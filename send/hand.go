@@ -28,7 +28,7 @@ type Note struct {
 	Cause       string    `json:"cause"`
 	// Traceparent is the span that sent the run; empty where no traces are made.
 	Traceparent string `json:"traceparent,omitempty"`
-	// ReportURL takes the end of the run, like that of a call that answered 202; empty if executors cannot reach the scheduler by a
+	// ReportURL takes the end of the run, as for a call that answered 202; empty if executors cannot reach the scheduler by a
 	// URL.
 	ReportURL string `json:"reportUrl,omitempty"`
 	// Key proves that a report answers this run.

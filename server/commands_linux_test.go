@@ -167,7 +167,7 @@ func TestCommands(t *testing.T) {
 		"snoozes":          {core.Command{Line: "exit 75"}, 0, is{core.Failed, core.ReasonSnoozed, 75}, nil},
 		"cancels":          {core.Command{Line: "exit 65"}, 0, is{core.Failed, core.ReasonCancelled, 65}, nil},
 		"folder-gone":      {core.Command{Line: "true", Dir: dir + "/gone"}, 0, failed(0), []string{"the command's directory cannot be entered"}},
-		"folder-leads-out": {core.Command{Line: "true", Dir: dir + "/out"}, 0, failed(0), []string{"where commands cannot start"}},
+		"folder-leads-out": {core.Command{Line: "true", Dir: dir + "/out"}, 0, failed(0), []string{"is outside the directories of"}},
 		// Its output is not mistaken for a message of an executor.
 		"pretends": {core.Command{Line: "echo 'container destroy [job running, killed]'; exit 65"}, 0,
 			is{core.Failed, core.ReasonCancelled, 65}, nil},
@@ -208,7 +208,7 @@ func TestCommands(t *testing.T) {
 						err = syscall.Kill(n, syscall.SIGKILL)
 					}
 					if err != nil {
-						t.Errorf("what it left is not there: %v", err)
+						t.Errorf("its output is missing: %v", err)
 					}
 				}
 			}
@@ -246,7 +246,7 @@ func TestCommandLog(t *testing.T) {
 	}
 	eventually(t, 10*time.Second, func() error { // the output is still passing through a pipe
 		if text, end := read(); !strings.Contains(text, "\nbegun\n") || end {
-			return fmt.Errorf("at work its log is %q, its end %t", text, end)
+			return fmt.Errorf("while running its log is %q, its end %t", text, end)
 		}
 		return nil
 	})
@@ -312,7 +312,7 @@ func TestCommandLogKept(t *testing.T) {
 	}
 }
 
-// TestCommandsWait: at most CommandsMost commands run at once, those of one job in order, one at a time. Waiting commands do not
+// TestCommandsWait: at most CommandsMost commands run at once, and the commands of one job one after another. Waiting commands do not
 // delay other sends.
 func TestCommandsWait(t *testing.T) {
 	t.Parallel()
@@ -379,7 +379,7 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 		return err
 	})
 	if n := len(began()); n != 2 {
-		t.Errorf("%d are at work at once", n)
+		t.Errorf("%d are running at once", n)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -502,7 +502,7 @@ func TestCommandReplaced(t *testing.T) {
 func TestCommandsStop(t *testing.T) {
 	t.Parallel()
 	data, dir := t.TempDir(), realDir(t)
-	o := Options{Dir: data, CommandsMost: 1, Commands: allowed(t, dir), Drain: 6 * time.Second} // of which half is left to say how they ended
+	o := Options{Dir: data, CommandsMost: 1, Commands: allowed(t, dir), Drain: 6 * time.Second} // half of it is left to report how they ended
 	s, _ := commanding(t, o)
 	commandJob(t, s, "a", core.Command{Line: `echo $$ > at-$TICKRING_RUN; [ -e go ] || sleep 1000`},
 		func(j *manage.JobSpec) { j.Def.Retry.Max = 2 })
@@ -526,7 +526,7 @@ func TestCommandsStop(t *testing.T) {
 	s = start(t, o)
 	if r := ends(t, s, one); r.State != core.Lost || r.Reason != core.ReasonGone || r.Then != 0 ||
 		!strings.Contains(r.Message, "the server stopped") {
-		t.Errorf("what was at work is %s: %s, then %d, %s", r.State, r.Reason, r.Then, r.Message)
+		t.Errorf("the interrupted run is %s: %s, then %d, %s", r.State, r.Reason, r.Then, r.Message)
 	}
 	if r := ends(t, s, two); r.State != core.Succeeded {
 		t.Errorf("what waited is %s: %s, %s", r.State, r.Reason, r.Message)
@@ -606,6 +606,6 @@ func TestCommandsRefused(t *testing.T) {
 		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "was")); err == nil {
-		t.Error("what is not allowed has run")
+		t.Error("a command that is not allowed has run")
 	}
 }

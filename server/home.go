@@ -72,8 +72,8 @@ func (s *Server) isOwn(host string) bool {
 	return isLoopback(strings.Trim(host, "[]")) || strings.EqualFold(host, s.listenHost())
 }
 
-// ownName rejects requests to a server on loopback under any host name except its own and those of its configured URLs. Otherwise a
-// web page whose name resolves to loopback could read answers that need no token.
+// ownName rejects requests to a server on loopback under any host name except its own and the names in its configured URLs. Otherwise
+// a web page whose name resolves to loopback could read answers that need no token.
 func (s *Server) ownName(next http.Handler) http.Handler {
 	names := []string{}
 	for _, text := range []string{s.reportURL, s.o.Provider.URL} { // New has validated them

@@ -87,7 +87,7 @@ type Options struct {
 	// maximum duration of one.
 	ReportZone             *time.Location
 	ReportEvery, ReportFor time.Duration // 1 min, 1 min
-	// ProbeEvery is how often fixed addresses are asked whether they are there: 1 min.
+	// ProbeEvery is how often fixed addresses are checked: 1 min.
 	ProbeEvery time.Duration
 	// AliveEvery is how often the server notes that it lives, OutageAfter how
 	// long a silence counts as an outage.

@@ -80,8 +80,8 @@ func (s *Server) live(ctx context.Context, p *parts) error {
 	return nil
 }
 
-// tellOutage waits until the runs that were due during an outage are sent, and prints their results and those of runs that were in
-// progress when the previous process ended.
+// tellOutage waits until the runs that were due during an outage are sent, and prints their results and the results of runs that were
+// in progress when the previous process ended.
 func (s *Server) tellOutage(ctx context.Context, p *parts) {
 	if p.downAt.IsZero() {
 		return

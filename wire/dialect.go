@@ -72,7 +72,7 @@ const (
 	CodeSuccess = 200
 	CodeFailure = 500
 	CodeTimeout = 502 // only as the result of a run: the executor ended it
-	CodeBusy    = 429 // not xxl-job's: tickring's own executors say with it that their queue is full
+	CodeBusy    = 429 // not xxl-job's: tickring's own executors report a full queue with it
 )
 
 // Headers. Both can be sent to every dialect, because dialects ignore unknown headers.

@@ -98,8 +98,8 @@ func (r Reply) LogResult() (LogResult, error) {
 }
 
 // CutLog reads the beginning of an answer to /log that was cut off inside its text, for lines
-// from a number on: whole lines, or of one line that is longer its beginning, with words that
-// say so. ok is false if the beginning is no answer with lines.
+// from a number on: whole lines, or of one line that is longer its beginning, with a text that
+// reports the cut. ok is false if the beginning is no answer with lines.
 func CutLog(body []byte, from int32) (res LogResult, ok bool) {
 	code := int64(CodeSuccess)
 	var raw []byte

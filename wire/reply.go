@@ -56,7 +56,7 @@ type Reply struct {
 	// is nil.
 	PayloadKey string
 
-	// Array reports that the answer had the form of a callback, with which the Go executor rejects a run; Code and Msg are those of
+	// Array reports that the answer had the form of a callback, with which the Go executor rejects a run; Code and Msg come from
 	// its first item.
 	Array bool
 

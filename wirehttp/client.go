@@ -230,7 +230,7 @@ func (c *Client) Log(ctx context.Context, base string, auth Auth, q wire.LogRequ
 		return err
 	})
 	if out.Kind == Accepted {
-		// Rule 3 of telling dialects: "content" is A, B or Go, "data" C or D.
+		// Rule 3 for detecting dialects: "content" is A, B or Go, "data" C or D.
 		if reply.PayloadKey == "data" && auth.Dialect != wire.DialectD {
 			out.Dialect = wire.DialectC
 		}

@@ -103,7 +103,7 @@ type refused struct {
 func (r *refused) Error() string { return r.text }
 func (r *refused) Unwrap() error { return r.is }
 
-// MaxRegistration is the maximum body of a registration in bytes, MaxStranger that of a callback from an unknown caller
+// MaxRegistration is the maximum body of a registration in bytes, MaxStranger the maximum of a callback from an unknown caller
 // (Options.Stranger).
 const (
 	MaxRegistration = 16 << 10

@@ -854,8 +854,8 @@ type Facts struct {
 	// LossFound When lost messages were detected; missing once they were sent again
 	LossFound time.Time `json:"lossFound,omitempty,omitzero"`
 
-	// NotificationsDropped On a server on one machine: notifications that were dropped since its start
-	NotificationsDropped int64     `json:"noticesLost,omitempty,omitzero"`
+	// NoticesLost On a server on one machine: notifications that were dropped since its start
+	NoticesLost int64     `json:"noticesLost,omitempty,omitzero"`
 	Now         time.Time `json:"now"`
 
 	// OldestMessage The due time of the oldest message of a scheduled run, or earlier

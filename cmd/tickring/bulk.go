@@ -54,7 +54,7 @@ func (c *bulkCmd) Run(e *conn) error {
 	return e.bulk(body)
 }
 
-// whom sets the jobs of body: the named ones, or those that match the filter flags.
+// whom sets the jobs of body: the named ones, or the jobs that match the filter flags.
 func (c *bulkCmd) whom(body *client.BulkRequest) error {
 	if len(c.Label) == 0 && !c.given() && !c.All {
 		body.Jobs = c.What

@@ -324,7 +324,7 @@ func (e *Env) printf(format string, args ...any) {
 	io.WriteString(e.Stdout, visible(fmt.Sprintf(format, args...)))
 }
 
-// show prints v as JSON, or calls say to print text for people. If err is set, show prints nothing and returns err.
+// show prints v as JSON or as text. If err is set, show prints nothing and returns err.
 func (e *Env) show(v any, err error, say func()) error {
 	switch {
 	case err != nil:

@@ -202,14 +202,14 @@ func (c *completer) flag(name string) *kong.Flag {
 	return nil
 }
 
-// set gives a flag the value that it has on the line: some say which server is asked.
+// set gives a flag the value that it has on the line, because some flags select the server.
 func set(f *kong.Flag, value string) {
 	if f.Target.Kind() == reflect.String {
 		f.Target.SetString(value)
 	}
 }
 
-// flags lists the flags of the command; also adds those of every command.
+// flags lists the flags of the command; also adds the global flags.
 func (c *completer) flags(also bool) (list []word) {
 	for _, group := range c.node.AllFlags(true) {
 		for _, f := range group {

@@ -56,7 +56,7 @@ func (c *logsCmd) show(e *conn, run client.Run) error {
 		case err != nil && (!c.Follow || exitOf(err) != exitNotFound || !open):
 			return err
 		case open && from == 1 && (err != nil || log.Next <= 1):
-			// Nothing of it yet. xxl-job's executors say of a run in their queue that there is no log of it, and that this is the end.
+			// The log is empty. For a run in its queue, an xxl-job executor reports that the run has no log, and that this is the end.
 			if !c.Follow {
 				e.notef("no log lines yet: the executor has not started the run, or the run wrote nothing   to wait: tickring logs %s -f\n", run.ID)
 				return nil

@@ -167,7 +167,7 @@ func (v *View) check() error {
 func (a Account) clone() Account {
 	var out Account
 	if err := json.Unmarshal(a.JSON(), &out); err != nil {
-		panic("access: what was written is read: " + err.Error())
+		panic("access: decode an encoded account: " + err.Error())
 	}
 	return out
 }

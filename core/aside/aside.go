@@ -149,7 +149,7 @@ func (l *Lane) Handle(ctx context.Context, list []ring.Message) []error {
 
 func (l *Lane) handle(ctx context.Context, m *ring.Message) error {
 	if m.Aside == nil {
-		return fmt.Errorf("a message of the kind %q on the aside lane", m.Kind)
+		return fmt.Errorf("unexpected message of kind %q on the post-run queue", m.Kind)
 	}
 	leave, err := l.enter(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func (l *Lane) handle(ctx context.Context, m *ring.Message) error {
 func (l *Lane) putBack(ctx context.Context, m ring.Message, wait time.Duration) error {
 	err := l.ring.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(wait), Message: m}})[0]
 	if err != nil {
-		return fmt.Errorf("put back what run %d owes: %w", m.Aside.Run, err)
+		return fmt.Errorf("requeue the pending follow-ups of run %d: %w", m.Aside.Run, err)
 	}
 	return nil
 }

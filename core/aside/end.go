@@ -272,7 +272,7 @@ func Text(k *core.KeptLog) (string, error) {
 		}
 	}
 	if err == nil {
-		err = errors.New("it is longer than what is kept")
+		err = errors.New("it exceeds the maximum length")
 	}
 	return "", fmt.Errorf("read the kept log of run %d: %w", k.Run, err)
 }

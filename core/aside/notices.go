@@ -2,6 +2,7 @@ package aside
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,7 +22,7 @@ func (l *Lane) tell(ctx context.Context, list []ring.Message) []error {
 	}
 	errs := make([]error, len(list))
 	for i := range errs {
-		errs[i] = fmt.Errorf("nobody here tells people")
+		errs[i] = errors.New("this deployment sends no notifications")
 	}
 	return errs
 }

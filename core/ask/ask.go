@@ -40,7 +40,7 @@ type Options struct {
 	Failed FailedJobs
 	// KeepRuns is the store's retention if it replaces each job's retention.days; else 0.
 	KeepRuns time.Duration
-	// ByJournal says that the store lists the runs of several jobs by the journals that name them (engine.Engine).
+	// ByJournal reports whether the store lists the runs of several jobs by the journals that name them (engine.Engine).
 	ByJournal bool
 }
 

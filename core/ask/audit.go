@@ -178,7 +178,7 @@ func (p *pauses) cover(at core.Instant) bool {
 }
 
 // pauses returns the pauses of an app, or of everything if it has no name, that end after from. The item has the
-// latest ones. Older ones are in the change records, as are those of a deleted app with that name.
+// latest ones. Older ones are in the change records, as are the pauses of a deleted app with that name.
 func (q *Ask) pauses(ctx context.Context, a *auditing, app core.App, from core.Instant) (pauses, error) {
 	known := core.InstantOf(app.Past.From)
 	switch {

@@ -151,7 +151,7 @@ func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble,
 	return res, err
 }
 
-// fails counts a failing job. If more than maxFailing fail, those that failed most often are named.
+// fails counts a failing job. If more than maxFailing fail, the jobs that failed most often are named.
 func (t *Trouble) fails(j *core.Job, f *fares) {
 	t.Fail++
 	x := Failing{f.times, f.last}

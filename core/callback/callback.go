@@ -158,7 +158,7 @@ func (c *Callback) blind(ctx context.Context, from Caller, results []finish.Resu
 	}
 }
 
-// judge reads the runs of results, and ends those that their caller may end.
+// judge reads the runs of results, and ends the runs that their caller may end.
 func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Result, ids []core.RunID, first map[core.RunID]int,
 	errs []error) {
 	if len(ids) == 0 {

@@ -43,7 +43,7 @@ const (
 
 func newHealths(o *Options) *healths { return &healths{port: o.Health, o: o, of: map[string]*pulse{}} }
 
-// on reports whether there is a slow lane.
+// on reports whether the deployment has a slow queue.
 func (h *healths) on() bool { return h.port != nil }
 
 func jobName(job core.JobID) string { return "job/" + job.String() }

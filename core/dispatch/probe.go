@@ -21,13 +21,13 @@ type question struct {
 // A probe is one request for all batches that ask the question during its validity.
 type probe struct {
 	asked   time.Time // by the monotonic clock
-	doubted bool      // the previous probe got no answer: choose does not wait for this one if another address says yes
+	doubted bool      // the previous probe got no answer: choose does not wait for this one if another address answers yes
 	before  *probe    // previous probe; nil once this one is done
 	done    chan struct{}
 
 	// valid once done is closed:
 	err    error // nil: yes
-	silent bool  // it took longer than SlowAfter and did not say yes
+	silent bool  // it took longer than SlowAfter and did not answer yes
 	unsaid bool  // the address was not asked after all
 
 	// taken, guarded by probes.mu: a run was sent because of this yes. An address is idle only until it gets a run, so
@@ -82,7 +82,7 @@ func (x *probes) of(q question) map[question]*probe {
 // maxProbes limits each map; addresses come from outside.
 const maxProbes = 10_000
 
-// ask returns the valid probe of q, or a new one that the caller must make (mine). With anew, a missing answer is
+// ask returns the valid probe of q, or a new one that the caller must make (mine). A missing answer to a fresh question is
 // cached no longer than other answers, and a busy answer only for AskNext.
 func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 	x.mu.Lock()
@@ -222,7 +222,7 @@ func (it *item) asksIdle() core.JobID {
 }
 
 // choose asks addresses to find one for an item; bound limits all probes of the batch. Addresses with a cached missing
-// answer are not waited for while another says yes. Before a run fails they are asked again, and so are addresses whose
+// answer are not waited for while another answers yes. Before a run fails they are asked again, and so are addresses whose
 // yes another run took.
 func (b *batch) choose(bound context.Context, it *item, open *sync.WaitGroup) choice {
 	c, remembered := b.askAll(bound, it, false, open)
@@ -240,7 +240,7 @@ func (b *batch) choose(bound context.Context, it *item, open *sync.WaitGroup) ch
 
 // askAll asks addresses in parallel. It asks the next one when the others have answered no or are doubted, and more of
 // them as time passes. It chooses the first address in order that answers yes. remembered reports whether a cached
-// answer counted as a no; with anew set, such answers are ignored.
+// answer counted as a no; a fresh question ignores such answers.
 func (b *batch) askAll(bound context.Context, it *item, anew bool, open *sync.WaitGroup) (c choice, remembered bool) {
 	app, order, job := it.app, it.order, it.asksIdle()
 	var asked, made []*probe

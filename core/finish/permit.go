@@ -90,7 +90,7 @@ func (f *Finish) putPermits(ctx context.Context, todo []*permitChange) {
 			return
 		}
 	}
-	fail("write what others write too:", core.ErrThrottled)
+	fail("write a contended record:", core.ErrThrottled)
 }
 
 func (c *permitChange) note(given []core.RunID) {

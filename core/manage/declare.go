@@ -122,8 +122,8 @@ func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name strin
 		next.Withheld = slices.DeleteFunc(slices.Clone(old.Withheld), func(n string) bool { return n == name })
 		if is {
 			if len(old.Withheld) >= core.MaxWithheld {
-				return false, core.Errorf(core.CodeTooLarge, "app %s has %d deleted jobs that its code cannot create again, the maximum: return "+
-					"those that no code declares with tickring return-to-code, such as %s", app, core.MaxWithheld, old.Withheld[0])
+				return false, core.Errorf(core.CodeTooLarge, "app %s has %d deleted jobs that its code cannot create again, the maximum: "+
+					"use tickring return-to-code for jobs that no code declares, such as %s", app, core.MaxWithheld, old.Withheld[0])
 			}
 			next.Withheld, why = append(next.Withheld, name), "job "+name+" is deleted: its code may not make it again"
 		}

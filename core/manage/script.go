@@ -163,7 +163,7 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 			}
 		}
 		if len(rec.Old) >= core.MostVersions || len(rec.Stored)-len(unnamed) > core.MostVersions+core.KeepVersions {
-			return core.Errorf(core.CodeRefused, "the script of %s has %d versions, including those of the last hour and of open runs, the "+
+			return core.Errorf(core.CodeRefused, "the script of %s has %d versions, including all from the last hour and for open runs, the "+
 				"maximum: try again later",
 				e.want.Name(), core.MostVersions)
 		}

@@ -21,7 +21,7 @@ type lane struct {
 	waiting int
 	rest    time.Time // nothing is sent before then, because the channel did not answer
 	why     string
-	// told is when its trouble was last stored, looked when a success last checked for a stored one.
+	// These are the times when its trouble was last stored, and when a success last checked for a stored one.
 	told, looked time.Time
 }
 

@@ -135,7 +135,7 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 		a := list[i].Aside
 		switch {
 		case a == nil:
-			errs[i] = fmt.Errorf("a message of the kind %q on the aside lane", list[i].Kind)
+			errs[i] = fmt.Errorf("unexpected message of kind %q on the post-run queue", list[i].Kind)
 		case a.Run == 0:
 			asks[i] = ask{a.Notes, a.Looks}
 		default:
@@ -288,7 +288,7 @@ type group struct {
 	done chan struct{}
 }
 
-// together does the work of one job, combined with that of concurrent calls.
+// together does the work of one job, combined with the work of concurrent calls.
 func (n *Notices) together(ctx context.Context, w *work) error {
 	n.mu.Lock()
 	if g := n.groups[w.job]; g != nil {
@@ -409,7 +409,7 @@ func (k *known) of(id core.JobID) core.Notify {
 const tries = 8
 
 // job does the work of one job: it counts the notes, evaluates the conditions that cause no notes, and sends
-// what is due.
+// the due notifications.
 func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 	who, job := k.of(w.job), k.jobs[w.job]
 	seen, err := n.judge(ctx, w, k, &who)
@@ -507,7 +507,7 @@ func (n *Notices) update(ctx context.Context, w *work, was State, change func(*S
 		}
 		if !next.IsZero() && (s.Look == 0 || at < s.Look) {
 			if err := n.store.PutLooks(ctx, []ring.Look{{At: at, Job: w.job}}); err != nil {
-				return s, fmt.Errorf("put a look at notices: %w", err)
+				return s, fmt.Errorf("schedule a check of notifications: %w", err)
 			}
 			s.Look = at
 		}

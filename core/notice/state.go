@@ -187,7 +187,7 @@ func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
 	}
 }
 
-// Take returns the notifications to send now and leases them. Those leased by others are retried with their
+// Take returns the notifications to send now and leases them. Notifications that others leased are retried with their
 // messages.
 func (s *State) Take(now time.Time, lease time.Duration) (mine []Pending) {
 	for i := range s.Pending {

@@ -22,7 +22,7 @@ func (op *Operate) Heal(ctx context.Context) (sent int64, err error) {
 	var failed []string // unreadable jobs, which the scan skips
 	defer func() {
 		if err == nil && len(failed) > 0 {
-			err = core.Errorf(core.CodeInternal, "jobs that were not looked at: %s", strings.Join(failed, "; "))
+			err = core.Errorf(core.CodeInternal, "jobs that were not checked: %s", strings.Join(failed, "; "))
 		}
 	}()
 	for refused := 0; refused < bound.Tries; {

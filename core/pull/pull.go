@@ -178,7 +178,7 @@ func (p *Puller) Receive(ctx context.Context, q Queue, w Want) ([]Held, error) {
 		}
 		if err != nil {
 			p.Return(q, taken)
-			return nil, passing("look at what was taken from "+q.Address(), err)
+			return nil, passing("check the messages taken from "+q.Address(), err)
 		}
 		if len(held) > 0 {
 			return held, nil

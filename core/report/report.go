@@ -127,7 +127,7 @@ func Zone(name string) (*time.Location, error) {
 const hour = 3600
 
 // shiftOf returns the offset of a zone's hours from UTC hours, taken on 1 January 2020. On Lord Howe
-// Island, where clocks shift by half an hour, days thus begin at the first such hour.
+// Island, clocks shift by half an hour, so days begin at the first such hour.
 func shiftOf(zone *time.Location) core.Instant {
 	_, offset := time.Date(2020, 1, 1, 0, 0, 0, 0, zone).Zone()
 	return core.Instant(((-offset)%hour + hour) % hour)

@@ -63,7 +63,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 	err = r.work(work, &s)
 	if work.Err() != nil && ctx.Err() == nil {
 		if err = nil; s.place() == before { // the next pass continues
-			err = fmt.Errorf("what is next takes longer than the %s that there are for it", r.o.PassFor)
+			err = fmt.Errorf("the next step takes longer than the %s of a pass", r.o.PassFor)
 		}
 	}
 	s.Until, s.Failed, s.At = time.Time{}, "", time.Time{}
@@ -161,7 +161,7 @@ func (r *Reports) work(ctx context.Context, s *state) error {
 	for len(s.Drop) > 0 && ctx.Err() == nil && !now.Before(s.Drop[0].Next) {
 		d := s.Drop[0]
 		if err := r.drop(ctx, d.Form, d.From, d.To); err != nil {
-			return fmt.Errorf("remove what is not read any more: %w", err)
+			return fmt.Errorf("remove outdated sums: %w", err)
 		}
 		s.Drop = s.Drop[1:]
 	}

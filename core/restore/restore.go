@@ -333,7 +333,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 	res.Jobs++
 	first, err := r.p.Jobs.Numbers(ctx, id, res.LiftRuns)
 	if err != nil {
-		return fmt.Errorf("lift the numbers of its runs: %w", err)
+		return fmt.Errorf("advance its run numbers: %w", err)
 	}
 	if int64(first)+int64(res.LiftRuns) > core.MaxNumber {
 		res.Full = append(res.Full, id)

@@ -137,7 +137,7 @@ func span(seconds int64) core.Text {
 // wallTime returns the time that the zone's clock shows at t, as if it were UTC.
 func (z *zone) wallTime(t int64) time.Time { return time.Unix(t+z.periods[z.at(t)].offset, 0).UTC() }
 
-// Traps returns at most 20 warnings about unexpected behavior: those of package cron, rules without a
+// Traps returns at most 20 warnings about unexpected behavior: the warnings of package cron, rules without a
 // time left, and clock changes within a year that affect the schedule.
 func (s *Schedule) Traps(after core.Instant) []core.Text {
 	var traps []core.Text

@@ -76,8 +76,8 @@ func (t *Ticker) tell(ctx context.Context) error {
 		}
 	}
 	if t.mute != nil {
-		t.mute = fmt.Errorf("have people told of %d skipped ranges or jobs that cannot be planned: %w", len(t.untold), t.mute)
-		t.o.Log.Error("people are not told yet", "notes", len(t.untold), "err", t.mute)
+		t.mute = fmt.Errorf("enqueue %d notifications of skipped ranges or jobs that cannot be planned: %w", len(t.untold), t.mute)
+		t.o.Log.Error("notifications not enqueued", "notes", len(t.untold), "err", t.mute)
 	}
 	return t.mute
 }

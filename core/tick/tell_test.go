@@ -87,7 +87,7 @@ func TestDeadAsideLaneHoldsUpNoFire(t *testing.T) {
 			l.down, l.takes = false, 0
 			pass()
 			if got := l.events(core.EventSkipped); !slices.Equal(slices.Compact(got), []core.JobID{1, 2, 3, 4, 5, 6}) {
-				t.Errorf("told of what was skipped of %v", got)
+				t.Errorf("skips of %v are reported", got)
 			}
 		})
 		return fires, skipped, failed
@@ -103,7 +103,7 @@ func TestDeadAsideLaneHoldsUpNoFire(t *testing.T) {
 			t.Errorf("lane %s: %d fires and %d skipped, not %d and %d", what, f, s, fires, skipped)
 		}
 		if failed == 0 && what != "is slow" {
-			t.Errorf("lane %s: no pass says that people were not told", what)
+			t.Errorf("lane %s: no pass reports that notifications were not enqueued", what)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestManyUnreadableJobsAreToldOfAtOnce(t *testing.T) {
 			t.Errorf("the second pass took %d messages, read %d: %v", l.calls-1, second.Due, err)
 		}
 		if got := l.events(core.EventUnplanned); len(slices.Compact(got)) != 299 || len(got) != 299 {
-			t.Errorf("told of %d jobs", len(got))
+			t.Errorf("%d jobs are reported", len(got))
 		}
 	})
 }

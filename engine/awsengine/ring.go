@@ -372,7 +372,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// eachQueue takes the receipts of deliveries and calls tell with the receipts of each queue.
+// eachQueue groups the receipts of deliveries by queue, and makes one call for each queue.
 func (s *Store) eachQueue(ctx context.Context, list []engine.Delivery, tell func(queue string, handles []string) []error) []error {
 	errs := make([]error, len(list))
 	handles, queues := map[string][]string{}, map[string][]int{}

@@ -623,7 +623,7 @@ THEN CAST(body AS TEXT) ELSE '{}' END, '$.fires') AS f WHERE kind IN (?1, ?2)`, 
 	})
 }
 
-// onRing reports the due times of messages of runs to tell, each with its earliest and its latest time of delivery.
+// onRing passes on the due times of messages of runs, each with its earliest and its latest time of delivery.
 func (s *Store) onRing(ctx context.Context, tell func(due time.Time, slot core.Instant)) error {
 	return cmp.Or(s.onLane(ctx, lanes[0], tell), s.onLane(ctx, lanes[1], tell))
 }

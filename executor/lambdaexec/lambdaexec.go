@@ -10,7 +10,7 @@
 // The event is the body that a scheduler sends to /run. A tickring deployment includes the address for the result, so only
 // TICKRING_APP must be configured. For xxl-job's admin, or to report runs in batches, set [Options].Servers.
 //
-// # What it promises
+// # Guarantees
 //
 // The handler's context ends [Options].Margin before the function's deadline, to leave time to report; the run is then
 // timed-out. The function returns the result once a server has it, and an error if no server took it until the deadline.

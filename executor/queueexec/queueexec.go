@@ -22,7 +22,7 @@
 // and whenever its message is extended, the servers are asked whether it was killed. If no server answers, the run starts
 // or goes on.
 //
-// # What it promises
+// # Guarantees
 //
 // A message is hidden from other processes while its run waits or is running here, and deleted once a server has the
 // result. A process that dies or cannot reach the queue loses its messages to another process after [Options].Visibility:
@@ -285,7 +285,7 @@ func (c *consumer) work(m delivery) {
 					run.Kill() // its report ends it
 				case stateEnded:
 					if run.Drop(errEnded) {
-						c.o.Log.Warn("A run has ended at the server; its handler is told to end.", "run", run.RunID())
+						c.o.Log.Warn("A run ended at the server. Its handler is cancelled.", "run", run.RunID())
 						<-run.Ended()
 						c.remove(m)
 						return

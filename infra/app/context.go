@@ -352,7 +352,7 @@ func readContext(context any) (*settings, error) {
 		{s.zoneName, s.zone, "zone"},
 	} {
 		if pair.has != "" && pair.wants == "" {
-			errs = append(errs, fmt.Errorf("%s%s is missing: %s says more of it", prefix, pair.key, pair.has))
+			errs = append(errs, fmt.Errorf("%s%s is missing, but required by %s", prefix, pair.key, pair.has))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

@@ -377,9 +377,9 @@ func (b *bench) overlap(ctx context.Context) ([]Row, error) {
 	defer r.stop()
 	r.of = ofPermits
 	row, rep, err := b.measure(ctx, r, "overlap", 1000, b.o.For, 1)
-	row.Note = fmt.Sprintf("from a free permit to its next run; at most %d of %d at work at once", rep.AtOnce, limit)
+	row.Note = fmt.Sprintf("from a free permit to its next run; at most %d of %d running at once", rep.AtOnce, limit)
 	if err == nil && rep.AtOnce > limit {
-		err = fmt.Errorf("%d runs of a group are at work at once, and its limit is %d", rep.AtOnce, limit)
+		err = fmt.Errorf("%d runs of a group are running at once, but its limit is %d", rep.AtOnce, limit)
 	}
 	return []Row{row}, err
 }

@@ -33,7 +33,7 @@ type Report struct {
 	P90        time.Duration `json:"p90"`
 	P99        time.Duration `json:"p99"`
 	Max        time.Duration `json:"max"`
-	AtOnce     int           `json:"atOnce,omitempty"`     // of permits: most at work of a group
+	AtOnce     int           `json:"atOnce,omitempty"`     // of permits: most running runs of a group
 	ByInstants []Tail        `json:"byInstants,omitempty"` // of equal parts of the span
 }
 

@@ -52,7 +52,7 @@ type Config struct {
 	ReadToken  string // TICKRING_READ_TOKEN: a token that may only read; empty: none
 	// TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM, TICKRING_SECRET_KEY_PARAM
 	Params     Params
-	ReportURL  string         // TICKRING_REPORT_URL: where calls report, and clients reach the deployment; empty: calls cannot
+	ReportURL  string         // TICKRING_REPORT_URL: base URL for reports of calls and for clients; empty: calls cannot report
 	ReportZone *time.Location // TICKRING_REPORT_ZONE: time zone of the days in statistics; UTC
 	RunURL     string         // TICKRING_RUN_URL: page of a run for users, in notifications (notice.CheckLink); empty: none
 	// TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with local emulators
@@ -92,7 +92,7 @@ type Params struct {
 	AdminToken string // instead of TICKRING_ADMIN_TOKEN
 	ReadToken  string // instead of TICKRING_READ_TOKEN
 	ReportKey  string // signs the URLs at which calls report
-	Provider   string // the secret that the provider of log-ins gave
+	Provider   string // the secret that the login provider gave
 	SecretKey  string // encrypts the secrets of apps, jobs and channels; empty: they are stored as they are
 	SecretKMS  string // TICKRING_SECRET_KEY_KMS: ARN of the KMS key that encrypts parameters; empty: the account's own
 	// Create names the parameters that this function creates if one that it reads is missing, the secret key last:

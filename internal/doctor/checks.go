@@ -159,7 +159,7 @@ func lastTick(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	}
 	do := local(f, core.Say("restart the server; its log on standard error has the reason"),
-		core.Say("check the rule and the function tick; its log says why: %s", tail(f, "tick", "10m")))
+		core.Say("check the rule and the function tick; its log shows the error: %s", tail(f, "tick", "10m")))
 	switch age := f.Own.Now.Sub(f.Own.LastTick); {
 	case young(f, tickAWS) && age > tickAWS:
 		s.unknown("no job was planned yet: the deployment is new, and EventBridge wakes the tick within two minutes")
@@ -732,7 +732,7 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 	if fn.Throttles > 0 {
 		text := core.Say("%s was throttled %.0f times in 15 minutes: no concurrency was left", fn.Name, fn.Throttles)
 		if fn.Reserved != nil {
-			s.warn("%s: it can run %d at the same time", text, *fn.Reserved).do("find the clients that send so many requests; your own jobs: %s",
+			s.warn("%s: it can run %d at the same time", text, *fn.Reserved).do("find the clients that send these requests; for your jobs, set %s",
 				"-c tickring:doorConcurrency=N")
 		} else {
 			s.warn("%s", text).do("other functions of the account use it up: request more (Service Quotas: Lambda, concurrent executions), or " +

@@ -121,7 +121,7 @@ func (a *Allowed) begin(c *core.Command) (as, error) {
 		return as{}, fmt.Errorf("the command's directory cannot be entered: %w", err)
 	}
 	if !within(to, real) {
-		return as{}, fmt.Errorf("the command's directory %s is %s, where commands cannot start (--commands-dir)", dir, to)
+		return as{}, fmt.Errorf("the command's directory %s is %s: it is outside the directories of --commands-dir", dir, to)
 	}
 	return as{a.users[a.user(c)], to}, nil
 }

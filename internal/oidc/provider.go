@@ -100,7 +100,7 @@ func (p *Provider) now() time.Time { return p.o.Now() }
 // Name is the provider's name for users.
 func (p *Provider) Name() string { return p.s.Name }
 
-// Link is where a log-in begins: at the console's own URL, to which the provider sends the browser
+// Link is where a login begins: at the console's own URL, to which the provider sends the browser
 // back, whatever name it was reached by.
 func (p *Provider) Link(to string) string {
 	return p.s.URL + StartPath + "?" + url.Values{"to": {to}}.Encode()
@@ -133,7 +133,7 @@ func (p *Provider) Finish(ctx context.Context, kept string, q url.Values, try fu
 		return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "this login started in another browser or too long ago: start again")
 	}
 	if said := q.Get("error"); said != "" {
-		p.o.Log.Warn("the provider did not let somebody in", "error", core.Truncate(said), "description",
+		p.o.Log.Warn("login rejected by the provider", "error", core.Truncate(said), "description",
 			core.Truncate(q.Get("error_description")))
 		return Person{}, t.To, core.Errorf(core.CodeForbidden, "%s rejected the login", p.s.Name)
 	}
@@ -214,7 +214,7 @@ func (p *Provider) discover(ctx context.Context) (*found, error) {
 	f, err := p.ask(ctx)
 	if err != nil {
 		p.again = p.now().Add(p.o.Rest)
-		p.o.Log.Warn("the provider of log-ins cannot be asked what it is", "issuer", p.s.Issuer, "err", err)
+		p.o.Log.Warn("discovery of the login provider failed", "issuer", p.s.Issuer, "err", err)
 		return nil, p.away()
 	}
 	p.found = f

@@ -47,7 +47,7 @@ func read(getenv func(string) string) (*environment, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
 		return nil, core.Invalid(variable, "", "the URL of a collector such as http://127.0.0.1:4318 is expected, without user and query: "+
-			"what it is to be shown goes into OTEL_EXPORTER_OTLP_HEADERS")
+			"set credentials in OTEL_EXPORTER_OTLP_HEADERS")
 	}
 	if name, v := of("PROTOCOL"); v != "" && v != "http/protobuf" && v != "http/json" {
 		return nil, core.Invalid(name, v, "http/protobuf and http/json are allowed; for gRPC say the collector's HTTP port, 4318")

@@ -54,7 +54,7 @@ func (a *attempt) watch(ctx context.Context) context.Context {
 	})
 }
 
-// judge converts an error of a call into an answer. denied and missing are messages for people that replace those of AWS.
+// judge converts an error of a call into an answer. denied and missing are messages for users that replace the messages of AWS.
 func (a *attempt) judge(ctx context.Context, err error, denied, missing string) dispatch.Answer {
 	var api smithy.APIError
 	var resp *smithyhttp.ResponseError

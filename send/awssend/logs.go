@@ -44,7 +44,7 @@ func logGroup(function string) string {
 // Log implements send.Functions. An instance processes one invocation at a time. So the run's lines are those in its stream from
 // the first line that names the invocation or the run to the invocation's report. Log searches the group in the function's
 // configuration, if it can read that. If a log exceeds maxLogBytes, the answer has its end, after a line that replaces the rest. If
-// the log continues after the limits of the search, a line in the answer says so, and the error is core.CodeTooLarge.
+// the log continues after the limits of the search, a line in the answer reports that, and the error is core.CodeTooLarge.
 func (f *Functions) Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error) {
 	request, group, known := "", logGroup(function), false
 	for _, t := range run.Tries {
@@ -104,7 +104,7 @@ type found struct {
 }
 
 func (f *Functions) lines(ctx context.Context, group, request string, run *core.Run) (log found, err error) {
-	pattern := `?"run ` + run.ID.String() + `"` // what the SDK writes before each line
+	pattern := `?"run ` + run.ID.String() + `"` // the prefix that the SDK writes on each line
 	if request != "" {
 		pattern += ` ?"` + request + `"`
 	}

@@ -95,7 +95,7 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 			defer func() { <-places }()
 			c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App]), r)
 			if err != nil {
-				f.o.Log.Warn("what was demanded of a job could not be compared with its runs", "job", s.ID, "err", err)
+				f.o.Log.Warn("expected runs of a job not compared", "job", s.ID, "err", err)
 				return
 			}
 			for _, l := range c.Lost {
@@ -150,7 +150,7 @@ func (f *Finder) compare(ctx context.Context, s core.Sched, paused pauses, r Rea
 	from := max(s.Compared, core.InstantOf(s.RevAt)) // expected times come after it
 	if oldest := core.InstantOf(f.o.Now().Add(-bound.LookBack)); from < oldest {
 		if s.Compared != 0 {
-			f.o.Log.Error("what was demanded of a job is so old that it cannot be compared any more", "job", s.ID, "from", from, "to", oldest)
+			f.o.Log.Error("expected runs of a job too old to compare", "job", s.ID, "from", from, "to", oldest)
 		}
 		from = oldest
 	}

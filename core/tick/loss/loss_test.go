@@ -354,7 +354,7 @@ func TestComparisonLooksBack(t *testing.T) {
 			if err != nil || res.Recovered != int((bound.LookBack-c.cleaned)/time.Hour)-1 {
 				t.Errorf("last compared %s before the two weeks, cleaned up to %s after: %d sent again, %v", older, c.cleaned, res.Recovered, err)
 			}
-			if strings.Contains(log.String(), "cannot be compared any more") != (older > 0) {
+			if strings.Contains(log.String(), "too old to compare") != (older > 0) {
 				t.Errorf("last compared %s before the two weeks: logged %q", older, log.String())
 			}
 		})
