@@ -325,7 +325,7 @@ func TestUnknownQueryParametersAreRejected(t *testing.T) {
 
 var noRun = regexp.MustCompile(`run \d+ does not exist"`)
 
-// hides reports whether an answer says not found to a caller that may not see the object. All objects in these tests
+// hides reports whether an answer is not-found for a caller that may not see the object. All objects in these tests
 // exist.
 func hides(text string) bool {
 	return strings.Contains(text, "does not exist, or you cannot see it") || strings.Contains(text, "job 1 does not exist\"") ||
@@ -429,14 +429,14 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 				t.Error(list)
 			}
 		},
-		"a log is read by who may see its app": func(t *testing.T, f *fixture, shop, payRun string) {
+		"a user who can see an app can read its logs": func(t *testing.T, f *fixture, shop, payRun string) {
 			f.expect(t, shop, "GET", "/v1/runs/"+payRun, "", 404)
 			gone := f.expect(t, shop, "GET", "/v1/runs/"+payRun+"/log", "", 404)
 			if missing := f.expect(t, shop, "GET", "/v1/runs/8589999999/log", "", 404); strings.ReplaceAll(missing, "8589999999", payRun) != gone {
 				t.Errorf("a run that is not there: %s, one of another app: %s", missing, gone)
 			}
 		},
-		"addresses and totals are those of one's own apps": func(t *testing.T, f *fixture, shop, _ string) {
+		"addresses and totals cover only one's own apps": func(t *testing.T, f *fixture, shop, _ string) {
 			f.expect(t, shop, "GET", "/v1/apps/pay/executors", "", 404)
 			for _, path := range []string{"/v1/apps", "/v1/jobs", "/v1/runs", "/v1/upcoming?for=24h", "/v1/changes", "/v1/facts",
 				"/v1/facts/jobs", "/v1/lateness?each=app", "/v1/home",
@@ -470,7 +470,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 				t.Errorf("something changed: %s, was %s", after, before)
 			}
 		},
-		"what people wrote is no page": func(t *testing.T, f *fixture, shop, _ string) {
+		"text from users is no page": func(t *testing.T, f *fixture, shop, _ string) {
 			r := httptest.NewRequest("GET", "/v1/jobs/shop/%3Cscript%3E", nil)
 			r.Header.Set("Authorization", "Bearer "+shop)
 			w := httptest.NewRecorder()
@@ -479,7 +479,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 				t.Errorf("%v", h)
 			}
 		},
-		"who changed what is kept, whatever a caller says of himself": func(t *testing.T, f *fixture, shop, _ string) {
+		"the audit log names the real caller": func(t *testing.T, f *fixture, shop, _ string) {
 			r := httptest.NewRequest("POST", "/v1/jobs/shop/report/pause", strings.NewReader("{}"))
 			r.Header.Set("Authorization", "Bearer "+shop)
 			r.Header.Set("Tickring-Actor", "somebody-else")
@@ -638,7 +638,7 @@ func TestRefusalsNameWhatIsSeen(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.op, text, c.hidden)
 		}
 		if text := f.expect(t, token, method, path, c.body, c.status); !strings.Contains(text, c.all) {
-			t.Errorf("%s by who sees all: %s, want %s", c.op, text, c.all)
+			t.Errorf("%s by a user who sees all: %s, want %s", c.op, text, c.all)
 		}
 	}
 }

@@ -158,6 +158,6 @@ func TestChangesAreFound(t *testing.T) {
 		t.Errorf("of vera's apps: %s, %v", answer, err)
 	}
 	if _, answer = f.as(secret, "GET", "/v1/changes?person=ann", ""); strings.Contains(answer, "ann") {
-		t.Errorf("of whom vera does not see: %s", answer)
+		t.Errorf("of a user whom vera cannot see: %s", answer)
 	}
 }

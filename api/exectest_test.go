@@ -35,7 +35,7 @@ func TestExecutorsAreTested(t *testing.T) {
 	var asked []string
 	a := assembly.New(f.e, assembly.Options{Plan: plan.Local()})
 	if status, answer := f.ask("POST", "/v1/apps/fixed/executors/test", `{"address":"http://10.0.0.1:9999"}`); status != 409 {
-		t.Errorf("where nothing sends: %d %s", status, answer)
+		t.Errorf("without a sender: %d %s", status, answer)
 	}
 	f.h = api.NewHandler(a.People(killer{}, people.Options{}), beats{asked: &asked}, api.Options{Token: token})
 	if answer := f.must("POST", "/v1/apps/fixed/executors/test", `{"address":"http://10.0.0.1:9999"}`); !strings.Contains(answer, `"ok":true`) ||
@@ -49,6 +49,6 @@ func TestExecutorsAreTested(t *testing.T) {
 	n := len(asked)
 	status, answer := f.ask("POST", "/v1/apps/fixed/executors/test", `{"address":"http://10.6.6.6:1"}`)
 	if status != 404 || !strings.Contains(answer, `"field":"address"`) || len(asked) != n {
-		t.Errorf("a stranger's address: %d %s, asked %v", status, answer, asked[n:])
+		t.Errorf("an unknown address: %d %s, asked %v", status, answer, asked[n:])
 	}
 }

@@ -89,7 +89,7 @@ func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.
 	time.Sleep(f.slow.takes)
 	_, err := bound.OpenRuns(ctx, job, f.e.Manage.OpenRuns, nil, func(r *core.Run) bool {
 		if r.Address == address && r.KillAt.IsZero() {
-			f.t.Errorf("%s is told before run %d there is marked", address, r.ID)
+			f.t.Errorf("%s is called before run %d there is marked", address, r.ID)
 		}
 		return true
 	})

@@ -79,7 +79,7 @@ func TestEveryOperationHasItsRule(t *testing.T) {
 			}
 			pattern := strings.ToUpper(method) + " " + path
 			if _, ok := left[pattern]; !ok {
-				t.Errorf("%s: the table does not say what it asks of its caller", pattern)
+				t.Errorf("%s: the table lacks its permission", pattern)
 			}
 			delete(left, pattern)
 		}

@@ -105,7 +105,7 @@ func TestListsEndInTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("what comes of many jobs", func(t *testing.T) {
+	t.Run("the result for many jobs", func(t *testing.T) {
 		inFleet(t, 20_000, time.Second, func(f *fleet) {
 			low, high := 0, 0
 			for after := int32(0); ; {
@@ -127,7 +127,7 @@ func TestListsEndInTime(t *testing.T) {
 			f.held(true)
 		})
 	})
-	t.Run("what comes of few jobs", func(t *testing.T) {
+	t.Run("the result for few jobs", func(t *testing.T) {
 		inFleet(t, 60, 3*time.Second, func(f *fleet) {
 			jobs := map[int32]bool{}
 			for after := int32(0); ; {
@@ -216,7 +216,7 @@ func TestKillInPages(t *testing.T) {
 			}
 			slices.Sort(f.told)
 			if len(killed) != 5000 || len(f.told) != addresses || len(slices.Compact(f.told)) != addresses {
-				t.Errorf("%s: %d runs are killed, %d addresses told", path, len(killed), len(f.told))
+				t.Errorf("%s: %d runs are killed, %d addresses called", path, len(killed), len(f.told))
 			}
 			f.held(true)
 		})

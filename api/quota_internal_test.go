@@ -29,7 +29,7 @@ func TestQuotaComesBack(t *testing.T) {
 		t.Errorf("%d apps are remembered", len(q.of))
 	}
 	if q.settle("pay", 0); use("pay") != 1 {
-		t.Error("what was given back is not there")
+		t.Error("a returned one is missing")
 	}
 	q.settle("pay", DeclaredChanges+1) // the excess takes another minute
 	now = now.Add(time.Minute)

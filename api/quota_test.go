@@ -92,7 +92,7 @@ func TestDeclaredJobsAreBounded(t *testing.T) {
 		t.Errorf("one more: %d %s", status, text)
 	}
 	if status, text := f.as(appToken, "PUT", "/v1/jobs/shop/fresh-1", `{"handler":"y","declared":true}`); status != 200 {
-		t.Errorf("a change of one that is there: %d %s", status, text)
+		t.Errorf("a change of an existing one: %d %s", status, text)
 	}
 	f.must("PUT", "/v1/jobs/shop/another", `{"handler":"x"}`)
 	f.must("PUT", "/v1/jobs/shop/yet-another", declared)

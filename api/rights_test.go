@@ -237,7 +237,7 @@ func listsOf(doc map[string]any, s map[string]any, l hostileList, deep int, foun
 }
 
 // TestNoOperationHoldsMuchMemory: the server reads no body from unknown clients, and decodes no list with more items
-// than the document allows, whoever sends it.
+// than the document allows, from any client.
 func TestNoOperationHoldsMuchMemory(t *testing.T) {
 	f, _ := guardedFixture(t)
 	viewerToken, adminToken := f.person("vera", access.Grant{Role: viewer}), f.person("alma", access.Grant{Role: access.Admin})
@@ -274,7 +274,7 @@ func TestNoOperationHoldsMuchMemory(t *testing.T) {
 				}
 				text = append(text, l.after...)
 				if status, _, held := send("", op, string(text)); status < 400 && path != "/v1/proof" || held > 4<<20 {
-					t.Errorf("%s, a stranger's %s: %d, %d MB were held", op, l.at, status, held>>20)
+					t.Errorf("%s, %s from an unknown client: %d, %d MB were held", op, l.at, status, held>>20)
 				}
 				if _, _, held := send(viewerToken, op, string(text)); held > 16<<20 {
 					t.Errorf("%s, a viewer's %s: %d MB were held", op, l.at, held>>20)

@@ -19,11 +19,11 @@ func TestAccount(t *testing.T) {
 	other := s.cookies["tickring_session"]
 	for _, path := range []string{"/console/", "/console/jobs?app=shop", "/console/runs", "/console/find/list"} {
 		if w := s.get(path); w.Header().Get("Location") != "/console/account" {
-			t.Errorf("%s: who was given a password is not asked to change it: %d", path, w.Code)
+			t.Errorf("%s: a user with an initial password need not change it: %d", path, w.Code)
 		}
 	}
 	if w := s.post("/console/jobs/shop/x/trigger", url.Values{}); w.Header().Get("Location") != "/console/account" {
-		t.Errorf("who was given a password runs a job: %d %s", w.Code, w.Body)
+		t.Errorf("a user with an initial password runs a job: %d %s", w.Code, w.Body)
 	}
 	s.says("/console/account", "Another user set your password. Change it.")
 	if w := s.post("/console/settings", url.Values{"lang": {"en"}, "to": {"/console/account"}}); w.Code != http.StatusSeeOther {
@@ -78,10 +78,10 @@ func TestAccount(t *testing.T) {
 		t.Errorf("%+v", who)
 	}
 	if w := s.get("/console/people"); w.Code != http.StatusForbidden {
-		t.Errorf("people, for who is no admin: %d", w.Code)
+		t.Errorf("the users page for a user without the role admin: %d", w.Code)
 	}
 	if strings.Contains(s.get("/console/jobs").Body.String(), `href="/console/people"`) {
-		t.Error("the menu has people, for who is no admin")
+		t.Error("the menu shows users to a user without the role admin")
 	}
 }
 
@@ -142,7 +142,7 @@ func TestFilterOfPeople(t *testing.T) {
 			}
 		}
 		if want == "" && !strings.Contains(body, "No user matches.") {
-			t.Errorf("%s: it does not say that nobody is found:\n%s", query, body)
+			t.Errorf("%s: the page does not show that no user was found:\n%s", query, body)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func TestDeleteManyOfSomeApps(t *testing.T) {
 	}
 	s.says("/console/jobs", "2 jobs, none failing", "pay/b", "pay/c")
 	if body := s.says("/console/jobs?panel=pause&app=shop"); strings.Contains(body, "where you have permission") {
-		t.Error("of one app it is said too")
+		t.Error("it is shown for one app too")
 	}
 }
 

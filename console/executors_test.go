@@ -139,7 +139,7 @@ func TestDeadFixedAddress(t *testing.T) {
 	s.says("/console/executors", "none live", "without executors: 1")
 	s.says("/console/executors/shop", "no executor is live", "no answer", "dial tcp: <b>refused</b>")
 	if raw := s.get("/console/executors/shop").Body.String(); strings.Contains(raw, "<b>refused") {
-		t.Error("what was answered is markup")
+		t.Error("the answer is shown as markup")
 	}
 	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999": {At: s.Clock.Add(time.Second)}}
 	s.answers["http://10.0.0.7:9999"] = probe.Answer{At: s.Clock.Add(time.Second), Took: 37 * time.Millisecond}
@@ -174,7 +174,7 @@ func TestExecutorIsTested(t *testing.T) {
 	page := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.8:9999"}})
 	raw := s.get(page.Header().Get("Location")).Body.String()
 	if !strings.Contains(raw, "http://10.0.0.8:9999 did not answer the test (") || !strings.Contains(raw, "&lt;b&gt;refused") {
-		t.Errorf("what was answered is not said: %s", raw)
+		t.Errorf("the answer is missing: %s", raw)
 	}
 	if w := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.9:9999"}}); w.Code != http.StatusNotFound || len(asked) != 5 {
 		t.Errorf("an address that is no executor's: %d, asked %v", w.Code, asked)

@@ -111,7 +111,7 @@ func TestKeys(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(`data-key="([^"]+)"`).FindAllSubmatch(page, -1) {
 			if !strings.Contains(sheet, "<kbd>"+string(m[1])+"</kbd>") {
-				t.Errorf("%s knows the key %s, of which the sheet says nothing", file, m[1])
+				t.Errorf("%s has the key %s, which the help lacks", file, m[1])
 			}
 		}
 	}

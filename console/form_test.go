@@ -167,7 +167,7 @@ func TestPreviewIsOfTheJob(t *testing.T) {
 	j := s.Job("shop/spread")
 	for _, at := range s.M.NextOf(&j, 2) {
 		if clock := at.Time().Format("15:04"); !strings.Contains(typed, clock) {
-			t.Errorf("it comes at %s, and its form said\n%s", clock, cutOut(typed, `id="check"`, "</form>"))
+			t.Errorf("it runs at %s, but its form showed\n%s", clock, cutOut(typed, `id="check"`, "</form>"))
 		}
 	}
 	s.ask("POST", "/v1/jobs/shop/spread/pause", `{}`)

@@ -51,7 +51,7 @@ func TestHome(t *testing.T) {
 		s.says(path, "1 job failing")
 	}
 	if strings.Contains(page, "No job is failing") {
-		t.Error("it says that nothing fails, too")
+		t.Error("it also shows that no job fails")
 	}
 	if raw := s.get("/console/").Body.String(); strings.Contains(raw, "<b>") {
 		t.Error("a title is markup")
@@ -76,18 +76,18 @@ func TestMenuCountsApps(t *testing.T) {
 	s := newConsole(t)
 	const one = `title="Apps without executors: 1">1</span>`
 	if page := s.says("/console/jobs"); strings.Contains(page, "class=bad") {
-		t.Error("an app needs somebody where there is no job")
+		t.Error("an app without jobs is shown without executors")
 	}
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"cron": "0 0 3 * * ?"}}`)
 	if page := s.says("/console/runs"); strings.Contains(page, "class=bad") {
-		t.Error("each page counts anew")
+		t.Error("each page counts the jobs again")
 	}
 	s.Clock = s.Clock.Add(time.Minute)
 	s.says("/console/runs", one)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.says("/console/")
 	if page := s.says("/console/runs"); strings.Contains(page, "class=bad") {
-		t.Error("home was looked at, and nothing is wrong")
+		t.Error("opening the page clears the warning")
 	}
 }
 
@@ -173,7 +173,7 @@ func TestUpcoming(t *testing.T) {
 	page := s.says("/console/upcoming", "11 jobs in one second", ">pay<", ">shop<", "often: 8640", "from=2026-11-21T02%3A00%3A00Z",
 		"next 24 hours", "jobs: 12")
 	if n := strings.Count(page, "class=fire"); n > 20 {
-		t.Errorf("%d bars of what is a band", n)
+		t.Errorf("%d bars for a frequent job", n)
 	}
 	list := s.says("/console/upcoming?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z&app=shop", `href="/console/jobs/shop/a"`,
 		"route failover", "paused then:", "spread them with jitter", "tickring upcoming --from 2026-11-21T02:00:00Z --to 2026-11-21T03:00:00Z")
@@ -184,7 +184,7 @@ func TestUpcoming(t *testing.T) {
 		t.Errorf("%d of 11 instants are listed", n)
 	}
 	if n := strings.Count(list, "route failover"); n != 12 {
-		t.Errorf("of %d of 12 jobs it is said what is known of them", n)
+		t.Errorf("the page shows the results of %d of 12 jobs", n)
 	}
 	raw := s.get("/console/upcoming?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z").Body.String()
 	if strings.Contains(raw, "<b>") || strings.Contains(raw, "<i>") {
@@ -216,7 +216,7 @@ func TestHomeOfAnInstantThatNobodyPlanned(t *testing.T) {
 	row := between(s.says("/console/", "Late: 1"), fmt.Sprintf(`id="late-%d"`, job.Def.ID), "</tr>")
 	for _, text := range []string{"due", at, "10 min ago"} {
 		if !strings.Contains(row, text) {
-			t.Errorf("%q is not said of it: %s", text, row)
+			t.Errorf("the row lacks %q: %s", text, row)
 		}
 	}
 	s.never(row, "succeeded", "120 ms")
@@ -271,7 +271,7 @@ func TestHomeSaysWhatItRead(t *testing.T) {
 		})})
 	if page := s.says("/console/", "No job is failing, and every app", "does not read the runs of all jobs",
 		`href="/console/jobs?status=late"`); strings.Contains(page, "No job is failing or late") {
-		t.Error("nothing is late, it says")
+		t.Error("it shows that no run is late")
 	}
 }
 

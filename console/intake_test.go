@@ -91,7 +91,7 @@ func TestStrangersFillNoMemory(t *testing.T) {
 			send(alone, "192.0.2.7:9", "/console/jobs/new", len(long), "")
 			to, kept := hiddenOf(alone.Body.String())
 			if took := time.Since(began); alone.Code != http.StatusUnauthorized || kept.Get("unsent") != long || took != 0 {
-				t.Errorf("%s: what somebody else typed: after %v: %d %s %.200s", path, took, alone.Code, to, alone.Body)
+				t.Errorf("%s: the form of another user: after %v: %d %s %.200s", path, took, alone.Code, to, alone.Body)
 			}
 			if until := alone.answer.Sub(began); until != 30*time.Second {
 				t.Errorf("%s: the answer may be taken for %v", path, until)
@@ -107,20 +107,20 @@ func TestStrangersFillNoMemory(t *testing.T) {
 				}
 			}
 			if took := time.Since(began); busy < 390 || took > 16*time.Second {
-				t.Errorf("%s: %d of 400 are told that there is no room, after %v", path, busy, took)
+				t.Errorf("%s: %d of 400 get the error for no room, after %v", path, busy, took)
 			}
 		}
 
 		reads.Store(0)
 		_, wait := flood(400, "/console/login", "10.0.0.%d:9")
 		if n := reads.Load(); n != 4 {
-			t.Errorf("%d long forms of all strangers come in at once", n)
+			t.Errorf("%d long forms of unknown clients are read at once", n)
 		}
 		began := time.Now()
 		mine := whole(long)
 		send(mine, "192.0.2.7:9", "/console/jobs/new", len(long), s.cookies["tickring_session"])
 		if took := time.Since(began); took != 0 || mine.Code == http.StatusServiceUnavailable || mine.Code == http.StatusUnauthorized {
-			t.Errorf("who is logged in: after %v: %d %.200s", took, mine.Code, mine.Body)
+			t.Errorf("a logged-in user: after %v: %d %.200s", took, mine.Code, mine.Body)
 		}
 		if !mine.until.IsZero() {
 			t.Errorf("its connection would end at %v, while it is done", mine.until)

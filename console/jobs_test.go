@@ -31,7 +31,7 @@ func TestRowsOfJobs(t *testing.T) {
 	row, _, _ = strings.Cut(row, "</tr>")
 	for _, text := range []string{`class="s pause"`, `class="s fail"`} {
 		if !strings.Contains(row, text) {
-			t.Errorf("the row of what is paused has no %s:\n%s", text, row)
+			t.Errorf("the row of a paused job has no %s:\n%s", text, row)
 		}
 	}
 	s.never(s.says("/console/jobs?status=started", "shop/other", "tickring get --status started"), "shop/ledger<")

@@ -36,11 +36,11 @@ func TestNothingIsMissedBeforeListening(t *testing.T) {
 	}
 	before := tag()
 	if b := get("/console/live?since=7").Body.String(); strings.Contains(b, "changed") {
-		t.Errorf("nothing came, and it says %q", b)
+		t.Errorf("nothing changed, and it returns %q", b)
 	}
 	writes = 8
 	if b := get("/console/live?since=7").Body.String(); strings.Count(b, "event: changed") != 1 {
-		t.Errorf("something came, and it says %q", b)
+		t.Errorf("something changed, and it returns %q", b)
 	}
 	if after := tag(); after == "" || after != before {
 		t.Errorf("%s, was %s", after, before)
@@ -63,7 +63,7 @@ func TestAnswersSayWhenToAskAgain(t *testing.T) {
 	}
 	s.h = console.New(console.Options{API: s.api, Access: s.access, Writes: func() uint64 { return 0 }})
 	if got := s.get("/console/jobs").Header().Get("X-Ask-Again"); got == "" {
-		t.Error("a page that finds no place to listen is not told when to ask again")
+		t.Error("a page without a place to listen gets no time to ask again")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestPollIsAnsweredBeforeAPageIsMade(t *testing.T) {
 	newest.Minute = s.Clock.Unix() / 60
 	_, since, _ = strings.Cut(s.get("/console/keys").Body.String(), `data-since="`)
 	since, _, _ = strings.Cut(since, `"`)
-	poll("runs may be at work", http.StatusOK)
+	poll("runs may be running", http.StatusOK)
 	if w := s.get("/console/jobs/none/none"); w.Code < 400 || w.Header().Get("X-Since") != "" ||
 		!strings.Contains(w.Body.String(), `data-since=""`) {
 		t.Errorf("of a page that could not be made: %d, since %q", w.Code, w.Header().Get("X-Since"))
@@ -152,7 +152,7 @@ func TestListenersLeaveOthersRoom(t *testing.T) {
 			t.Errorf("a HEAD: %d", w.Code)
 		}
 		if w := listen("HEAD", "gone"); w.Code != http.StatusUnauthorized {
-			t.Errorf("a HEAD of nobody: %d", w.Code)
+			t.Errorf("a HEAD without login: %d", w.Code)
 		}
 		leave()
 		all.Wait()

@@ -117,7 +117,7 @@ func TestKnownBrowser(t *testing.T) {
 		s.post("/console/login", url.Values{"name": {"ann"}, "password": {"wrong password"}})
 	}
 	if w := s.logInAs("ann"); w.Code != http.StatusUnauthorized {
-		t.Errorf("a stranger after five tries: %d", w.Code)
+		t.Errorf("an unknown client after five tries: %d", w.Code)
 	}
 	clear(s.cookies)
 	s.cookies["tickring_known"] = known
@@ -162,7 +162,7 @@ func TestSharedMachine(t *testing.T) {
 	s.post("/console/login", url.Values{"name": {"lina"}, "password": {goodPassword}, "shared": {"1"}})
 	for _, k := range s.post("/console/login", url.Values{"elsewhere": {"1"}}).Result().Cookies() {
 		if k.Name == "tickring_known" || k.MaxAge != 0 {
-			t.Errorf("who goes on in another tab: %s", k)
+			t.Errorf("a user who continues in another tab: %s", k)
 		}
 	}
 	s.says("/console/login", `name="shared" value="1" checked`)

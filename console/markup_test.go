@@ -254,7 +254,7 @@ func (s *site) refusedIsText(run string) {
 			s.t.Errorf("%s refused with %v: %q", f.path, f.form, wrong)
 		}
 		if w.Code < 400 || !strings.Contains(html.UnescapeString(body), hostile) {
-			s.t.Errorf("%s with %v is shown again without what was typed: %d %s", f.path, f.form, w.Code, body)
+			s.t.Errorf("%s with %v is shown again without the input: %d %s", f.path, f.form, w.Code, body)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func TestMarkupIsText(t *testing.T) {
 		for _, pattern := range patterns {
 			path := fill.Replace(pattern)
 			if variable.MatchString(path) {
-				t.Fatalf("say in this test what stands for the names in %s", pattern)
+				t.Fatalf("add values for the names in %s to this test", pattern)
 			}
 			add(path)
 		}
@@ -322,7 +322,7 @@ func TestMarkupIsText(t *testing.T) {
 			}
 		}
 		if len(seen) < 2*len(patterns) {
-			t.Errorf("%d pages were looked at", len(seen))
+			t.Errorf("%d pages were checked", len(seen))
 		}
 	}
 	for _, path := range []string{"/console/jobs", "/console/runs", "/console/jobs/shop/stock", "/console/runs/" + id[1], "/console/changes",
@@ -355,6 +355,6 @@ func TestMarkupIsText(t *testing.T) {
 	w := s.post("/console/login", url.Values{"token": {adminToken}, "unsent-at": {"/console/jobs/new"},
 		"unsent": {url.Values{hostile: {hostile}}.Encode()}})
 	if wrong := markupIn(w.Body.String()); w.Code != http.StatusOK || wrong != nil {
-		t.Errorf("what was typed: %d %q", w.Code, wrong)
+		t.Errorf("the typed text: %d %q", w.Code, wrong)
 	}
 }

@@ -101,6 +101,6 @@ func TestChannelIsTested(t *testing.T) {
 		"Fix the channel settings")
 	s.Clock = s.Clock.Add(10 * time.Second)
 	if body := s.post("/console/notices/oncall", url.Values{"do": {"test"}}).Body.String(); strings.Contains(body, "<b>401") {
-		t.Errorf("what was answered is markup: %s", body)
+		t.Errorf("the answer is shown as markup: %s", body)
 	}
 }

@@ -51,7 +51,7 @@ func TestReports(t *testing.T) {
 		"tickring report --by day")
 	body := s.says("/console/reports?each=job&by=hour&when=24h", "shop/a", "60.0 %", "shop/b", "100 %")
 	if strings.Index(body, ">shop/a<") > strings.Index(body, ">shop/b<") {
-		t.Error("what fails most does not come first")
+		t.Error("the job with the most failures is not first")
 	}
 	s.says("/console/reports?each=app&when=24h", ">shop<")
 	s.says("/console/reports?job=shop/b&when=24h", "1 runs started, 0 failed")

@@ -327,7 +327,7 @@ func TestRemoveRuns(t *testing.T) {
 	s.says(w.Header().Get("Location"), "1 runs deleted, 0 kept")
 	s.says("/console/changes?job=shop/old&verb=cleaned", "cleaned up runs  (1)")
 	if w := s.get("/console/runs/" + old.ID.String()); w.Code != http.StatusNotFound {
-		t.Errorf("it is there: %d", w.Code)
+		t.Errorf("it exists: %d", w.Code)
 	}
 	for _, query := range []string{"older=30d", "job=shop/none&older=30d", "job=shop/old&older=x", "job=shop/old&keep=-1",
 		"job=shop/old&older=1h", "job=shop/old&older=30d&state=moon"} {

@@ -87,6 +87,6 @@ func TestRemovedByTheClockThatWasNamed(t *testing.T) {
 	s.says(to.String(), `value="2026-11-10T00:00:00+08:00"`, "--older 2026-11-10T00:00:00+08:00")
 	w = s.get("/console/runs/clean?" + with(form, "older", "30d").Encode())
 	if to, err := url.Parse(w.Header().Get("Location")); err != nil || to.Query().Get("older") != "30d" || to.Query().Has("zone") {
-		t.Errorf("so many days lead to %s", to)
+		t.Errorf("too many days lead to %s", to)
 	}
 }

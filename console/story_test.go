@@ -80,7 +80,7 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 		}
 		body := s.says("/console/runs/"+r.ID.String(), c.waits)
 		if strings.Contains(body, executor) != c.story || strings.Contains(body, turn) == c.story {
-			t.Errorf("%d: it does not say what it waits for alone", n)
+			t.Errorf("%d: it does not name the one cause of the wait", n)
 		}
 		if next := s.next(r.ID); !strings.HasPrefix(next, c.next) {
 			t.Errorf("%d: next is %q, want %q", n, next, c.next)
@@ -155,7 +155,7 @@ func TestKillThatCannotBeTold(t *testing.T) {
 		s.post(at+"/kill", nil)
 		s.never(s.says(at, "kill requested by <b>"), "executor was asked")
 		if said := strings.Contains(s.says(at), deaf); said != (c.says == deaf) {
-			t.Errorf("%s: the story says that it cannot be told: %v", c.address, said)
+			t.Errorf("%s: the story is shown as unavailable: %v", c.address, said)
 		}
 		over := s.ended(&job, 2, func(r *core.Run) {
 			r.State, r.Address, r.KillBy, r.KillAt = core.Killed, c.address, "ann", r.SentAt.Add(time.Second)
@@ -204,7 +204,7 @@ func TestKillInParts(t *testing.T) {
 	} {
 		parts = c.parts
 		if body := s.done("/console/jobs/shop/job/kill", nil, c.says); strings.Contains(body, more+c.says) != c.more {
-			t.Errorf("%v: it says that more are left: %v", c.parts, !c.more)
+			t.Errorf("%v: it shows that more are left: %v", c.parts, !c.more)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestTypedWhenTheSessionEnded(t *testing.T) {
 			t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
 		}
 		if at := s.get("/console/executors/" + name); at.Code != http.StatusNotFound {
-			t.Errorf("it was done before anybody said so: %d", at.Code)
+			t.Errorf("it was done without a confirmation: %d", at.Code)
 		}
 		to, again := hiddenOf(w.Body.String())
 		if to != "/console/executors?panel=new" || again.Encode() != form.Encode() {

@@ -82,7 +82,7 @@ func TestCallOver(t *testing.T) {
 		t.Errorf("another auth: %+v", got)
 	}
 	if got := (&Call{Headers: map[string]string{"Authorization": "x"}}).Over(app); got.Auth != (Auth{}) {
-		t.Errorf("the auth of the app beside a header of the job that says it: %+v", got)
+		t.Errorf("the auth of the app in addition to an authorization header of the job: %+v", got)
 	}
 	all := &Call{Headers: map[string]string{"X-Team": "***", "X-App": "pay"}, Hidden: []string{"X-Team"}, Auth: Auth{Bearer: "a"},
 		Expect: []int{200}, MaxAnswer: 5000}
@@ -107,7 +107,7 @@ func TestCallSecrets(t *testing.T) {
 		t.Error(text)
 	}
 	if !strings.Contains(marshal(c), "hunter2") {
-		t.Error("what is shown is what is stored")
+		t.Error("the shown value is the stored one")
 	}
 	if kept, err := shown.Kept(c); err != nil || !kept.Equal(c) {
 		t.Errorf("%+v %v", kept, err)

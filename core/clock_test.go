@@ -28,6 +28,6 @@ func TestClockOf(t *testing.T) {
 		}
 	}
 	if got := ClockOf(time.Time{}, begun, 0); got.Known {
-		t.Errorf("of who says no time: %+v", got)
+		t.Errorf("without a reported time: %+v", got)
 	}
 }

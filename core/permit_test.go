@@ -41,7 +41,7 @@ func TestSecondsOfAPermit(t *testing.T) {
 	want(1, 3, now+4, core.PermitLater, now+6)
 	if a, _ := p.Ask(core.Asked{First: 1, Limit: 2, PerSecond: 2, Attempt: 3, Now: now, Stored: true}); a != core.PermitLater ||
 		p.From(1) != now+6 {
-		t.Errorf("%d from %d: ten have a permit yet, and may need so many seconds", a, p.From(1))
+		t.Errorf("%d from %d: ten still have a permit, and may need that many seconds", a, p.From(1))
 	}
 	want(1, 3, now+4-hour, core.PermitLater, now+5-hour) // set back while it waits, without another ask
 }

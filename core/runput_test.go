@@ -35,7 +35,7 @@ func TestRunPuts(t *testing.T) {
 			func(r *core.Run) {
 				r.Owner, r.Until, r.Journal, r.MaybeSent = "b", at.Add(time.Millisecond), claim.Journal, true
 			}},
-		"take what is nobody's": {free, free.Take(claim, "http://b/", at.Add(time.Hour), nil), []string{"closed", "owner", "until", "address"},
+		"take a free run": {free, free.Take(claim, "http://b/", at.Add(time.Hour), nil), []string{"closed", "owner", "until", "address"},
 			func(r *core.Run) {
 				r.State, r.Owner, r.Until, r.Journal = core.Running, "b", at.Add(time.Millisecond), claim.Journal
 			}},

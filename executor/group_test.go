@@ -38,7 +38,7 @@ func killedUnder(t *testing.T, dir, program string) (held *os.File) {
 	if _, err := io.ReadFull(held, make([]byte, len("started\n"))); err != nil {
 		t.Fatal(err)
 	}
-	for { // on its way since before the program could say so
+	for { // it was on its way before the program could report that
 		j := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
 		if j.replay(); j.live[77] != nil && len(j.live[77].run.groups) == 1 {
 			break
@@ -137,7 +137,7 @@ func TestGroup(t *testing.T) {
 		}
 	}
 	if !g.kill() {
-		t.Error("nobody to kill")
+		t.Error("no process to kill")
 	}
 	// The first process has ended, and is a zombie until its parent waits for it.
 	if left := endGroups([]*incoming{{Run: wire.Run{LogID: 7}, groups: []group{g}}}, time.Minute); left != nil {
@@ -145,7 +145,7 @@ func TestGroup(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	if g.kill() {
-		t.Error("killed what is gone")
+		t.Error("killed a process that is gone")
 	}
 }
 

@@ -92,7 +92,7 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 				return nil, err
 			}
 			if at, err := http.ParseTime(r.Header.Get("Date")); err != nil || time.Since(at).Abs() > time.Minute {
-				return nil, fmt.Errorf("a registration says that it is %q", r.Header.Get("Date"))
+				return nil, fmt.Errorf("a registration has the date %q", r.Header.Get("Date"))
 			}
 			f.regs = append(f.regs, reg)
 		}

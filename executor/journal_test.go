@@ -163,7 +163,7 @@ func TestLogFolderCannotBeWritten(t *testing.T) {
 	mustSend(t, e, run)
 	f.want(t, 1, 200, "")
 	if n := strings.Count(out.String(), "logs cannot be written"); n != 1 {
-		t.Errorf("it is said %d times: %s", n, out.String())
+		t.Errorf("it is logged %d times: %s", n, out.String())
 	}
 	if log := readLog(t, e, run); log != "" {
 		t.Errorf("log: %s", log)

@@ -133,7 +133,7 @@ func (k *killWorld) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if was, ok := k.results[it.LogID]; !ok {
 				k.results[it.LogID] = it
 			} else if was.Code != it.Code || was.Msg != it.Msg {
-				k.wrong = append(k.wrong, fmt.Sprintf("run %d: told %d %q, and then %d %q", it.LogID, was.Code, was.Msg, it.Code, it.Msg))
+				k.wrong = append(k.wrong, fmt.Sprintf("run %d: reported %d %q, and then %d %q", it.LogID, was.Code, was.Msg, it.Code, it.Msg))
 			}
 		}
 	}

@@ -144,7 +144,7 @@ func TestListenAt(t *testing.T) {
 		}
 		if err != nil {
 			if err := e.ListenAndServe(t.Context()); err == nil || !strings.Contains(err.Error(), "--app-token") {
-				t.Errorf("it is said what to do: %v", err)
+				t.Errorf("the error names a fix: %v", err)
 			}
 		}
 	}

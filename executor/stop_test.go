@@ -77,7 +77,7 @@ func TestGivenUpDoesNotBegin(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := e.Stop(ctx); err == nil {
-			t.Error("no word of what goes on")
+			t.Error("no log line for the handler that goes on")
 		}
 		<-s.Ended()
 		close(free)
@@ -110,7 +110,7 @@ func TestStopDuringStart(t *testing.T) {
 			}))
 		})
 		if err := e.Start(); err == nil || said == 0 {
-			t.Errorf("it started: %v, and said %d things", err, said)
+			t.Errorf("it started: %v, and logged %d lines", err, said)
 		}
 		refused(t, send(e, order(1, 1, "ok")), wire.CodeBusy, "queue full: the executor is stopping")
 		if err := e.Stop(t.Context()); err != nil {
@@ -167,11 +167,11 @@ func TestStopWithDeadServers(t *testing.T) {
 		go func() { stopped <- e.Stop(t.Context()) }()
 		<-waits.Ended()
 		if d := time.Since(began); d != 0 {
-			t.Errorf("what waited was told after %v", d)
+			t.Errorf("the waiting run was answered after %v", d)
 		}
 		<-at.Ended()
 		if d := time.Since(began); d != 30*time.Second {
-			t.Errorf("what was at work had %v", d)
+			t.Errorf("the running one had %v", d)
 		}
 		if err := <-stopped; err != nil {
 			t.Error(err)

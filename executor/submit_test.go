@@ -91,7 +91,7 @@ func TestSubmittedAgainAfterACrash(t *testing.T) {
 			t.Errorf("%+v, again: %t", s.Result(), again.Load())
 		}
 		if n := e.Unreported(); n != 1 {
-			t.Errorf("%d results are kept, want that which a server may take", n)
+			t.Errorf("%d results are kept, want the one that a server may take", n)
 		}
 	})
 }

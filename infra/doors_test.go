@@ -29,12 +29,12 @@ func TestDoorsAreBounded(t *testing.T) {
 		"a large one":       {infra.Props{HttpApi: true, AccountConcurrency: number(50_000)}, 10_000.0, 5000.0, 2500.0},
 		"as said": {infra.Props{HttpApi: true, AccountConcurrency: number(1000), DoorConcurrency: number(300),
 			Throttle: &infra.Throttle{Rate: 5, Burst: 7}}, 5.0, 7.0, 300.0},
-		"said of an unknown account": {infra.Props{HttpApi: true, DoorConcurrency: number(3)}, 1000.0, 2000.0, 3.0},
+		"set for an unknown account": {infra.Props{HttpApi: true, DoorConcurrency: number(3)}, 1000.0, 2000.0, 3.0},
 		"no places": {infra.Props{HttpApi: true, AccountConcurrency: number(1000), DoorConcurrency: number(0)}, 1000.0, 2000.0,
 			nil},
 		"function URL":                {infra.Props{AccountConcurrency: number(1000)}, nil, nil, 150.0},
 		"function URL, small account": {infra.Props{AccountConcurrency: number(199)}, nil, nil, nil},
-		"function URL, nothing said":  {infra.Props{}, nil, nil, nil},
+		"function URL, nothing set":   {infra.Props{}, nil, nil, nil},
 		"function URL, accepted":      {infra.Props{DoorConcurrency: number(0)}, nil, nil, nil},
 	} {
 		c.p.Functions = functions

@@ -207,7 +207,7 @@ func TestDataStays(t *testing.T) {
 			want = 4
 		}
 		if all := strings.Count(string(b), `"TargetValue"`); is != want || all != want {
-			t.Errorf("%s has %d capacities, of which %d are used as is reckoned; want %d", id, all, is, want)
+			t.Errorf("%s has %d capacities, %d used as computed; want %d", id, all, is, want)
 		}
 	}
 }
@@ -258,7 +258,7 @@ func TestQueues(t *testing.T) {
 		if fires := queue != "TickringResults" && queue != "TickringAside"; fires && 2*v > 60-10 {
 			t.Errorf("%s is invisible for %v s: a fire whose function died twice is late", queue, visibility)
 		} else if fires && at(tmpl.Resources[fn].Properties, "Environment.Variables.TICKRING_VISIBILITY") != fmt.Sprintf("%vs", visibility) {
-			t.Errorf("%s is told another visibility than %v s", fn, visibility)
+			t.Errorf("%s gets a visibility other than %v s", fn, visibility)
 		}
 		most := map[string]any{"TickringFires": 50.0, "TickringChecks": 50.0, "TickringSlow": 10.0, "TickringAside": 10.0}[queue]
 		if at(m, "FunctionResponseTypes.0") != "ReportBatchItemFailures" || at(m, "ScalingConfig.MaximumConcurrency") != most {
@@ -368,7 +368,7 @@ func TestFunctions(t *testing.T) {
 		other := synth(t, infra.Props{LogLevel: level})
 		for _, id := range other.of(t, "AWS::Lambda::Function") {
 			if got := at(other.Resources[id].Properties, "LoggingConfig.ApplicationLogLevel"); got != "DEBUG" {
-				t.Errorf("with the log level %q Lambda keeps of %s what is %v and above", level, id, got)
+				t.Errorf("with the log level %q Lambda keeps log lines of %s from level %v", level, id, got)
 			}
 		}
 	}
@@ -405,7 +405,7 @@ func TestEnvironment(t *testing.T) {
 			vars, _ := at(tmpl.Resources[id].Properties, "Environment.Variables").(map[string]any)
 			if strings.HasPrefix(id, "TickringCanary") {
 				if len(vars) > 0 {
-					t.Errorf("%s: %s is told of %v, and needs nothing", form, id, vars)
+					t.Errorf("%s: %s gets %v, want none", form, id, vars)
 				}
 				continue
 			}
@@ -435,12 +435,12 @@ func TestEnvironment(t *testing.T) {
 				t.Errorf("%s: %s works on %+v", form, id, c.Names)
 			}
 			if reads := c.Params.ReadToken != ""; reads != (p.ReadToken && strings.HasPrefix(id, "TickringApi")) {
-				t.Errorf("%s: %s is told where the read token is: %t", form, id, reads)
+				t.Errorf("%s: %s gets the parameter of the read token: %t", form, id, reads)
 			}
 			if has := c.Provider.Set(); has != (p.Oidc != nil && strings.HasPrefix(id, "TickringApi")) ||
 				has && (c.Params.Provider != "/people/secret" || c.Provider.URL != p.PublicUrl || len(c.Provider.Roles) != 2 ||
 					c.Provider.Issuer != p.Oidc.Issuer || len(c.Provider.Scopes) != 2) {
-				t.Errorf("%s: %s is told of the provider %+v, %+v", form, id, c.Provider, c.Params)
+				t.Errorf("%s: %s gets the provider %+v, %+v", form, id, c.Provider, c.Params)
 			}
 			if c.RunURL != p.RunUrl {
 				t.Errorf("%s: notices of %s link to %q", form, id, c.RunURL)
@@ -450,7 +450,7 @@ func TestEnvironment(t *testing.T) {
 			}
 			if form == "HTTP API" && (c.Partitions != 32 || !c.NoToken || len(c.Policy.Allow) != 1 ||
 				c.Policy.Check(netip.MustParseAddr("10.0.3.17")) != nil) {
-				t.Errorf("%s is told %d partitions, %v: an executor at 10.0.3.17 could not register, or not be called", id, c.Partitions, c.Policy)
+				t.Errorf("%s gets %d partitions, %v: an executor at 10.0.3.17 could not register, or not be called", id, c.Partitions, c.Policy)
 			}
 			if strings.HasPrefix(id, "TickringDispatch") && (c.ReportURL == "" || c.Params.ReportKey == "" || c.Params.AdminToken != "") {
 				t.Errorf("%s: %s reports at %q with %+v", form, id, c.ReportURL, c.Params)
@@ -528,7 +528,7 @@ func TestTablesByName(t *testing.T) {
 	tmpl := synth(t, infra.Props{HttpApi: true, Tables: &infra.Tables{Jobs: "Old-Jobs", Runs: "Old-Runs", State: "Old-State"}})
 	for id, r := range tmpl.Resources {
 		if strings.HasPrefix(r.Type, "AWS::DynamoDB::") {
-			t.Errorf("%s is made beside those that are there", id)
+			t.Errorf("%s is created in addition to the existing tables", id)
 		}
 	}
 	own := synth(t, infra.Props{HttpApi: true})
@@ -581,7 +581,7 @@ func TestTablesByName(t *testing.T) {
 	}
 }
 
-// TestOutputsLeadToTheConsole: the outputs name the console's address and the command that prints the token of its first log-in.
+// TestOutputsLeadToTheConsole: the outputs name the console's address and the command that prints the token of its first login.
 func TestOutputsLeadToTheConsole(t *testing.T) {
 	tmpl := synth(t, infra.Props{PublicUrl: "https://jobs.example.com/"})
 	if got := at(tmpl.Outputs["Console"], "Value"); got != "https://jobs.example.com/console/" {
@@ -668,7 +668,7 @@ func TestAlarms(t *testing.T) {
 		}
 		silent := name == "NoTick" || name == "Canary"
 		if missing := p["TreatMissingData"]; missing != map[bool]string{true: "breaching", false: "notBreaching"}[silent] {
-			t.Errorf("%s: what is missing is %v", id, missing)
+			t.Errorf("%s: missing parts: %v", id, missing)
 		}
 		metrics := []any{p}
 		if m, ok := p["Metrics"].([]any); ok {
@@ -705,20 +705,20 @@ func TestAlarms(t *testing.T) {
 		t.Errorf("there is no alarm %s", name)
 	}
 	if id := tmpl.function(t, "dispatch"); !slices.Contains(looks["Throttles"], id+" Throttles") {
-		t.Errorf("nobody is told of throttles of dispatch: %v", looks["Throttles"])
+		t.Errorf("no alarm for throttles of dispatch: %v", looks["Throttles"])
 	}
 	if got, want := looks["ApiErrors"][0], tmpl.of(t, "AWS::ApiGatewayV2::Api")[0]+" 5xx"; got != want { // of all that are behind it
-		t.Errorf("that the doors refuse is told by %s, want %s", got, want)
+		t.Errorf("rejected API requests are reported by %s, want %s", got, want)
 	}
 	if asked := tmpl.Resources[tmpl.alarm(t, "ApiNearThrottle")].Properties; looks["ApiNearThrottle"][0] != tmpl.of(t,
 		"AWS::ApiGatewayV2::Api")[0]+" Count" || asked["Threshold"] != 0.8*1000*asked["Period"].(float64) {
-		t.Errorf("that the doors are near their throttle is told by %v", asked)
+		t.Errorf("API requests near the throttle are reported by %v", asked)
 	}
 	url := synth(t, infra.Props{})
 	for _, of := range [][3]string{{"api", "ApiErrors", "Throttles"}} {
 		b, _ := json.Marshal(url.Resources[url.alarm(t, of[1])].Properties)
 		if !strings.Contains(string(b), url.function(t, of[0])) || !strings.Contains(string(b), of[2]) {
-			t.Errorf("nobody is told of %s of %s behind a function URL: %s", of[2], of[0], b)
+			t.Errorf("no alarm for %s of %s behind a function URL: %s", of[2], of[0], b)
 		}
 	}
 	for _, fn := range []string{"tick", "dispatch", "slow", "aside", "callback", "registry", "api"} {
@@ -763,7 +763,7 @@ func TestAlarms(t *testing.T) {
 	none := synth(t, infra.Props{NoAlarms: true, NoCanary: true})
 	for id, r := range none.Resources {
 		if strings.HasPrefix(r.Type, "AWS::CloudWatch::") || strings.Contains(id, "Canary") { // an account without cloudwatch:PutMetricAlarm
-			t.Errorf("%s is there, and was not wanted", id)
+			t.Errorf("%s exists unexpectedly", id)
 		}
 	}
 }

@@ -41,6 +41,6 @@ func TestNag(t *testing.T) {
 		}
 	}
 	if excused == 0 {
-		t.Error("nothing is excused: is anything looked at?")
+		t.Error("nothing is excused: is anything checked?")
 	}
 }

@@ -306,8 +306,8 @@ func TestAgeOfTheRing(t *testing.T) {
 	}
 }
 
-// The end of a pause is a transaction of the job and its change record: whoever
-// plans may do both parts of it.
+// The end of a pause is a transaction of the job and its change record: every
+// planner may do both parts of it.
 func TestEndOfAPauseIsAllowed(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
 	got := map[string]bool{}

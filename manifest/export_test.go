@@ -273,7 +273,7 @@ func TestDefaults(t *testing.T) {
 			s = s.get(name)
 		}
 		if def := s.write(s.Default).flow(); def != c.New && c.Path != "paused" {
-			t.Errorf("%s is %s, the document says %s", c.Path, c.New, def)
+			t.Errorf("%s is %s, the document has %s", c.Path, c.New, def)
 		}
 	}
 	at := func(path string, v any) error {
@@ -605,7 +605,7 @@ func valid(root, s map[string]any, v any) error {
 	return nil
 }
 
-// The schema and the parser say the same.
+// The schema and the parser agree.
 func TestSchema(t *testing.T) {
 	var schema map[string]any
 	if err := json.Unmarshal(Schema(), &schema); err != nil {
@@ -692,7 +692,7 @@ func TestNotifyOfDefaults(t *testing.T) {
 		return doc
 	}
 	if doc := parse("version: 1\ndefaults: {notify: {quiet: 2h}}\n"); doc.Notify != nil {
-		t.Errorf("without a to it says %+v", doc.Notify)
+		t.Errorf("without a to it has %+v", doc.Notify)
 	}
 	if doc := parse("version: 1\ndefaults: {notify: {}}\n"); doc.Notify == nil || !doc.Notify.IsZero() {
 		t.Errorf("nobody is %+v", doc.Notify)
@@ -713,6 +713,6 @@ func TestNotifyOfDefaults(t *testing.T) {
 	}
 	if again := parse(string(out)); again.Notify == nil || !again.Notify.Equal(want) || len(again.Jobs) != 1 ||
 		!again.Jobs[0].Spec.Def.Notify.IsZero() {
-		t.Errorf("what is written says %+v, and of the job %+v:\n%s", again.Notify, again.Jobs, out)
+		t.Errorf("the export has %+v, and for the job %+v:\n%s", again.Notify, again.Jobs, out)
 	}
 }

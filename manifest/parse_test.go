@@ -369,7 +369,7 @@ m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app 
 				"m:6:31: jobs[0].call.auth.bearer.env: the environment variable NOPE is not set\n" +
 				"m:6:63: jobs[0].call.auth.oauth.clientId: required: The client ID.\n" +
 				"m:6:63: jobs[0].call.auth.oauth.clientSecret: required: The client secret."},
-		{"call of nobody",
+		{"call without an address",
 			"version: 1\napps: [{name: a, call: {expect: [200]}}]\njobs:\n- {app: a, name: j, handler: h, call: {maxAnswer: 1MB}}\n",
 			`m:2:24: apps[0].call: app a has no executor that is an HTTP endpoint: add one, such as executors: ["call:https://example.com"]` + "\n" +
 				`m:4:39: jobs[0].call: app a has no executor that is an HTTP endpoint: add one, such as executors: ["call:https://example.com"]`},
@@ -460,7 +460,7 @@ func TestEveryPhrase(t *testing.T) {
 	for phrase := range phrases {
 		text := core.Phrase(phrase)
 		if zh := words.Say(words.Chinese, text); zh == phrase || phrase == "" || strings.Contains(phrase, "%") {
-			t.Errorf("api/openapi.yaml says %q, which has no Chinese: add to words/catalog/zh.po\nmsgid %q\nmsgstr \"…the same in Chinese…\"",
+			t.Errorf("api/openapi.yaml has %q, without a translation: add to words/catalog/zh.po\nmsgid %q\nmsgstr \"…the same in Chinese…\"",
 				phrase, phrase)
 		}
 	}

@@ -220,7 +220,7 @@ func TestCallHeaders(t *testing.T) {
 		t.Errorf("%s %s %s", r.Method, r.URL, b)
 	}
 	if ReportSignature([]byte("key"), sh.Run.ID) == ReportSignature([]byte("key"), sh.Run.ID+1) {
-		t.Error("signatures do not tell runs apart")
+		t.Error("signatures of different runs are equal")
 	}
 }
 
@@ -290,7 +290,7 @@ func TestWire(t *testing.T) {
 			}
 			got := wire.ParseAbout(r.Header.Get)
 			if want := (wire.About{Attempt: 2, Instant: 1800000000, Cause: "retry"}); got != want {
-				t.Errorf("the executor was told %+v, want %+v", got, want)
+				t.Errorf("the executor got %+v, want %+v", got, want)
 			}
 			c.answer(w, r)
 		}))
@@ -348,7 +348,7 @@ func TestKillWithoutConnection(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := s.Idle(t.Context(), app, "lambda:payroll", 7); err == nil {
-		t.Error("a function is said to be idle")
+		t.Error("a function is reported as idle")
 	}
 	// Without a sender for its scheme, an address is rejected before a send.
 	for _, address := range []string{"lambda:payroll", "queue:mail"} {
@@ -357,7 +357,7 @@ func TestKillWithoutConnection(t *testing.T) {
 			t.Errorf("%s: %+v", address, a)
 		}
 		if err := s.Beat(t.Context(), app, address); err == nil {
-			t.Errorf("%s is said to be there", address)
+			t.Errorf("%s is reported as available", address)
 		}
 	}
 }
@@ -452,6 +452,6 @@ func TestAskClock(t *testing.T) {
 		}
 	}
 	if got, err := s.AskClock(t.Context(), &core.App{Name: "shop"}, "call:"+server.URL); err != nil || got.Known {
-		t.Errorf("of what is called: %+v, %v", got, err)
+		t.Errorf("of a call: %+v, %v", got, err)
 	}
 }

@@ -65,7 +65,7 @@ func TestTraceparentReachesExecutors(t *testing.T) {
 				}
 			}
 			if _, ok := header["Traceparent"]; got != want || ok && want == "" {
-				t.Errorf("%s was told %q, want %q", address, got, want)
+				t.Errorf("%s got %q, want %q", address, got, want)
 			}
 		}
 	}

@@ -157,7 +157,7 @@ func TestExecutorsByWhatSendsFound(t *testing.T) {
 	state("shop", broken.URL, fails("HTTP 500: out of memory"))
 	facts, err := c.GetFacts(t.Context())
 	if err != nil || !slices.ContainsFunc(facts.Executors, fails("HTTP 500")) {
-		t.Errorf("doctor is told of %+v, %v", facts.Executors, err)
+		t.Errorf("doctor gets %+v, %v", facts.Executors, err)
 	}
 	heals.Store(true)
 	trigger()

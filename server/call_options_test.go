@@ -108,7 +108,7 @@ func TestCallOptions(t *testing.T) {
 	if res := apply(map[string]any{"auth": map[string]any{"basic": map[string]any{"user": "u",
 		"password": core.AsStored}}}); res.Jobs[0].Error == nil ||
 		res.Jobs[0].Error.Field != "call.auth.basic.password" {
-		t.Errorf("a secret that nobody gave: %+v", res.Jobs[0])
+		t.Errorf("a missing secret: %+v", res.Jobs[0])
 	}
 	ask("GET", "/v1/changes?job=web/warm", nil, nil)
 	ask("GET", "/v1/jobs", nil, nil)

@@ -82,7 +82,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("serial %d", n)
 	}
 	if until := s.facts(t.Context(), s.parts, core.English).CertificateUntil; !until.Equal(s.cert.get(time.Now()).Leaf.NotAfter) {
-		t.Errorf("doctor is told that it ends at %s", until)
+		t.Errorf("doctor gets the end %s", until)
 	}
 	if got := answer(t, s.ln.Addr().String(), "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got,
 		"400 ") {
@@ -105,7 +105,7 @@ func TestTLS(t *testing.T) {
 	}
 	roots.AddCert(writePair(t, cert, key, 3, local))
 	if n := s.cert.get(look.Add(lookAgain / 2)).Leaf.SerialNumber.Int64(); n != 1 {
-		t.Errorf("looked at again at once: serial %d", n)
+		t.Errorf("checked again at once: serial %d", n)
 	}
 	if n := later(); n != 3 {
 		t.Errorf("a new pair: serial %d", n)

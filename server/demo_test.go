@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// lines is what people are told, line by line.
+// lines is the output for users, line by line.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -72,9 +72,9 @@ func TestDemoLeavesAppsOfUsers(t *testing.T) {
 	}
 }
 
-// TestDemo: no fire of the demo finds nobody, neither on the first start, nor
-// after a restart, nor when a standby takes over; each restart says what became
-// of what was due meanwhile.
+// TestDemo: each run of the demo finds an executor: on the first start, after a restart, and
+// when a standby takes over. Each restart prints the results of the runs that were due
+// while no server was running.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -178,7 +178,7 @@ func TestDemoImportFailsBySchedule(t *testing.T) {
 }
 
 // TestDemoLines: a run that was never sent has no lateness and the time at
-// which it ended; a timeout is said once.
+// which it ended; a timeout is printed once.
 func TestDemoLines(t *testing.T) {
 	at := time.Date(2026, 11, 20, 2, 30, 0, 0, time.UTC)
 	job := core.NumberedRun(7, 1)
@@ -227,7 +227,7 @@ func TestOutageReport(t *testing.T) {
 	}
 }
 
-// TestReachable: a server on all networks tells executors an address that they
+// TestReachable: a server on all networks gives executors an address that they
 // can dial, and this machine its own.
 func TestReachable(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
@@ -247,7 +247,7 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-// TestPortOfOurs: who has the port is named when it is one of us.
+// TestPortOfOurs: the error names the process that has the port if it is a tickring server.
 func TestPortOfOurs(t *testing.T) {
 	s := start(t, Options{})
 	_, err := New(Options{Dir: t.TempDir(), Listen: s.ln.Addr().String(), Log: slog.New(slog.DiscardHandler)})

@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// TestDrain: a stop repeatedly reports what it waits for and ends in time. Runs that it cuts off stay open for the next start.
+// TestDrain: a stop repeatedly reports the runs that it waits for and ends in time. Runs that it cuts off stay open for the next start.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	began, over := make(chan bool, 1), make(chan bool)
@@ -48,7 +48,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("it lasted %s", d)
 	}
 	if n := strings.Count(out.String(), "stopping: waiting for 1 call, at most "); n < 2 {
-		t.Errorf("it said so %d times: %s", n, out)
+		t.Errorf("it was logged %d times: %s", n, out)
 	}
 	s = start(t, Options{Dir: dir})
 	runs, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/slow"})

@@ -29,7 +29,7 @@ func TestWideFiles(t *testing.T) {
 		return log.String()
 	}
 	if log := run(false); strings.Contains(log, "chmod") {
-		t.Errorf("of its own files it says %s", log)
+		t.Errorf("for its own files it logs %s", log)
 	}
 	token := filepath.Join(dir, TokenFile)
 	for _, name := range []string{db, token} {

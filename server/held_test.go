@@ -44,6 +44,6 @@ func TestHeld(t *testing.T) {
 	}
 	sweeps(1, fresh)
 	if n := sweeps(10, func(int) core.Instant { return at(-1000 * time.Hour) }); n != 0 {
-		t.Errorf("%d sweeps are held by what a clock of tomorrow summed", n)
+		t.Errorf("%d sweeps are held by sums of a clock a day ahead", n)
 	}
 }

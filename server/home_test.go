@@ -70,7 +70,7 @@ func TestLoopbackIsNoPass(t *testing.T) {
 			{"a program", "", "Host: $", letIn},
 			{"by name", "", "Host: LocalHost:#", letIn},
 			{"by another loopback address", "", "Host: 127.8.9.1:#", letIn},
-			{"by that of IPv6", "", "Host: [::1]:#", letIn},
+			{"by the IPv6 address", "", "Host: [::1]:#", letIn},
 			{"typed into a browser", "", "Host: $\r\nSec-Fetch-Site: none", letIn},
 
 			{"a page of a site", "", "Host: $\r\nOrigin: https://evil.example\r\nSec-Fetch-Site: cross-site", refusesPage},
@@ -102,7 +102,7 @@ func TestLoopbackIsNoPass(t *testing.T) {
 			{"Fastly-Client-IP", "", "Host: $\r\nfastly-client-ip: 203.0.113.7", asksToken},
 			{"CDN-Loop", "", "Host: $\r\nCDN-Loop: cdn", asksToken},
 			{"Via", "", "Host: $\r\nVia: 1.1 proxy", asksToken},
-			{"a proxy that says nothing", "1.0", "Host: $", asksToken},
+			{"a proxy without headers", "1.0", "Host: $", asksToken},
 		}},
 		{"with a URL elsewhere", Options{ReportURL: "https://jobs.example"}, []request{
 			{"a program", "", "Host: $", asksToken},
@@ -276,10 +276,10 @@ func TestConsoleNamesItsHost(t *testing.T) {
 	}
 	name := `<span class="env" title="` + host
 	if strings.Contains(page(http.MethodGet, "/console/login", nil), name) {
-		t.Error("a stranger is told its name")
+		t.Error("an unknown client gets its name")
 	}
 	if home := page(http.MethodPost, "/console/login", url.Values{"token": {s.token}}); !strings.Contains(home, name) {
-		t.Errorf("its name is not said:\n%s", home)
+		t.Errorf("its name is missing:\n%s", home)
 	}
 }
 

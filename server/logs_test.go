@@ -110,7 +110,7 @@ func TestKeptLogs(t *testing.T) {
 	for name, id := range ids {
 		log, err := c.GetLog(t.Context(), id.String(), client.GetLogParams{})
 		if err != nil || log.Kept != nil || log.Text == "" {
-			t.Fatalf("%s: while its executor is there: %v, %+v", name, err, log.Kept)
+			t.Fatalf("%s: while its executor is available: %v, %+v", name, err, log.Kept)
 		}
 		whole[name] = log.Text
 	}
@@ -197,7 +197,7 @@ func TestLostLogs(t *testing.T) {
 	}
 	if list := doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts}); !strings.Contains(fmt.Sprint(list),
 		"logs that could not be stored: 1 since") {
-		t.Errorf("doctor says nothing of it: %+v", list)
+		t.Errorf("doctor does not report it: %+v", list)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestLogOfManyLines(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})
 	const all = 120_000
-	line := func(n int) string { return fmt.Sprintf("2026-11-28T08:00:00Z line %d says \"nothing new\"\n", n) }
+	line := func(n int) string { return fmt.Sprintf("2026-11-28T08:00:00Z line %d has \"nothing new\"\n", n) }
 	var sent atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

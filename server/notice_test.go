@@ -173,7 +173,7 @@ func TestNoticeOfNoJob(t *testing.T) {
 		t.Errorf("told was %+v", list[0])
 	}
 	if _, err := cl.DeleteChannel(t.Context(), "oncall"); err == nil || !strings.Contains(err.Error(), "notify.to of defaults") {
-		t.Errorf("the channel that it is told by: %v", err)
+		t.Errorf("its channel: %v", err)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestThousandNotices(t *testing.T) {
 		}
 	}
 	if len(told) != n {
-		t.Errorf("people were told of %d of %d jobs", len(told), n)
+		t.Errorf("%d of %d jobs were notified", len(told), n)
 	}
 	eventually(t, time.Minute, func() error {
 		mu.Lock()
@@ -281,7 +281,7 @@ func TestNoticesGivenUp(t *testing.T) {
 		return fmt.Sprint(doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts, Jobs: &jobs}))
 	}
 	if text := says(); !strings.Contains(text, "all channels accept notifications") {
-		t.Errorf("while all is well doctor says %s", text)
+		t.Errorf("in a healthy state doctor reports %s", text)
 	}
 	fail := func(name string) {
 		t.Helper()
@@ -331,7 +331,7 @@ func TestNoticesGivenUp(t *testing.T) {
 			return fmt.Errorf("metrics: %s", numbers)
 		}
 		if text := says(); strings.Contains(text, "has failed since") {
-			return fmt.Errorf("doctor still says %s", text)
+			return fmt.Errorf("doctor still reports %s", text)
 		}
 		return nil
 	})

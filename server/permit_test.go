@@ -86,7 +86,7 @@ func TestLimit(t *testing.T) {
 	}
 	eventually(t, 10*time.Second, func() error {
 		if r := view(full.Run.ID).Run; r.State != core.Skipped || r.Reason != core.ReasonQueueFull {
-			return fmt.Errorf("what may not wait is %s %s", r.State, r.Reason)
+			return fmt.Errorf("the run that may not wait is %s %s", r.State, r.Reason)
 		}
 		return nil
 	})

@@ -164,7 +164,7 @@ func TestQueueDoor(t *testing.T) {
 		t.Errorf("another app removed it: %s", body)
 	}
 	if _, body := ask(runs, "billing-token", fmt.Sprintf(`{"app":"billing","runs":["%d"]}`, r.Run.ID)); !strings.Contains(body, `"unknown"`) {
-		t.Errorf("another app was told %s", body)
+		t.Errorf("another app got %s", body)
 	}
 	// A consumer without the SDK reports at the URL that it was handed.
 	resp, err := http.Post(out.Runs[0].Run.Tickring.ReportURL, "application/json",

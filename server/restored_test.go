@@ -151,7 +151,7 @@ func TestRestoredOpensAfterwards(t *testing.T) {
 	}
 	door.server = srv
 	if err := srv.Run(ctx); err == nil {
-		t.Error("it was broken off, and says that all is well")
+		t.Error("it was interrupted, but reports success")
 	}
 	if len(door.status) != 1 || door.status[0] != http.StatusServiceUnavailable {
 		t.Errorf("while numbers are lifted a trigger is answered %v", door.status)

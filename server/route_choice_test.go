@@ -110,7 +110,7 @@ func (f *fleet) goes(id core.RunID, state core.State) (i int) {
 			return fmt.Errorf("run %d is %s (%s %s) at %v", id, v.Run.State, v.Run.Reason, v.Run.Message, had)
 		}
 		if i = slices.Index(f.addrs, strings.TrimSuffix(v.Run.Address, "/")); !slices.Equal(had, []int{i}) {
-			f.t.Fatalf("run %d says %s, which is %d, and was at %v", id, v.Run.Address, i, had)
+			f.t.Fatalf("run %d has the address %s of executor %d, but was at %v", id, v.Run.Address, i, had)
 		}
 		return nil
 	})
@@ -160,7 +160,7 @@ func TestRoutes(t *testing.T) {
 			for i := range f.addrs {
 				ids = append(ids, f.trigger(core.RouteBusyover, "hold"))
 				if at := f.goes(ids[i], core.Running); at != i {
-					f.t.Errorf("with %d at work it goes to %d", i, at)
+					f.t.Errorf("with %d running it goes to %d", i, at)
 				}
 			}
 			close(f.hold)

@@ -71,7 +71,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 	out := &lines{}
 	s = start(t, Options{Dir: copied, Notice: out})
 	if want := "does not decrypt the secrets of app shop, channel ops, job calls/report:"; !strings.Contains(out.String(), want) {
-		t.Errorf("the server said %q, which does not contain %q", out, want)
+		t.Errorf("the server printed %q, which does not contain %q", out, want)
 	}
 	for _, token := range []string{"executors-of-shop", "a-wrong-token", ""} {
 		ok, answer := registered(t, s, token)

@@ -85,7 +85,7 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	if len(spans) != 2 || root == "" || spans[parent] != "send below "+root {
-		t.Errorf("the executor was told of %s; there are %v", parent, spans)
+		t.Errorf("the executor got %s; spans are %v", parent, spans)
 	}
 }
 

@@ -91,7 +91,7 @@ func TestBodyIsXXLJobs(t *testing.T) {
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	r.About = About{Attempt: 2, Instant: 1767319445, Cause: "retry", Traceparent: parent}
 	if got := string(AppendRun(nil, &r)); got != plain {
-		t.Errorf("the body tells the About: %s", got)
+		t.Errorf("the body contains the About: %s", got)
 	}
 	want := strings.TrimSuffix(plain, "}") + `,"tickring":{"attempt":2,"scheduledAt":"2026-01-02T02:04:05Z","cause":"retry","traceparent":"` + parent + `"}}`
 	if got := string(AppendOrder(nil, &r)); got != want {

@@ -342,12 +342,12 @@ func TestBodiesHeldAtOnceAreBounded(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second)
 		if n := full.Load(); n != 496 {
-			t.Errorf("%d were told to come again", n)
+			t.Errorf("%d were asked to retry", n)
 		}
 		for i, want := range []int32{512, 768} {
 			come(fmt.Sprint("app", i), 1024, 100)
 			if n := began.Load() - 4; n != want {
-				t.Errorf("%d short ones of %d apps were let in beside what is long, want %d", n, i+1, want)
+				t.Errorf("%d short ones of %d apps were accepted beside a long one, want %d", n, i+1, want)
 			}
 		}
 		close(goes)

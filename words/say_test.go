@@ -52,7 +52,7 @@ func TestEverySentence(t *testing.T) {
 					}
 					if !ok {
 						t.Errorf("%s: %s is no constant: a sentence is one literal with %%s where something goes in, "+
-							"and what goes in is an argument, itself a core.Say if it is words", at, types(arg))
+							"and use an argument, itself a core.Say if it is text", at, types(arg))
 						return true
 					}
 					codes[code] = at
@@ -76,7 +76,7 @@ func TestEverySentence(t *testing.T) {
 		}
 		for e, text := range catalog {
 			if _, ok := codes[e.english]; e.list == "" && !ok && !document[e.english] {
-				t.Errorf("%s.po translates %q, which nothing says: delete it", l, e.english)
+				t.Errorf("%s.po translates %q, which is not in the source: delete it", l, e.english)
 			}
 			if !slices.Equal(verbs(t, e.english), verbs(t, text)) {
 				t.Errorf("%q takes %v, and %s.po %q takes %v", e.english, verbs(t, e.english), l, text, verbs(t, text))
@@ -369,7 +369,7 @@ func verbs(t *testing.T, format string) (list []string) {
 	t.Helper()
 	next := 1
 	if strings.Contains(verb.ReplaceAllString(format, ""), "%") {
-		t.Errorf("%q has a %% that begins no verb: %%%% is one that is said", format)
+		t.Errorf("%q has a %% that begins no verb: use %%%% for a percent sign", format)
 	}
 	for _, m := range verb.FindAllStringSubmatch(format, -1) {
 		if m[2] == "%" {
@@ -403,7 +403,7 @@ func TestSay(t *testing.T) {
 		{Say(Chinese, core.Say("%s has no run at %s: %s", "a/b", "02:30", core.Say("it cannot be read"))), "a/b 在 02:30 没有运行：无法读取"},
 		{Error(Chinese, core.Invalid("handler", "", "needed")), "handler: 必填"},
 		{Error(Chinese, core.Errorf(core.CodeNotFound, "app %s does not exist", "pay")), "应用 pay 不存在"},
-		{Say(Chinese, core.Say("nobody wrote this down: %d", 1)), "nobody wrote this down: 1"},
+		{Say(Chinese, core.Say("untranslated: %d", 1)), "untranslated: 1"},
 		{Say(Chinese, core.Phrase("due index")), "到期索引"},
 		{Say(Chinese, core.Say("the deployment could not read: %s", core.Phrase("100% of it"))), "部署无法读取：100% of it"},
 		{Say(Chinese, core.Text{}), ""},

@@ -97,7 +97,7 @@ func TestEveryWord(t *testing.T) {
 	for l, catalog := range catalogs() {
 		for e := range catalog {
 			if e.list != "" && !said[e] {
-				t.Errorf("%s.po translates %q of %s, which nothing says: delete it", l, e.english, e.list)
+				t.Errorf("%s.po translates %q of %s, which is not in the source: delete it", l, e.english, e.list)
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func constants(t *testing.T, file, prefix string) (list []string) {
 	return list
 }
 
-// TestEveryNotice: each event has a subject and a sentence that say its facts, in both
+// TestEveryNotice: each event has a subject and a sentence that contain its facts, in both
 // languages, with no placeholder left.
 func TestEveryNotice(t *testing.T) {
 	told := append(slices.Clone(core.Events), core.EventMute)

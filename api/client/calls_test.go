@@ -211,7 +211,7 @@ func TestEveryOperationHasItsMethod(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s asks otherwise than the document says (-want +got):\n%s", name, diff)
+			t.Errorf("%s differs from the document (-want +got):\n%s", name, diff)
 		}
 		if want := op.Body.Content.of(); body != want {
 			t.Errorf("%s takes %q, want %q", name, body, want)

@@ -25,7 +25,7 @@ func TestAConnectionThatEnds(t *testing.T) {
 			return
 		}
 		if len(r.Header["X-Idempotency-Key"]) > 0 {
-			t.Error("a header is sent that nobody reads")
+			t.Error("an unused header is sent")
 		}
 		if asked.Add(1) == 1 {
 			c, _, err := w.(http.Hijacker).Hijack()
@@ -86,7 +86,7 @@ func TestTokenIsForOneServer(t *testing.T) {
 		{what: "a certificate", tls: true, sent: true},
 		{what: "a stranger", proof: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"proofs":[]}`) }, is: ErrUnproven},
 		{what: "one with another token", proof: proof("sesam"), is: ErrUnproven},
-		{what: "one that says the same each time", proof: func(w http.ResponseWriter, r *http.Request) {
+		{what: "one with the same answer each time", proof: func(w http.ResponseWriter, r *http.Request) {
 			json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("sesame", r.Host, "once")}})
 		}, is: ErrUnproven},
 		{what: "one that hands it on", proof: func(w http.ResponseWriter, r *http.Request) {
@@ -100,7 +100,7 @@ func TestTokenIsForOneServer(t *testing.T) {
 			defer resp.Body.Close()
 			io.Copy(w, resp.Body)
 		}, is: ErrUnproven},
-		{what: "what has its name", proof: func(w http.ResponseWriter, r *http.Request) {
+		{what: "a header with its name", proof: func(w http.ResponseWriter, r *http.Request) {
 			json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("sesame", r.Host, r.URL.Query().Get("nonce"))}})
 		}, sent: true},
 		{what: "another program", proof: http.NotFound, is: ErrUnproven, says: "is it a tickring server?"},

@@ -125,7 +125,7 @@ func TestPagesAreSummed(t *testing.T) {
 			}
 			for _, says := range c.errors {
 				if !strings.Contains(errs.String(), says) {
-					t.Errorf("it does not tell %q:\n%s", says, errs.String())
+					t.Errorf("it does not print %q:\n%s", says, errs.String())
 				}
 			}
 		})

@@ -135,7 +135,7 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 		return !strings.Contains(text, "running")
 	})
 	if lives(t, child) {
-		t.Error("the run has ended, and what it started goes on")
+		t.Error("the run has ended, but its child process goes on")
 	}
 	if !strings.Contains(text, `  command `) || !strings.Contains(text, "lost: gone") || !strings.Contains(text, "the server's process ended during the command") {
 		t.Errorf("it is %s", text)
@@ -190,7 +190,7 @@ func TestCommandsNoMoreAllowed(t *testing.T) {
 	server = serve()
 	untilIs(t, "the first is lost", func() bool { return strings.Contains(run("run", first), "lost: gone") })
 	if lives(t, child) {
-		t.Error("what it started goes on")
+		t.Error("its child process goes on")
 	}
 	untilIs(t, "the second has failed", func() bool { return strings.Contains(run("run", second), "failed: not-accepted") })
 	stops(t, server)
@@ -257,7 +257,7 @@ func TestCommandsAsAnotherUser(t *testing.T) {
 		return string(out), err
 	}
 	if text, err := run("create", "ops/as-root", "--command", "id"); exitOfProcess(err) == 0 {
-		t.Errorf("as the server's own user, who is not allowed: %s", text)
+		t.Errorf("as the server's own user, without permission: %s", text)
 	}
 	line := `id -u > id; echo "$HOME $USER" >> id; cat ` + secret + ` >> id; cat /proc/$PPID/environ >> id; echo over >> id`
 	if _, err := run("create", "ops/id", "--user", "nobody", "--command", line); err != nil {

@@ -131,16 +131,16 @@ func TestCronPage(t *testing.T) {
 	const berlin = "/usr/share/zoneinfo/Europe/Berlin"
 	crontab := block("crontab", "MAILTO")
 	if said := made(strings.Replace(crontab, "MAILTO", "CRON_TZ", 1), berlin); !strings.Contains(said, "line 1 sets CRON_TZ: ") {
-		t.Errorf("of CRON_TZ it says %q", said)
+		t.Errorf("for CRON_TZ it prints %q", said)
 	}
 	if said := made(strings.Replace(crontab, `\%F`, "%F", 1), berlin); !strings.Contains(said, "line 6 has input after a %: ") {
-		t.Errorf("of a percent sign it says %q", said)
+		t.Errorf("for a percent sign it prints %q", said)
 	}
 	if said := made(crontab, "/etc/localtime"); !strings.Contains(said, "/etc/localtime is no link to a zone: ") {
-		t.Errorf("where the zone is no link it says %q", said)
+		t.Errorf("if the zone is no link it prints %q", said)
 	}
 	if b, err := os.ReadFile("jobs.yaml"); err == nil && len(b) > 0 {
-		t.Errorf("of what it stopped at it made %s", b)
+		t.Errorf("of the failing line it made %s", b)
 	}
 	if err := os.WriteFile("jobs.yaml", []byte("of an earlier crontab"), 0o600); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestCronPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if said, err := script(); err == nil || !strings.Contains(said, "no jobs.yaml was written") {
-		t.Errorf("without a crontab it says %q and ends with %v", said, err)
+		t.Errorf("without a crontab it prints %q and ends with %v", said, err)
 	}
 	if b, err := os.ReadFile("jobs.yaml"); err == nil {
 		t.Errorf("without a crontab it leaves %s", b)
@@ -160,11 +160,11 @@ func TestCronPage(t *testing.T) {
 		said := made(strings.Replace(crontab, "MAILTO", name, 1), berlin)
 		if want := "line 1 sets " + strings.TrimSpace(name) + ": put it into " + place + " the unit"; !strings.HasPrefix(said, want) ||
 			!strings.Contains(said, "\nline 2 sets PATH: ") || strings.Count(said, "\n") != 2 {
-			t.Fatalf("of %s it says %q", name, said)
+			t.Fatalf("for %s it prints %q", name, said)
 		}
 	}
 	if said := made(crontab, berlin); !strings.Contains(said, "line 1 sets MAILTO: ") || strings.Count(said, "\n") != 2 {
-		t.Fatalf("of MAILTO it says %q", said)
+		t.Fatalf("for MAILTO it prints %q", said)
 	}
 	if kept, err := os.ReadFile("deploy.crontab"); err != nil || string(kept) != crontab {
 		t.Errorf("the copy of the crontab is %q %v", kept, err)

@@ -157,7 +157,7 @@ func TestExecSecondSignal(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	if n := strings.Count(says.String(), "The executor stops: "); n != 1 {
-		t.Errorf("it said %d times that it stops: %s", n, says.String())
+		t.Errorf("it logged %d times that it stops: %s", n, says.String())
 	}
 	if b, err := io.ReadAll(held); err != nil || len(b) > 0 {
 		t.Errorf("of its program: %q %v", b, err)

@@ -81,7 +81,7 @@ func TestJobSettingsPageIsComplete(t *testing.T) {
 	}
 }
 
-// TestManifestPage: the commands of docs/reference/manifest.md work as pasted, and print what the page shows.
+// TestManifestPage: the commands of docs/reference/manifest.md work as pasted, and print the output on the page.
 func TestManifestPage(t *testing.T) {
 	blocks := pageBlocks(t, "reference/manifest.md")
 	t.Setenv("TICKRING_DATA", t.TempDir())

@@ -53,16 +53,16 @@ func TestWatch(t *testing.T) {
 		stdout, stderr string
 		code           int
 	}{
-		"what has changed is appended": {"text", []any{"a", "a", "b", "b", "a", ""}, "a\n\nb\n\na\n", "", exitDone},
-		"values follow on each other":  {"json", []any{"{1}", "{1}", "{2}", ""}, "{1}\n{2}\n", "", exitDone},
+		"changes are appended":        {"text", []any{"a", "a", "b", "b", "a", ""}, "a\n\nb\n\na\n", "", exitDone},
+		"values follow on each other": {"json", []any{"{1}", "{1}", "{2}", ""}, "{1}\n{2}\n", "", exitDone},
 		"notes go beside it, once": {"text", []any{"paused", "paused", "paused b", ""}, "paused\n\npaused b\n",
 			"everything is paused\n", exitDone},
-		"nobody is there at first": {"text", []any{gone}, "", "", exitFailed},
+		"no server at first": {"text", []any{gone}, "", "", exitFailed},
 		"away for a while": {"text", []any{"a", gone, gone, "a", "b", ""}, "a\n\nb\n",
 			away + "the server answers again, after 4.0 s\n", exitDone},
-		"what is no longer there ends it": {"text", []any{"a", missing, "b"}, "a\n", "", exitNotFound},
-		"a list with unreadable jobs":     {"text", []any{"a", exitWith(exitFailed), ""}, "a\n\n", "", exitDone},
-		"interrupted while it is away":    {"text", []any{"a", gone, ""}, "a\n", away, exitDone},
+		"a missing object ends it":     {"text", []any{"a", missing, "b"}, "a\n", "", exitNotFound},
+		"a list with unreadable jobs":  {"text", []any{"a", exitWith(exitFailed), ""}, "a\n\n", "", exitDone},
+		"interrupted while it is away": {"text", []any{"a", gone, ""}, "a\n", away, exitDone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

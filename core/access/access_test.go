@@ -247,12 +247,12 @@ func TestTriesOfAPerson(t *testing.T) {
 		all.Wait()
 		f.code(try(good), core.CodeUnauthorized)
 		if f.p.asked == tried {
-			t.Error("nobody was looked at")
+			t.Error("no password was checked")
 		}
 		acc, _, err := f.store.Account(ctx, "ann")
 		f.ok(err)
 		if acc.Failures.Count > access.FreeTries {
-			t.Errorf("of 40 at once %d were looked at", acc.Failures.Count)
+			t.Errorf("of 40 concurrent logins %d were checked", acc.Failures.Count)
 		}
 	})
 }
@@ -361,7 +361,7 @@ func TestKnownBrowserOfAFullHouse(t *testing.T) {
 			f.code(try("ann", "wrong password", known), core.CodeRefused)
 		}
 		if f.p.asked != hashed {
-			t.Error("who has a known browser hashes without end")
+			t.Error("a known browser has no limit for hashes")
 		}
 	})
 }
@@ -409,12 +409,12 @@ func TestFullHouseAsksNothing(t *testing.T) {
 			f.code(try(forged), core.CodeRefused)
 		}
 		if n := store.n - before; n > access.TriesOfAddress {
-			t.Errorf("for what is forged it asks the store %d times", n)
+			t.Errorf("%d store reads for a forged token", n)
 		}
 	})
 }
 
-// TestOldPassword checks that a new password requires the old one, and that tries count with those of known
+// TestOldPassword checks that a new password requires the old one, and that tries count with the tries of known
 // browsers. An open session allows no faster guesses, and unknown clients cannot block a password change.
 func TestOldPassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -430,7 +430,7 @@ func TestOldPassword(t *testing.T) {
 		tried := f.p.asked
 		f.code(f.a.ChangePassword(ctx, ann, good, next), core.CodeInvalid)
 		if f.p.asked != tried {
-			t.Error("after five the next is looked at, without a wait")
+			t.Error("the sixth try is checked without a wait")
 		}
 		_, err = f.a.LogIn(ctx, "ann", good, access.From{Address: "10.0.0.9", Known: known})
 		f.code(err, core.CodeUnauthorized)
@@ -556,7 +556,7 @@ func TestLoginsWaitInTwoLanes(t *testing.T) {
 			f.code(err, core.CodeUnavailable)
 		}
 		if took := time.Since(began); took != 0 {
-			t.Errorf("an error for want of a place took %v", took)
+			t.Errorf("an error without a free place took %v", took)
 		}
 		_, err = f.a.LogIn(ctx, "ann", good, access.From{Address: "10.0.0.9", Known: known})
 		f.ok(err)
@@ -1074,7 +1074,7 @@ func TestClaimTakesAway(t *testing.T) {
 	_, err = f.a.External(ctx, "https://id", "9", map[string]any{"preferred_username": "nina"}, access.From{})
 	f.code(err, core.CodeForbidden)
 	if _, found, err := f.store.Account(ctx, "nina"); found || err != nil {
-		t.Errorf("whom no role is given is made: %v", err)
+		t.Errorf("a user without a role is created: %v", err)
 	}
 }
 
@@ -1096,7 +1096,7 @@ func TestMay(t *testing.T) {
 		}
 	}
 	if err := (access.Who{Kind: access.Person, Grants: []access.Grant{{Role: access.Admin}}}).May("fly", "shop"); err == nil {
-		t.Error("a deed that nobody knows may be done")
+		t.Error("an unknown action is allowed")
 	}
 	for d, right := range rights {
 		who := access.Who{Kind: access.Person, Grants: []access.Grant{{App: "shop", Role: access.Editor}, {Role: access.Viewer,

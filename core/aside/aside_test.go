@@ -191,10 +191,10 @@ func TestKept(t *testing.T) {
 			}
 		}
 		if r.stored(again.ID).KeepLog != core.KeepLogAlways {
-			t.Error("what its retry says of its log is gone with that of an attempt")
+			t.Error("the log of the retry was removed with the log of an attempt")
 		}
 		if _, is, _ := r.s.KeptLog(t.Context(), none.ID); is {
-			t.Error("a log that nobody owed is kept")
+			t.Error("a log that no run owed is kept")
 		}
 		asked := r.x.asked[good]
 		copied.Aside.Run = run.ID
@@ -264,7 +264,7 @@ func TestHung(t *testing.T) {
 		for _, id := range []core.RunID{core.NumberedRun(1, 1), core.NumberedRun(1, 500), core.NumberedRun(1, 1000)} {
 			if k, text := r.kept(id); text != "" || !strings.Contains(k.Why, "no answer") && !strings.Contains(k.Why, "all the time") ||
 				r.made[id] != aside.Failed {
-				t.Errorf("kept %q, why %q, told %q", text, k.Why, r.made[id])
+				t.Errorf("kept %q, why %q, sent %q", text, k.Why, r.made[id])
 			}
 			if now := r.stored(id); now.Owing() {
 				t.Errorf("run %d owes %+v", id, now.OwesAside())
@@ -296,10 +296,10 @@ func TestGone(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.nothing()
 		if k, text := r.kept(returns.ID); text == "" || r.made[returns.ID] != aside.Kept {
-			t.Errorf("kept %q, why %q, told %s", text, k.Why, r.made[returns.ID])
+			t.Errorf("kept %q, why %q, sent %s", text, k.Why, r.made[returns.ID])
 		}
 		if k, text := r.kept(stays.ID); text != "" || !strings.Contains(k.Why, "connection refused") || r.made[stays.ID] != aside.Failed {
-			t.Errorf("kept %q, why %q, told %s", text, k.Why, r.made[stays.ID])
+			t.Errorf("kept %q, why %q, sent %s", text, k.Why, r.made[stays.ID])
 		}
 		if n := r.x.asked[gone]; n > 20 {
 			t.Errorf("asked %d times", n)
@@ -344,7 +344,7 @@ func TestStoreFails(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		r.nothing()
 		if now := r.stored(run.ID); now.Owing() || r.made[run.ID] != aside.Kept {
-			t.Errorf("it owes %+v, told %q", now.OwesAside(), r.made[run.ID])
+			t.Errorf("it owes %+v, sent %q", now.OwesAside(), r.made[run.ID])
 		}
 	})
 }

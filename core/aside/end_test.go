@@ -65,7 +65,7 @@ func want(t interface {
 	whole := printable(strings.Join(f.lines, "\n") + "\n")
 	text, err := Text(k)
 	if err != nil {
-		t.Errorf("read what is kept: %v", err)
+		t.Errorf("read the kept log: %v", err)
 		return
 	}
 	if len(text) > core.KeptLogMax || !strings.HasSuffix(whole, text) || k.More || k.Why != "" {
@@ -74,7 +74,7 @@ func want(t interface {
 	}
 	before := whole[:len(whole)-len(text)]
 	if from, cut := strings.Count(before, "\n")+1, len(before)-1-strings.LastIndexByte(before, '\n'); k.From != from || k.Cut != int64(cut) {
-		t.Errorf("it says that it begins %d bytes into line %d, and begins %d bytes into line %d", k.Cut, k.From, cut, from)
+		t.Errorf("its stored beginning is %d bytes into line %d, its real one %d bytes into line %d", k.Cut, k.From, cut, from)
 	}
 	if whole := k.From == 1 && k.Cut == 0; whole != k.Whole() {
 		t.Errorf("whole: %t", k.Whole())
@@ -120,7 +120,7 @@ func TestEnd(t *testing.T) {
 		})},
 		{"empty lines", numbered(300_000, func(int) string { return "" })},
 		{"binary", numbered(50_000, binary)},
-		{"exactly what is kept", numbered(64, func(int) string { return strings.Repeat("y", 1023) })},
+		{"exactly the maximum", numbered(64, func(int) string { return strings.Repeat("y", 1023) })},
 		{"a byte more", numbered(64, func(i int) string { return strings.Repeat("y", 1023+i/64) })},
 	} {
 		for _, how := range []struct {
@@ -223,7 +223,7 @@ func TestEndOfFunctions(t *testing.T) {
 		{"short", answer{"a\nb\n", 3, true, nil}, 1, 4, false, nil},
 		{"long", answer{long, 1001, true, nil}, 937, 64 << 10, false, nil},
 		{"its last lines", answer{long, 50_001, true, nil}, 49_937, 64 << 10, false, nil},
-		{"as far as it was looked at", answer{long, 50_001, true, tooLarge}, 49_937, 64 << 10, true, nil},
+		{"up to the end of the search", answer{long, 50_001, true, tooLarge}, 49_937, 64 << 10, true, nil},
 		{"not there as a whole", answer{"a\n", 2, false, nil}, 0, 0, false, errUnfinished},
 		{"too long to be found", answer{"", 1, true, tooLarge}, 0, 0, false, tooLarge},
 	} {

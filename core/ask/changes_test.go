@@ -110,7 +110,7 @@ func TestChangesFilter(t *testing.T) {
 		t.Errorf("of a job that never was: %v", err)
 	}
 	if page, err := f.M.Changes(ctx, ask.ChangeFilter{Job: "shop/gone", By: "nobody"}); err != nil || len(page.Changes) > 0 {
-		t.Errorf("of a deleted job by nobody: %+v, %v", page, err)
+		t.Errorf("of a deleted job without permission: %+v, %v", page, err)
 	}
 	before := ask.ChangeFilter{Job: "shop/gone", From: moment(0).Add(-2 * time.Hour), To: moment(0).Add(-time.Hour)}
 	if page, err := f.M.Changes(ctx, before); err != nil || len(page.Changes) > 0 {

@@ -197,7 +197,7 @@ func TestSlowStoreIsLookedAtFurther(t *testing.T) {
 				}
 			}
 			if s.all != (atWork == len(jobs)) {
-				t.Fatalf("look %d: all is said to be known: %v, and %d are known that hang", looks, s.all, atWork)
+				t.Fatalf("check %d: reported as complete: %v, %d hanging runs are known", looks, s.all, atWork)
 			}
 			if s.all {
 				return

@@ -93,7 +93,7 @@ func TestTroubleNamesUnreadableJobs(t *testing.T) {
 		t.Errorf("%+v, %v", got.Locked, err)
 	}
 	if got, err = m.Trouble(ctx, func(string) bool { return true }); err != nil || len(got.Locked) != 0 {
-		t.Errorf("to who sees some apps: %+v, %v", got.Locked, err)
+		t.Errorf("to a user who sees some apps: %+v, %v", got.Locked, err)
 	}
 }
 
@@ -208,11 +208,11 @@ func TestTroubleIsBounded(t *testing.T) {
 	}
 	got, err := f.M.Trouble(ctx, nil)
 	if err != nil || got.Looked != 10_000 || !got.More || got.Deserted[0].Jobs != 10_000 {
-		t.Errorf("looked at %d, more %v, %+v (%v)", got.Looked, got.More, got.Deserted, err)
+		t.Errorf("checked %d, more %v, %+v (%v)", got.Looked, got.More, got.Deserted, err)
 	}
 	short := ask.New(f.E.Manage, ask.Options{PageFor: time.Nanosecond})
 	if got, err = short.Trouble(ctx, nil); err != nil || got.Looked == 0 || got.Looked > 500 || !got.More {
-		t.Errorf("in no time: looked at %d, more %v (%v)", got.Looked, got.More, err)
+		t.Errorf("in no time: checked %d, more %v (%v)", got.Looked, got.More, err)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestTroubleOfASlowStore(t *testing.T) {
 		begun := time.Now()
 		got, err := ask.New(slowly{f.E.Manage}, ask.Options{}).Trouble(ctx, nil)
 		if took := time.Since(begun); err != nil || got.Looked != 32 || !got.More || took > 20*time.Second {
-			t.Errorf("after %s: looked at %d, more %v (%v)", took, got.Looked, got.More, err)
+			t.Errorf("after %s: checked %d, more %v (%v)", took, got.Looked, got.More, err)
 		}
 	})
 }

@@ -98,7 +98,7 @@ func TestSuccessTakesNoRead(t *testing.T) {
 	d.now = d.now.Add(time.Nanosecond)
 	reads("and then", 200, 0, 1)
 	d.now = d.now.Add(-time.Hour)
-	reads("where the clock was set back", 200, 0, 1)
+	reads("after the clock was set back", 200, 0, 1)
 }
 
 // TestTokenIsTakenAway checks that a revoked token works only while it is cached, and that the new one
@@ -113,7 +113,7 @@ func TestTokenIsTakenAway(t *testing.T) {
 	d.report("the old token after them", "secret", 200, core.CodeUnauthorized)
 	d.report("the new token", "new", 200, "")
 	d.token("newest")
-	d.report("a token that is newer than what is remembered", "newest", 200, "")
+	d.report("a token that is newer than the cached ones", "newest", 200, "")
 	d.report("the one before, once the newest was read", "new", 200, core.CodeUnauthorized)
 	d.report("one that never was", "guess", 200, core.CodeUnauthorized)
 }

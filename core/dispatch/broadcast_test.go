@@ -368,7 +368,7 @@ func TestBroadcast(t *testing.T) {
 			b.is(id, "failed shards 2 of 3 shards succeeded, 1 skipped")
 		})
 	}
-	in("who closes the last shard dies", func(t *testing.T) {
+	in("the process that closes the last shard dies", func(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, runs := b.start()
 		b.s.puts = func(p *core.RunPut) error {
@@ -379,7 +379,7 @@ func TestBroadcast(t *testing.T) {
 		}
 		must(t, b.end(runs[0], core.Succeeded))
 		if b.end(runs[1], core.Succeeded) == nil {
-			t.Error("said to be done")
+			t.Error("reported as done")
 		}
 		b.s.puts = nil
 		b.is(id, "running")
@@ -390,7 +390,7 @@ func TestBroadcast(t *testing.T) {
 		}
 		b.is(id, "succeeded  2 of 2 shards succeeded")
 	})
-	in("who closes it dies before what it owes", func(t *testing.T) {
+	in("the process that closes it dies before its follow-ups", func(t *testing.T) {
 		b := newSpreading(t, 2, func(d *core.Def) { d.PauseAfter = 1 })
 		id, runs := b.start()
 		must(t, b.end(runs[0], core.Succeeded))
@@ -401,7 +401,7 @@ func TestBroadcast(t *testing.T) {
 			return nil
 		}
 		if b.end(runs[1], core.Failed) == nil {
-			t.Error("said to be done")
+			t.Error("reported as done")
 		}
 		whole := b.run(id)
 		message := ring.Message{Kind: ring.KindFires, Slot: whole.Slot, Fires: whole.ShardFires()[:1]}
@@ -468,7 +468,7 @@ func TestBroadcast(t *testing.T) {
 			t.Error(b.sent)
 		}
 	})
-	in("nobody cancels or reports it", func(t *testing.T) {
+	in("no cancellation and no report", func(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, _ := b.start()
 		if err := b.end(id, core.Succeeded); core.CodeOf(err) != core.CodeNotFound {

@@ -65,7 +65,7 @@ func TestChangedTrigger(t *testing.T) {
 		{"params, after the look", true, 0, false, []string{"new to " + secondAddress}, core.Running},
 		{"later, and the app is paused", true, time.Hour, true, nil, core.Planned},
 		{"params, and the app is paused", true, 0, true, nil, core.Skipped},
-		{"its message beside that of before", false, -2 * time.Second, false, []string{"new to " + secondAddress}, core.Running},
+		{"its message beside the earlier one", false, -2 * time.Second, false, []string{"new to " + secondAddress}, core.Running},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

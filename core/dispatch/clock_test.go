@@ -198,7 +198,7 @@ func TestCallAcrossASleep(t *testing.T) {
 						}
 						r := c.run(id)
 						if r.State != core.Lost || r.Reason != core.ReasonNoReport {
-							t.Errorf("10 hours later it is %s: nobody looks at it any more", r.State)
+							t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
 						}
 						if c.times(id) != 1 || len(c.sent) != 2 && owes == "retry" {
 							t.Errorf("sent: %v", c.sent)
@@ -334,7 +334,7 @@ func retryThatFallsIsTold(t *testing.T, lost bool) {
 	c.enqueue(retry.Fire())
 	c.deliver()
 	if r := c.run(retry.ID); r.State != core.Skipped || len(c.closed) != 1 || c.closed[0].ID != retry.ID || !c.closed[0].FailedForGood() {
-		t.Errorf("lost %t: it is %s: %s; told of %+v", lost, r.State, r.Reason, c.closed)
+		t.Errorf("lost %t: it is %s: %s; closed are %+v", lost, r.State, r.Reason, c.closed)
 	}
 }
 
@@ -358,7 +358,7 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 					c.set(by)
 					wait(90 * time.Second)
 					if got := outcome(); got != core.Begun {
-						t.Errorf("after 90 s its journal says %v", got)
+						t.Errorf("after 90 s its journal has %v", got)
 					}
 					wait(3 * time.Minute)
 					return dispatch.Answer{Kind: dispatch.AnswerAccepted}
@@ -369,7 +369,7 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 						t.Errorf("not acked: %v", v[0].Err)
 					}
 					if got := outcome(); got != core.Accepted {
-						t.Errorf("its journal says %v", got)
+						t.Errorf("its journal has %v", got)
 					}
 				}
 				if n := c.times(id); n != 1 {
@@ -465,7 +465,7 @@ func TestSettledBesideLongCall(t *testing.T) {
 		}()
 		wait(15 * time.Second)
 		if _, waiting, _, err := c.s.Depth(t.Context(), ring.KindCheck); err != nil || waiting != 2 {
-			t.Errorf("%d checks wait for the run with a timeout, and taken for lost before the walk comes, %v", waiting, err)
+			t.Errorf("%d checks wait for the run with a timeout, and lost before the scan, %v", waiting, err)
 		}
 		<-ended
 		for _, id := range []core.RunID{long, quick} {
@@ -526,7 +526,7 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 						c.walk()
 					}
 					if r := c.run(order[2]); r.State != core.Lost || r.Reason != core.ReasonNoReport {
-						t.Errorf("10 hours later it is %s: nobody looks at it any more", r.State)
+						t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
 					}
 				})
 			})

@@ -281,7 +281,7 @@ func TestDeadAsideLetterAsksTheLaneNothing(t *testing.T) {
 			}
 		}
 		if n := asked("poison", of); n != 1 {
-			t.Errorf("of a letter of no lane people are told %d times", n)
+			t.Errorf("%d notifications for a dead-letter message without a queue", n)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func TestEndsSideBySide(t *testing.T) {
 				for _, x := range items {
 					b.mu.Lock()
 					if _, is := x.phase.(ended); !is {
-						t.Fatalf("round %d: toEnd took what is %T: b.end panics", n, x.phase)
+						t.Fatalf("round %d: toEnd took a %T: b.end panics", n, x.phase)
 					}
 					b.mu.Unlock()
 				}

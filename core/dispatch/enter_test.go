@@ -121,7 +121,7 @@ func TestAwaitedSendsMakeRoom(t *testing.T) {
 		t.Errorf("a third app: %v", err)
 	}
 	if !q.leave(time.Second) || p.leave(time.Second) || awaited[0].leave(time.Second) {
-		t.Error("who lingered says so when it leaves, and no other")
+		t.Error("not only the lingering batch reports that when it leaves")
 	}
 	if a.used != 0 || b.used != 0 || g.open.used != 3 || g.open.of["a"] != 2 {
 		t.Errorf("%d and %d in the gates, without an answer %+v", a.used, b.used, g.open)

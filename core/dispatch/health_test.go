@@ -315,12 +315,12 @@ func TestHealthIsToldSparingly(t *testing.T) {
 		}
 		for i := 1; i < len(l.puts); i++ {
 			if d := l.puts[i].Sub(l.puts[i-1]); d < 5*time.Second {
-				t.Errorf("told again after %s", d)
+				t.Errorf("reported again after %s", d)
 			}
 		}
 		most := int(time.Since(began)/(5*time.Second)) + 1
 		if l.reads > most || len(l.puts) < 2 {
-			t.Errorf("read %d times in %s, told %d times", l.reads, time.Since(began), len(l.puts))
+			t.Errorf("read %d times in %s, written %d times", l.reads, time.Since(began), len(l.puts))
 		}
 	})
 }
@@ -371,7 +371,7 @@ func TestSlowLaneBesideALongSend(t *testing.T) {
 		slow, well := l.messages(700, 1, "one")[0], l.messages(800, 1, "two")[0]
 		l.answer = func(s dispatch.Shipment) dispatch.Answer {
 			if s.Job.Def.App == "one" {
-				t.Error("what is slow was sent on the fast lane")
+				t.Error("a slow run was sent on the normal queue")
 			}
 			wait(time.Second)
 			if n := l.waiting(ring.KindSlow); n != 1 {
@@ -419,7 +419,7 @@ func TestOwnWantIsNoAnswer(t *testing.T) {
 		l.drain(l.b)
 		l.quick()
 		if n := l.fire(l.b, 1, "one"); n != 0 {
-			t.Error("a slow address was found well by what was not sent")
+			t.Error("a slow address was found healthy without a send")
 		}
 	})
 }

@@ -107,7 +107,7 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 					got = append(got, e.Outcome)
 				}
 				if !slices.Equal(got, c.want) {
-					t.Errorf("the journal says %v, want %v", got, c.want)
+					t.Errorf("the journal has %v, want %v", got, c.want)
 				}
 				if c.again {
 					s.down, s.all = false, nil
@@ -265,7 +265,7 @@ func TestDispatcherListsRunsWhoseWriteWasRefused(t *testing.T) {
 				msg[0].Try = 1
 				g.handle(msg)
 				if len(s.all) != 1 || len(s.all[0].Entries) != 1 || s.all[0].Entries[0].Outcome != want {
-					t.Errorf("it wrote %+v, want one that says %s", s.all, want)
+					t.Errorf("it wrote %+v, want one with %s", s.all, want)
 				}
 			})
 		})

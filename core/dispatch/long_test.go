@@ -53,7 +53,7 @@ func TestLongCallIsWatched(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r := found[id]; r.State != core.Lost || r.Reason != core.ReasonNoReport {
-				t.Errorf("accepted after %s, and a day later it is %s: nobody looks at it any more", took, r.State)
+				t.Errorf("accepted after %s, and a day later it is %s: no check is scheduled", took, r.State)
 			}
 			if g.sender.total[address] != 1 {
 				t.Errorf("%d sends", g.sender.total[address])
@@ -94,7 +94,7 @@ func TestCallHoldsUpNobodysClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := found[beside]; r.Owner == "" || r.Until.Sub(began) > 32*time.Second {
-			t.Errorf("what is beside a call is claimed by %q for %s", r.Owner, r.Until.Sub(began))
+			t.Errorf("a run beside a call is claimed by %q for %s", r.Owner, r.Until.Sub(began))
 		}
 		if r := found[long]; r.Owner == "" || r.Until.Sub(began) < 3*time.Hour {
 			t.Errorf("a call of 3 hours is claimed by %q for %s", r.Owner, r.Until.Sub(began))

@@ -77,7 +77,7 @@ func TestTemplateIsFilled(t *testing.T) {
 		must(t, p.s.Create(t.Context(), []core.Run{run})[0])
 		p.handle(ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{run.Fire()}})
 		if got := p.got[run.ID]; got != given {
-			t.Errorf("what a trigger gave is sent as %q", got)
+			t.Errorf("the params of a trigger are sent as %q", got)
 		}
 
 		long := j

@@ -275,7 +275,7 @@ func TestWaitsAfterItsDeadline(t *testing.T) {
 			l.comes()
 		}
 		if r := l.run(id); r.State != core.Queued || looks > 16 {
-			t.Errorf("looked at %d times in two minutes: %s", looks, r.State)
+			t.Errorf("checked %d times in two minutes: %s", looks, r.State)
 		}
 	})
 }

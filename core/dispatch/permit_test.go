@@ -360,7 +360,7 @@ func TestNeverBegan(t *testing.T) {
 		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
 		comes(next)
 		if s.then != nil {
-			t.Fatal("nobody came between the two asks")
+			t.Fatal("no other process came between the two requests")
 		}
 		for range 3 {
 			time.Sleep(20 * time.Second)
@@ -410,7 +410,7 @@ func TestLimitChangedUnderLoad(t *testing.T) {
 			}
 		}
 		if l.sent[3] != ids[3] || len(l.work) != 1 {
-			t.Errorf("sent %v, at work %v", l.sent, l.work)
+			t.Errorf("sent %v, running %v", l.sent, l.work)
 		}
 		l.edit(7, core.Overlap{Limit: 3})
 		time.Sleep(20 * time.Second)
@@ -569,7 +569,7 @@ func TestLongLineBesideAHungRun(t *testing.T) {
 		l.comes()
 		looks := s.runs.Load() / int64(len(ids))
 		if beside := int64(5); looks > beside {
-			t.Errorf("a look reads %d runs, want %d at most", looks, beside)
+			t.Errorf("a check reads %d runs, want %d at most", looks, beside)
 		}
 		l.purge()
 		for _, id := range ids {

@@ -19,12 +19,12 @@ func TestChosen(t *testing.T) {
 		first string // of the choice
 		err   bool
 	}{
-		"the second, and a third said yes since": {[]*probe{no, quick, quick}, "http://b", false},
-		"the only one":                           {[]*probe{quick}, "http://a", false},
-		"beside one that is awaited":             {[]*probe{open, no, quick}, "http://c", false},
-		"none, and one is not asked":             {[]*probe{no, no}, "", true},
-		"none, and one has no answer":            {[]*probe{no, open, no}, "", true},
-		"none":                                   {[]*probe{no, no, no}, "", false},
+		"the second, and a third answered yes since": {[]*probe{no, quick, quick}, "http://b", false},
+		"the only one":                {[]*probe{quick}, "http://a", false},
+		"beside one that is awaited":  {[]*probe{open, no, quick}, "http://c", false},
+		"none, and one is not asked":  {[]*probe{no, no}, "", true},
+		"none, and one has no answer": {[]*probe{no, open, no}, "", true},
+		"none":                        {[]*probe{no, no, no}, "", false},
 	} {
 		got := chosen(order, c.asked, 0, -1)
 		first := ""
@@ -73,7 +73,7 @@ func TestWhatIsGivenBackIsTakenOnce(t *testing.T) {
 		}
 		x.untake(q, first)
 		if !x.take(first) {
-			t.Error("what was given back is not there")
+			t.Error("a returned one is missing")
 		}
 		time.Sleep(200 * time.Millisecond)
 		second, mine := x.ask(q, true)
@@ -82,7 +82,7 @@ func TestWhatIsGivenBackIsTakenOnce(t *testing.T) {
 		}
 		x.untake(q, first)
 		if x.take(first) {
-			t.Error("two fires go by what one address said")
+			t.Error("two runs use the answer of one address")
 		}
 	})
 }

@@ -158,7 +158,7 @@ func TestReplace(t *testing.T) {
 			}
 		})
 	})
-	t.Run("what a person gave another key", func(t *testing.T) {
+	t.Run("a run that a user gave another key", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o := replace
 			o.Key = "/tenant"
@@ -192,7 +192,7 @@ func TestReplace(t *testing.T) {
 			time.Sleep(time.Minute)
 			k.comes()
 			if r := k.run(works); r.KillBy != "" || k.run(newer).State != core.Queued {
-				t.Errorf("the one of another key at work is killed for %q, the newer is %s", r.KillBy, end(k, newer))
+				t.Errorf("the running one with another key is killed for %q, the newer is %s", r.KillBy, end(k, newer))
 			}
 			k.ends(works, core.Succeeded)
 			for range 5 {
@@ -217,7 +217,7 @@ func TestReplace(t *testing.T) {
 			}
 		})
 	})
-	t.Run("what comes late replaces nothing newer", func(t *testing.T) {
+	t.Run("a late run replaces no newer run", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
 			at := k.at + 1 // of the run that arrives late
@@ -230,7 +230,7 @@ func TestReplace(t *testing.T) {
 			}
 		})
 	})
-	t.Run("what comes late replaces no newer one that is tried again", func(t *testing.T) {
+	t.Run("a late run replaces no newer run in a retry", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k, _ := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
 			at := k.at + 1
@@ -248,7 +248,7 @@ func TestReplace(t *testing.T) {
 			}
 		})
 	})
-	t.Run("what comes late leaves a newer one that waits", func(t *testing.T) {
+	t.Run("a late run leaves a newer run waiting", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
 			first := k.fires(7, 1)[0]

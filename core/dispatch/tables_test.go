@@ -414,7 +414,7 @@ func TestPageClose(t *testing.T) {
 	}
 	for _, p := range []phase{unclosed(errLost, failed, true, until), unclosed(errLost, ended{Answer{Kind: AnswerEnded}}, false, until)} {
 		if words(p) != "unconfirmed" {
-			t.Errorf("of what may have run: %s", words(p))
+			t.Errorf("of a run that may have started: %s", words(p))
 		}
 	}
 }

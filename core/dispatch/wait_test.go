@@ -122,13 +122,13 @@ func TestWaitsForExecutor(t *testing.T) {
 		"nobody comes":           {nil, 0, 0, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
 		"too late":               {nil, 0, 11 * time.Minute, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
 		"it does not wait":       {saysNot, 0, time.Minute, 0, core.Failed, core.ReasonNoExecutor},
-		"its app says so":        {saysNot, time.Minute, 0, time.Minute, core.Failed, core.ReasonNoExecutor},
-		"it says less":           {saysAMinute, time.Hour, 0, time.Minute, core.Failed, core.ReasonNoExecutor},
+		"set by its app":         {saysNot, time.Minute, 0, time.Minute, core.Failed, core.ReasonNoExecutor},
+		"the job has less":       {saysAMinute, time.Hour, 0, time.Minute, core.Failed, core.ReasonNoExecutor},
 		"to its deadline":        {endsSoon, 0, 3 * time.Minute, 2 * time.Minute, core.Skipped, core.ReasonDeadline},
 		"before its deadline":    {endsSoon, 0, time.Minute, time.Minute, core.Running, ""},
 		"late is skipped":        {skipsLate, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
-		"and nobody comes":       {skipsLate, 0, 0, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
-		"who is there is asked":  {func(j *core.Job) { j.Def.Route = core.RouteFailover }, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
+		"no executor comes":      {skipsLate, 0, 0, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
+		"available are asked":    {func(j *core.Job) { j.Def.Route = core.RouteFailover }, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
 		"late, and asked":        {asksLate, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
 		"the next is there soon": {func(j *core.Job) { every(j, time.Minute) }, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
 	} {
@@ -155,7 +155,7 @@ func TestWaitsForExecutor(t *testing.T) {
 					t.Errorf("after its wait: %s %s", r.State, r.Reason)
 				}
 				if r.State == core.Failed && (r.Then == 0 || r.Retries != 2) {
-					t.Errorf("what failed is tried again: %+v", r)
+					t.Errorf("a failed run is tried again: %+v", r)
 				}
 				if c.comes > c.waits {
 					w.register()

@@ -143,6 +143,6 @@ func TestWindowThatCannotBeRead(t *testing.T) {
 	r.s.faults["span"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}, {err: core.ErrThrottled}}
 	r.walked(minutes)
 	if got := r.stored(ids[2]); got.State != core.Lost {
-		t.Errorf("what was open is %s", got.State)
+		t.Errorf("the open run is %s", got.State)
 	}
 }

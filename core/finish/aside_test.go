@@ -97,7 +97,7 @@ func TestAsideNotAsked(t *testing.T) {
 			r.run(id, func(x *core.Run) { x.Retries = 0 })
 			r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
 			if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); err == nil {
-				t.Error("it is said to be done")
+				t.Error("it is reported as done")
 			}
 			if run := r.stored(id); run.State != core.Failed || !run.OwesAside().Log || len(r.messages(ring.KindAside)) > 0 {
 				t.Errorf("it is %s and owes %+v", run.State, run.OwesAside())

@@ -309,7 +309,7 @@ func TestChildrenWaitForUnreadableJob(t *testing.T) {
 			t.Fatal("nothing is owed, and one child is not made")
 		}
 		if owes := r.stored(id).Owes; len(owes) != 1 || owes[0].Run.Job() != 400 { // a sibling may be over and deleted at this point
-			t.Fatalf("it owes %+v: what was made would be made again", owes)
+			t.Fatalf("it owes %+v: children would be created again", owes)
 		}
 	}
 	if made := r.numbered(400); len(made) > 0 {

@@ -54,7 +54,7 @@ func TestEndClosesOnce(t *testing.T) {
 		t.Errorf("after a second report %+v", again)
 	}
 	if len(r.closed) != 1 || r.closed[0].State != core.Succeeded || r.closed[0].Code != 200 {
-		t.Errorf("Closed was told of %+v", r.closed)
+		t.Errorf("Closed got %+v", r.closed)
 	}
 	if m := r.messages(ring.KindFires); m != nil || len(r.numbered(1)) != 0 {
 		t.Errorf("a success owes %+v", m)
@@ -72,10 +72,10 @@ func TestLostAnswerIsTold(t *testing.T) {
 			faults []fault
 			told   int
 		}{
-			"it happened":             {[]fault{{err: errUnknown, done: true}}, 1},
-			"it did not":              {[]fault{{err: errUnknown}}, 1},
-			"the last one happened":   {[]fault{{err: errUnknown}, {err: errUnknown, done: true}}, 1},
-			"somebody else closed it": {[]fault{{err: core.ErrRefused}}, 0},
+			"it happened":               {[]fault{{err: errUnknown, done: true}}, 1},
+			"it did not":                {[]fault{{err: errUnknown}}, 1},
+			"the last one happened":     {[]fault{{err: errUnknown}, {err: errUnknown, done: true}}, 1},
+			"another process closed it": {[]fault{{err: core.ErrRefused}}, 0},
 		} {
 			r := newRig(t)
 			r.job(1, nil)
@@ -174,7 +174,7 @@ func TestNoClearAnswerSaysTheLast(t *testing.T) {
 	}
 	err := r.f.End(t.Context(), []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler}})[0]
 	if core.CodeOf(err) != core.CodeUnavailable || !strings.Contains(err.Error(), errUnknown.Error()) {
-		t.Errorf("got %v; want one to be tried again that says %q", err, errUnknown)
+		t.Errorf("got %v; want a retryable error with %q", err, errUnknown)
 	}
 }
 
@@ -270,15 +270,15 @@ func TestWhoMayEnd(t *testing.T) {
 		{"anybody", nil, fail, core.Failed, core.ReasonHandler, nil},
 		{"its owner", nil, with(fail, func(r *finish.Result) { r.Owner = "nonce" }), core.Failed, core.ReasonHandler, nil},
 		{"an owner who lost it", nil, with(fail, func(r *finish.Result) { r.Owner = "other" }), "", "", core.ErrRefused},
-		{"a cancellation of what waits", unsent, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, core.Skipped,
+		{"a cancellation of a waiting run", unsent, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, core.Skipped,
 			core.ReasonCancelled, nil},
-		{"a cancellation of what is owned", nil, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "",
+		{"a cancellation of an owned run", nil, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "",
 			core.ErrRefused},
-		{"a cancellation of what may be sent", func(x *core.Run) { unsent(x); twice(x) },
+		{"a cancellation of a run that may be sent", func(x *core.Run) { unsent(x); twice(x) },
 			finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "", core.ErrRefused},
-		{"a report of what nobody has", unsent, with(fail, reported), "", "", finish.ErrUnsent},
-		{"a success of what nobody has", unsent, finish.Result{State: core.Succeeded, Reported: true}, "", "", finish.ErrUnsent},
-		{"a report of what may be sent", func(x *core.Run) { unsent(x); twice(x) }, with(fail, reported), core.Failed, core.ReasonHandler, nil},
+		{"a report of an unsent run", unsent, with(fail, reported), "", "", finish.ErrUnsent},
+		{"a success of an unsent run", unsent, finish.Result{State: core.Succeeded, Reported: true}, "", "", finish.ErrUnsent},
+		{"a report of a run maybe sent", func(x *core.Run) { unsent(x); twice(x) }, with(fail, reported), core.Failed, core.ReasonHandler, nil},
 		{"a killed report", nil, finish.Result{State: core.Failed, Killed: true}, core.Killed, core.ReasonPerson, nil},
 		{"a killed report of a newer run's doing", nil, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed,
 			core.ReasonReplaced, nil},
@@ -343,7 +343,7 @@ func TestConditionsHoldInTheStore(t *testing.T) {
 			t.Errorf("%s: answered %v, want %v", c.name, err, c.err)
 		}
 		if got := r.stored(id); !got.State.Open() {
-			t.Errorf("%s: a run that was taken meanwhile is closed as %s", c.name, got.State)
+			t.Errorf("%s: a run that another process took is closed as %s", c.name, got.State)
 		}
 	}
 }
@@ -570,7 +570,7 @@ func TestSecondReportMakesWhatIsOwed(t *testing.T) {
 				}
 			}
 			if len(r.closed) > 1 {
-				t.Errorf("Closed was told %d times", len(r.closed))
+				t.Errorf("Closed was called %d times", len(r.closed))
 			}
 		})
 	}

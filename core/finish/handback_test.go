@@ -21,15 +21,15 @@ func TestHandBack(t *testing.T) {
 		has  []bool                      // whether the run then holds each permit
 		next bool                        // whether another check frees the first permit
 	}{
-		{name: "nobody comes between", has: []bool{false, false}, next: true},
+		{name: "no other process comes between", has: []bool{false, false}, next: true},
 		{"it is claimed", "clear owed", 0, func(r *rig, run *core.Run) { r.claim(run) }, []bool{true, true}, false},
-		{"who read it before asks and claims", "put permits", 0, func(r *rig, run *core.Run) {
+		{"a process that read it before asks and claims", "put permits", 0, func(r *rig, run *core.Run) {
 			if r.claim(run) == nil {
-				r.t.Error("it is claimed by what was read before it was to ask anew")
+				r.t.Error("it is claimed by an outdated read, without a new request")
 			}
 		}, []bool{false, false}, true},
-		{"who reads it now asks", "put permits", 0, func(r *rig, _ *core.Run) { r.asks(id, names...) }, []bool{true, true}, true},
-		{"who reads it now asks for the first, once the last is free", "put permits", 1, func(r *rig, _ *core.Run) { r.asks(id, group) },
+		{"a reader asks", "put permits", 0, func(r *rig, _ *core.Run) { r.asks(id, names...) }, []bool{true, true}, true},
+		{"a reader asks for the first, once the last is free", "put permits", 1, func(r *rig, _ *core.Run) { r.asks(id, group) },
 			[]bool{true, false}, true},
 		{"the store refuses", "put permits", 0, nil, []bool{true, true}, true},
 	} {
@@ -115,7 +115,7 @@ func TestOverLooksAtHoldersInTurn(t *testing.T) {
 			over, err := r.f.Over(t.Context(), &p)
 			r.must(err)
 			if len(over) != 2*most {
-				t.Errorf("of %d it looked at %d", n, len(over))
+				t.Errorf("of %d holders it checked %d", n, len(over))
 			}
 			for id := range over {
 				seen[id] = true
@@ -123,7 +123,7 @@ func TestOverLooksAtHoldersInTurn(t *testing.T) {
 			r.now = r.now.Add(bound.PermitTurn * time.Second)
 		}
 		if len(seen) != n+most {
-			t.Errorf("of %d holders, and as many that wait, it looked at %d", n, len(seen))
+			t.Errorf("of %d holders, and as many that wait, it checked %d", n, len(seen))
 		}
 	}
 }

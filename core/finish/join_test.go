@@ -262,7 +262,7 @@ func (r *rig) wantAsked(what string, job core.JobID) {
 	r.t.Helper()
 	asked, owe := map[core.RunID]bool{}, 0
 	if due, _, _, err := r.s.Depth(r.t.Context(), ring.KindAside); err != nil || due == 0 {
-		r.t.Fatalf("%s: %d messages are on the aside lane, %v", what, due, err)
+		r.t.Fatalf("%s: %d messages are on the post-run queue, %v", what, due, err)
 	}
 	got, err := r.s.Receive(r.t.Context(), ring.KindAside, 100)
 	r.must(err)
@@ -274,7 +274,7 @@ func (r *rig) wantAsked(what string, job core.JobID) {
 			continue
 		}
 		if owe++; !asked[run.ID] {
-			r.t.Fatalf("%s: run %d owes %+v, and nobody was asked for it", what, run.ID, run.OwesAside())
+			r.t.Fatalf("%s: run %d owes %+v, but no message was sent", what, run.ID, run.OwesAside())
 		}
 	}
 	if owe == 0 {
@@ -381,7 +381,7 @@ func TestSkippedJoinIsToldThoughTheLaneRefused(t *testing.T) {
 		second := r.closes(2, 0)
 		r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
 		if second() == nil {
-			t.Errorf("awaited %v: nobody says that the notice is not asked for", awaited)
+			t.Errorf("awaited %v: the log does not show that the notification was not requested", awaited)
 		}
 		if n := len(r.messages(ring.KindAside)); n != 0 {
 			t.Fatalf("%d messages", n)

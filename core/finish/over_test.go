@@ -39,7 +39,7 @@ func TestTimeoutEnds(t *testing.T) {
 	r.must(r.check(false))
 	got := r.stored(id)
 	if got.State != core.TimedOut || got.Reason != core.ReasonTimeout || !got.PastTimeout() || r.p.kills != 1 {
-		t.Errorf("%+v, told %d times", got, r.p.kills)
+		t.Errorf("%+v, %d kills sent", got, r.p.kills)
 	}
 	if list := r.numbered(1); len(list) != 1 || list[0].ID != got.Then || list[0].Cause != core.CauseRetry {
 		t.Errorf("its retry: %+v", list)
@@ -57,7 +57,7 @@ func TestTimeoutOfADeletedJob(t *testing.T) {
 		r.registered(0)
 		r.must(r.check(false))
 		if got := r.stored(id); (got.State == core.TimedOut) != (age > core.MaxTimeout) {
-			t.Errorf("after %s: %+v, told %d times", age, got, r.p.kills)
+			t.Errorf("after %s: %+v, %d kills sent", age, got, r.p.kills)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 	for range 3 {
 		r.must(r.check(false))
 		if got := r.stored(id); got.State != core.Running || !got.PastTimeout() || r.p.kills != 0 {
-			t.Fatalf("one of two: %+v, told %d times", got, r.p.kills)
+			t.Fatalf("one of two: %+v, %d kills sent", got, r.p.kills)
 		}
 		m := r.messages(ring.KindCheck)
 		if len(m) != 1 || len(m[0].Check.Runs) != 1 || m[0].Check.Runs[0] != id || m[0].Check.Idle {
@@ -89,7 +89,7 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 		t.Errorf("another past its timeout there: %+v", got)
 	}
 	if got := r.stored(id); got.State != core.TimedOut || got.Then == 0 || r.p.kills != 1 || len(r.messages(ring.KindCheck)) != 0 {
-		t.Errorf("alone: %+v, told %d times", got, r.p.kills)
+		t.Errorf("alone: %+v, %d kills sent", got, r.p.kills)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestTimeoutEndsBehindQueuedRuns(t *testing.T) {
 		r.must(errors.Join(r.s.Store.Create(t.Context(), waits)...))
 		r.must(r.check(false))
 		if got := r.stored(id); (got.State == core.TimedOut) != alone || r.p.kills == 1 != alone {
-			t.Errorf("alone there %t: it is %s, its executor was told %d times", alone, got.State, r.p.kills)
+			t.Errorf("alone there %t: it is %s, its executor got %d kills", alone, got.State, r.p.kills)
 		}
 	}
 }
@@ -128,15 +128,15 @@ func TestTimeoutOfAll(t *testing.T) {
 	look := func(ids ...core.RunID) { r.must(r.w.Check(t.Context(), &ring.Check{Runs: ids})) }
 	look(id)
 	if got := r.stored(id); got.State != core.Running || r.p.kills != 0 {
-		t.Fatalf("the other is not known to be past its timeout: %+v, told %d times", got, r.p.kills)
+		t.Fatalf("the other is not known to be past its timeout: %+v, %d kills sent", got, r.p.kills)
 	}
 	look(other)
 	if got := r.stored(other); got.State != core.TimedOut || r.p.kills != 1 {
-		t.Errorf("%+v, told %d times", got, r.p.kills)
+		t.Errorf("%+v, %d kills sent", got, r.p.kills)
 	}
 	look(id)
 	if got := r.stored(id); got.State != core.TimedOut {
-		t.Errorf("the first: %+v, told %d times", got, r.p.kills)
+		t.Errorf("the first: %+v, %d kills sent", got, r.p.kills)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestPauseAfter(t *testing.T) {
 		{"a chain is one", 3, "f4", false},
 		{"since a change", 3, "ff!f", false},
 		{"three since a change", 3, "f!fff", true},
-		{"not where nobody asked", 0, "ffffffff", false},
+		{"not without the setting", 0, "ffffffff", false},
 		{"a row longer than a page", 100, strings.Repeat("f", 100), true},
 		{"broken far back", 100, "f" + "s" + strings.Repeat("f", 99), false},
 		{"removed one by one", 3, "f-f-f-", true},
@@ -171,7 +171,7 @@ func TestPauseIsOwed(t *testing.T) {
 					t.Fatal("it was not called")
 				}
 				if told == nil && r.sched(7).State != core.Paused {
-					t.Errorf("told %v, and the job is %s", told, r.sched(7).State)
+					t.Errorf("notified of %v, and the job is %s", told, r.sched(7).State)
 				}
 				for try := 0; told != nil; try++ {
 					if try == 3 {
@@ -220,7 +220,7 @@ func TestPauseAfterMeets(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
-	t.Run("somebody pauses it", func(t *testing.T) {
+	t.Run("a user pauses it", func(t *testing.T) {
 		r := meet(t, "advance", edit(func(s *core.Sched, a *core.Advance) {
 			a.NewState, a.NewRev, a.NewRevAt, a.NewPauseBy, a.NewPauseWhy = core.Paused, s.Rev+1, begin, "ann", "lunch"
 		}))
@@ -228,7 +228,7 @@ func TestPauseAfterMeets(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
-	t.Run("it is begun anew", func(t *testing.T) {
+	t.Run("the job is created again", func(t *testing.T) {
 		r := meet(t, "advance", edit(func(s *core.Sched, a *core.Advance) {
 			a.NewRev, a.NewRevAt = s.Rev+1, begin.Add(time.Second)
 		}))

@@ -258,7 +258,7 @@ func TestADayOfSilence(t *testing.T) {
 			}
 			r.pass()
 			if d := r.behind(); d > walkBound {
-				t.Fatalf("after %s the walk is %s behind", time.Since(begin), d)
+				t.Fatalf("after %s the scan is %s behind", time.Since(begin), d)
 			}
 			for s := 0; s < 2; s++ { // checks run on the second
 				time.Sleep(time.Until(woken.Add(time.Duration(25*(s+1)) * time.Second)))
@@ -290,7 +290,7 @@ func TestADayOfSilence(t *testing.T) {
 		within("forgotten", forgotten, walkBound+3*time.Minute) // the second check comes a minute later, after a delivery
 		for i := range silent {
 			if at := r.state(core.PlannedRun(core.JobID(1+i), core.InstantOf(begin))); !at.State.Open() {
-				t.Errorf("at %s: a long run of which nobody knows anything is %s: %s", r.beats[1+i], at.State, at.Reason)
+				t.Errorf("at %s: a long run without any known status is %s: %s", r.beats[1+i], at.State, at.Reason)
 			}
 		}
 	})
@@ -451,7 +451,7 @@ func TestMoreThanCanBeRead(t *testing.T) {
 			woken := time.Now()
 			r.pass()
 			if d := r.behind(); d > walkBound {
-				t.Fatalf("after %s the walk is %s behind", time.Since(begin), d)
+				t.Fatalf("after %s the scan is %s behind", time.Since(begin), d)
 			}
 			time.Sleep(time.Until(woken.Add(time.Minute)))
 		}
@@ -483,13 +483,13 @@ func TestWatchdogPassesOverRunsThatJournalsOnlyList(t *testing.T) {
 		looked, err := r.w.Pass(t.Context())
 		r.must(err)
 		if took := time.Since(began); looked != 0 || took != 0 || r.behind() > walkBound {
-			t.Errorf("it looked at %d runs and read for %s, and is %s behind", looked, took, r.behind())
+			t.Errorf("it checked %d runs and read for %s, and is %s behind", looked, took, r.behind())
 		}
 		for minute := j.Key.Minute; minute < j.Key.Minute+60; minute++ {
 			again, err := r.s.Revisits(t.Context(), minute, core.JournalKey{}, 10)
 			r.must(err)
 			if len(again) > 0 {
-				t.Errorf("%v are looked at again", again)
+				t.Errorf("%v are checked again", again)
 			}
 		}
 	})

@@ -160,20 +160,20 @@ func TestLost(t *testing.T) {
 		{"function over both timeouts", 2 * time.Minute, timeout(30 * time.Second), function, limited(time.Minute),
 			is{core.TimedOut, core.ReasonTimeout}, false, false},
 		{"queue that is polled", 20 * time.Hour, nil, queued, polled(90 * time.Second), open, true, false},
-		{"queue that nobody polls any more", 10 * time.Minute, nil, queued, polled(91 * time.Second), gone, false, false},
-		{"queue that nobody polls any more, young", 35 * time.Second, timeout(30 * time.Second), queued, polled(91 * time.Second), open, false,
+		{"queue without consumers", 10 * time.Minute, nil, queued, polled(91 * time.Second), gone, false, false},
+		{"queue without consumers, young", 35 * time.Second, timeout(30 * time.Second), queued, polled(91 * time.Second), open, false,
 			false},
 		{"queue that was polled before our outage", 10 * time.Minute, nil, queued, func(r *watchRig) {
 			polled(100 * time.Second)(r)
 			r.must(r.s.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, DownAt: r.now.Add(-99 * time.Second), UpSince: r.now.Add(-10 * time.Second)}))
 		}, open, true, false},
 		{"queue of which nothing is known", 20 * time.Hour, nil, queued, func(r *watchRig) { r.fixed("queue:q") }, open, true, false},
-		{"queue that nobody ever polled", 10 * time.Minute, nil, queued, func(r *watchRig) { r.fixed("queue:q"); r.p.beat = errUnknown }, gone,
+		{"queue that was never polled", 10 * time.Minute, nil, queued, func(r *watchRig) { r.fixed("queue:q"); r.p.beat = errUnknown }, gone,
 			true, false},
 		{"command that waits or works", 20 * time.Hour, timeout(time.Hour), local, nil, open, true, false},
 		{"command of a server that runs none any more", 10 * time.Minute, nil, local, func(r *watchRig) { r.p.beat = errUnknown }, gone, true,
 			false},
-		{"command that nobody has, once", 10 * time.Minute, nil, local, func(r *watchRig) { r.p.idle = true }, open, true, true},
+		{"command unknown to every executor, once", 10 * time.Minute, nil, local, func(r *watchRig) { r.p.idle = true }, open, true, true},
 		{"queue without the run, once", 10 * time.Minute, nil, queued, func(r *watchRig) { polled(0)(r); r.p.idle = true }, open, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -345,11 +345,11 @@ func TestLeft(t *testing.T) {
 		{"deleted", nil, true, unsent, nil, core.Skipped, core.ReasonDeleted},
 		{"younger messages on the ring", nil, false, unsent, young, core.Skipped, core.ReasonChanged},
 		{"an older message on the ring", nil, false, unsent, old, core.Planned, ""},
-		{"others are put back for hours", nil, false, unsent, func(r *watchRig) { back(r, at-7200, at-1, at+1) }, core.Skipped,
+		{"others are requeued for hours", nil, false, unsent, func(r *watchRig) { back(r, at-7200, at-1, at+1) }, core.Skipped,
 			core.ReasonChanged},
-		{"one of its slot is put back", nil, false, unsent, func(r *watchRig) { back(r, at-7200, at) }, core.Planned, ""},
-		{"one of a slot that it may have is put back", jitter, false, unsent, func(r *watchRig) { back(r, at+60) }, core.Planned, ""},
-		{"one of a slot that it cannot have is put back", jitter, false, unsent, func(r *watchRig) { back(r, at+61) }, core.Skipped,
+		{"one with its due time is requeued", nil, false, unsent, func(r *watchRig) { back(r, at-7200, at) }, core.Planned, ""},
+		{"one with a possible due time is requeued", jitter, false, unsent, func(r *watchRig) { back(r, at+60) }, core.Planned, ""},
+		{"one with an impossible due time is requeued", jitter, false, unsent, func(r *watchRig) { back(r, at+61) }, core.Skipped,
 			core.ReasonChanged},
 		{"the job plans it again", func(j *core.Job) { j.Sched.Next = at }, false, unsent, nil, core.Planned, ""},
 		{"the job is past it", func(j *core.Job) { j.Sched.Next = at + 1 }, false, unsent, nil, core.Skipped, core.ReasonChanged},
@@ -424,7 +424,7 @@ func TestPassLeavesNoMinuteOut(t *testing.T) {
 			r.now = r.now.Add(100 * time.Minute)
 			looked, err := r.w.Pass(t.Context())
 			if err != nil || n == 1 && looked > 0 {
-				t.Fatalf("a closed run is looked at for ever: %d, %v", looked, err)
+				t.Fatalf("a closed run is still checked: %d times, %v", looked, err)
 			}
 		}
 	}
@@ -499,7 +499,7 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 			}
 		}
 		if len(found) != 2 || found[10] != 2 || found[cursor+200-end] != 2 {
-			t.Errorf("%s ahead, in %d passes: read again so many minutes behind the cursor: %v", ahead, passes, found)
+			t.Errorf("%s ahead, in %d passes: minutes read again behind the cursor: %v", ahead, passes, found)
 		}
 	}
 }
@@ -558,7 +558,7 @@ func TestPassAfterALongTime(t *testing.T) {
 	cursor, err := r.s.Cursor(t.Context())
 	r.must(err)
 	if want := r.now.Add(-10*time.Minute).Unix()/60 - 1; cursor != want || total == 0 {
-		t.Errorf("the cursor is at %d, want %d; %d runs were looked at", cursor, want, total)
+		t.Errorf("the cursor is at %d, want %d; %d runs were checked", cursor, want, total)
 	}
 	if got := r.stored(id); got.State != core.Lost {
 		t.Errorf("it is %s", got.State)
@@ -674,7 +674,7 @@ func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
 		}
 	}
 	if got := r.stored(id); got.State != core.Lost {
-		t.Errorf("it is %s: the journal was put where nobody reads it", got.State)
+		t.Errorf("it is %s: the journal was stored in the wrong place", got.State)
 	}
 }
 
@@ -714,8 +714,8 @@ func TestLaterRuns(t *testing.T) {
 		{"triggered by hand", core.NumberedRun(1, 7), nil, nil, core.Lost},
 		{"its handler failed", planned(2 * time.Minute), is(core.Failed, core.ReasonHandler, 500), nil, core.Lost},
 		{"it crashed with its executor", planned(2 * time.Minute), is(core.Failed, core.ReasonCrashed, 500), nil, core.Lost},
-		{"its executor says that it timed out", planned(2 * time.Minute), is(core.TimedOut, core.ReasonTimeout, 502), nil, core.Lost},
-		{"its executor says that it was replaced", planned(2 * time.Minute), is(core.Killed, core.ReasonReplaced, 500), nil, core.Lost},
+		{"its executor reports a timeout", planned(2 * time.Minute), is(core.TimedOut, core.ReasonTimeout, 502), nil, core.Lost},
+		{"its executor reports that it was replaced", planned(2 * time.Minute), is(core.Killed, core.ReasonReplaced, 500), nil, core.Lost},
 		{"we say that it timed out", planned(2 * time.Minute), is(core.TimedOut, core.ReasonTimeout, 0), nil, core.Running},
 		{"it was lost", planned(2 * time.Minute), is(core.Lost, core.ReasonForgotten, 0), nil, core.Running},
 		{"it was refused", planned(2 * time.Minute), is(core.Failed, core.ReasonNotAccepted, 500), nil, core.Running},
@@ -728,7 +728,7 @@ func TestLaterRuns(t *testing.T) {
 		{"they cannot be read", planned(2 * time.Minute), nil, func(r *watchRig) { r.s.faults["span"] = []fault{{err: errUnknown}} },
 			core.Running},
 		{"at a fixed address", planned(2 * time.Minute), nil, func(r *watchRig) { r.fixed(address) }, core.Running},
-		{"nobody knows what it does", planned(2 * time.Minute), nil, func(r *watchRig) { r.p.idleErr = errUnknown }, core.Running},
+		{"its status is unknown", planned(2 * time.Minute), nil, func(r *watchRig) { r.p.idleErr = errUnknown }, core.Running},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newWatchRig(t)

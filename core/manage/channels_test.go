@@ -217,7 +217,7 @@ func TestPruneDryRunFindsWhatKeepsAnObject(t *testing.T) {
 		want      string
 	}{
 		{"a job of another set", "t", nil, "app refused, channel refused"},
-		{"a job of the file that tells the channel", "s", map[string]core.Notify{"web/a": tells, "web": {}}, "channel refused"},
+		{"a job of the file that notifies the channel", "s", map[string]core.Notify{"web/a": tells, "web": {}}, "channel refused"},
 		{"a job of the file that stops telling it", "s", map[string]core.Notify{"web/a": {}, "web": {}}, "channel deleted"},
 		{"a job that goes", "s", nil, "app deleted, channel deleted"},
 	} {

@@ -116,7 +116,7 @@ func TestDeclared(t *testing.T) {
 	f.giveBack("clean")
 	changes("five", manage.Created)
 	if w := f.withheld(); len(w) != 0 {
-		t.Errorf("withheld after it was given back: %v", w)
+		t.Errorf("suppressed after it was returned: %v", w)
 	}
 }
 
@@ -175,11 +175,11 @@ func TestWithheldIsBounded(t *testing.T) {
 	f.Job("shop/clean")
 	f.giveBack("gone-0")
 	if res, err := f.M.Delete(ctx, ann, "shop/clean", nil); err != nil || !res.Withheld {
-		t.Errorf("withheld is told: %t, %v", res.Withheld, err)
+		t.Errorf("suppressed is reported: %t, %v", res.Withheld, err)
 	}
 	f.Create(spec("by-hand", every(time.Minute)))
 	if res, err := f.M.Delete(ctx, ann, "shop/by-hand", nil); err != nil || res.Withheld {
-		t.Errorf("what no code declared is withheld: %t, %v", res.Withheld, err)
+		t.Errorf("a job that no code declared is suppressed: %t, %v", res.Withheld, err)
 	}
 }
 
@@ -225,6 +225,6 @@ func TestMostDeclared(t *testing.T) {
 	}
 	f.Clock = f.Clock.Add(time.Minute)
 	if err := make("its-7", 5); err != nil {
-		t.Errorf("where there is room again: %v", err)
+		t.Errorf("with room again: %v", err)
 	}
 }

@@ -259,7 +259,7 @@ func TestFaults(t *testing.T) {
 					end := core.InstantOf(f.Clock)
 					if len(skips) != 1 || skips[0].First != j.Sched.Next || skips[0].Last != end || skips[0].Count != int64(end-j.Sched.Next+1) ||
 						skips[0].Reason != o.reason {
-						t.Errorf("%s: made, and the record of what was due is %+v", what, skips)
+						t.Errorf("%s: created, and the record of due runs is %+v", what, skips)
 					}
 				}
 				// A repeated call makes the change.

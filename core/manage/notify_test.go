@@ -24,7 +24,7 @@ func TestNotifyOfEverything(t *testing.T) {
 		t.Errorf("checked, of one that is made: %+v, %v", res, err)
 	}
 	if _, err := f.M.SaveNotify(ctx, ann, core.Notify{On: []core.Event{"calendar-end"}}); core.CodeOf(err) != core.CodeInvalid {
-		t.Errorf("of what comes later: %v", err)
+		t.Errorf("of later ones: %v", err)
 	}
 	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}); err != nil {
 		t.Fatal(err)

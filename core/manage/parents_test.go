@@ -36,7 +36,7 @@ func (f *fixture) tree() (up, down []string) {
 	for _, j := range list {
 		for _, p := range j.Def.After {
 			if p.Job != "shop/"+names[p.ID] {
-				f.T.Errorf("%s is said to come after %+v", j.Def.Name, p)
+				f.T.Errorf("%s has the parents %+v", j.Def.Name, p)
 			}
 			up = append(up, names[p.ID]+" "+j.Def.Name+" "+string(p.When))
 		}

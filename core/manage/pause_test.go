@@ -90,7 +90,7 @@ func TestPauseEndedThenChanged(t *testing.T) {
 					continue
 				}
 				if len(skips) != 1 || skips[0].First != first || skips[0].Last != last || skips[0].Count != 10 || skips[0].Reason != c.reason {
-					t.Errorf("%s: the record of what was due is %+v, want %s to %s", what, skips, first, last)
+					t.Errorf("%s: the record of due runs is %+v, want %s to %s", what, skips, first, last)
 				}
 				if name == "delete" {
 					continue

@@ -107,7 +107,7 @@ func TestSaveWaitsForRoom(t *testing.T) {
 }
 
 // TestSaveWithoutRoom: a save ends when the store stays full or its caller stops waiting. Its
-// jobs are not stored, and their errors say that.
+// jobs are not stored, and their errors report that.
 func TestSaveWithoutRoom(t *testing.T) {
 	for name, c := range map[string]struct{ waits, most time.Duration }{"for long": {time.Hour, 15 * time.Second},
 		"longer than the caller waits": {3 * time.Second, 3 * time.Second}} {
@@ -155,7 +155,7 @@ func TestSaveWithLittleRoom(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 		if jobs, _, err := store.ListJobs(t.Context(), "", 0, 5000); err != nil || len(jobs) != made || made < 100 {
-			t.Errorf("%d jobs are there, of %d it says so; %v", len(jobs), made, err)
+			t.Errorf("%d jobs exist, %d are reported; %v", len(jobs), made, err)
 		}
 	})
 }

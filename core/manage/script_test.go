@@ -389,7 +389,7 @@ func TestAbandonedSourceGoes(t *testing.T) {
 		f.Clock = f.Clock.Add(c.wait)
 		f.script("shop/a", manage.ScriptSpec{Source: fmt.Sprint("after ", c.wait)}, "updated")
 		if _, found, err := f.E.Manage.Source(ctx, j.Def.ID, core.HashScript("lost")); err != nil || found != c.want {
-			t.Errorf("after %s it is there: %v, %v", c.wait, found, err)
+			t.Errorf("after %s it exists: %v, %v", c.wait, found, err)
 		}
 	}
 }

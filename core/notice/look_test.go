@@ -91,7 +91,7 @@ func TestOverdueToLater(t *testing.T) {
 		r.must(r.e.Notices.PutLooks(t.Context(), []ring.Look{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
 		r.minutes(10 * 60)
 		if v := r.state().V; v > 11 {
-			t.Fatalf("a job that tells nobody was looked at %d times in ten hours", v)
+			t.Fatalf("a job without notifications was checked %d times in ten hours", v)
 		}
 		r.must(r.e.Manage.PutApp(t.Context(), 1, core.App{Name: "shop", Rev: 2, Notify: core.Notify{To: []string{"a"}}}, core.Change{ID: 5,
 			App: "shop"}))
@@ -138,7 +138,7 @@ func TestFailingEnds(t *testing.T) {
 				r.heard("a", c.want...)
 				s := r.state()
 				if got := r.indexed(2 * time.Hour); len(got) > 0 || s.Failing != nil || s.Keep().IsZero() {
-					t.Fatalf("it is looked at yet: index %v, state %+v", got, s)
+					t.Fatalf("it is still checked: index %v, state %+v", got, s)
 				}
 				if s.V > 1500 {
 					t.Fatalf("it was written %d times", s.V)

@@ -317,7 +317,7 @@ func TestRecovered(t *testing.T) {
 		r.minutes(30)
 		r.heard("a", "failed 1", "recovered 1", "failed 1") // the second failure, at the end of the quiet hour
 		if left, err := r.e.Notices.DueLooks(t.Context(), core.InstantOf(time.Now().Add(5*time.Minute)), 10); err != nil || len(left) > 0 {
-			t.Fatalf("a job that is well is looked at: %v, %v", left, err)
+			t.Fatalf("a healthy job is checked: %v, %v", left, err)
 		}
 	})
 }
@@ -554,9 +554,9 @@ func TestOverdueBy(t *testing.T) {
 		"it succeeded":   {nil, core.Succeeded, nil},
 		"it is paused":   {func(_ *rig, j *core.Job) { j.Sched.State = core.Paused }, "", nil},
 		// the day is a Saturday
-		"it is not to run on that day":  {func(_ *rig, j *core.Job) { j.Sched.Schedule = cron("0 30 2 ? * MON") }, "", nil},
-		"its pause ended a moment ago":  {func(_ *rig, j *core.Job) { j.Sched.RevAt = at(5, 0) }, "", nil},
-		"nobody says when it is to run": {func(_ *rig, j *core.Job) { j.Sched.Schedule = core.Schedule{} }, "", []string{"overdue 1"}},
+		"it is not to run on that day": {func(_ *rig, j *core.Job) { j.Sched.Schedule = cron("0 30 2 ? * MON") }, "", nil},
+		"its pause ended a moment ago": {func(_ *rig, j *core.Job) { j.Sched.RevAt = at(5, 0) }, "", nil},
+		"job without a schedule":       {func(_ *rig, j *core.Job) { j.Sched.Schedule = core.Schedule{} }, "", []string{"overdue 1"}},
 		"its app is paused": {func(r *rig, _ *core.Job) {
 			r.must(r.e.Manage.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
 				App: "shop"}))

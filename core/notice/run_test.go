@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 		r.handle(more[:20]...) // in no order
 		for _, m := range more {
 			if n := stands(m, "counted"); !n.At.Equal(made.Add(10 * time.Minute)) {
-				t.Fatalf("to be told at %s", n.At)
+				t.Fatalf("notification due at %s", n.At)
 			}
 		}
 		stands(first, "told")
@@ -136,11 +136,11 @@ func TestAddedWhileSent(t *testing.T) {
 		added := []core.Run{fold(more[2]), fold(more[0]), fold(more[3]), fold(more[1])}
 		st.Sent(&mine[0], time.Now())
 		if n, is := st.Run(&told); !is || len(n.Waiting) != 0 {
-			t.Errorf("what was sent: %+v", n)
+			t.Errorf("sent: %+v", n)
 		}
 		for i := range added {
 			if n, is := st.Run(&added[i]); !is || n.Stand != notice.Made || len(n.Waiting) != 1 {
-				t.Errorf("what was added %d: %+v of %+v", i, n, st.Pending)
+				t.Errorf("added %d: %+v of %+v", i, n, st.Pending)
 			}
 		}
 	})

@@ -340,7 +340,7 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 				}
 			}
 			if upTo, err := f.E.Manage.Cleaned(ctx, pay); err != nil || f.left(pay) != 3 || f.left(gone) != 3 || upTo != 0 {
-				t.Fatalf("%+v: %d of pay are left, %d of what was deleted; cleaned up to %s, %v", q, f.left(pay), f.left(gone), upTo, err)
+				t.Fatalf("%+v: %d of pay are left, %d of the deleted app; cleaned up to %s, %v", q, f.left(pay), f.left(gone), upTo, err)
 			}
 		}
 	}
@@ -381,7 +381,7 @@ func TestCleanIsWrittenDown(t *testing.T) {
 	}
 	f.cleaned(operate.CleanRequest{App: "shop", DryRun: true})
 	if got := cleaned(ask.ChangeFilter{}); got != "" {
-		t.Errorf("of what was only counted: %s", got)
+		t.Errorf("of a dry run: %s", got)
 	}
 	f.cleaned(operate.CleanRequest{App: "shop", Keep: 25})
 	if got := cleaned(ask.ChangeFilter{Job: "shop/sweep"}); got != `ann shop/sweep {"cleaned":5};` {

@@ -371,7 +371,7 @@ func TestRedriveOfTheAsideLane(t *testing.T) {
 	for _, want := range []string{"the notification of run " + run.String(), "the log of run " + run.String(),
 		"the log of run " + run.String() + " and its notification", "1 notification records, 0 job checks"} {
 		if !said[want] {
-			t.Errorf("%q is not said: %v", want, said)
+			t.Errorf("%q is missing: %v", want, said)
 		}
 	}
 	got, err := f.E.Queue.Receive(ctx, ring.KindAside, 10)

@@ -84,7 +84,7 @@ func TestReplan(t *testing.T) {
 		}
 	}
 	if _, err := f.M.Replan(ctx, core.Actor{}, "", at(0), at(10)); err == nil {
-		t.Error("nobody asked, and it was done")
+		t.Error("it was done without a request")
 	}
 }
 
@@ -132,7 +132,7 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	f.Fires() // empties the ring
 
 	if r, err := f.M.Replan(ctx, ann, "", at(0), at(100)); err != nil || r.Sent != 0 {
-		t.Errorf("with an end, up to what is planned: %+v %v", r, err)
+		t.Errorf("with an end, up to the planned runs: %+v %v", r, err)
 	}
 	r, err := f.M.Replan(ctx, ann, "", at(0), 0)
 	if err != nil || r.Jobs != 1 || r.Missing != int64(len(want)) || r.Sent != r.Missing || r.Next != "" {
@@ -330,7 +330,7 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 				}
 			}
 			if got[last] != 1 {
-				t.Errorf("the job behind it was not looked at")
+				t.Errorf("the job behind it was not checked")
 			}
 		})
 	}
@@ -457,10 +457,10 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	}
 	sent, err := f.M.Heal(ctx)
 	if sent != 3 || err == nil || !strings.Contains(err.Error(), "shop/bad") {
-		t.Errorf("the walk sent %d: %v", sent, err)
+		t.Errorf("the scan sent %d: %v", sent, err)
 	}
 	if g, err := f.E.Manage.Global(ctx); err != nil || g.Loss.From != 0 {
-		t.Errorf("the walk is not over: %+v %v", g.Loss, err)
+		t.Errorf("the scan has not ended: %+v %v", g.Loss, err)
 	}
 }
 
@@ -571,6 +571,6 @@ func TestHealReachesRunsThatWait(t *testing.T) {
 		}
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("the walk sends %v again, want %v", got, want)
+		t.Errorf("the scan sends %v again, want %v", got, want)
 	}
 }

@@ -97,10 +97,10 @@ func TestRerun(t *testing.T) {
 	nobody := f.ended(j.Def.ID, at+120, func(r *core.Run) { r.Address = "http://198.51.100.7:1" }).ID.String()
 	never := f.ended(j.Def.ID, at+180, func(r *core.Run) { r.Address = "" }).ID.String()
 	for name, q := range map[string]operate.RerunRequest{
-		"an address of nobody": {Addresses: []string{"http://198.51.100.7:9999"}},
-		"where nobody is":      {SameAddress: true, Run: nobody},
-		"where it never was":   {SameAddress: true, Run: never},
-		"both":                 {SameAddress: true, Addresses: []string{"http://10.0.0.1:9999"}},
+		"an unknown address": {Addresses: []string{"http://198.51.100.7:9999"}},
+		"to no executor":     {SameAddress: true, Run: nobody},
+		"never sent":         {SameAddress: true, Run: never},
+		"both":               {SameAddress: true, Addresses: []string{"http://10.0.0.1:9999"}},
 		"a withdrawn address": {Run: f.ended(j.Def.ID, at+240,
 			func(r *core.Run) { r.Addresses = []string{"http://198.51.100.7:1"} }).ID.String()},
 		"another run's key": {Key: "k", Run: f.ended(j.Def.ID, at+60, nil).ID.String()},

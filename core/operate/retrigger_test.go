@@ -196,7 +196,7 @@ func TestChangeTriggerCrashPoints(t *testing.T) {
 					return v.Run
 				}
 				if r := whole(); err == nil && r.Slot != core.Ceil(when) {
-					t.Errorf("%s: told that it is changed, and it is %+v", what, r)
+					t.Errorf("%s: reported as changed, but it is %+v", what, r)
 				}
 				if _, err := f.M.ChangeTrigger(ctx, ann, run.ID.String(), change); err != nil {
 					t.Errorf("%s: again: %v", what, err)

@@ -416,8 +416,8 @@ func TestKillReachesEachRun(t *testing.T) {
 		partial bool
 	}{
 		"ended": {core.Succeeded, 3 * bound.Killed, false}, "waiting": {core.Queued, 3 * bound.Killed, false},
-		"at work": {core.Running, bound.Killed - 1, false}, "one more at work": {core.Running, bound.Killed, true},
-		"many more at work": {core.Running, 2 * bound.Killed, true},
+		"running": {core.Running, bound.Killed - 1, false}, "one more running": {core.Running, bound.Killed, true},
+		"many more running": {core.Running, 2 * bound.Killed, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			must := func(err error) {
@@ -458,7 +458,7 @@ func TestKillReachesEachRun(t *testing.T) {
 			found, _, err := f.E.Finish.Runs(ctx, []core.RunID{retry.ID})
 			must(err)
 			if got := found[retry.ID]; got.Reason != core.ReasonCancelled || partial != c.partial || killed[sent.ID] == c.partial {
-				t.Errorf("its retry is %s, the older run at work was killed: %t, and it is partial: %t", got.State, killed[sent.ID], partial)
+				t.Errorf("its retry is %s, the older running one was killed: %t, and it is partial: %t", got.State, killed[sent.ID], partial)
 			}
 		})
 	}
@@ -489,7 +489,7 @@ func TestKillQueued(t *testing.T) {
 		found, _, err := f.E.Manage.Runs(ctx, []core.RunID{sent.ID, queued.ID})
 		if q, s := found[queued.ID], found[sent.ID]; err != nil || q.State != core.Skipped || q.Reason != core.ReasonCancelled ||
 			s.KillAt.IsZero() == all {
-			t.Errorf("all %t: %s %s, and what was sent was killed: %t (%v)", all, q.State, q.Reason, !s.KillAt.IsZero(), err)
+			t.Errorf("all %t: %s %s, and the sent run was killed: %t (%v)", all, q.State, q.Reason, !s.KillAt.IsZero(), err)
 		}
 	}
 }

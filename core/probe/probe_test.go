@@ -93,7 +93,7 @@ func TestPass(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a, known := p.Answer("shop", "http://dead:1"); known {
-			t.Errorf("what is no more is known: %+v", a)
+			t.Errorf("a removed one is known: %+v", a)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		w.answer = func(context.Context, string) error { stop(); return errors.New("stopped") }

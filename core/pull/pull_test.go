@@ -104,10 +104,10 @@ func TestLongPoll(t *testing.T) {
 			t.Errorf("after %s: %v", time.Since(began), again)
 		}
 		if s := r.extend(held[0], time.Minute); s != pull.StateLost {
-			t.Errorf("the first one is told %s", s)
+			t.Errorf("the first one gets %s", s)
 		}
 		if s := r.extend(again[0], time.Minute); s != pull.StateHeld {
-			t.Errorf("the second one is told %s", s)
+			t.Errorf("the second one gets %s", s)
 		}
 		// A released run is delivered at once to a waiting poll.
 		began = time.Now()
@@ -187,7 +187,7 @@ func TestKill(t *testing.T) {
 			t.Errorf("it is for its executor to end it: %s", x.State)
 		}
 		if idle, _ := r.p.Idle(t.Context(), queue, 7); idle {
-			t.Error("it is still at work")
+			t.Error("it is still running")
 		}
 	})
 }
@@ -212,7 +212,7 @@ func TestEnded(t *testing.T) {
 		}
 		end(second)
 		if s := r.extend(held[0], time.Minute); s != pull.StateEnded {
-			t.Errorf("it is told %s", s)
+			t.Errorf("it gets %s", s)
 		}
 		poison := r.run()
 		for range 3 {
@@ -270,7 +270,7 @@ func TestPolled(t *testing.T) {
 		}
 		<-time.After(91 * time.Second)
 		if err := r.p.Polled(queue); err == nil || !strings.Contains(err.Error(), "queue:nightly") {
-			t.Errorf("nobody ever polled: %v", err)
+			t.Errorf("a queue without polls: %v", err)
 		}
 		r.receive(20 * time.Second)
 		<-time.After(90 * time.Second)
@@ -341,7 +341,7 @@ func TestGoneWhileTaking(t *testing.T) {
 		s := &stopping{Store: r.e.Pull, stop: cancel}
 		p := pull.New(s, r.e.Finish, nil, pull.Options{Log: slog.New(slog.DiscardHandler)})
 		if _, err := p.Receive(ctx, queue, pull.Want{Max: 1, Visibility: time.Hour}); err == nil {
-			t.Error("it was handed out to nobody")
+			t.Error("it was handed out without a consumer")
 		}
 		if held := r.receive(0); len(held) != 1 {
 			t.Errorf("%v", held)

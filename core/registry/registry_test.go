@@ -193,7 +193,7 @@ func TestTheDeadMakeRoom(t *testing.T) {
 	for i := range 10 { // the first ten are expired by then
 		ok(register(5000 + i))
 		if is := there(); len(is) != registry.MaxExecutors || is[address(i)] || !is[address(i+1)] || !is[address(5000+i)] {
-			t.Fatalf("%d are stored; the longest dead is there: %t", len(is), is[address(i)])
+			t.Fatalf("%d are stored; the longest dead exists: %t", len(is), is[address(i)])
 		}
 	}
 	if err := register(6000); code(err) != core.CodeTooLarge {

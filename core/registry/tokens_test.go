@@ -117,7 +117,7 @@ func TestStrangersDoNotHaveTheStoreRead(t *testing.T) {
 		}
 		all.Wait()
 		if n := a.reads.Load(); n > 22 { // ten at once, and one a second
-			t.Errorf("strangers had the list read %d times in 10 s", n)
+			t.Errorf("requests of unknown clients read the list %d times in 10 s", n)
 		}
 	})
 }

@@ -387,10 +387,10 @@ func TestDies(t *testing.T) {
 		w.holds(w.reports(report.Options{}), begin, begin.Add(24*time.Hour), time.UTC, false)
 		w.holds(w.reports(report.Options{}), begin, begin.Add(24*time.Hour), time.UTC, true)
 		if n < 10 && steps == 0 {
-			t.Errorf("nobody died at write %d", n)
+			t.Errorf("no process died at write %d", n)
 		}
 		if t.Failed() {
-			t.Fatalf("where it dies at each %dth write", n)
+			t.Fatalf("with a crash at each %dth write", n)
 		}
 	}
 }
@@ -459,7 +459,7 @@ func TestOneAtATime(t *testing.T) {
 	w.now = w.now.Add(3 * time.Minute)
 	w.pass(w.reports(report.Options{}))
 	if until() == before {
-		t.Error("the turn of who died does not end")
+		t.Error("the lease of a dead process does not end")
 	}
 }
 
@@ -493,7 +493,7 @@ func TestHistogram(t *testing.T) {
 	var none report.Histogram
 	none.Add(-time.Second)
 	if none.Quantile(0.5) != 0 || none.N() != 1 {
-		t.Error("what is less than none counts as none")
+		t.Error("a negative count counts as zero")
 	}
 }
 

@@ -248,7 +248,7 @@ func TestRuns(t *testing.T) {
 		}
 	}
 	if len(seen) != 2 || seen[claimed] != core.Unconfirmed || seen[owing] != core.Accepted {
-		t.Errorf("the watchdog is told of %v", seen)
+		t.Errorf("the watchdog gets %v", seen)
 	}
 }
 
@@ -271,11 +271,11 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if g, err := f.e.Tick.Global(ctx); err != nil || g.Generation != 1 {
-		t.Errorf("%+v, %v: what was refused changed something", g, err)
+		t.Errorf("%+v, %v: a rejected request changed something", g, err)
 	}
 	f.do(restore.Request{})
 	if _, err := f.restorer().Do(ctx, restore.Request{By: "ann"}); core.CodeOf(err) != core.CodeConflict {
-		t.Errorf("a deployment restores what it works on: %v", err)
+		t.Errorf("a deployment restores its own tables: %v", err)
 	}
 	empty := &fixture{t: t, now: made, e: memory.Open(memory.Options{}), o: f.o}
 	if _, err := empty.restorer().Do(ctx, restore.Request{By: "ann"}); core.CodeOf(err) != core.CodeInvalid {
@@ -292,7 +292,7 @@ func TestFence(t *testing.T) {
 		}
 	}
 	if f.admitted("eu-central-1/state") == nil || f.admitted(here) == nil {
-		t.Error("somebody may work behind a fence")
+		t.Error("a process may work behind a fence")
 	}
 	f.do(restore.Request{})
 	if err := f.admitted(here); err != nil {

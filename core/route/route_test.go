@@ -217,7 +217,7 @@ func TestLFU(t *testing.T) {
 		}
 	})
 	if order, _ := (Counts{"a": maxCount + 1, "b": 5}).Order([]string{"a", "b"}, 1); order[0] != "a" {
-		t.Errorf("a count over a million does not begin anew: %s", order)
+		t.Errorf("a count over a million does not begin again: %s", order)
 	}
 	if order, _ := (Counts{}).Order(nil, 1); len(order) > 0 {
 		t.Errorf("of no address: %q", order)

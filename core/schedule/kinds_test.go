@@ -32,7 +32,7 @@ func TestEveryKindIsHandled(t *testing.T) {
 		}
 		at, fires := s.Next(now)
 		if _, delay := s.FixedDelay(); fires == delay {
-			t.Errorf("%s: next %s, %t; fixed delay %t: one of them is what says when it fires", kind, at, fires, delay)
+			t.Errorf("%s: next %s, %t; fixed delay %t: exactly one of them must set when it fires", kind, at, fires, delay)
 		} else if fires && at <= now || s.Never(now) {
 			t.Errorf("%s: next %s, never %t", kind, at, s.Never(now))
 		}

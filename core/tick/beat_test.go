@@ -300,9 +300,9 @@ func TestBeatsWakeOthers(t *testing.T) {
 		want   []Wake
 		at     []time.Duration
 	}{
-		"all looked at": {passes: []pass{{due: 1, held: 4}, {held: 4}}, at: seconds(0, 1)},
-		"one for each":  {passes: []pass{{due: 1, held: 1, unseen: 3}, {due: 1, held: 1}, {}}, want: skips(1, 2, 3), at: seconds(0, 1, 2)},
-		"one for some":  {passes: []pass{{due: 1, held: 4, unseen: 9}, {due: 1, held: 4}, {}}, want: skips(4, 8, 12), at: seconds(0, 1, 2)},
+		"all checked":  {passes: []pass{{due: 1, held: 4}, {held: 4}}, at: seconds(0, 1)},
+		"one for each": {passes: []pass{{due: 1, held: 1, unseen: 3}, {due: 1, held: 1}, {}}, want: skips(1, 2, 3), at: seconds(0, 1, 2)},
+		"one for some": {passes: []pass{{due: 1, held: 4, unseen: 9}, {due: 1, held: 4}, {}}, want: skips(4, 8, 12), at: seconds(0, 1, 2)},
 		"they do not come": {passes: []pass{{1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {}}, want: skips(2, 2),
 			at: seconds(0, 1, 2, 3, 4, 5, 6)},
 		"nothing to plan":  {passes: []pass{{held: 8, unseen: 8}, {held: 8}}, want: skips(8), at: seconds(0, 0)},
@@ -434,7 +434,7 @@ func TestPhase(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+100*time.Millisecond)
 		defer cancel()
 		if err := b.Run(ctx); err == nil {
-			t.Error("its time was over before the first pass, and nobody was told")
+			t.Error("its time was over before the first pass, without a notification")
 		}
 	})
 }

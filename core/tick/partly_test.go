@@ -122,7 +122,7 @@ func TestRefusedRecordIsPutAgainAlone(t *testing.T) {
 		p := &partly{refuse: func(int) bool { return false }, records: core.ErrThrottled}
 		tk := p.on(w)
 		if res, err := p.pass(t, tk); err == nil || len(p.put) == 0 || res.Moved != 0 {
-			t.Errorf("%d fires on the ring, %d jobs moved on without a record of what is late, %v", len(p.put), res.Moved, err)
+			t.Errorf("%d fires on the ring, %d jobs moved on without a record of late runs, %v", len(p.put), res.Moved, err)
 		}
 		p.records = nil
 		if res, err := p.pass(t, tk); err != nil || len(p.put) != 0 || res.Moved != 1 || res.Skipped == 0 {

@@ -391,13 +391,13 @@ func TestPartitionThatNobodyReadsIsTold(t *testing.T) {
 		f.told = 0 // from the beginning
 		f.minutes(15, map[core.RunID]int{})
 		if f.told != 0 {
-			t.Fatalf("%s are told of a good day", f.told)
+			t.Fatalf("%s are reported on a good day", f.told)
 		}
 		f.leases = keeps{f.leases}
 		f.minutes(10, map[core.RunID]int{})
 		f.all.Wait()
 		if f.told < 8*time.Minute {
-			t.Errorf("nobody looked at a partition for ten minutes; %s are told", f.told)
+			t.Errorf("a partition was not checked for ten minutes; %s are reported", f.told)
 		}
 	})
 }

@@ -255,7 +255,7 @@ func TestPartitionsShrink(t *testing.T) {
 			w.pass()
 		}
 		if g, err := w.eng.Tick.Global(t.Context()); err != nil || g.Partitions != 4 {
-			t.Fatalf("before anybody can know that there is no need: %+v, %v", g, err)
+			t.Fatalf("before the need is known: %+v, %v", g, err)
 		}
 		seen := map[core.RunID]bool{}
 		from := core.InstantOf(time.Now()) + 10
@@ -310,7 +310,7 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 			t.Errorf("the bad job: %+v, %v", scheds[2], err)
 		}
 		if why := scheds[2].PlanError; !utf8.ValidString(why) || len(why) < ring.MaxWhy-utf8.UTFMax || len(why) > ring.MaxWhy {
-			t.Errorf("why it is bad is said in %d bytes: %q", len(why), why)
+			t.Errorf("the reason has %d bytes: %q", len(why), why)
 		}
 	})
 }
@@ -494,7 +494,7 @@ func TestLeadTimeOfABurst(t *testing.T) {
 			lead := m.Message.Slot.Time().Sub(m.NotBefore)
 			if m.Message.Slot == at+1 {
 				if lead != o.LeadTime.LonelyMin {
-					t.Errorf("the lead time of the lonely one is %s", lead)
+					t.Errorf("the lead time of the single one is %s", lead)
 				}
 				continue
 			}

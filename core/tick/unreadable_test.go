@@ -54,7 +54,7 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 			t.Errorf("%d fires of the two others", fires)
 		}
 		if n := strings.Count(told.String(), "job=2 "); n < 2 || n > 3 || strings.Contains(told.String(), "job=1 ") {
-			t.Errorf("told %d times in 150 s:\n%s", n, told.String())
+			t.Errorf("logged %d times in 150 s:\n%s", n, told.String())
 		}
 	})
 }

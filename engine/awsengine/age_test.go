@@ -56,7 +56,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 			o, err := f.store.OldestMessage(t.Context()) // a planner pass during the processing
 			ok(t, err)
 			if !onRing(o, slot) {
-				t.Fatalf("a message of %s ago is on the ring, the oldest is said to be of %s ago, and put back are %v", time.Since(slot.Time()),
+				t.Fatalf("a message of %s ago is on the delay queue, the oldest is reported as of %s ago, and requeued are %v", time.Since(slot.Time()),
 					time.Since(o.Due), o.Back)
 			}
 			if age := time.Since(o.Due); age > 10*time.Minute {
@@ -68,7 +68,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // as long as its record would last
 		if o, err := f.store.OldestMessage(t.Context()); err != nil || onRing(o, slot) {
-			t.Fatalf("it is done, and still said to be on the ring: %+v, %v", o, err)
+			t.Fatalf("it is done, but reported as still on the delay queue: %+v, %v", o, err)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestAMessageThatWaitsInFlight(t *testing.T) {
 			o, err := f.store.OldestMessage(t.Context())
 			ok(t, err)
 			if !onRing(o, slot) || time.Since(o.Due) > 10*time.Minute {
-				t.Fatalf("a message of %s ago waits, the oldest is said to be of %s ago, and put back are %v", time.Since(slot.Time()),
+				t.Fatalf("a message of %s ago waits, the oldest is reported as of %s ago, and requeued are %v", time.Since(slot.Time()),
 					time.Since(o.Due), o.Back)
 			}
 		}
@@ -112,12 +112,12 @@ func TestInFlightAfterABacklog(t *testing.T) {
 			o, err := f.store.OldestMessage(t.Context())
 			ok(t, err)
 			if !onRing(o, slot) {
-				t.Fatalf("a message of %s ago is due, the oldest is said to be of %s ago", time.Since(slot.Time()), time.Since(o.Due))
+				t.Fatalf("a message of %s ago is due, the oldest is reported as of %s ago", time.Since(slot.Time()), time.Since(o.Due))
 			}
 		}
 		f.receiveOne(t)
 		if o, err := f.store.OldestMessage(t.Context()); err != nil || !onRing(o, slot) {
-			t.Fatalf("a message of %s ago is in flight, the oldest is said to be of %s ago: %v", time.Since(slot.Time()), time.Since(o.Due), err)
+			t.Fatalf("a message of %s ago is in flight, the oldest is reported as of %s ago: %v", time.Since(slot.Time()), time.Since(o.Due), err)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestAgeReadsNoSlotsThatAreOver(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if after := read(0); after > before+1 {
-			t.Errorf("a look reads %v units, %v before", after, before)
+			t.Errorf("a check reads %v units, %v before", after, before)
 		}
 	})
 }

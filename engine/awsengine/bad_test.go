@@ -111,7 +111,7 @@ func TestPoison(t *testing.T) {
 					t.Fatalf("%d dead letters", len(dead))
 				}
 				if !strings.Contains(dead[0].Reason, c.reason) || !strings.HasPrefix(c.body, dead[0].Body) || len(dead[0].Body) < len(c.body)-3000 {
-					t.Fatalf("a dead letter of %d bytes, of %d, says %q", len(dead[0].Body), len(c.body), dead[0].Reason)
+					t.Fatalf("a dead-letter message of %d bytes, of %d, has the reason %q", len(dead[0].Body), len(c.body), dead[0].Reason)
 				}
 				if left := f.sqs.Messages(fakeaws.Names.Fires); len(left) != 0 {
 					t.Fatalf("%d messages are left", len(left))
@@ -302,7 +302,7 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 						t.Errorf("%d of %d failed", failed, n)
 					}
 					if again := sizes[1:]; len(again) < min(times, 4) || len(again) > 8 || slices.ContainsFunc(again, func(k int) bool { return k != 3 }) {
-						t.Errorf("requests of %v: the three that were refused are to be tried again, for a second", sizes)
+						t.Errorf("requests of %v: the three rejected ones are to be tried again, for a second", sizes)
 					}
 					if took := time.Since(began); took > time.Second {
 						t.Errorf("it took %s", took)
@@ -461,6 +461,6 @@ func TestJobIsOfOneMoment(t *testing.T) {
 	ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 200, Job: paused, Change: core.Change{ID: 300, App: "orders", Job: 1}}})...)
 	found, _, err = s.Jobs(ctx, []core.JobID{1})
 	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 300 {
-		t.Fatalf("at last: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
+		t.Fatalf("finally: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
 	}
 }

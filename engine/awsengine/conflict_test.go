@@ -67,10 +67,10 @@ func TestFakesConflict(t *testing.T) {
 		second func(context.Context, *fakeaws.DynamoDB) string
 		during string // its answer while the first, of a put and a check, is in progress
 	}{
-		{"a put of what is written", false, transact(put("other"), put("written")), "None TransactionConflict"},
-		{"a check of what is written", false, transact(check("written")), "TransactionConflict"},
-		{"a put of what is checked", false, transact(put("checked")), "TransactionConflict"},
-		{"a check of what is checked", false, transact(check("checked"), put("other")), "TransactionConflict None"},
+		{"a put of an item being written", false, transact(put("other"), put("written")), "None TransactionConflict"},
+		{"a check of an item being written", false, transact(check("written")), "TransactionConflict"},
+		{"a put of an item being checked", false, transact(put("checked")), "TransactionConflict"},
+		{"a check of an item being checked", false, transact(check("checked"), put("other")), "TransactionConflict None"},
 		{"another item", false, transact(put("other"), check("third")), "<nil>"},
 		{"switched off", true, transact(put("written"), put("checked")), "<nil>"},
 		{"a plain put", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {

@@ -85,7 +85,7 @@ func TestDefinitionOfTheRevision(t *testing.T) {
 	got := read("again", 1)
 	got.Def.Labels["team"] = "mine" // a reader may modify its copy
 	if again := read("again", 1); again.Def.Labels["team"] == "mine" {
-		t.Error("what one reader changed another sees")
+		t.Error("a change by one reader is visible to another")
 	}
 	j.Def.Params = "another"
 	change(j)

@@ -107,7 +107,7 @@ func TestNothingStays(t *testing.T) {
 		ok(t, s.PutRuns(ctx, []core.RunPut{(&core.Run{ID: first.ID, State: core.Failed, Owes: owes}).ClearOwed()})...)
 		for _, it := range left() {
 			if it["expires"] != nil {
-				t.Errorf("it is open, or its next attempt is, and says when it goes: %v", it)
+				t.Errorf("it is open, or its next attempt is, but has an expiry: %v", it)
 			}
 		}
 		time.Sleep(24 * time.Hour)
@@ -204,7 +204,7 @@ func TestKeptForEver(t *testing.T) {
 		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second)})...)
 		time.Sleep(20 * 365 * 24 * time.Hour)
 		if list := f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "2"}); len(list) != 4 {
-			t.Errorf("%d items of runs after twenty years, want two runs and what is long of each: %v", len(list), list)
+			t.Errorf("%d items of runs after twenty years, want two runs and the long part of each: %v", len(list), list)
 		}
 		of := func(of string) int {
 			return len(f.items(t, fakeaws.Names.State, "of", &types.AttributeValueMemberS{Value: of}))

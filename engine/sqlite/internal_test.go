@@ -427,7 +427,7 @@ func TestManyMessages(t *testing.T) {
 	// A requeued message waits in the table and is listed under its due time.
 	put(time.Now().Add(time.Hour), 1, n)
 	if old, err := s.OldestMessage(t.Context()); err != nil || !slices.Equal(old.Back, []core.Instant{1}) || old.Due.Before(start) {
-		t.Fatalf("with one put back the oldest is of %s, put back are %v, %v", old.Due, old.Back, err)
+		t.Fatalf("with one requeued the oldest is of %s, requeued are %v, %v", old.Due, old.Back, err)
 	}
 	read(n)
 }

@@ -110,7 +110,7 @@ func TestKill(t *testing.T) {
 			verb, rest, _ := strings.Cut(lines.Text(), " ")
 			var id core.RunID
 			if verb == "error" {
-				t.Fatalf("the child says: %s", rest)
+				t.Fatalf("the child printed: %s", rest)
 			}
 			if _, err := fmt.Sscan(rest, &id); err != nil {
 				continue // the last line may be incomplete

@@ -348,7 +348,7 @@ func TestCutOff(t *testing.T) {
 			began = time.Now()
 			q.mu.Unlock()
 			if !r.Again {
-				t.Error("it is not told that it runs again")
+				t.Error("it runs again without the mark")
 			}
 			r.SetResult(executor.Success, "by two")
 			return nil

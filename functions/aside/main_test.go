@@ -195,6 +195,6 @@ func TestGivenUp(t *testing.T) {
 		}
 	}
 	if n := strings.Count(told.String(), `"`+boot.NotificationsDropped+`":1`); n != 1 {
-		t.Errorf("CloudWatch is told %d times, not once: %s", n, &told)
+		t.Errorf("CloudWatch gets %d reports, not one: %s", n, &told)
 	}
 }

@@ -90,7 +90,7 @@ func TestCallbacks(t *testing.T) {
 			}
 		}
 		if _, body := ask(t, &boot.Config{}, e, doc, "api/callback", "api/registry"); !strings.Contains(body, `"code":500`) {
-			t.Errorf("a registration at this door: %s", body)
+			t.Errorf("a registration at this endpoint: %s", body)
 		}
 	}
 }

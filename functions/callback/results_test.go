@@ -113,7 +113,7 @@ func TestRecords(t *testing.T) {
 		})
 	}
 	if list, _ := filepath.Glob("testdata/records/*.json"); len(list) != 15 {
-		t.Errorf("%d documents: is there one that is not looked at?", len(list))
+		t.Errorf("%d documents: is one of them unchecked?", len(list))
 	}
 }
 

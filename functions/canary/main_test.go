@@ -31,7 +31,7 @@ func TestReports(t *testing.T) {
 	}
 	srv.Close()
 	if err := h(t.Context(), event); err == nil {
-		t.Error("nobody there, and no error")
+		t.Error("no server, and no error")
 	}
 	for _, bad := range []string{`[`, `{}`, `{"tickring":{"reportUrl":"http://%"}}`} {
 		if err := h(t.Context(), json.RawMessage(bad)); err == nil {

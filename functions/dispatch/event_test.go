@@ -241,7 +241,7 @@ func TestBadMessages(t *testing.T) {
 			t.Errorf("%.60q: %v come again, %d dispatched, %v", body, back, len(c.fires), err)
 		}
 		if len(c.dead) != 1 || c.dead[0] != body || !strings.Contains(c.reasons[0], why) {
-			t.Errorf("%.60q: buried for %q, want %q", body, c.reasons, why)
+			t.Errorf("%.60q: dead-lettered with reason %q, want %q", body, c.reasons, why)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func TestBadEvents(t *testing.T) {
 				t.Errorf("%v; want %q", err, c.why)
 			}
 			if len(k.fires)+len(k.dead)+len(k.checks) > 0 {
-				t.Errorf("%d dispatched, %d buried, %d checked", len(k.fires), len(k.dead), len(k.checks))
+				t.Errorf("%d dispatched, %d dead-lettered, %d checked", len(k.fires), len(k.dead), len(k.checks))
 			}
 		})
 	}
@@ -320,9 +320,9 @@ func TestFailures(t *testing.T) {
 		"newer ones and some weather": {bodies: []string{newer, newer, fires(1)}, calls: calls{verdict: failing(first(1), core.ErrThrottled)},
 			back: []string{id(1), id(2), id(3)}},
 		"a check": {bodies: []string{check, fires(1)}, calls: calls{failing: core.ErrThrottled}, back: []string{id(1)}},
-		"cannot be buried": {bodies: []string{"x", fires(1)}, calls: calls{refuse: errors.New("no such queue")},
+		"cannot be dead-lettered": {bodies: []string{"x", fires(1)}, calls: calls{refuse: errors.New("no such queue")},
 			back: []string{id(1)}},
-		"none can be buried": {bodies: []string{"x", "y", fires(1)}, calls: calls{refuse: errors.New("no such queue")}, fails: true},
+		"none can be dead-lettered": {bodies: []string{"x", "y", fires(1)}, calls: calls{refuse: errors.New("no such queue")}, fails: true},
 		// A failed batch is delivered as a whole, and the message would go to the dead-letter queue twice.
 		"weather beside poison": {bodies: []string{"x", fires(1), fires(2)}, calls: calls{verdict: failing(first(2), core.ErrThrottled)},
 			back: []string{id(2), id(3)}},
@@ -366,11 +366,11 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 		h.visibility = 25 * time.Second
 		h.again = func(ctx context.Context, queue string, list []awsengine.Again) []error {
 			if end, ok := ctx.Deadline(); queue != "tickring-fires" || !ok || end.After(now.Add(19*time.Second)) {
-				t.Errorf("the queue %s is told by %s", queue, end)
+				t.Errorf("the queue %s is reported by %s", queue, end)
 			}
 			for _, a := range list {
 				if told[a.Receipt] = a.At.Sub(now); a.Receipt == id(4) && h.look == nil && a.Slot == 0 {
-					t.Error("the slot of a message that waits is not told")
+					t.Error("the due time of a waiting message is not reported")
 				}
 			}
 			return make([]error, len(list))
@@ -400,7 +400,7 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 		}
 		judge("not done")
 		if len(before) != 3 {
-			t.Errorf("told of %d messages that were received before, want 3", len(before))
+			t.Errorf("%d messages that were received before are reported, want 3", len(before))
 		}
 		if !slices.Equal(done, []string{id(2)}) {
 			t.Errorf("of the batch that failed %v were removed, want the one that is done", done)
@@ -463,7 +463,7 @@ func TestWired(t *testing.T) {
 			t.Errorf("after %s: %v come again, %v", time.Since(began), back, err)
 		}
 		if len(k.dead) != 1 {
-			t.Errorf("%d unreadable messages were buried", len(k.dead))
+			t.Errorf("%d unreadable messages were dead-lettered", len(k.dead))
 		}
 		if dead := store.DeadLetters(); len(dead) != 1 || !strings.Contains(dead[0].Reason, "job") {
 			t.Errorf("dead letters %+v", dead)

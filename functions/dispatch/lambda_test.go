@@ -113,7 +113,7 @@ func TestLostAnswerStaysUnconfirmed(t *testing.T) {
 			j, err := e.Watch.Journals(t.Context(), []core.JournalKey{r.Journal})
 			stored := j[r.Journal]
 			if entry, ok := stored.Find(r.ID); err != nil || !ok || entry.Outcome != core.Unconfirmed {
-				t.Errorf("%s, %s: the journal says %s, %v", name, route, entry.Outcome, err)
+				t.Errorf("%s, %s: the journal has %s, %v", name, route, entry.Outcome, err)
 			}
 		}
 	}
@@ -137,10 +137,10 @@ func TestRefusedMovesOn(t *testing.T) {
 	if _, r := dispatched(t, core.RouteFailover, v, 2); r.State != core.Running || r.Address != "lambda:two" || len(v.invoked()) != 2 {
 		t.Errorf("%s at %s, invoked were %v", r.State, r.Address, v.invoked())
 	} else if len(r.Tries) == 0 || !strings.Contains(r.Tries[0].Message, "not asked") {
-		t.Errorf("failover does not say what it did instead of asking: %+v", r.Tries)
+		t.Errorf("failover does not record its choice: %+v", r.Tries)
 	} else if last := r.Tries[len(r.Tries)-1]; last.Address != "lambda:two" || last.Request != "8476a536-e9f4-11e8-9739-2dfe598c3fcd" ||
 		last.Log != "/aws/lambda/two" {
-		t.Errorf("where the run writes is not kept: %+v", r.Tries)
+		t.Errorf("the log location of the run is not kept: %+v", r.Tries)
 	}
 	v = &invocations{answer: func(w http.ResponseWriter, _ string) { refuse(w) }}
 	if _, r := dispatched(t, core.RouteFirst, v, 2); r.State != core.Failed || r.Reason != core.ReasonNotAccepted ||

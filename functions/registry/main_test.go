@@ -63,8 +63,8 @@ func TestRegistrations(t *testing.T) {
 		after     int
 	}{
 		{"another's token", "httpapi.json", []string{"executor-token", "wrong-token"}, `"code":500`, 0},
-		{"loopback, where the runtime API is", "httpapi.json", []string{"10.0.3.17:9999", "127.0.0.1:9001"}, `"code":500`, 0},
-		{"a callback at this door", "httpapi.json", []string{"/prod/api/registry", "/prod/api/callback"}, `"code":500`, 0},
+		{"loopback, with the runtime API", "httpapi.json", []string{"10.0.3.17:9999", "127.0.0.1:9001"}, `"code":500`, 0},
+		{"a callback at this endpoint", "httpapi.json", []string{"/prod/api/registry", "/prod/api/callback"}, `"code":500`, 0},
 		{"an executor", "httpapi.json", nil, `"code":200`, 1},
 		{"its next heartbeat", "httpapi.json", nil, `"code":200`, 1},
 		{"its removal", "url.json", nil, `"code":200`, 0},

@@ -42,7 +42,7 @@ func TestReadEvent(t *testing.T) {
 				t.Errorf("%+v, %v; want %+v", e, err, c.want)
 			}
 			if again, err := readEvent(encode(e.wake())); err != nil || again != c.want {
-				t.Errorf("what it tells another is read as %+v, %v", again, err)
+				t.Errorf("its message to another is read as %+v, %v", again, err)
 			}
 		})
 	}

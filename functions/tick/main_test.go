@@ -84,7 +84,7 @@ func TestWired(t *testing.T) {
 				}
 				if err != nil || len(leases) != looked ||
 					slices.ContainsFunc(leases, func(l core.Lease) bool { return l.Until.After(time.Now()) }) {
-					t.Errorf("leases of partitions that were looked at, and that nobody holds: %+v, %v", leases, err)
+					t.Errorf("leases of checked partitions without a holder: %+v, %v", leases, err)
 				}
 				before, err := e.Upkeep.Alive(ctx, time.Now())
 				if err != nil || before.Equal(began) != c.alive {

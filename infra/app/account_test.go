@@ -106,7 +106,7 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 		}
 		for i, w := range words {
 			if i < len(warnings) && !strings.Contains(warnings[i], w) {
-				t.Errorf("%s: %q says nothing of %s", name, warnings[i], w)
+				t.Errorf("%s: %q does not name %s", name, warnings[i], w)
 			}
 		}
 		if d := s.props.DoorConcurrency; s.emulator && (d == nil || *d != 0) {

@@ -116,7 +116,7 @@ func TestEachPartIsTold(t *testing.T) {
 		}
 		for _, name := range common {
 			if _, has := options.FieldByName(name); has && !told[of][name] {
-				t.Errorf("%s has %s, and is not told it", of, name)
+				t.Errorf("%s has %s, but does not get it", of, name)
 			}
 		}
 	}

@@ -116,11 +116,11 @@ func (r *told) endedWell(id core.JobID, want int, told bool) {
 			r.t.Errorf("run %d is %s, and owes %+v", run.ID, run.State, run.Aside)
 		case !run.FailedForGood() || run.Shard.Of != 0:
 			if asked {
-				r.t.Errorf("run %d, which is no end, asked the aside lane", run.ID)
+				r.t.Errorf("run %d has not ended, but sent to the post-run queue", run.ID)
 			}
 			continue
 		case run.Notice != told || asked != told:
-			r.t.Errorf("run %d of %s says %v of notices, and asked for one: %v; want %v", run.ID, run.Cause, run.Notice, asked, told)
+			r.t.Errorf("run %d of %s has the notice mark %v, and requested a notification: %v; want %v", run.ID, run.Cause, run.Notice, asked, told)
 		}
 		failed++
 	}
@@ -152,8 +152,8 @@ func TestWhoIsToldIsReadWhenItIsDue(t *testing.T) {
 		asked, due core.Notify
 		heard      []string
 	}{
-		"somebody by then": {core.Notify{}, a, []string{"failed 1"}},
-		"nobody any more":  {a, core.Notify{}, nil},
+		"a channel by then": {core.Notify{}, a, []string{"failed 1"}},
+		"a channel removed": {a, core.Notify{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tells(t, job(core.EventFailed), func(r *told) {

@@ -99,7 +99,7 @@ func TestPulseOfARefusingStore(t *testing.T) {
 		time.Sleep(lookEvery) // of the bubble
 		until = time.Now().Add(time.Second)
 		if err := sends.Look(t.Context()); err == nil {
-			t.Fatal("a look at what refuses was answered")
+			t.Fatal("a check of a rejecting endpoint was answered")
 		}
 		time.Sleep(time.Second)
 		if live(100 * time.Second) {
@@ -109,7 +109,7 @@ func TestPulseOfARefusingStore(t *testing.T) {
 		until = time.Now().Add(time.Minute)
 		for time.Now().Before(until) {
 			if err := sends.Look(t.Context()); err == nil {
-				t.Fatal("a look at what refuses was answered")
+				t.Fatal("a check of a rejecting endpoint was answered")
 			}
 			time.Sleep(5 * time.Second)
 		}

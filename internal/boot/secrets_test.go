@@ -339,7 +339,7 @@ func TestSecretsMissing(t *testing.T) {
 				c.params.err, c.params.values = nil, map[string]string{"/t/admin-token": "the-admin-token-of-here"}
 				time.Sleep(time.Second) // in the bubble: a permanent error is not retried at once
 				if token, err := cfg.Token(t.Context()); token != "the-admin-token-of-here" || err != nil {
-					t.Errorf("once it is there: %q, %v", token, err)
+					t.Errorf("once it exists: %q, %v", token, err)
 				}
 			})
 		})

@@ -80,7 +80,7 @@ func TestConnsAreBounded(t *testing.T) {
 			dial(says)
 		}
 		if err := answer(dial(fmt.Sprintf(get, "quick")), "/quick"); err != nil {
-			t.Errorf("beside strangers that say %q: %v", says, err)
+			t.Errorf("beside unknown clients that send %q: %v", says, err)
 		}
 	}
 	for range 6 {
@@ -107,7 +107,7 @@ func TestConnsAreBounded(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := strings.Count(told.String(), "as many connections as may be are open"); n != 1 || !strings.Contains(told.String(), "most=8") {
-		t.Errorf("it was told %d times:\n%s", n, &told)
+		t.Errorf("it was logged %d times:\n%s", n, &told)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestWhoTakesNoAnswerMakesRoom(t *testing.T) {
 			take(c, 0)
 			c.Close()
 			if d := time.Since(began); d > 6*time.Second {
-				t.Errorf("request %d beside those that take nothing: after %v", i, d)
+				t.Errorf("request %d beside clients that read nothing: after %v", i, d)
 			}
 		}
 		taking.Wait()

@@ -151,7 +151,7 @@ func TestApplyBesideOthers(t *testing.T) {
 		})
 		all.Wait()
 		if made.Load() != 3*200+50 {
-			t.Errorf("%d jobs were made by somebody, want each by one", made.Load())
+			t.Errorf("%d jobs were created, want each once", made.Load())
 		}
 	})
 }

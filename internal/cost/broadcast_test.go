@@ -35,10 +35,10 @@ func TestBroadcast(t *testing.T) {
 	for executors, own := range map[int]float64{2: 3, 10: 3, 100: 10} {
 		m, n := spreads(core.RouteBroadcast, executors), float64(executors)
 		if is := m.write - (one.write - 2) - 4*n; is > own || is < own-1 {
-			t.Errorf("%d executors: %.0f units written beside those of its shards; docs/internals/aws-units.md says %.0f", executors, is, own)
+			t.Errorf("%d executors: %.0f units written in addition to its shards; docs/internals/aws-units.md has %.0f", executors, is, own)
 		}
 		if is := (m.read - one.read) / n; is > 9 {
-			t.Errorf("%d executors: %.1f units read for each; docs/internals/aws-units.md says 9 at most", executors, is)
+			t.Errorf("%d executors: %.1f units read for each; docs/internals/aws-units.md has 9 at most", executors, is)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestChildren(t *testing.T) {
 		m := family(c.n, c.join)
 		write, read := m.write-alone.write, m.read-alone.read
 		if write != c.write || read > c.read {
-			t.Errorf("%d children, join %v: %.0f units written and %.1f read beside those of their parent; want %.0f and at most %.1f",
+			t.Errorf("%d children, join %v: %.0f units written and %.1f read in addition to their parent; want %.0f and at most %.1f",
 				c.n, c.join, write, read, c.write, c.read)
 		}
 	}

@@ -81,7 +81,7 @@ func page(t *testing.T, name, text string) {
 		return
 	}
 	if !*update {
-		t.Fatalf("docs/reference/aws-cost.md says of %s\n%s\nand not\n%s\n(go test ./internal/cost -update writes it)", name, is, text)
+		t.Fatalf("docs/reference/aws-cost.md has for %s\n%s\nand not\n%s\n(go test ./internal/cost -update writes it)", name, is, text)
 	}
 	all := before + "<!-- " + name + " -->\n" + text + "<!-- end -->" + after
 	if err := os.WriteFile(file, []byte(all), 0o644); err != nil {

@@ -367,9 +367,9 @@ func TestMeasured(t *testing.T) {
 			for _, table := range of {
 				is := m.on[strings.TrimPrefix(table.Of, "jobs/")]
 				near("written to "+table.Of, table.Write, is.Write, 0.02)
-				t.Logf("read of %s: says %.1f, is %.1f", table.Of, table.Read, is.Read)
+				t.Logf("read of %s: the page has %.1f, measured %.1f", table.Of, table.Read, is.Read)
 				if math.Abs(table.Read-is.Read) > m.read/20 { // of all reads: some tables have next to none
-					t.Errorf("read of %s: says %.1f, is %.1f", table.Of, table.Read, is.Read)
+					t.Errorf("read of %s: the page has %.1f, measured %.1f", table.Of, table.Read, is.Read)
 				}
 			}
 			near("write units", say.WriteUnits, m.write, 0.01)
@@ -382,9 +382,9 @@ func TestMeasured(t *testing.T) {
 			// Never much less than the measurement; more if a pass of the planner ended in time.
 			is := gb(dep.MemoryMB.Tick)*m.of["tick"].took.Seconds() + gb(dep.MemoryMB.Dispatch)*m.of["dispatch"].took.Seconds() +
 				gb(dep.MemoryMB.API)*(m.of["callback"].took+m.of["registry"].took).Seconds()
-			t.Logf("function time: says %.1f, is %.1f GB-seconds", say.GBSeconds, is)
+			t.Logf("function time: the page has %.1f, measured %.1f GB-seconds", say.GBSeconds, is)
 			if say.GBSeconds < 0.9*is || say.GBSeconds > 1.5*is {
-				t.Errorf("function time: says %.1f, is %.1f GB-seconds", say.GBSeconds, is)
+				t.Errorf("function time: the page has %.1f, measured %.1f GB-seconds", say.GBSeconds, is)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func TestWaiting(t *testing.T) {
 	near := func(what string, is, says, within float64) {
 		t.Helper()
 		if t.Logf("%s: %.2f", what, is); math.Abs(is-says) > within {
-			t.Errorf("%s: %.2f, docs/internals/aws-units.md says %g", what, is, says)
+			t.Errorf("%s: %.2f, docs/internals/aws-units.md has %g", what, is, says)
 		}
 	}
 	for _, fires := range []int{1, ring.MaxFires} {
@@ -36,12 +36,12 @@ func TestWaiting(t *testing.T) {
 		}
 		looks := float64(m.of["dispatch"].times - 1)
 		near("looks", looks, 50, 4)
-		near("reads of a look", (m.read-not.read)/looks, 6+2*(n-1), 0.2)
+		near("reads of a check", (m.read-not.read)/looks, 6+2*(n-1), 0.2)
 		near("writes of a run", (m.on["runs"].Write-not.on["runs"].Write)/n, 1, 0)
 		notes := 2 * n // written when a run starts to wait, and removed
-		near("writes of a look", (m.on["state"].Write-not.on["state"].Write-notes)/looks, 1, 0.2)
-		near("messages of a look", float64(m.queue["SendMessageBatch"])/looks, 1, 0)
-		near("acks of a look", float64(m.queue["DeleteMessageBatch"]-1)/looks, 1, 0)
+		near("writes of a check", (m.on["state"].Write-not.on["state"].Write-notes)/looks, 1, 0.2)
+		near("messages of a check", float64(m.queue["SendMessageBatch"])/looks, 1, 0)
+		near("acks of a check", float64(m.queue["DeleteMessageBatch"]-1)/looks, 1, 0)
 	}
 	look := Usage{ReadUnits: 6, WriteUnits: 1, QueueRequests: 3, Invocations: 1,
 		GBSeconds: secondsOfDispatch * gb(Standard().MemoryMB.Dispatch)}

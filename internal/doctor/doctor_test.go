@@ -227,7 +227,7 @@ func TestFindings(t *testing.T) {
 			"up to 16m"},
 		{"messages behind here", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 1, now.Add(-31*time.Second) }, "messages", Wrong,
 			"overdue by up to 31s"},
-		{"a message that is put back again and again", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 0, now.Add(-time.Hour) },
+		{"a message that is requeued repeatedly", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 0, now.Add(-time.Hour) },
 			"messages", Warning, "in progress for up to 1h"},
 		{"a loss", well, func(f *Facts) { f.Own.LossFound = now.Add(-3 * time.Minute) }, "losses", Warning,
 			"detected 3m ago: their runs are being sent again"},
@@ -261,7 +261,7 @@ func TestFindings(t *testing.T) {
 			f.Own.Refused = []client.RefusedExecutor{{App: "shop", Address: "http://10.0.0.9:9999/", At: f.Own.Now, Times: 7}}
 			f.Apps = []string{"web"}
 		}, "executors", Warning, `app "shop" does not exist`},
-		{"one of two is let in at last", here, func(f *Facts) {
+		{"one of two is allowed in finally", here, func(f *Facts) {
 			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.8:9999", At: f.Own.Now.Add(-time.Minute), Times: 8},
 				{App: "web", Address: "http://10.0.0.9:9999", At: f.Own.Now.Add(-time.Minute), Times: 7}}
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.9:9999", Live: true,
@@ -286,7 +286,7 @@ func TestFindings(t *testing.T) {
 		{"a run that waits for long", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, Pending: &client.Run{Job: "web/a", State: "queued", DueAt: now.Add(-16 * time.Minute)}}
 		}, "jobs", Warning, "not sent is of web/a, queued: it has waited for 16m"},
-		{"jobs that cannot be looked at", well, func(f *Facts) { f.JobsErr = "it answered 500" }, "jobs", Unknown, "it answered 500"},
+		{"jobs that cannot be checked", well, func(f *Facts) { f.JobsErr = "it answered 500" }, "jobs", Unknown, "it answered 500"},
 		{"a certificate that ends", here, func(f *Facts) { f.Own.CertificateUntil = now.Add(6 * 24 * time.Hour) }, "certificate", Warning,
 			"it expires in 6 days"},
 		{"a certificate that ended", here, func(f *Facts) { f.Own.CertificateUntil = now.Add(-time.Minute) }, "certificate", Wrong,
@@ -347,7 +347,7 @@ func TestFindings(t *testing.T) {
 		{"results without a mapping", well, func(f *Facts) { f.Cloud.Queues["results"].Due = 1 },
 			"queue results", Wrong, "no event source mapping"},
 		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning, "throttled 12 times"},
-		{"throttles of a door", well, func(f *Facts) {
+		{"throttles of an endpoint", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Throttles, f.Cloud.Functions["dispatch"].Reserved = 12, new(50)
 		}, "function dispatch", Warning, "it can run 50 at the same time"},
 		{"errors", well, func(f *Facts) { f.Cloud.Functions["tick"].Errors = 2 }, "function tick", Warning, "failed 2 times"},

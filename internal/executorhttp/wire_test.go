@@ -113,7 +113,7 @@ func (s *reads) ListApps(ctx context.Context) ([]core.App, error) {
 type untouched struct{ t *testing.T }
 
 func (u untouched) Read([]byte) (int, error) {
-	u.t.Error("a stranger's body was read")
+	u.t.Error("the body of an unknown client was read")
 	return 0, io.EOF
 }
 

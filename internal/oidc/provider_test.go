@@ -130,14 +130,14 @@ func TestTickets(t *testing.T) {
 	_, _, err = p.Finish(t.Context(), kept, back, free)
 	code(t, "too late", err, core.CodeUnauthorized)
 	if n := idp.asked.Load(); n != asked {
-		t.Errorf("the provider was asked %d times about what is not ours", n-asked)
+		t.Errorf("the provider was asked %d times about foreign tokens", n-asked)
 	}
 	if _, kept, _ := p.Start(t.Context(), strings.Repeat("x", 1<<20)); len(kept) > 4000 {
 		t.Errorf("a cookie of %d bytes", len(kept))
 	}
 }
 
-// TestTokensAreVerified: one of another client, issuer, key or log-in, one that has ended, none.
+// TestTokensAreVerified: a token of another client, issuer, key or login, an expired token, and no token are rejected.
 func TestTokensAreVerified(t *testing.T) {
 	idp, now := newIdp(t), time.Now()
 	p := newProvider(t, idp.URL, "token", func() time.Time { return now })

@@ -62,7 +62,7 @@ func TestWaits(t *testing.T) {
 		large := wrong(0)
 		large.Reason = Large
 		if w := note(t.Context(), large); w != 0 {
-			t.Errorf("who says too much waits %v", w)
+			t.Errorf("a client that sends too much waits %v", w)
 		}
 		if w := note(t.Context(), wrong(1)); w != 0 {
 			t.Errorf("another address waits %v", w)
@@ -70,7 +70,7 @@ func TestWaits(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if w := note(gone, wrong(0)); w != 0 {
-			t.Errorf("who has gone is waited for %v", w)
+			t.Errorf("a disconnected client is waited for %v", w)
 		}
 		began := time.Now()
 		var all sync.WaitGroup
@@ -97,7 +97,7 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// However many come, and whatever they say, little is kept.
+// Little is kept, regardless of the number and content of the requests.
 func TestLittleIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

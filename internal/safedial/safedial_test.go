@@ -90,7 +90,7 @@ func TestCheck(t *testing.T) {
 			var refusal *NotAllowedError
 			if err != nil && (!errors.Is(err, ErrNotAllowed) || !errors.As(err, &refusal) || !strings.Contains(err.Error(), ip.String()) ||
 				refusal.Allowed == "") {
-				t.Errorf("%s of %s: the error does not tell: %v", p.name, c.ip, err)
+				t.Errorf("%s of %s: the error is unclear: %v", p.name, c.ip, err)
 			}
 		}
 	}
@@ -210,7 +210,7 @@ func TestListLoopback(t *testing.T) {
 			t.Errorf("%s, named: %v", ip, err)
 		}
 		if err := p.For(prefixes("127.0.0.5/32", "10.1.0.0/16")).Check(ip); (err == nil) != want.named {
-			t.Errorf("%s, for the app: %v", ip, err)
+			t.Errorf("%s, with the app's list: %v", ip, err)
 		}
 		if err := (Policy{}).CheckContext(named, ip); ip.Unmap().IsLoopback() && err == nil {
 			t.Errorf("%s is opened by a list alone", ip)
@@ -247,7 +247,7 @@ func TestParseBase(t *testing.T) {
 		if b, err := ParseBase(raw); err == nil {
 			t.Errorf("%.60q was taken: %+v", raw, b)
 		} else if !strings.Contains(err.Error(), "allowed: http://") {
-			t.Errorf("%.60q: the error does not say what is allowed: %v", raw, err)
+			t.Errorf("%.60q: the error does not list allowed values: %v", raw, err)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestOutputs(t *testing.T) {
 		}
 	}
 	if o.Emulated() || !(Outputs{ResultsQueueArn: "arn:aws:sqs:us-east-1:000000000000:r"}).Emulated() {
-		t.Error("an emulator is not told from an account")
+		t.Error("an emulator is not distinguished from an account")
 	}
 	delete(o, TokenParameter)
 	if err := o.Check("prod"); err == nil || !strings.Contains(err.Error(), "no output TokenParameter") {

@@ -202,7 +202,7 @@ func TestLogCut(t *testing.T) {
 	}{
 		"as long as an answer": {30, 10, 0, core.Failed, false, "START RequestId: " + mine, "REPORT RequestId: " + mine},
 		"longer":               {500, 10, 0, core.Failed, false, "---- cut: lines 1 to 466 are in " + where, "REPORT"},
-		"longer, at work":      {500, 10, 0, core.Running, false, "---- cut: lines 1 to 466 are in", "REPORT"},
+		"longer, running":      {500, 10, 0, core.Running, false, "---- cut: lines 1 to 466 are in", "REPORT"},
 		"more answers than that": {maxLogPages * 3, 2, 0, core.Failed, true, "---- cut: lines 1 to 165 are in",
 			"---- cut: the rest was not read; the full log is in " + where},
 		"answers that take long": {100, 2, 3 * time.Second, core.Failed, true, "START", "---- cut: the rest was not read"},
@@ -222,7 +222,7 @@ func TestLogCut(t *testing.T) {
 				begun := time.Now()
 				text, next, end, err := f.Log(t.Context(), "payroll", run, 1)
 				if took := time.Since(begun); took > maxLogTime+c.takes {
-					t.Errorf("it was looked at for %s", took)
+					t.Errorf("the search took %s", took)
 				}
 				lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 				if (core.CodeOf(err) == core.CodeTooLarge) != c.more || !c.more && err != nil || !end || len(text) > maxLogBytes+64<<10 ||

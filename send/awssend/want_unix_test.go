@@ -37,6 +37,6 @@ func TestWantOfDescriptors(t *testing.T) {
 		t.Errorf("a queue: %+v", a)
 	}
 	if err := queues.Polled(t.Context(), nil, "mail"); err != nil {
-		t.Errorf("the queue is said not to be there: %v", err)
+		t.Errorf("the queue is reported as missing: %v", err)
 	}
 }

@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 		}, 0, func(a *tally) int { return a.once - 9 }},
 		"twice with no reason":         {twice(0), 1, func(a *tally) int { return a.twice }},
 		"twice of a kill":              {twice(3), 0, func(a *tally) int { return a.twice }},
-		"twice with nobody killed":     {twice(6), 1, func(a *tally) int { return a.twice }},
+		"twice without a kill":         {twice(6), 1, func(a *tally) int { return a.twice }},
 		"lost":                         {drop(0, end{}), 1, func(a *tally) int { return a.lost }},
 		"lost in a fault":              {drop(6, end{}), 1, func(a *tally) int { return a.lost }},
 		"skipped with no reason":       {drop(0, misfire), 1, func(a *tally) int { return a.untrue }},

@@ -66,7 +66,7 @@ func (p *proof) billed(ctx context.Context, from, to time.Time, foreseen cost.Us
 		p.report.billed = append(p.report.billed, b)
 	}
 	held, found := judgeBilled(p.report.billed, foreseen)
-	p.report.says("functions are billed for the time that docs/reference/aws-cost.md says, within three tenths", held, "%s", found)
+	p.report.says("functions are billed for the time in docs/reference/aws-cost.md, within three tenths", held, "%s", found)
 }
 
 // judgeBilled reports whether the billed time of all functions matches the forecast.

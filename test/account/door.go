@@ -42,7 +42,7 @@ func openDoor(to, other string) (*door, error) {
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("the door of the emulator: %w", err)
+		return nil, fmt.Errorf("the proxy of the emulator: %w", err)
 	}
 	d := &door{at: "http://" + l.Addr().String(), to: u, forward: httputil.NewSingleHostReverseProxy(u), other: other}
 	d.fault.Store(&fault{})

@@ -55,7 +55,7 @@ func (p *proof) counting(next http.Handler, arrived func()) http.Handler {
 func (p *proof) overHTTP(app string, arrived func()) (stop func() error, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("the executor's door: %w", err)
+		return nil, fmt.Errorf("the executor's endpoint: %w", err)
 	}
 	var e *executor.Executor
 	served := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.ServeHTTP(w, r) })

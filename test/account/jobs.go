@@ -48,7 +48,7 @@ func expected(n int, length time.Duration, d cost.Deployment) (cost.Usage, error
 	}
 	c, err := cost.Replay(jobs, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 100*time.Minute, plan.AWS())
 	if err != nil {
-		return cost.Usage{}, fmt.Errorf("what is expected: %w", err)
+		return cost.Usage{}, fmt.Errorf("expected usage: %w", err)
 	}
 	planning := cost.Planning(float64(c.Wakes)*float64(cost.Month)/float64(c.Span), d)
 	return cost.Jobs(c, d).Plus(planning).Plus(cost.Idle(d)).Times(float64(length) / float64(cost.Month)), nil

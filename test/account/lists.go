@@ -127,7 +127,7 @@ func (l *listing) outside(jobs map[core.JobID]job, history map[core.RunID]end, a
 // judgeListings compares lists with the counts from outside. A list of an app that can lack waiting runs must report that.
 func (p *proof) judgeListings(all []listing, jobs map[core.JobID]job, history map[core.RunID]end) {
 	for _, l := range all {
-		what := fmt.Sprintf("`tickring %s` of %s has what was counted from outside", l.command, l.app)
+		what := fmt.Sprintf("`tickring %s` of %s matches the count from outside", l.command, l.app)
 		least, most := l.outside(jobs, history, p.ledger)
 		held, sum := least <= l.runs && l.runs <= most, !l.until.IsZero()
 		switch {

@@ -120,7 +120,7 @@ func (p *proof) mine(ctx context.Context) error {
 		return fmt.Errorf("whose credentials these are: %w", err)
 	}
 	if out.Account != p.o.account {
-		return fmt.Errorf("these credentials are of the account %s, -account says %s", out.Account, p.o.account)
+		return fmt.Errorf("these credentials are of the account %s, but -account is %s", out.Account, p.o.account)
 	}
 	if p.o.clean {
 		return nil
@@ -157,7 +157,7 @@ func (p *proof) clean() error {
 	defer cancel()
 	p.logf("everything is removed")
 	if err := p.place.remove(ctx); err != nil {
-		return fmt.Errorf("NOT everything was removed, and what is left costs money: go run ./account clean -account %s -region %s -stack %s: %w",
+		return fmt.Errorf("NOT everything was removed, and the rest costs money: go run ./account clean -account %s -region %s -stack %s: %w",
 			p.o.account, p.o.region, p.o.stack, err)
 	}
 	return nil
@@ -197,7 +197,7 @@ func (p *proof) run(ctx context.Context) error {
 		return err
 	}
 	wait(ctx, time.Until(to))
-	p.logf("fires from %s to %s are looked at, once they have ended", from.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
+	p.logf("runs from %s to %s are checked after their end", from.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
 	wait(ctx, endsWithin)
 	if err := p.judge(ctx, from, to); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (p *proof) start(ctx context.Context) (from time.Time, stop func(), err err
 		return from, stop, fmt.Errorf("nothing arrived within %s", wakes)
 	}
 	from = time.Now().Truncate(time.Minute).Add(2 * time.Minute)
-	p.logf("fires from %s on are looked at", from.UTC().Format(time.TimeOnly))
+	p.logf("runs from %s on are checked", from.UTC().Format(time.TimeOnly))
 	return from, stop, nil
 }
 

@@ -63,7 +63,7 @@ func (r *report) held() bool {
 
 func (r *report) print(w io.Writer) {
 	if len(r.fires) > 0 {
-		fmt.Fprint(w, "\n## What became of the fires, counted from outside\n\n")
+		fmt.Fprint(w, "\n## Results of the runs, counted from outside\n\n")
 		table(w, r.fires)
 	}
 	if len(r.verdicts) > 0 {

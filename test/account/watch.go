@@ -134,7 +134,7 @@ func (p *proof) lines(ctx context.Context, fn, pattern string, from, to time.Tim
 	}
 }
 
-// watchAlarms checks every half minute which alarms ring, until rang is called, which returns those that did.
+// watchAlarms checks every half minute which alarms are active, until rang is called, which returns the alarms that were.
 func (p *proof) watchAlarms(ctx context.Context) (rang func() map[string]bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	all, done := map[string]bool{}, make(chan struct{})

@@ -269,7 +269,7 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 		{"one name twice", update(key("c"), "SET #a = :a REMOVE #a", "", a, v)},
 		{"a part of the key", update(key("c"), "SET #k = :a", "", k, attrs{":a": s("d")})},
 		{"update to an item too large", update(key("c"), "SET #a = :a", "", a, attrs{":a": s(long)})},
-		{"what is there", get(key("c"))},
+		{"existing item", get(key("c"))},
 		{"25 puts", write(puts25...)},
 		{"26 puts", write(puts26...)},
 		{"two writes of one item", write(puts25[0], puts25[0])},
@@ -320,7 +320,7 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 	} {
 		want := c.do(t.Context(), target{local, names})
 		if got := c.do(t.Context(), target{fake, fakeaws.Names}); got != want {
-			t.Errorf("%s:\nthe fake says %s\nDynamoDB says %s", c.name, got, want)
+			t.Errorf("%s:\nthe fake returns %s\nDynamoDB returns %s", c.name, got, want)
 		}
 	}
 }
@@ -361,7 +361,7 @@ func TestFakesAnswerAsSQS(t *testing.T) {
 		}
 		want := ask(queues, names.Fires)
 		if got := ask(fake, fakeaws.Names.Fires); got != want {
-			t.Errorf("%s: the fake says %s, SQS says %s", c.name, got, want)
+			t.Errorf("%s: the fake returns %s, SQS returns %s", c.name, got, want)
 		}
 	}
 }

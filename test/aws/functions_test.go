@@ -88,7 +88,7 @@ func TestFunctions(t *testing.T) {
 		// Its fires are of jobs that never were: three, one of them in two copies.
 		for job, reason := range deadLetters(t, queues, n.Dead, 3) {
 			if !strings.Contains(reason, "job") {
-				t.Errorf("%s was buried for %q", job, reason)
+				t.Errorf("%s was dead-lettered with the reason %q", job, reason)
 			}
 		}
 		if got := failed(t, s.ok(t, document(t, "dispatch/testdata/poisoned.json"))); len(got) != 1 || !strings.HasPrefix(got[0], "00000003") {

@@ -227,7 +227,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 				t.Fatal(r.Err)
 			}
 			if other, twice := jobs[r.ID]; twice && other != r.Name {
-				t.Errorf("number %d is that of %s and of %s", r.ID, other, r.Name)
+				t.Errorf("number %d belongs to %s and to %s", r.ID, other, r.Name)
 			}
 			jobs[r.ID] = r.Name
 		}
@@ -359,7 +359,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	}
 	for id := range open {
 		if !named[id] {
-			t.Errorf("run %d is open, and nobody looks after it", id)
+			t.Errorf("run %d is open, but no check is scheduled", id)
 		}
 	}
 	// No ID stands for two runs: a run always arrived with the same params.

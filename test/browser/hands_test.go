@@ -11,7 +11,7 @@ import (
 
 var errNoLink = errors.New("serve prints no link to the console")
 
-// logIn gets into the console by the admin token, as at a first set-up.
+// logIn gets into the console by the admin token, as at a first setup.
 func (p *page) logIn() { p.tb.Helper(); p.logInWith(rig.Token) }
 
 func (p *page) logInWith(token string) {

@@ -91,7 +91,7 @@ func TestTwoEditors(t *testing.T) {
 	two.click("Save")
 	two.sees("Overwrite with mine", "Stock levels of the one")
 	if text := eval[string](two, "document.querySelector('textarea[name=text]').value"); !strings.Contains(text, "warehouse=8") {
-		t.Errorf("what the second typed is lost: %s", text)
+		t.Errorf("the text of the second user is lost: %s", text)
 	}
 	edit(two, "Stock levels", "Stock levels of the two")
 	two.click("Overwrite with mine")

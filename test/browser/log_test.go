@@ -26,7 +26,7 @@ const answers = `(() => {
 	};
 })()`
 
-// TestLogThatBreaksOff: a log with a missing rest says so, and is requested again on a click. After a server error the page retries
+// TestLogThatBreaksOff: a log with a missing rest shows that, and is requested again on a click. After a server error the page retries
 // by itself. Kept lines keep their numbers, and do not continue the lines before.
 func TestLogThatBreaksOff(t *testing.T) {
 	w := bare(t)
@@ -41,7 +41,7 @@ func TestLogThatBreaksOff(t *testing.T) {
 	p.open("/console/runs/" + run + "/log")
 	p.sees("it is not there", "Try again")
 	if stand := eval[string](p, "document.querySelector('[data-stand]').textContent"); strings.HasPrefix(stand, "0 ") {
-		t.Errorf("lines that came with the page, or none, are told as %q", stand)
+		t.Errorf("lines that came with the page, or none, are announced as %q", stand)
 	}
 	p.click("Try again")
 	p.sees("2 lines; the rest is missing", "The rest is missing: it is gone", "Try again")

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/test/rig"
 )
 
-const given, password = "given by somebody else", "correct horse battery"
+const given, password = "given by another user", "correct horse battery"
 
 // person creates a user with a role, and logs in as that user.
 func (w *world) person(t *testing.T, name, role string) *page {
@@ -142,7 +142,7 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 			}
 		}
 		if asked < 3 {
-			return fmt.Errorf("it asked %d times whether somebody is logged in", asked)
+			return fmt.Errorf("it asked %d times whether a user is logged in", asked)
 		}
 		return nil
 	}); err != nil {

@@ -29,7 +29,7 @@ func TestHeldRows(t *testing.T) {
 	all.wait(row("stays") + ".innerText.includes('上次所见')")
 	all.wait("!" + row("held") + ".innerText.includes('上次所见')") // it has ended, so its state is final
 	if n := eval[int](all, row("stays")+".innerText.split('上次所见').length - 1"); n != 1 {
-		t.Errorf("a row says so %d times", n)
+		t.Errorf("a row shows it %d times", n)
 	}
 	few.wait(row("stays") + ".querySelector('.s.run')")
 
@@ -69,7 +69,7 @@ func TestBrush(t *testing.T) {
 		t.Errorf("after a scroll a tap leads to %q", got)
 	}
 	if got := draw("pointerup"); len(got) != 1 {
-		t.Errorf("what is drawn leads to %q", got)
+		t.Errorf("the drawing leads to %q", got)
 	}
 }
 

@@ -118,7 +118,7 @@ func TestLogIn(t *testing.T) {
 	p.at("/console/jobs?text=a%20b")
 	p.sees("Log in")
 	if strings.Contains(p.text(), "Log out") {
-		t.Errorf("Back shows a page to who logged out: %s", p.text())
+		t.Errorf("Back shows a page after the logout: %s", p.text())
 	}
 	p.open("/console/jobs")
 	p.sees("Log in")
@@ -218,8 +218,8 @@ func TestNoPlaceToListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.count()
-	w.OK(t, "", "pause", "shop/prices", "--reason", "nobody told the page")
-	p.sees("nobody told the page")
+	w.OK(t, "", "pause", "shop/prices", "--reason", "changed outside the page")
+	p.sees("changed outside the page")
 	requests, _ := p.count()
 	tries, asked := 0, 0
 	for _, r := range requests {

@@ -43,7 +43,7 @@ func TestLeavingAsks(t *testing.T) {
 		select {
 		case <-asked:
 		case <-time.After(patience):
-			t.Fatalf("nobody asked, and the page is %s: %s", p.url(), p.text())
+			t.Fatalf("no question was shown, and the page is %s: %s", p.url(), p.text())
 		}
 		p.wait("document.querySelector('[name=title]').value === 'Half a ti'")
 		p.wait("document.querySelector('[name=lang]').value === 'en' && document.querySelector('[name=zone]').value === 'job'")
@@ -58,7 +58,7 @@ func TestLeavingAsks(t *testing.T) {
 	select {
 	case <-asked:
 	case <-time.After(patience):
-		t.Fatalf("nobody asked after a refusal, and the page is %s: %s", p.url(), p.text())
+		t.Fatalf("no question was shown after an error, and the page is %s: %s", p.url(), p.text())
 	}
 	p.fill("css:[name='expr.0']", "2h")
 	p.wait("!document.querySelector('#check .error')")
@@ -66,7 +66,7 @@ func TestLeavingAsks(t *testing.T) {
 	p.wait("location.pathname + location.search === '/console/jobs/shop/prices' && document.readyState === 'complete'")
 	p.sees("Half a ti")
 	if len(asked) > 0 {
-		t.Error("who saves is asked whether to leave")
+		t.Error("saving shows the question whether to leave")
 	}
 }
 
@@ -91,7 +91,7 @@ func TestClosedPanelIsForgotten(t *testing.T) {
 		p.click("Jobs")
 		p.at("/console/jobs")
 		if len(asked) > 0 {
-			t.Fatal("who leaves the page of a closed panel is asked")
+			t.Fatal("leaving the page of a closed panel shows the question")
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestTemplateOfItsLanguage(t *testing.T) {
 	p.wait("document.querySelector('[name=\"script.source\"]').value === 'print(1)'")
 }
 
-// TestCommonScheduleIsTaken: a selected common schedule is put in the last row, where it can be changed, and is described in words.
+// TestCommonScheduleIsTaken: a selected common schedule is put in the last row, can be changed there, and is described in words.
 func TestCommonScheduleIsTaken(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})

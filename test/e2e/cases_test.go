@@ -169,7 +169,7 @@ func (s *stack) byHand(t *testing.T) {
 	s.OK(t, "", "create", app+"/job", "--handler", "work")
 	s.WaitState(t, s.Trigger(t, app+"/job"), "succeeded", endsWithin)
 	if r := s.WaitState(t, s.Trigger(t, app+"/job", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message, `params "bad"`) {
-		t.Errorf("the failure says %q", r.Message)
+		t.Errorf("the failure has the message %q", r.Message)
 	}
 }
 
@@ -216,7 +216,7 @@ func (s *stack) call(t *testing.T) {
 		t.Fatal("the endpoint was not called")
 	}
 	if r := s.WaitState(t, id, "failed", endsWithin); r.Message != "no paper" {
-		t.Errorf("the report says %q", r.Message)
+		t.Errorf("the report has the message %q", r.Message)
 	}
 }
 

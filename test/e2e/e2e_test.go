@@ -140,7 +140,7 @@ func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler, 
 				err = json.Unmarshal(body, &run)
 			}
 			if err != nil {
-				t.Errorf("what was sent to %s: %v", app, err)
+				t.Errorf("sent to %s: %v", app, err)
 			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			sent(run.LogID)

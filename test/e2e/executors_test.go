@@ -78,7 +78,7 @@ func (s *stack) lambdaSDK(t *testing.T) {
 		t.Errorf("it ran at %s", r.Address)
 	}
 	if r := s.WaitState(t, s.Trigger(t, app+"/nobody"), "failed", endsWithin); !strings.Contains(r.Message, "nobody") {
-		t.Errorf("the failure says %q", r.Message)
+		t.Errorf("the failure has the message %q", r.Message)
 	}
 }
 
@@ -169,7 +169,7 @@ func (s *stack) queue(t *testing.T) {
 	first := s.Trigger(t, app+"/work", "--params", "3") // it waits for a consumer
 	mux := executor.NewMux()
 	mux.Register("work", func(_ context.Context, run *executor.Run) error {
-		run.Printf("at work on %s", run.Params)
+		run.Printf("working on %s", run.Params)
 		if run.Params == "bad" {
 			return fmt.Errorf("no such report")
 		}
@@ -192,11 +192,11 @@ func (s *stack) queue(t *testing.T) {
 	if r := s.WaitState(t, first, "succeeded", endsWithin); r.Address != "queue:"+queueName {
 		t.Errorf("it ran at %s", r.Address)
 	}
-	if log := s.OK(t, "", "logs", first); !strings.Contains(log, "at work on 3") {
+	if log := s.OK(t, "", "logs", first); !strings.Contains(log, "working on 3") {
 		t.Errorf("its log is %q", log)
 	}
 	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message,
 		"no such report") {
-		t.Errorf("the failure says %q", r.Message)
+		t.Errorf("the failure has the message %q", r.Message)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 )
 
-// left are resources of the stack that are there, and how many are to stay when
+// left are the existing resources of the stack, and how many are to stay when
 // it is removed.
 type left struct {
 	left []string

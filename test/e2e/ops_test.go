@@ -60,7 +60,7 @@ func (s *stack) redrive(t *testing.T) {
 	out := s.OK(t, "", "runs", app+"/yearly", "-o", "json")
 	if err := json.Unmarshal([]byte(out), &page); err != nil || len(page.Runs) > 0 || len(page.Skips) != 1 ||
 		page.Skips[0].Reason != "undeliverable" || page.Skips[0].FirstAt != at.Time().Format(time.RFC3339) {
-		t.Errorf("of the fire in the dead letter it is said: %s", out)
+		t.Errorf("the run of the dead-letter message: %s", out)
 	}
 	select {
 	case run := <-ran:
@@ -123,7 +123,7 @@ func (s *stack) examined(t *testing.T) error {
 		"function callback", "schedule", "emulator", "account concurrency", "table quota",
 	} {
 		if !checked[want] {
-			errs = append(errs, fmt.Errorf("nothing is said of: %s", want))
+			errs = append(errs, fmt.Errorf("missing: %s", want))
 		}
 	}
 	return errors.Join(errs...)

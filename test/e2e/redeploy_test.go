@@ -86,7 +86,7 @@ func older(t *testing.T, dir string) string {
 		t.Fatalf("unpack the source of %s: %v\n%s", commit, err, out)
 	}
 	subject, _ := git("log", "-1", "--format=%h %s", commit)
-	t.Logf("the older functions are those of %s", subject)
+	t.Logf("the older functions belong to %s", subject)
 	return dir
 }
 

@@ -1,4 +1,4 @@
-// Package kill_test kills the real server repeatedly under load and compares the due runs with those that an executor in another
+// Package kill_test kills the real server repeatedly under load and compares the due runs with the runs that an executor in another
 // process (this one) received.
 package kill_test
 

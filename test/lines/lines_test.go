@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package lines_test opens many connections of unknown clients to a real server that has few file descriptors, and compares the due
-// runs with those that an executor received.
+// runs with the runs that an executor received.
 package lines_test
 
 import (

@@ -99,7 +99,7 @@ func TestAccountRefuses(t *testing.T) {
 			}
 			if n := len(out.UnprocessedKeys[table].Keys) + len(out.Responses[table]); n != 10 ||
 				!aws.ToBool(out.UnprocessedKeys[table].ConsistentRead) {
-				t.Errorf("BatchGetItem: %d of 10 are told of", n)
+				t.Errorf("BatchGetItem: %d of 10 are reported", n)
 			}
 			return len(out.UnprocessedKeys[table].Keys), nil
 		},
@@ -315,7 +315,7 @@ func TestLateAnswer(t *testing.T) {
 // killed then.
 func TestFrozen(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("where else a process tells its state is not known here")
+		t.Skip("the process state is unknown on this system")
 	}
 	s := aFunction(t)
 	for range 2 {

@@ -427,8 +427,8 @@ func (l *load) schedItem(ctx context.Context) (map[string]types.AttributeValue, 
 	return nil, errors.New("no job is due to be planned")
 }
 
-// work lasts longer than a message is invisible for every other job: only what
-// has not ended can be sent again.
+// work lasts longer than a message is invisible for every other job: only open
+// runs can be sent again.
 func work(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
 	if r.JobID%2 == 0 {
 		pause(ctx, loadVisibility+2*time.Second)
@@ -899,7 +899,7 @@ func (l *load) cost(r *Report, p prices) {
 		(l.meters["tick"].writeUnits(p)-moves)/float64(wakes))
 	l.o.Log("a run costs %.2f write units a statement, the move of a job %.2f", p[l.n.Runs], p[l.n.Jobs])
 	l.o.Log("in all per fire: %.3f write units, %.3f read units, %.3f queue requests (%.3f of the functions, %.3f of the mapping, which "+
-		"asked %d times for nothing besides)",
+		"%d other requests returned nothing)",
 		per(write), per(read), per(float64(q+mapping)), per(float64(q)), per(float64(mapping)), l.esm["idle ReceiveMessage"])
 	r.WriteUnits, r.ReadUnits, r.QueueRequests = per(write), per(read), per(float64(q+mapping))
 }

@@ -72,6 +72,6 @@ func TestCompare(t *testing.T) {
 	}
 	l := &load{o: Options{Log: t.Logf}, got: map[core.RunID][]time.Time{id: {at}, other: {at}}, late: []time.Duration{0}, kills: 1}
 	if l.compare([]core.RunID{id}, map[core.RunID]core.Run{id: {State: core.Succeeded}}); len(l.faults) != 2 {
-		t.Errorf("a run that nobody demanded, and kills of processes with nothing in hand: %q", l.faults)
+		t.Errorf("an unexpected run, and kills of processes with nothing in hand: %q", l.faults)
 	}
 }

@@ -394,8 +394,8 @@ func TestNotToBeRead(t *testing.T) {
 		permanent bool
 	}{
 		{"no STARTTLS", core.TLSStart, core.TLSNone, trusted, "does not support STARTTLS", true},
-		{"a stranger with STARTTLS", core.TLSStart, core.TLSStart, stranger, "certificate signed by unknown authority", false},
-		{"a stranger with TLS", core.TLSImplicit, core.TLSImplicit, stranger, "certificate signed by unknown authority", false},
+		{"an unknown server with STARTTLS", core.TLSStart, core.TLSStart, stranger, "certificate signed by unknown authority", false},
+		{"an unknown server with TLS", core.TLSImplicit, core.TLSImplicit, stranger, "certificate signed by unknown authority", false},
 	} {
 		s := (&server{ways: []string{sasl.Plain}}).start(t, c.offers, c.cert)
 		u := send(t, channel(s.port, c.asked, core.English), failed(), 0)

@@ -215,7 +215,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 		p.get(b, p.link(b, "/console/jobs"))
 		*stop = func(*http.Request) bool { return false }
 		if back == nil {
-			t.Fatal("the provider sent nobody back")
+			t.Fatal("the provider did not redirect the user")
 		}
 		return back
 	}

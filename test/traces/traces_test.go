@@ -201,7 +201,7 @@ func TestSpansArrive(t *testing.T) {
 		}
 		run := runs[send.TraceID().String()]
 		if run == (ptrace.Span{}) || run.SpanID() != send.ParentSpanID() || !run.ParentSpanID().IsEmpty() {
-			t.Fatalf("%s: the span of the run and that of its send do not belong together", what)
+			t.Fatalf("%s: the spans of the run and its send do not belong together", what)
 		}
 		ofs[what] = run
 		about := map[string]any{}

@@ -30,7 +30,7 @@ func TestLossIsFoundBeforeThePlanning(t *testing.T) {
 		"none lost":             {run: []core.Instant{ago(3), ago(2)}},
 		"put back":              {run: []core.Instant{ago(3)}, back: []core.Instant{ago(2)}},
 		"a walk is asked for":   {was: walk},
-		"the other is put back": {back: []core.Instant{ago(2)}, want: ago(3)},
+		"the other is requeued": {back: []core.Instant{ago(2)}, want: ago(3)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -29,10 +29,10 @@ func TestTurn(t *testing.T) {
 		want   []int
 		unseen int
 	}{
-		"nobody ever looked": {n: 3, round: now, want: []int{0, 1, 2}, unseen: 3},
+		"never checked": {n: 3, round: now, want: []int{0, 1, 2}, unseen: 3},
 		"left alone for longest": {n: 4, stored: []core.Lease{free(0, time.Minute), free(1, 3*time.Minute), free(2, 2*time.Minute)},
 			round: now, want: []int{3, 1, 2, 0}, unseen: 4},
-		"looked at in this round": {n: 3, stored: []core.Lease{free(0, time.Second), free(1, time.Minute)}, round: ago(30 * time.Second),
+		"checked in this round": {n: 3, stored: []core.Lease{free(0, time.Second), free(1, time.Minute)}, round: ago(30 * time.Second),
 			want: []int{2, 1}, unseen: 2},
 		"but not by one who lives on": {n: 2, stored: []core.Lease{free(0, time.Second), free(1, time.Minute)}, want: []int{1, 0}},
 		"held by another":             {n: 2, stored: []core.Lease{of("other", 0, -time.Second)}, round: now, want: []int{1}, unseen: 1},
@@ -40,7 +40,7 @@ func TestTurn(t *testing.T) {
 		"of one that died comes last": {n: 3, stored: []core.Lease{of("dead", 0, 15*time.Second), free(1, 55*time.Second),
 			free(2, 58*time.Second)},
 			round: now, want: []int{2, 1, 0}, unseen: 3},
-		"taken, and nobody answered": {n: 1, stored: []core.Lease{of(me, 0, -45*time.Second)}, round: now, want: []int{0}, unseen: 1},
+		"taken, without an answer": {n: 1, stored: []core.Lease{of(me, 0, -45*time.Second)}, round: now, want: []int{0}, unseen: 1},
 		// Written before the clock was corrected.
 		"given back, and ends in an hour": {n: 2, stored: []core.Lease{free(0, -time.Hour), free(1, time.Second)}, want: []int{0, 1}},
 		"given back by a clock a little ahead": {n: 2, stored: []core.Lease{free(0, -time.Second), free(1, time.Minute)},

@@ -70,7 +70,7 @@ func keptLogs(t *testing.T, h Harness) {
 	ended := func(r *core.Run) { closed(r); r.EndedAt, r.Slot = p.now, core.InstantOf(p.now) }
 	r, young := put(t, e, core.NumberedRun(1, 1), ended), put(t, e, core.NumberedRun(1, 2), ended)
 	if _, is, err := e.Manage.KeptLog(ctx, r.ID); err != nil || is {
-		t.Fatalf("a log that nobody kept: %t, %v", is, err)
+		t.Fatalf("a log that was not kept: %t, %v", is, err)
 	}
 	hard := make([]byte, core.KeptLogMax) // incompressible
 	src := rand.NewChaCha8([32]byte{1})
@@ -131,7 +131,7 @@ func asideLane(t *testing.T, h Harness) {
 	oldest, err := e.Tick.OldestMessage(ctx)
 	ok(t, err)
 	if !oldest.First().IsZero() {
-		t.Errorf("a message of the aside lane makes the ring old: %+v", oldest)
+		t.Errorf("a message on the post-run queue makes the delay queue look late: %+v", oldest)
 	}
 	got, err := e.Queue.Receive(limited(t), ring.KindAside, 10)
 	ok(t, err)

@@ -28,7 +28,7 @@ func jobs(t *testing.T, h Harness) {
 	same(t, "job", mustJob(t, e, 7), full)
 	same(t, "bare job", mustJob(t, e, 8), bare)
 	if _, is := readJob(t, e, 9); is {
-		t.Fatal("a job that nobody made")
+		t.Fatal("a job that was not created")
 	}
 	scheds, unread, err := e.Tick.Scheds(ctx, []core.JobID{7, 9, 8})
 	ok(t, err)
@@ -91,7 +91,7 @@ func jobConditions(t *testing.T, h Harness) {
 	taken.Sched.Rev, taken.Def.Declared = 102, core.DeclaredTaken
 	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{{Seen: 101, Job: taken, Change: change(taken, 102)}}))
 	if d := mustJob(t, e, 1).Def.Declared; d != core.DeclaredTaken { // not by Def.Equal, which may ignore it
-		t.Fatalf("who made it last is %q", d)
+		t.Fatalf("it was last declared by %q", d)
 	}
 	renamed := update(1, 102, 103)
 	renamed.Job.Def.Name = "renamed"
@@ -187,7 +187,7 @@ func unreadable(t *testing.T, h Harness) {
 		t.Helper()
 		bad, err := core.Besides(err)
 		if ok(t, err); (bad[2] != nil) != is || len(bad) > 1 {
-			t.Errorf("%s: of what cannot be read it says %v", what, bad)
+			t.Errorf("%s: unreadable jobs are %v", what, bad)
 		}
 	}
 	ids := []core.JobID{1, 2, 3}

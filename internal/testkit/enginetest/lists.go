@@ -250,7 +250,7 @@ func lists(t *testing.T, h Harness) {
 	got, noWaiting := w.runs(ask.RunFilter{Job: "calls/ok", States: []core.State{core.Planned}})
 	same(t, "planned of a job", got, planned)
 	if got, without := w.runs(ask.RunFilter{States: []core.State{core.Planned}}); noWaiting || without == slices.Equal(got, planned) {
-		t.Errorf("planned: %q, without those that wait: %t, of a job %t", got, without, noWaiting)
+		t.Errorf("planned: %q, without waiting runs: %t, of a job %t", got, without, noWaiting)
 	}
 	// All lists have them once they were cancelled.
 	_, err = w.ask.Operate.Cancel(t.Context(), core.Actor{Name: "ann"}, made.Run.ID.String())

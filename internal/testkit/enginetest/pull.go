@@ -48,7 +48,7 @@ func pulls(t *testing.T, h Harness) {
 		}
 	}
 	if err := put(q, 1, 4); err != nil {
-		t.Errorf("a run that is there: %v", err)
+		t.Errorf("an existing run: %v", err)
 	}
 	if err := put(q, 9, 4); !errors.Is(err, pull.ErrFull) {
 		t.Errorf("a full queue: %v", err)
@@ -79,8 +79,8 @@ func pulls(t *testing.T, h Harness) {
 	got, next = takes(t, e, q, now.Add(time.Minute), time.Minute, 5)
 	want("at its time", got, next, now.Add(2*time.Minute), name(1, 2))
 	for what, err := range map[string]error{
-		"extended by who lost it":      e.Pull.HidePulled(ctx, q, receipt(1, 1), now, 1),
-		"dropped by who lost it":       e.Pull.DropPulled(ctx, q, receipt(1, 1)),
+		"extended after the loss":      e.Pull.HidePulled(ctx, q, receipt(1, 1), now, 1),
+		"dropped after the loss":       e.Pull.DropPulled(ctx, q, receipt(1, 1)),
 		"dropped in another's queue":   e.Pull.DropPulled(ctx, other, receipt(1, 2)),
 		"extended though it was never": e.Pull.HidePulled(ctx, q, receipt(8, 1), now, 1),
 		"dropped before it was taken":  e.Pull.DropPulled(ctx, other, receipt(9, 1)),
@@ -115,7 +115,7 @@ func pulls(t *testing.T, h Harness) {
 	want("given back", got, now, now, name(3, 2))
 	for job, want := range map[core.JobID]bool{7: true, 8: false} {
 		if has, err := e.Pull.HasPulled(ctx, q, job); has != want || err != nil {
-			t.Errorf("job %d is there: %t %v", job, has, err)
+			t.Errorf("job %d exists: %t %v", job, has, err)
 		}
 	}
 	list, err := e.Pull.ListPulled(ctx, 0, 3)
@@ -135,5 +135,5 @@ func pulls(t *testing.T, h Harness) {
 	}
 	got, _ = takes(t, e, q, now.Add(time.Hour), time.Minute, 5)
 	slices.Sort(got)
-	want("what is left", got, now, now, name(2, 2), name(9, 1))
+	want("remaining", got, now, now, name(2, 2), name(9, 1))
 }

@@ -206,16 +206,16 @@ func oldestMessage(t *testing.T, h Harness) {
 		got, err := e.Watch.OldestMessage(ctx)
 		ok(t, err)
 		if !slices.IsSorted(got.Back) || h.Coarse == 0 && !slices.Equal(got.Back, back) {
-			t.Fatalf("put back are %v, want %v", got.Back, back)
+			t.Fatalf("requeued are %v, want %v", got.Back, back)
 		}
 		for _, slot := range back {
 			if !got.PutBack(slot, slot) {
-				t.Fatalf("put back are %v, and of %d nothing is said", got.Back, slot)
+				t.Fatalf("requeued are %v, and %d is missing", got.Back, slot)
 			}
 		}
 		if h.Coarse > 0 { // a bound on the safe side
 			if !w.IsZero() && (got.First().IsZero() || got.First().After(w)) {
-				t.Fatalf("the oldest is of %s, and is said to be of %s", w, got.First())
+				t.Fatalf("the oldest is of %s, but reported as of %s", w, got.First())
 			}
 			return
 		}
@@ -250,7 +250,7 @@ func oldestMessage(t *testing.T, h Harness) {
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{back(old, time.Minute), back(older, 2*time.Minute), back(old, 30*time.Second)}))
 	want(time.Time{}, older, old)
 	if got, err := e.Watch.OldestMessage(ctx); err != nil || !got.Due.IsZero() && got.Due.Before(now.Add(-time.Hour)) {
-		t.Fatalf("a message that was put back makes the ring look behind since %s: %v", got.Due, err)
+		t.Fatalf("a requeued message makes the delay queue look late since %s: %v", got.Due, err)
 	}
 	if h.Coarse > 0 { // it reports no ages, and names no message by itself
 		return
@@ -267,7 +267,7 @@ func oldestMessage(t *testing.T, h Harness) {
 	allNil(t, e.Queue.Release(ctx, receive(t, e, 1), time.Now()))
 	got = receive(t, e, 1)
 	if got, err := e.Watch.OldestMessage(ctx); err != nil || !got.PutBack(hour, hour) || got.Due.Before(now) {
-		t.Fatalf("one that was put back and is in flight makes the ring look behind since %s, put back are %v, %v", got.Due, got.Back, err)
+		t.Fatalf("a requeued message in flight makes the delay queue look late since %s, requeued are %v, %v", got.Due, got.Back, err)
 	}
 	allNil(t, e.Queue.Ack(ctx, got))
 	want(time.Time{}, older, old)
@@ -507,7 +507,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 		found, err := e.Dispatch.Tombstones(ctx, []core.JobID{3})
 		ok(t, err)
 		if _, is := found[3]; is != want {
-			t.Errorf("the tombstone is there: %t; %s", is, why)
+			t.Errorf("the tombstone exists: %t; %s", is, why)
 		}
 	}
 	id = put(t, e, number(3), unowned).ID
@@ -608,7 +608,7 @@ func sweepJournals(t *testing.T, h Harness) {
 		found, err := e.Dispatch.Journals(ctx, []core.JournalKey{key})
 		ok(t, err)
 		if _, is := found[key]; is != want {
-			t.Errorf("journal %s is there: %t; %s", nonce, is, why)
+			t.Errorf("journal %s exists: %t; %s", nonce, is, why)
 		}
 	}
 	write := func(nonce string, v int, entries ...core.Entry) core.Journal {

@@ -64,7 +64,7 @@ func create(t *testing.T, h Harness) {
 	sameRun(t, e, full)
 	sameRun(t, e, bare)
 	if _, is := readRun(t, e, core.NumberedRun(1, 4)); is {
-		t.Fatal("a run that nobody made")
+		t.Fatal("a run that was not created")
 	}
 	other := plain
 	other.Owner, other.Address = "nonce-2", "http://elsewhere/"

@@ -83,7 +83,7 @@ func scripts(t *testing.T, h Harness) {
 // sweepScripts: of a job of which nothing is left, not even its tombstone, no script is.
 func sweepScripts(t *testing.T, h Harness) {
 	if h.Expires {
-		t.Skip("what a crash leaves of a deleted job's scripts stays in this store")
+		t.Skip("this store keeps the scripts of a deleted job after a crash")
 	}
 	e, ctx := h.Open(t), t.Context()
 	createJobs(t, e, job(1), job(2))

@@ -436,7 +436,7 @@ func TestSeenAtOnce(t *testing.T) {
 			}
 			return out.Messages
 		}
-		want(names.Dead, 0, "nobody is dead")
+		want(names.Dead, 0, "no message is dead")
 		want(names.Fires, 0, "nothing was sent")
 		x.send(1)
 		for n := range x.q.MaxReceives {
@@ -465,7 +465,7 @@ func TestRedrive(t *testing.T) {
 			time.Sleep(30 * time.Second)
 		}
 		if n := len(x.q.Messages(names.Dead)); n > 0 {
-			t.Errorf("%d are dead though nobody received them once more", n)
+			t.Errorf("%d are dead without another receive", n)
 		}
 		if n := len(x.receive()) + len(x.q.Messages(names.Fires)); n > 0 {
 			t.Errorf("%d are received once more, or stay", n)

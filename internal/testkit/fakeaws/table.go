@@ -139,7 +139,7 @@ type index struct {
 }
 
 // placed is an item of the index: its sort key, its place in the table, and the period in which
-// it is there: removed items stay for a while, so that the index can show former states.
+// it exists: removed items stay for a while, so that the index can show former states.
 type placed struct {
 	sort  value
 	of    place

@@ -45,7 +45,7 @@ func (o *ordered[K]) find(k K) (chunk, at int, found bool) {
 	return chunk, lo, lo < len(c) && !o.less(k, c[lo])
 }
 
-// insert puts k in; false if it was there.
+// insert puts k in; false if it was present.
 func (o *ordered[K]) insert(k K) bool {
 	ci, at, found := o.find(k)
 	if found {

@@ -609,7 +609,7 @@ func (w *Join) tidy(s *joint) (swapped swaps, _ string) {
 					refs++
 				}
 			})
-			for _, m := range s.item.marks { // these say nothing of the run
+			for _, m := range s.item.marks { // these are marks of other runs
 				if m.id == r.id {
 					refs--
 				}

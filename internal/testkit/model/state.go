@@ -45,7 +45,7 @@ type job struct{ rev, next, tail uint8 }
 // change describes the change of a revision: its kind, and how many fires were due by then.
 type change struct{ kind, due uint8 }
 
-// Kinds of changes; as bits they say which a world allows.
+// Kinds of changes; as bits they are the set that a world allows.
 const (
 	edit   = 1 // the instants after it stay demanded
 	pause  = 2 // or a removal: nothing after it is demanded

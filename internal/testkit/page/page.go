@@ -69,6 +69,6 @@ func (p *Table) Says(row string, answers ...string) {
 	if p.asked[row] = true; !is {
 		p.t.Errorf("the page has no row %q", row)
 	} else if got, want := strings.Join(answers, " | "), strings.Join(cells, " | "); got != want {
-		p.t.Errorf("%s: the code answers %q, the page says %q", row, got, want)
+		p.t.Errorf("%s: the code answers %q, the page has %q", row, got, want)
 	}
 }

@@ -173,7 +173,7 @@ func failure(t *testing.T, h Harness) {
 		t.Errorf("%q", got)
 	}
 	if got := h.Await(t, h.Send(t, "block", ""), "failed"); got == "" { // no such handler is registered
-		t.Error("an unknown handler says nothing")
+		t.Error("an unknown handler has no message")
 	}
 }
 
@@ -210,7 +210,7 @@ func disconnectedConsumer(t *testing.T, h Harness) {
 		select {
 		case <-ended:
 		default:
-			t.Error("the other one is still at work")
+			t.Error("the other one is still running")
 		}
 		r.SetResult(executor.Success, fmt.Sprint("by two, again ", r.Again))
 		return nil

@@ -169,7 +169,7 @@ type answer struct {
 func (w *World) toldAgain() {
 	for _, a := range w.answers {
 		if r, ok := w.truth.run(a.run); !ok || r.RerunOf != a.to.of || r.Key != a.to.asks.Key {
-			w.truth.fail(a.to.of, "who ran %d again with the key %q was told of run %d: there %v, %+v", a.to.of, a.to.asks.Key, a.run, ok, r)
+			w.truth.fail(a.to.of, "who ran %d again with the key %q got run %d: it exists %v, %+v", a.to.of, a.to.asks.Key, a.run, ok, r)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (w *World) ranAgain(byID map[core.RunID]*core.Run, all []core.Run) {
 		w.count("runs again", 1)
 		i := slices.IndexFunc(w.repeats, func(c *again) bool { return c.of == r.RerunOf && c.asks.Key == r.Key && c.makes(r) })
 		if i < 0 {
-			t.fail(r.ID, "run %d runs %d again with the key %q, and nobody asked for that: %+v", r.ID, r.RerunOf, r.Key, *r)
+			t.fail(r.ID, "run %d runs %d again with the key %q, without a request for that: %+v", r.ID, r.RerunOf, r.Key, *r)
 			continue
 		}
 		if c := w.repeats[i]; c.asks.Key == "" {

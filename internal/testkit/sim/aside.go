@@ -84,7 +84,7 @@ func (t *truth) asideMade(id core.RunID, was *core.Run) {
 		delete(t.owes, id)
 	}
 	if was.OwesAside() == (core.Aside{}) {
-		t.fail(id, "run %d owes nothing to the aside lane, and that is cleared", id)
+		t.fail(id, "run %d has no pending follow-ups, but they are cleared", id)
 		return
 	}
 	if was.OwesAside().Notice && !r.OwesAside().Notice {

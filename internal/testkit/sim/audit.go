@@ -86,10 +86,10 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 			w.fail(core.RunID(id), "audit of job %d: %v", id, err)
 		case t.fixed && w.cfg.Machine: // a clock set back makes later fires of earlier instants, so no order shows a missing one
 		case rep.Unaccounted != 0 || rep.Pending != 0 || rep.Overdue != 0 || rep.OutOfReach != 0 || rep.Partial && !long:
-			w.fail(core.RunID(id), "the audit of job %d, in a world at rest, says %+v, partial %v, missing %v", id, rep.AuditCount, rep.Partial,
+			w.fail(core.RunID(id), "the audit of job %d, in a world at rest, reports %+v, partial %v, missing %v", id, rep.AuditCount, rep.Partial,
 				rep.Missing)
 		case !t.fixed && rep.Demanded != t.demanded:
-			w.fail(core.RunID(id), "the audit of job %d says that %d instants were demanded, and they were %d", id, rep.Demanded, t.demanded)
+			w.fail(core.RunID(id), "the audit of job %d reports %d expected runs, want %d", id, rep.Demanded, t.demanded)
 		case len(t.had) > 0:
 			some = append(some, id)
 		}
@@ -112,7 +112,7 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 		return r.Job == id && slices.Equal(r.Missing, []core.Instant{at})
 	})
 	if sum.Unaccounted != whole.Unaccounted+1 || !named {
-		w.fail(blind.run, "run %d of instant %s was taken away, and the audit says %d unaccounted, %d pending: %+v", blind.run, at,
+		w.fail(blind.run, "run %d of instant %s was removed, and the audit reports %d unaccounted, %d pending: %+v", blind.run, at,
 			sum.Unaccounted, sum.Pending, sum.Missing)
 	}
 }
@@ -127,7 +127,7 @@ func (w *World) ringIsEmpty() {
 		case err == nil && oldest.First().IsZero():
 			return
 		case time.Since(began) > limit:
-			w.fail(0, "%s after the last message was acked the oldest is said to be of %s: %v", limit, oldest.First(), err)
+			w.fail(0, "%s after the last message was acked the oldest is reported as of %s: %v", limit, oldest.First(), err)
 			return
 		}
 	}

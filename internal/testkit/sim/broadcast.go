@@ -136,13 +136,13 @@ func (w *World) broadcastEnded(r *core.Run, byID map[core.RunID]*core.Run) {
 		want = core.Skipped
 	}
 	if r.State != want {
-		t.fail(r.ID, "broadcast %d is %s: %s, and its shards ended so: %v", r.ID, r.State, r.Reason, n)
+		t.fail(r.ID, "broadcast %d is %s: %s, but its shards ended as %v", r.ID, r.State, r.Reason, n)
 	}
 	w.count("broadcast "+string(r.State), 1)
 	st := t.story(r.ID)
 	switch {
 	case st.closed.IsZero() || last.IsZero():
-		t.fail(r.ID, "nobody saw when broadcast %d ended, or its shards", r.ID)
+		t.fail(r.ID, "the end of broadcast %d or of its shards was not seen", r.ID)
 	case st.closed.Before(last):
 		t.fail(r.ID, "broadcast %d was closed %s before its last shard", r.ID, last.Sub(st.closed))
 	default:

@@ -234,7 +234,7 @@ func (w *World) final() map[core.JobID]*tally {
 		w.changedAsTold(id, of)
 	}
 	for _, d := range t.deadLetters() {
-		t.fail(0, "a message was buried: %s", d)
+		t.fail(0, "a message was dead-lettered: %s", d)
 	}
 	return tallies
 }
@@ -378,21 +378,21 @@ func (w *World) untrue(k *core.Skip, revs []revision, i int, at core.Instant, sc
 				return ""
 			}
 		}
-		return fmt.Sprintf("its record says %s, and nothing did", k.Reason)
+		return fmt.Sprintf("its record has the reason %s without a cause", k.Reason)
 	case core.ReasonMisfire:
 		if r.sched.Misfire == core.MisfireAll || late < r.sched.Grace {
 			// A repeat lengthens a record and keeps when it was made.
 			if r.sched.Misfire != core.MisfireAll && k.First < at {
 				return ""
 			}
-			return fmt.Sprintf("its record says misfire, %s after its slot, with policy %s and grace %s", late, r.sched.Misfire, r.sched.Grace)
+			return fmt.Sprintf("its record has misfire, %s after its slot, with policy %s and grace %s", late, r.sched.Misfire, r.sched.Grace)
 		}
 		if r.sched.Misfire == core.MisfireLatest && (next == 0 || next.Time().After(k.Made.Add(w.slack()))) && k.First == at {
-			return "its record says misfire, and it was the newest instant then"
+			return "its record has the reason misfire, but it was the newest scheduled time then"
 		}
 	case core.ReasonDeadline:
 		if r.sched.Deadline == 0 || late < r.sched.Deadline && k.First == at {
-			return fmt.Sprintf("its record says deadline, %s after its slot, with %s", late, r.sched.Deadline)
+			return fmt.Sprintf("its record has the reason deadline, %s after its slot, with %s", late, r.sched.Deadline)
 		}
 	default:
 		return "its record has the reason " + string(k.Reason)
@@ -507,7 +507,7 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 	late := r.EndedAt.Add(w.slack()).Sub(r.Slot.Time())
 	newer := slices.ContainsFunc(revs, func(x revision) bool { return x.rev > r.Rev })
 	if !r.Cause.Planned() && (r.Reason == core.ReasonMisfire || r.Reason == core.ReasonDeadline) {
-		return "and nobody judges that late"
+		return "but no check is that late"
 	}
 	switch r.Reason {
 	case core.ReasonChanged, core.ReasonDeleted:
@@ -543,7 +543,7 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 	case core.ReasonCancelled:
 		whole, _ := w.truth.run(r.Shard.Of)
 		if r.Cause.Planned() && !fixed && !st.queued && whole.KillBy == "" {
-			return "and nobody could"
+			return "but no process could"
 		}
 	case core.ReasonJoin:
 		if !w.truth.rounds.over[r.ID] && !(newer && r.At != r.Slot) {

@@ -683,7 +683,7 @@ func TestProbesHoldUpNobody(t *testing.T) {
 		}
 	}
 	if late > 2*time.Second {
-		t.Errorf("a fire that asks nobody was sent %s late", late)
+		t.Errorf("a run without probes was sent %s late", late)
 	}
 }
 

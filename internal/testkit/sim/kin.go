@@ -42,7 +42,7 @@ func (t *truth) born(r *core.Run) {
 	t.kin.made[r.ID] = time.Now()
 	t.kin.marked[r.ID] = r.Place != 0
 	if owed := t.owing[r.ID]; r.Cause == core.CauseParent && t.wholes[r.ID] == 0 && (owed == 0 || owed != r.Parent) {
-		t.fail(r.ID, "run %d says that it comes after run %d, and run %d owes it", r.ID, r.Parent, owed)
+		t.fail(r.ID, "run %d names run %d as its parent, but run %d owes it", r.ID, r.Parent, owed)
 	}
 }
 

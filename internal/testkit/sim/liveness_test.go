@@ -15,9 +15,9 @@ func TestBound(t *testing.T) {
 		want     int
 	}{
 		"nothing is in its way":               {nil, 5},
-		"what was over before":                {[]trouble{{at(-60), at(-1)}}, 5},
+		"ended before":                        {[]trouble{{at(-60), at(-1)}}, 5},
 		"what began before":                   {[]trouble{{at(-60), at(20)}}, 25},
-		"what comes too late":                 {[]trouble{{at(6), at(60)}}, 5},
+		"too late":                            {[]trouble{{at(6), at(60)}}, 5},
 		"one after the other":                 {[]trouble{{at(1), at(20)}, {at(24), at(40)}}, 45},
 		"one after the other, and a gap":      {[]trouble{{at(1), at(20)}, {at(26), at(40)}}, 25},
 		"two at a time":                       {[]trouble{{at(1), at(30)}, {at(2), at(10)}}, 35},

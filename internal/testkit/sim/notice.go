@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/internal/assembly"
 )
 
-// Channel told of a world, and the app whose jobs all notify it.
+// The channel of a world, and the app whose jobs all notify it.
 const told, tells = "people", "alpha"
 
 // ear is the channel, which accepts most notifications.

@@ -151,7 +151,7 @@ func (t *truth) isPermit(r *core.Run, l *limited, name string) {
 		l.permit = name
 		for _, of := range t.limits {
 			if of != l && of.permit == l.permit {
-				t.fail(r.ID, "run %d has permit %q, which is that of others", r.ID, r.Permit)
+				t.fail(r.ID, "run %d has permit %q of another group", r.ID, r.Permit)
 			}
 		}
 	}
@@ -239,9 +239,9 @@ func (t *truth) atWork(r *core.Run) {
 		}
 		t.hasPermit(of)
 		l.work[first] = true
-		t.w.count("at work under a limit", 1)
+		t.w.count("running under a limit", 1)
 		if len(l.work) > l.limit {
-			t.fail(r.ID, "run %d arrived, and %d are at work where %d may be: %v", r.ID, len(l.work), l.limit, slices.Sorted(keysOf(l.work)))
+			t.fail(r.ID, "run %d arrived, and %d are running, but %d may be: %v", r.ID, len(l.work), l.limit, slices.Sorted(keysOf(l.work)))
 		}
 	}
 	t.begins(of, first)
@@ -332,9 +332,9 @@ func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
 			case stored && t.handsBack(&r):
 				t.w.count("permit handed back", 1)
 			case stored && t.goesOn(h.First):
-				t.fail(h.First, "permits %s: that of run %d (%s) is freed, and its chain is not over", is.Name, h.First, r.State)
+				t.fail(h.First, "permits %s: the permit of run %d (%s) is freed, but its chain has not ended", is.Name, h.First, r.State)
 			case !stored && time.Now().Add(t.w.slack()).Before(h.Until):
-				t.fail(h.First, "permits %s: that of run %d is freed before its until", is.Name, h.First)
+				t.fail(h.First, "permits %s: the permit of run %d is freed before its until", is.Name, h.First)
 			}
 		}
 		for k, first := range was.Queue {

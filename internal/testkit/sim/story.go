@@ -205,7 +205,7 @@ func (t *truth) arrived(inv *invocation, in *incarnation, sh *dispatch.Shipment,
 		}
 	}
 	if len(st.arrivals) > st.takes {
-		t.fail(r.ID, "run %d arrived %d times after %d take-overs", r.ID, len(st.arrivals)+1, st.takes)
+		t.fail(r.ID, "run %d arrived %d times after %d takeovers", r.ID, len(st.arrivals)+1, st.takes)
 	}
 	t.excused(&r.ID, st, &st.arrivals[len(st.arrivals)-1], &a)
 	st.arrivals = append(st.arrivals, a)

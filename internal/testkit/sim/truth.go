@@ -397,7 +397,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			t.ended(ctx, p, does == "CloseRuns")
 		case "Spread":
 			if is, _ := t.run(p.ID); was.Had() {
-				t.fail(p.ID, "run %d has become a broadcast, and somebody had it: %+v", p.ID, *was)
+				t.fail(p.ID, "run %d has become a broadcast, but was claimed before: %+v", p.ID, *was)
 			} else {
 				t.spreads(&is)
 			}
@@ -473,9 +473,9 @@ func (t *truth) taken(ctx context.Context, p *core.RunPut, was *core.Run) {
 	stepped := inv.in.p.steppedWithin(30 * time.Second)
 	switch {
 	case !ok:
-		t.fail(was.ID, "run %d was taken over from %s without a look into its journal", was.ID, was.Owner)
+		t.fail(was.ID, "run %d was taken over from %s without a read of its journal", was.ID, was.Owner)
 	case saw.settled[was.ID]:
-		t.fail(was.ID, "run %d was taken over from %s although its journal says that an executor has it", was.ID, was.Owner)
+		t.fail(was.ID, "run %d was taken over from %s although an executor has it by its journal", was.ID, was.Owner)
 	case saw.clock.Before(was.Until) && !stepped:
 		t.fail(was.ID, "run %d was taken over from %s: its journal was read %s before until had passed", was.ID, was.Owner,
 			was.Until.Sub(saw.clock))
@@ -570,8 +570,8 @@ func (t *truth) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return errs
 }
 
-// inLane asserts that fires from the slow queue stay there, and are not requeued because they
-// are there.
+// inLane asserts that fires from the slow queue stay there, and are not requeued for that
+// reason.
 func (t *truth) inLane(inv *invocation, out []ring.Out) {
 	came := map[core.RunID]*ring.Message{}
 	for i := range inv.got {
@@ -611,7 +611,7 @@ func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) 
 		t.named[f.Run] = true
 	}
 	if a := m.Aside; a != nil {
-		t.trace(ctx, a.Run, "on the aside lane, try %d not before %s", m.Try, notBefore.Format("15:04:05.000"))
+		t.trace(ctx, a.Run, "on the post-run queue, try %d not before %s", m.Try, notBefore.Format("15:04:05.000"))
 		t.asides[a.Run]++
 	}
 	if c := m.Check; c != nil {
@@ -708,7 +708,7 @@ func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
 	}
 	if a := m.Aside; a != nil {
 		if r, _ := t.run(a.Run); r.OwesAside() != (core.Aside{}) && t.asides[a.Run] == 0 {
-			t.fail(a.Run, "message of what run %d owes to the aside lane was acked: it owes %+v yet", a.Run, r.OwesAside())
+			t.fail(a.Run, "message on the post-run queue for run %d was acked, but it still owes %+v", a.Run, r.OwesAside())
 		}
 	}
 }
@@ -721,7 +721,7 @@ func (t *truth) off(ctx context.Context, id int64, m *ring.Message, what string)
 		drop(t.slots, fireAt{f.Run, f.Slot})
 	}
 	if a := m.Aside; a != nil {
-		t.trace(ctx, a.Run, "%s of message %d of the aside lane", what, id)
+		t.trace(ctx, a.Run, "%s of message %d on the post-run queue", what, id)
 		drop(t.asides, a.Run)
 	}
 	if c := m.Check; c != nil {
@@ -1322,6 +1322,6 @@ func (t *truth) quiet() (bool, string) {
 		return true, ""
 	}
 	some := slices.Sorted(keysOf(t.open))
-	return false, fmt.Sprintf("%d open (such as %v), %d owe, %d on messages, %d in checks, %d on the aside lane, %d entries",
+	return false, fmt.Sprintf("%d open (such as %v), %d owe, %d on messages, %d in checks, %d on the post-run queue, %d entries",
 		len(t.open), some[:min(3, len(some))], len(t.owes), len(t.fires), len(t.checks), len(t.asides), len(t.entries))
 }

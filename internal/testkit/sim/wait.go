@@ -174,7 +174,7 @@ func (t *truth) queued(ctx context.Context, r *core.Run) {
 	case !until.After(r.Slot.Time()):
 		t.fail(r.ID, "run %d waits for an executor, and its job does not", r.ID)
 	case inv != nil && !asks && !t.wasNobody(r.App, inv.until.Add(-t.w.deployed.invocation-time.Second), time.Now()):
-		t.fail(r.ID, "run %d waits for an executor, and somebody was there", r.ID)
+		t.fail(r.ID, "run %d waits for an executor, but one was available", r.ID)
 	}
 }
 
@@ -198,9 +198,9 @@ func (t *truth) waited(r *core.Run, st *story) {
 	}
 	switch {
 	case st.closed.Add(t.w.slack()).Before(until):
-		t.fail(r.ID, "run %d failed for want of an executor %s before its wait was over", r.ID, until.Sub(st.closed))
+		t.fail(r.ID, "run %d failed without an executor %s before its wait was over", r.ID, until.Sub(st.closed))
 	case !asks && !t.wasNobody(r.App, slot.Add(-t.w.slack()), st.closed):
-		t.fail(r.ID, "run %d failed for want of an executor, and somebody was there", r.ID)
+		t.fail(r.ID, "run %d failed without an executor, but one was available", r.ID)
 	}
 }
 
@@ -254,6 +254,6 @@ func (t *truth) wentByIdle(in *incarnation, sh *dispatch.Shipment) {
 	}
 	k := idleAt{in, question{sh.Address, job.ID}}
 	if t.idle[k]--; t.idle[k] < 0 {
-		t.fail(r.ID, "run %d goes to %s for it is idle, and that was said to others alone", r.ID, sh.Address)
+		t.fail(r.ID, "run %d goes to %s as idle, but only others got that answer", r.ID, sh.Address)
 	}
 }

@@ -49,7 +49,7 @@ func TestExecutorsComeBack(t *testing.T) {
 				r := directed(t, c.world)
 				back := r.w.truth.nobody[0].until
 				if n := len(r.w.truth.nobody); n != 1 {
-					t.Fatalf("nobody was there %d times", n)
+					t.Fatalf("no executor was available %d times", n)
 				}
 				of := map[core.State]int{}
 				for i := range jobs {

@@ -24,7 +24,7 @@ func (w *World) heeded(r *core.Run, byID map[core.RunID]*core.Run) {
 	case core.ReasonCancelled:
 		w.count("cancelled by its handler", 1)
 		if r.Then != 0 || !said(func(n int64) bool { return n < 0 }) {
-			t.fail(r.ID, "run %d is failed: %s, followed by %d, and its handler said %v", r.ID, r.Reason, r.Then, words)
+			t.fail(r.ID, "run %d is failed: %s, followed by %d, and its handler reported %v", r.ID, r.Reason, r.Then, words)
 		}
 	case core.ReasonSnoozed:
 		w.count("snoozed", 1)
@@ -37,11 +37,11 @@ func (w *World) heeded(r *core.Run, byID map[core.RunID]*core.Run) {
 		if !w.cfg.Machine && !w.cfg.Skew && !said(func(n int64) bool {
 			return n > 0 && !next.Slot.Time().Before(r.EndedAt.Add(time.Duration(n)*time.Second))
 		}) {
-			t.fail(r.ID, "run %d ended at %s and its handler said %v, its next attempt is due at %s", r.ID, r.EndedAt, words, next.Slot)
+			t.fail(r.ID, "run %d ended at %s and its handler reported %v, its next attempt is due at %s", r.ID, r.EndedAt, words, next.Slot)
 		}
 	case core.ReasonHandler:
 		if len(words) > 0 && !said(func(n int64) bool { return n == 0 }) && r.Attempt+r.Retries <= core.MaxRetries {
-			t.fail(r.ID, "run %d is failed: %s, and its handler said %v", r.ID, r.Reason, words)
+			t.fail(r.ID, "run %d is failed: %s, and its handler reported %v", r.ID, r.Reason, words)
 		}
 	}
 }

@@ -117,7 +117,7 @@ type World struct {
 	serial int                // of jobs made by users
 	// appWaits is how long jobs of app come wait for an executor.
 	appWaits time.Duration
-	// appOverlap is the limit of jobs that say none, by app.
+	// appOverlap is the limit of jobs that set none, by app.
 	appOverlap map[string]core.Overlap
 	appLimits  map[string]core.Limits // limits of all runs of an app
 	jobs       []string               // app/name of the jobs that users know
