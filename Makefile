@@ -1,7 +1,7 @@
 # The commands of CONTRIBUTING.md. .ci/run runs all suites.
 GO ?= go
 
-.PHONY: build test lint race sim browser pictures snapshot ci
+.PHONY: build test lint english race sim browser pictures snapshot ci
 
 build: ## The binary ./tickring
 	CGO_ENABLED=0 $(GO) build -trimpath -o tickring ./cmd/tickring
@@ -11,6 +11,9 @@ test: ## All tests that need Go alone
 
 lint:
 	for m in . test infra; do (cd $$m && $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run) || exit 1; done
+
+english: ## The rules for texts: documentation, translation keys, comments
+	bash tools/check-english.sh
 
 race:
 	$(GO) test -race -timeout 40m -short ./...
