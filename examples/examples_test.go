@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/server"
 )
 
-// programs are the examples that run jobs here. Those in Java and Python run if test/executors/fetch.sh has fetched their parts.
+// programs are the examples that run jobs here. The Java and Python programs run if test/executors/fetch.sh has fetched their parts.
 var programs = []struct {
 	dir, job string
 	want     string // in the result or in the log of a run

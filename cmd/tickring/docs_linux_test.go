@@ -125,7 +125,7 @@ func TestCommandsOfDocs(t *testing.T) {
 	}
 }
 
-// script returns the commands of a page as a script that prints the exit codes of those that fail. It parses the others.
+// script returns the commands of a page as a script that prints the exit codes of failed commands. It parses the others.
 func (p docPage) script(t *testing.T, name, text string) string {
 	var script strings.Builder
 	manifest, nowhere := "", "http://127.0.0.1:9"

@@ -81,7 +81,7 @@ type span struct {
 	runs  int // in this scan
 }
 
-// unjudged returns the subjects that are not known to have ended for good. read holds those that
+// unjudged returns the subjects that are not known to have ended for good. read holds the subjects that
 // have ended for good nevertheless, and later runs in the windows of their jobs.
 func (w *Watchdog) unjudged(ctx context.Context, minute int64, subjects []subject) (left []subject, read map[core.RunID]core.Run) {
 	spans := map[core.JobID]span{}

@@ -50,8 +50,8 @@ const (
 	TableThrottles = "TableThrottles" // requests that DynamoDB throttled, each attempt
 )
 
-// alarmed lists the metric that an alarm watches for several kinds of events, and what each event adds to it. The alarms go off
-// above 0 Problems in five minutes, and above FaultsMost Faults in five minutes, twice in a row.
+// alarmed lists the metric that an alarm watches for several kinds of events, and the number that each event adds to it. The
+// alarms go off above 0 Problems in five minutes, and above FaultsMost Faults in five minutes, twice in a row.
 var alarmed = map[string]struct {
 	metric string
 	adds   float64
@@ -147,7 +147,7 @@ func (m *Metrics) spans(_, lost int) { m.Put(time.Now(), map[string]float64{Span
 // NewMetrics returns the Metrics of a deployment; without a name it writes nothing.
 func NewMetrics(of string, out io.Writer) *Metrics { return &Metrics{of: of, out: out} }
 
-// Put writes the values that are not zero, and what they add to Problems and Faults.
+// Put writes the values that are not zero, and adds their events to Problems and Faults.
 func (m *Metrics) Put(now time.Time, values map[string]float64) {
 	if m == nil || m.of == "" {
 		return
