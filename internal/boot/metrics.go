@@ -60,10 +60,10 @@ var alarmed = map[string]struct {
 	FunctionErrors: {Faults, 1}, TableThrottles: {Faults, FaultsMost + 1},
 }
 
-// FaultsMost is the number of faults in five minutes that is normal; DueLagMost is the normal lag of planning, in seconds.
+// FaultsMost is the number of faults in five minutes that is normal; PlanningLagMost is the normal lag of planning, in seconds.
 const (
-	FaultsMost = 2
-	DueLagMost = 180
+	FaultsMost      = 2
+	PlanningLagMost = 180
 )
 
 // MetricNamespace is the namespace of the metrics, MetricDimension the dimension that names the deployment.
@@ -158,7 +158,7 @@ func (m *Metrics) Put(now time.Time, values map[string]float64) {
 			all[a.metric] += a.adds * v
 		}
 	}
-	if values[PlanningLag] > DueLagMost {
+	if values[PlanningLag] > PlanningLagMost {
 		all[Faults] += FaultsMost + 1
 	}
 	type metric struct{ Name, Unit string }

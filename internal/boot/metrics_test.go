@@ -68,7 +68,7 @@ func TestAlarmedEvents(t *testing.T) {
 		{map[string]float64{FunctionErrors: 1}, "Faults", 1},
 		{map[string]float64{TableThrottles: 2}, "Faults", 6},
 		{map[string]float64{PlanningLag: 180}, "PlanningLag", 0},
-		{map[string]float64{PlanningLag: 180.5}, "PlanningLag Faults", 3},
+		{map[string]float64{PlanningLag: 180.5}, "Faults PlanningLag", 3},
 		{map[string]float64{Failed: 1}, "Failed", 0},
 	} {
 		var out bytes.Buffer
