@@ -38,7 +38,7 @@ type response struct {
 // The plain one keeps its own connections, because with net/http's the server
 // uses 38 % more processor a fire (0.95 s for 10,000, not 0.69) and the last of a
 // burst of 10,000 leaves 40 % later (1.35 s, not 0.96): medians of five
-// alternating runs of `tickring bench serve burst-10000` on two busy cores. TLS is
+// alternating runs of test/load/bench with burst-10000 on two busy cores. TLS is
 // left to net/http.
 type transport interface {
 	roundTrip(ctx context.Context, x *exchange) (response, error)

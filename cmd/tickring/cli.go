@@ -63,9 +63,7 @@ type Globals struct {
 type grammar struct {
 	Globals
 
-	Serve  ServeCmd     `cmd:"" help:"Run a server on this machine."`
-	Bench  BenchCmd     `cmd:"" help:"Measure lateness and throughput."`
-	BenchX benchExecCmd `cmd:"" name:"bench-executor" hidden:""`
+	Serve ServeCmd `cmd:"" help:"Run a server on this machine."`
 
 	Apply    applyCmd    `cmd:"" help:"Create or update jobs, apps and channels from files." group:"Jobs"`
 	Create   createCmd   `cmd:"" help:"Create a job." group:"Jobs"`

@@ -1,5 +1,5 @@
 // Tickring is the scheduler's server and its command line in one: every command
-// but serve and bench is a client of the API.
+// but serve is a client of the API.
 package main
 
 import (

@@ -121,7 +121,7 @@ func TestWrongLine(t *testing.T) {
 		}
 	}
 	_, err := parse([]string{"xyzzy"})
-	if got := wrongLine(err.(*kong.ParseError)); !strings.HasPrefix(got, "command xyzzy does not exist: there are serve, bench, apply, ") {
+	if got := wrongLine(err.(*kong.ParseError)); !strings.HasPrefix(got, "command xyzzy does not exist: there are serve, apply, ") {
 		t.Error(got)
 	}
 }

@@ -25,7 +25,7 @@ const module = "github.com/tickring/tickring"
 // below it.
 var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
-	{"internal/bench", "internal/boot", "internal/cost"},
+	{"internal/boot", "internal/cost"},
 	{"server"},
 	{"internal/executorhttp", "internal/doctor", "internal/parts", "internal/traces", "internal/localexec", "console/..."},
 	{"api", "api/client", "wirehttp", "manifest", "send/...", "notify/...", "engine/sqlite", "engine/awsengine",

@@ -223,7 +223,7 @@ func planning(f *Facts, s *sheet) core.Text {
 	age := f.Own.Now.Sub(f.Own.DueSince)
 	if age > local(f, lateLocal, lateAWS) {
 		s.wrong("the earliest job has waited for %s to be planned: its runs are late", span(age)).
-			do("%s", local(f, core.Say("the disk or the processor is too slow: tickring bench measures this machine"),
+			do("%s", local(f, core.Say("the disk or the processor is too slow"),
 				core.Say("the tick is too slow: check the jobs table for throttling; the index has %d partitions and gets more under load, "+
 					"up to MaxPartitions", f.Own.Partitions)))
 	}

@@ -1,4 +1,4 @@
-// Package miniexec is a small executor for the xxl-job protocol. The demo and the bench use it:
+// Package miniexec is a small executor for the xxl-job protocol. The demo and test/load/bench use it:
 // it registers, accepts runs, executes them in goroutines and calls back in batches. It keeps
 // nothing on disk and is no SDK.
 package miniexec

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -31,12 +31,8 @@ type process struct {
 	out *bufio.Reader
 }
 
-func start(ctx context.Context, env []string, logFile string, args ...string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, args...)
+func start(ctx context.Context, env []string, logFile, program string, args ...string) (*process, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
@@ -55,7 +51,7 @@ func start(ctx context.Context, env []string, logFile string, args ...string) (*
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", args[0], err)
+		return nil, fmt.Errorf("start %s %s: %w", program, args[0], err)
 	}
 	return &process{cmd: cmd, in: in, out: bufio.NewReader(out)}, nil
 }
@@ -123,7 +119,7 @@ func newRig(ctx context.Context, dir string, serveArgs ...string) (*rig, error) 
 	var err error
 	args := append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--log-level", "warn"}, serveArgs...)
 	os.Remove(filepath.Join(dir, server.EndpointFile))
-	if r.server, err = start(ctx, []string{"TICKRING_ADMIN_TOKEN=" + token}, filepath.Join(dir, "server.log"), args...); err != nil {
+	if r.server, err = start(ctx, []string{"TICKRING_ADMIN_TOKEN=" + token}, filepath.Join(dir, "server.log"), binary, args...); err != nil {
 		return nil, err
 	}
 	go io.Copy(io.Discard, r.server.out)
@@ -139,8 +135,11 @@ func newRig(ctx context.Context, dir string, serveArgs ...string) (*rig, error) 
 }
 
 func (r *rig) executor(ctx context.Context, log, app string, args ...string) (*process, error) {
-	p, err := start(ctx, nil, filepath.Join(r.dir, log),
-		append([]string{"bench-executor", "--app", app, "--admin", r.url, "--token", benchToken}, args...)...)
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	p, err := start(ctx, nil, filepath.Join(r.dir, log), self, append([]string{"executor", "-app", app, "-admin", r.url}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +152,7 @@ func (r *rig) executor(ctx context.Context, log, app string, args ...string) (*p
 
 // hang starts an executor of an app that answers nothing from a moment on.
 func (r *rig) hang(ctx context.Context, app string, from time.Time) error {
-	p, err := r.executor(ctx, fmt.Sprintf("hanging-%d.log", len(r.others)), app, "--hang-from", from.Format(time.RFC3339))
+	p, err := r.executor(ctx, fmt.Sprintf("hanging-%d.log", len(r.others)), app, "-hang-from", from.Format(time.RFC3339))
 	if err == nil {
 		r.others = append(r.others, p)
 	}

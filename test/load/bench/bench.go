@@ -1,7 +1,7 @@
-// Package bench measures `tickring serve` from outside: it starts the server and an executor as
-// separate processes, creates jobs, and reports which runs the executor received, when, and the
-// resources that the server used. It uses loopback only, and every scenario ends by itself.
-package bench
+// Bench measures `tickring serve` from outside: it starts the server and an executor as separate
+// processes, creates jobs, and reports which runs the executor received, when, and the resources
+// that the server used. It uses loopback only, and every scenario ends by itself.
+package main
 
 import (
 	"context"
@@ -35,8 +35,6 @@ type Options struct {
 	SoakKeep  time.Duration // how long runs are kept in the soak; 2 min
 	Dir       string        // parent of the data directories; empty: a temporary one, removed at the end
 	Out       io.Writer     // progress and the table
-	// Apply makes jobs through the API of a server.
-	Apply func(ctx context.Context, url, token string, jobs []manage.JobSpec) error
 }
 
 // Names of the scenarios, in their order.
@@ -57,7 +55,8 @@ type Row struct {
 	Note     string        `json:"note,omitempty"`
 }
 
-func Run(ctx context.Context, o Options) ([]Row, error) {
+// Run runs the scenarios of o and prints their table.
+func Run(ctx context.Context, o Options) error {
 	if len(o.Scenarios) == 0 {
 		o.Scenarios = Names[:len(Names)-1]
 	}
@@ -73,7 +72,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 	if o.Dir == "" {
 		dir, err := os.MkdirTemp("", "tickring-bench-")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer os.RemoveAll(dir)
 		o.Dir = dir
@@ -96,17 +95,17 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 			"soak":         b.soak,
 		}[name]
 		if !ok {
-			return rows, core.Invalid("scenario", name, "allowed: %v", Names)
+			return core.Invalid("scenario", name, "allowed: %v", Names)
 		}
 		fmt.Fprintf(o.Out, "%s …\n", name)
 		got, err := f(ctx)
 		rows = append(rows, got...)
 		if err != nil {
-			return rows, fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	Table(o.Out, rows)
-	return rows, nil
+	return nil
 }
 
 func Table(w io.Writer, rows []Row) {
@@ -395,7 +394,7 @@ func (b *bench) apply(ctx context.Context) ([]Row, error) {
 		jobs[i] = job(benchApp, fmt.Sprintf("a%d", i), core.When{Kind: core.KindCron, Expr: fmt.Sprintf("%d %d 3 * * ?", i%60, i/60%60)})
 	}
 	began := time.Now()
-	if err := b.o.Apply(ctx, r.url, token, jobs); err != nil {
+	if err := apply(ctx, r.url, token, jobs); err != nil {
 		return nil, err
 	}
 	took := time.Since(began)
