@@ -305,7 +305,7 @@ type BulkRequest struct {
 	// Undo For resume, instead of jobs: the name of the bulk operation that paused them
 	Undo string `json:"undo,omitempty,omitzero"`
 
-	// Until For pause: the end of the pause
+	// Until For pause: the time at which the pause ends by itself
 	Until time.Time `json:"until,omitempty,omitzero"`
 	Verb  string    `json:"verb"`
 }
