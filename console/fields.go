@@ -27,7 +27,7 @@ var groups = []group{
 		{Name: "name", Kind: "text", Label: core.Say("Name"),
 			Hint: core.Say("1 to 128 of a-z 0-9 . _ - with a letter; unique in its app")},
 		{Name: "title", Kind: "text", Label: core.Say("Title"), Hint: core.Say("Free text")},
-		{Name: "author", Kind: "text", Label: core.Say("Author"), Hint: core.Say("Who to ask about it")},
+		{Name: "author", Kind: "text", Label: core.Say("Author"), Hint: core.Say("Contact for questions about the job")},
 		{Name: "labels", Kind: "pairs", Label: core.Say("Labels"),
 			Hint: core.Say("key=value, one per line; used by filters"), Sample: "team=pay"},
 	}},
@@ -81,7 +81,7 @@ var groups = []group{
 		{Name: "retry.backoff", Kind: "choice", Label: core.Say("Backoff"), Hint: core.Say("How the delay changes from one attempt to the next"),
 			Options: []string{"constant", "exponential"}},
 		{Name: "retry.maxDelay", Kind: "text", Label: core.Say("At most"), Hint: core.Say("Longest delay between attempts"), Sample: "1d"},
-		{Name: "retry.on", Kind: "marks", Label: core.Say("After which ends"), Hint: core.Say("Default: failed and timed-out"),
+		{Name: "retry.on", Kind: "marks", Label: core.Say("Retry on"), Hint: core.Say("Default: failed and timed-out"),
 			Options: []string{"failed", "timed-out", "lost"}},
 		{Name: "timeout", Kind: "text", Label: core.Say("Timeout"),
 			Hint: core.Say("Runs longer than this are ended (default: no limit)"), Sample: "10m"},
@@ -122,7 +122,7 @@ var groups = []group{
 	{"keeping", core.Say("Retention"), []field{
 		{Name: "retention.days", Kind: "number", Label: core.Say("Days to keep runs"), Hint: core.Say("0: forever"), Sample: "30"},
 		{Name: "retention.log", Kind: "choice", Label: core.Say("Logs"),
-			Hint:    core.Say("Runs whose end of the log is kept when the executor is gone"),
+			Hint:    core.Say("Results after which the server keeps the end of the log"),
 			Options: []string{"on-failure", "never", "always"}},
 	}},
 	{"call", core.Say("HTTP call (call: executors)"), []field{

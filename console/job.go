@@ -440,7 +440,7 @@ func (a *ask) beyond(o *client.Overlap) string {
 	case core.FullQueue:
 		return a.Say("the next run waits, up to %d", o.Max)
 	}
-	return a.Say("the next is skipped")
+	return a.Say("the next run is skipped")
 }
 
 // BlockText describes the effect of another run now.

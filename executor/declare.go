@@ -21,13 +21,13 @@ import (
 type Job struct {
 	// Name of the job, unique in the app.
 	Name string
-	// Handler that it calls. Empty: the one named like the job.
+	// Handler is the name of the handler that runs the job. Empty: the name of the job.
 	Handler string
 	// Title for users.
 	Title string
 	// Author is the contact for the job; free text.
 	Author string
-	// Schedule, of [Cron] and its like. The zero Schedule: by hand only.
+	// Schedule comes from [Cron], [Crontab], [Every], [FixedDelay] or [At]. The zero Schedule: the job runs only when triggered.
 	Schedule Schedule
 	Params   string
 	// Timeout after which the handler's context ends; whole seconds. 0: none.
@@ -49,17 +49,16 @@ type Schedule struct{ rule, text, zone string }
 // empty is UTC.
 func Cron(expression, zone string) Schedule { return Schedule{"cron", expression, zone} }
 
-// Crontab is an expression of 5 fields, as Unix has them, in a zone; empty is
-// UTC.
+// Crontab returns a schedule for a Unix expression of 5 fields, in a zone; empty is UTC.
 func Crontab(expression, zone string) Schedule { return Schedule{"crontab", expression, zone} }
 
-// Every is a period of whole seconds, counted from 1970.
+// Every returns a schedule with a fixed interval of whole seconds, counted from 1970.
 func Every(period time.Duration) Schedule { return Schedule{"every", period.String(), ""} }
 
-// FixedDelay is the time from the end of one run to the next.
+// FixedDelay returns a schedule that fires the given delay after the end of the last run.
 func FixedDelay(delay time.Duration) Schedule { return Schedule{"fixedDelay", delay.String(), ""} }
 
-// At is once.
+// At returns a schedule that fires once, at t.
 func At(t time.Time) Schedule { return Schedule{"at", t.UTC().Format(time.RFC3339), ""} }
 
 // Declare adds a job. [New] returns an error if the job has no name, its handler is not registered, or it is declared

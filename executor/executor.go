@@ -501,7 +501,7 @@ func (e *Executor) listenAt() (string, error) {
 	return "127.0.0.1:9999", nil
 }
 
-// Serve is ListenAndServe on a listener that is open; it closes it.
+// Serve does what ListenAndServe does, on the open listener ln, and closes ln.
 func (e *Executor) Serve(ctx context.Context, ln net.Listener) error {
 	if e.o.Address == "" {
 		e.o.Address = e.findAddress(ln.Addr())

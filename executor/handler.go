@@ -68,9 +68,8 @@ func Destroy(f func(ctx context.Context) error) HandlerOption {
 	return func(r *registered) { r.destroy = f }
 }
 
-// RerunAfterCrash has runs that were waiting or going on when the process died run
-// again from their beginning at the next start, with [Run.Again] set, instead
-// of being reported as failed. The handler must bear being run twice.
+// RerunAfterCrash reruns the runs that were waiting or running when the process died. They start from the beginning at the next
+// start of the process, with [Run.Again] set. Without this option, they are reported as failed. The handler must be idempotent.
 func RerunAfterCrash() HandlerOption {
 	return func(r *registered) { r.again = true }
 }
@@ -162,7 +161,7 @@ type Run struct {
 	// It is empty if the scheduler creates no traces.
 	Traceparent string
 
-	// Timeout is the job's; 0 if it has none. The context has the deadline.
+	// Timeout is the timeout of the job; 0 if the job has none. The context has the deadline.
 	Timeout time.Duration
 
 	// Again reports that another process had this run before and died, or released it.

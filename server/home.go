@@ -18,8 +18,7 @@ import (
 // hereKey marks the context of a request that came from this machine, directly.
 type hereKey struct{}
 
-// AsksTokens reports whether executors of apps without a token are let in from
-// nowhere, this machine included.
+// AsksTokens reports whether the server rejects all executors of apps without a token, including executors on this machine.
 func (s *Server) AsksTokens() bool { return !s.o.AllowNoToken && !s.home }
 
 // letsIn reports whether a request is let in for an app that has no token.

@@ -128,8 +128,8 @@ func (i Identity) String() string {
 	return fmt.Sprintf("tickring %s (process %d)", i.Version, i.PID)
 }
 
-// WhoIs asks which server answers at a base URL. The error is why none of ours does: another
-// program may be there now, after a server that is gone.
+// WhoIs returns the identity of the tickring server at a base URL. The error explains why no tickring server answers: for example,
+// another program listens there.
 func WhoIs(ctx context.Context, base string) (Identity, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/healthz", nil)
 	if err != nil {

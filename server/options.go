@@ -25,29 +25,26 @@ import (
 // what `tickring serve` runs with; tests run with shorter durations.
 type Options struct {
 	Dir string // data directory
-	// SecretKeyFile encrypts stored secrets; empty: beside Dir, Dir.key, so that a copy of Dir does not have it.
+	// SecretKeyFile has the key that encrypts stored secrets; empty: Dir.key, next to Dir, so that a copy of Dir does not contain it.
 	SecretKeyFile string
 	Listen        string // host:port; port 0 takes a free one
 	Token         string // of the API; empty: the one in DIR/admin-token, which the first start creates
-	// ReadToken is one more, which may only read; empty: there is none.
+	// ReadToken is a second token, which permits only reads; empty: none.
 	ReadToken string
-	// AllowNoToken lets executors of apps without a token in from everywhere,
-	// RequireToken from nowhere. With neither those are let in that ask a server which
-	// listens on this machine only directly and at its own address.
+	// AllowNoToken accepts executors of apps without a token from all addresses, RequireToken from none. If neither is set,
+	// a server on loopback accepts them if they connect directly, at the server's own address.
 	AllowNoToken, RequireToken bool
 	Policy                     safedial.Policy // addresses of executors
 	// TrustedProxies are the networks of reverse proxies whose X-Forwarded-For names the client
 	// of a request.
 	TrustedProxies []netip.Prefix
-	// TLSCert and TLSKey are PEM files, by which the server speaks TLS; they are read
-	// again when they change.
+	// TLSCert and TLSKey are the PEM files with which the server serves HTTPS; it reloads them when they change.
 	TLSCert, TLSKey string
 	ReportURL       string // base URL for reports of call: executors; empty: the address of Listen for other machines
 	// Provider is the identity provider for single sign-on; the zero value: none. Its URL defaults to ReportURL, or to the server's
 	// own URL on loopback.
 	Provider oidc.Settings
-	// Functions and SQS send to lambda: executors and queues on AWS; without them
-	// such addresses are refused.
+	// Functions sends to lambda: executors, SQS to queues on AWS; nil: these addresses are rejected.
 	Functions send.Functions
 	SQS       send.Queues
 	// Topics publishes to SNS topics; nil: channels of them are rejected.
@@ -68,9 +65,10 @@ type Options struct {
 	Plan      plan.Options
 	// Beat is how often the tick passes.
 	Beat time.Duration // 1 s
-	// LeaseFor of the tick's partitions.
+	// LeaseFor is the duration of a lease on a partition.
 	LeaseFor time.Duration // 45 s
-	// Expiry of an executor's heartbeat, BeatWrite how old a stored one may be.
+	// Expiry is how long an executor counts as live after its heartbeat. BeatWrite is how old the stored heartbeat must be for a new
+	// one to be written.
 	Expiry, BeatWrite time.Duration // 90 s, 40 s
 	// ResumeAhead is the delay until the end of a pause of an app or of everything takes effect (people.Options).
 	ResumeAhead time.Duration // 1 s
@@ -80,8 +78,8 @@ type Options struct {
 	BackoffMin, BackoffMax                             time.Duration // 1 s, 60 s
 	// Settings of dispatch and the watchdog.
 	WatchEvery, Behind, IdleGap, TimeoutGrace, LostAfter time.Duration // 10 s, 10 min, 1 min, 5 s, 10 min
-	// KeepRuns overrides how long runs are kept where it is not zero; journals
-	// are kept KeepJournals.
+	// KeepRuns overrides how long runs are kept, unless it is zero. KeepJournals is how long journals are kept, SweepEvery the time
+	// between sweeps.
 	KeepRuns, KeepJournals, SweepEvery time.Duration // 0, 20 days, 1 min
 	// ReportZone is the time zone whose days reports use; UTC if nil. ReportEvery is the time between report passes, ReportFor the
 	// maximum duration of one.
@@ -89,10 +87,10 @@ type Options struct {
 	ReportEvery, ReportFor time.Duration // 1 min, 1 min
 	// ProbeEvery is how often fixed addresses are checked: 1 min.
 	ProbeEvery time.Duration
-	// AliveEvery is how often the server notes that it lives, OutageAfter how
-	// long a silence counts as an outage.
+	// AliveEvery is how often the server records that it is alive. A gap longer than OutageAfter between these records counts as an
+	// outage.
 	AliveEvery, OutageAfter time.Duration // 1 s, 20 s
-	// RefusedWait is how long who keeps coming with wrong tokens waits for an answer at most.
+	// RefusedWait is the maximum delay of the response to a client that repeatedly sends wrong tokens.
 	RefusedWait time.Duration // 2 s
 	// Drain is the maximum duration of a stop, which waits for sends, calls and callbacks. DrainTold is the time between its
 	// progress messages.
@@ -115,7 +113,7 @@ type Options struct {
 	// while callbacks are still accepted.
 	Opened  func(ctx context.Context, s *Server) error
 	Closing func()
-	// Closed and Sent are called for each run; they must not block. Notice receives lines for people.
+	// Closed and Sent are called for each run; they must not block. Notice receives the lines that the server prints for its operator.
 	Closed func(r *core.Run)
 	Sent   func(r *core.Run, at time.Time)
 	Notice io.Writer

@@ -167,12 +167,11 @@ func lookBack(ctx context.Context, m *people.People, up time.Time, from, to core
 type OutageReport struct {
 	Down  time.Duration
 	Audit ask.AuditSum // of the instants in it
-	// Sent is how many of them were sent after it, Worst how late at most. The
-	// rest that was sent went out in the last moment before the stop.
+	// Sent is how many of the due runs were sent after the outage, and Worst their maximum lateness. The other sent runs were sent just
+	// before the stop.
 	Sent  int64
 	Worst time.Duration
-	// UnderWay runs had been sent and not ended when it was over; Open of them
-	// still have not.
+	// UnderWay is how many runs were running when the outage ended, and Open how many of them are still running.
 	UnderWay, Open int
 }
 

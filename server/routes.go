@@ -63,8 +63,7 @@ func (s *Server) healthz(p *parts, w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(body)
 }
 
-// LocalPolicy is where executors of a server on one machine may live: here, in
-// private networks, and in public ones.
+// LocalPolicy allows executors on this machine, in private networks and in public networks.
 func LocalPolicy() safedial.Policy {
 	return safedial.Policy{AllowLoopback: true, AllowPrivate: true}
 }

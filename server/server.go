@@ -247,7 +247,7 @@ func (s *Server) InClear() bool {
 	return s.cert == nil && !s.onLoopback() && !strings.HasPrefix(s.reportURL, "https:")
 }
 
-// ReportURL is where executors reach it, for their reports.
+// ReportURL returns the URL to which executors report results.
 func (s *Server) ReportURL() string { return s.reportURL }
 
 // Cut makes a current or later stop of Run wait for nothing.
@@ -281,8 +281,8 @@ func (s *Server) LogInLink() string {
 	return s.URL() + console.Root + "once/" + s.Access().Once()
 }
 
-// Run serves until ctx ends, then stops planning, gives leases back, finishes
-// sends and callbacks within Options.Drain, and returns nil.
+// Run serves until ctx ends. Then it stops planning, releases its leases, finishes sends and callbacks within Options.Drain, and
+// returns nil.
 func (s *Server) Run(ctx context.Context) error {
 	if s.o.Hold {
 		s.log.Warn(onHold.String())

@@ -100,7 +100,7 @@ func (e *Error) Error() string {
 var ErrNoAnswer = errors.New("no answer")
 
 // ErrUnproven is the error of a call whose token was not sent, because the listener did not prove that it knows the token.
-var ErrUnproven = errors.New("it does not prove to be the server of the token, which was not sent")
+var ErrUnproven = errors.New("the server did not prove that it knows the token, so the token was not sent")
 
 const (
 	pathProof = "/v1/proof"

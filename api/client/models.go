@@ -1837,7 +1837,7 @@ type PreviewRequest struct {
 	// From Default: the current time
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// JobID The number of the job that has or will have this schedule. The scheduled times of an `every` rule without an offset depend on it. Without it, they are an example
+	// JobID The number of the job that has or will have this schedule. If an `every` rule has no offset, its scheduled times depend on this number. Without this number, the response shows example times
 	JobID int32 `json:"jobId,omitempty,omitzero"`
 
 	// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.

@@ -109,8 +109,8 @@ type grammar struct {
 	Rotate   rotateKeyCmd `cmd:"" name:"rotate-key" help:"Encrypt the stored secrets with a new key." group:"System"`
 	Redrive  redriveCmd   `cmd:"" help:"List and resend dead-letter messages." group:"System"`
 	Fence    fenceCmd     `cmd:"" help:"Block a deployment from its data until a restore or takeover." group:"System"`
-	Restore  restoreCmd   `cmd:"" help:"Take over restored tables." group:"System"`
-	Takeover takeoverCmd  `cmd:"" help:"Take over replicated tables in another Region." group:"System"`
+	Restore  restoreCmd   `cmd:"" help:"Start a deployment on restored DynamoDB tables." group:"System"`
+	Takeover takeoverCmd  `cmd:"" help:"Start a deployment on replicated DynamoDB tables in another Region." group:"System"`
 
 	Context contextCmd `cmd:"" help:"Manage named servers." group:"Other"`
 
@@ -266,7 +266,7 @@ func (e *Env) errorText(err error) string {
 		return e.said("%s\nis the server running? start one on this machine with: %s", err.Error()+e.on(), "tickring serve")
 	}
 	if errors.Is(err, client.ErrUnproven) {
-		unproven := core.Phrase("it does not prove to be the server of the token, which was not sent")
+		unproven := core.Phrase("the server did not prove that it knows the token, so the token was not sent")
 		host, why, _ := strings.Cut(err.Error(), unproven.String())
 		return e.said("%s%s%s: the token from %s belongs to another server, or %s is an unknown server or forwards to another one: %s; "+
 			"behind a proxy or a mapped port, use the host and port of the server's --report-url",

@@ -31,7 +31,7 @@ type completionCmd struct {
 
 func (c *completionCmd) Help() string {
 	return `The script calls tickring at each TAB, so it never needs an update. It completes commands, flags and their values. For names of jobs and ` +
-		`apps, it asks the server of the command line, for at most one second.
+		`apps, it asks the server that the command would use, and waits for at most one second.
 
     bash, in ~/.bashrc:                eval "$(tickring completion bash)"
     zsh, in ~/.zshrc after compinit:   eval "$(tickring completion zsh)"

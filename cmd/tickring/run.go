@@ -13,7 +13,7 @@ import (
 )
 
 type runCmd struct {
-	Name string `arg:"" name:"run" placeholder:"RUN" help:"ID, app/name@2026-11-20T02:30 or @02:30 (its latest occurrence) in the job's zone, or app/name#KEY."`
+	Name string `arg:"" name:"run" placeholder:"RUN" help:"Run ID; app/name@2026-11-20T02:30, or app/name@02:30 for the latest run at that time, in the job's time zone; or app/name#KEY, with the --key of its trigger."`
 }
 
 func (c *runCmd) Run(e *conn) error {

@@ -46,7 +46,7 @@ type ServeCmd struct {
 	Restored     bool          `help:"The data directory is an earlier copy: advance its ID counters and find the runs that were on their way. The server then is on hold: it answers requests, but plans, sends and checks no runs."`
 	StartNow     bool          `help:"With --restored: plan and send runs at once, because the original server is gone. Set it for one start only."`
 	SecretKey    string        `name:"secret-key-file" help:"File with the key that encrypts stored secrets (default: the path of the data directory with the suffix .key); created if it does not exist." placeholder:"FILE"`
-	Drain        time.Duration `help:"Maximum duration of a stop, to finish sends, calls and reports. A second signal ends the server at once." default:"10s" placeholder:"DURATION"`
+	Drain        time.Duration `help:"Maximum time that a stopping server waits for sends, calls and reports to finish. A second signal ends the server at once." default:"10s" placeholder:"DURATION"`
 	LogLevel     string        `help:"Lowest level of JSON log lines on standard error: debug, info, warn or error." enum:"debug,info,warn,error" default:"warn"`
 	Tune         []string      `hidden:"" help:"NAME=DURATION, for tests."`
 }

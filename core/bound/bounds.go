@@ -8,7 +8,7 @@ const (
 	// OpenAtOnce is how many open runs one call of the store returns.
 	// Beyond: the next call continues. Test: TestTimeoutEndsBehindQueuedRuns.
 	OpenAtOnce = 10_000
-	// LaterRuns is how many later runs of a job are read to decide about an earlier one.
+	// LaterRuns is how many later runs of a job are read to prove that the executor lost an earlier run.
 	// Beyond: not read; the run stays open until its executor or a later run reports.
 	// Test: TestBusyReadsTheNewestLaterRuns.
 	LaterRuns = 100
@@ -51,8 +51,8 @@ const (
 	// Compared is how many runs of one job a pass compares with its schedule.
 	// Beyond: the next pass continues there. Test: TestManyAreCompared.
 	Compared = 5000
-	// LookBack is the maximum age of a scheduled time that is compared: a store with queues keeps runs for
-	// 15 days at least.
+	// LookBack is the maximum age of a scheduled time that a pass compares with the runs. A store with queues keeps
+	// runs for at least 15 days.
 	// Beyond: an error is logged, and the time is not compared. Test: TestComparisonLooksBack.
 	LookBack = 14 * 24 * time.Hour
 

@@ -21,7 +21,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Options configure a Dispatcher. A field with its zero value gets the default that stands beside it.
+// Options configure a Dispatcher. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now func() time.Time
 	// Nonce returns the owner name of an invocation; it must never return a name twice.

@@ -36,9 +36,9 @@ type Jobs interface {
 	// Edges returns how often a job with children was given a parent, starting at 1.
 	Edges(ctx context.Context) (int64, error)
 	// CreateJobs stores new jobs with their change records. Conditions of each job: its app is
-	// stored, its name is free, and its ID was never used. Its parents are stored
-	// and have fewer than MaxChildren; they list it from then on. If it runs concurrently with
-	// DeleteApp, one of the two conflicts.
+	// stored, its name is free, and its ID was never used; each of its parents is stored and has fewer than
+	// MaxChildren children. CreateJobs also adds the job to the children of its parents. If CreateJobs runs
+	// concurrently with DeleteApp, one of the two conflicts.
 	CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error
 	// UpdateJobs replaces jobs with their change records. Conditions of each job: the stored rev
 	// and tail are as seen, and its parents are as in CreateJobs. Seq never decreases, and

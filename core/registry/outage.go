@@ -16,7 +16,7 @@ type GlobalStore interface {
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
-// NoteOutage records when executors could not send heartbeats, so that they do not expire because of that.
+// NoteOutage records a time in which executors could not send heartbeats, so that the outage expires no executor.
 // An outage that begins within expiry after the previous one extends it.
 func NoteOutage(ctx context.Context, store GlobalStore, from, to time.Time, expiry time.Duration) error {
 	for range 3 {

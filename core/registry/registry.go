@@ -20,7 +20,7 @@ type Registry struct {
 type Options struct {
 	// Now is the clock; default: time.Now.
 	Now func() time.Time
-	// Allowed checks an address beyond its form; nil allows all.
+	// Allowed returns an error if an executor may not register at a well-formed address; nil allows all addresses.
 	Allowed func(app *core.App, address string) error
 	// AllowNoToken reports whether an app without a token accepts the caller; nil: never.
 	AllowNoToken func(ctx context.Context) bool

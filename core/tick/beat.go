@@ -24,7 +24,7 @@ type Wake struct {
 	Skip  int       // number of free partitions to leave to other ticks
 }
 
-// An Invocation configures one invocation. A field with its zero value gets the default that stands beside it.
+// An Invocation configures one invocation. A field with its zero value gets the default in its comment.
 type Invocation struct {
 	Wake Wake
 	// Another invokes the function again, for partitions without a ticker; nil: it cannot. Only a tick that the clock

@@ -23,7 +23,7 @@ import (
 	"github.com/tickring/tickring/core/tick/parts"
 )
 
-// Options configure a Ticker. A field with its zero value gets the default that stands beside it.
+// Options configure a Ticker. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now  func() time.Time
 	ID   string // of this ticker, unique

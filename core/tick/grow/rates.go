@@ -7,8 +7,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Rates control when the number of partitions grows or shrinks. A field with its zero value gets the default that
-// stands beside it.
+// Rates control when the number of partitions grows or shrinks. A field with its zero value gets the default in
+// its comment.
 type Rates struct {
 	Max     int // partitions: 1
 	Advance int // maximum advances per second of one partition: 400

@@ -57,7 +57,7 @@ type Notes interface {
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
-// Options configure a Finder. A field with its zero value gets the default that stands beside it.
+// Options configure a Finder. A field with its zero value gets the default in its comment.
 type Options struct {
 	// After is how long after its due time a run must exist. 0: nothing is compared, for stores that cannot lose a
 	// message without the runs.

@@ -24,7 +24,7 @@ type Leases interface {
 	DropLease(ctx context.Context, seen core.Lease) error
 }
 
-// Options configure a Hold. A field with its zero value gets the default that stands beside it.
+// Options configure a Hold. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now func() time.Time
 	ID  string // of its ticker, unique
