@@ -429,6 +429,24 @@ func TestBroadcast(t *testing.T) {
 		must(t, b.f.SkipShards(t.Context(), &whole, []core.RunID{whole.Shard.IDOf(0), whole.Shard.IDOf(1)}, "cancelled"))
 		b.is(id, "killed person 0 of 2 shards succeeded, 2 skipped")
 	})
+	in("skipped shards are listed", func(t *testing.T) {
+		b := newSpreading(t, 2, nil)
+		id, m := b.fire()
+		b.handle(m)
+		whole := b.run(id)
+		ids := []core.RunID{whole.Shard.IDOf(0), whole.Shard.IDOf(1)}
+		f := finish.New(b.s, b.s, finish.Options{Plan: plan.AWS(), Lists: true, Log: slog.New(slog.DiscardHandler)})
+		must(t, f.SkipShards(t.Context(), &whole, ids, "cancelled"))
+		for _, id := range ids {
+			key := b.run(id).Journal
+			found, err := b.s.Journals(t.Context(), []core.JournalKey{key})
+			must(t, err)
+			j := found[key]
+			if e, is := j.Find(id); !is || e.Outcome != core.Recorded {
+				t.Errorf("shard %s names journal %s, which has %+v", id, key, j)
+			}
+		}
+	})
 	in("open for longer than a day", func(t *testing.T) {
 		b := newSpreading(t, 3, nil)
 		id, runs := b.start()

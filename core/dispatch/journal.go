@@ -76,10 +76,15 @@ func (b *batch) list(ctx context.Context) {
 		case try < listTries && b.inTime(b.d.o.Reserve/2) && sleep(ctx, 50*time.Millisecond<<try):
 			try++
 		default:
-			b.d.o.Log.Warn("runs not listed", "runs", len(items), "err", err)
+			n := 0
 			for _, it := range items {
-				it.unlisted = !it.onward
+				in := func(j core.Journal) bool { _, is := j.Find(it.fire.Run); return is }
+				if slices.ContainsFunc(journals, in) {
+					it.unlisted = !it.onward
+					n++
+				}
 			}
+			b.d.o.Log.Warn("runs not listed", "runs", n, "err", err)
 			return
 		}
 	}
@@ -288,13 +293,15 @@ func (b *batch) thin(ctx context.Context) {
 		switch {
 		case !e.Outcome.Watched() && (it.named || it.listed):
 			b.over = append(b.over, e)
+		case b.mayLack(it) || b.unread(it):
+			kept = append(kept, it)
 		case e.Outcome.Settled() && it.named:
 			b.over = append(b.over, e)
 			for _, m := range it.msgs {
 				b.of[m] = true
 			}
 			answered = append(answered, it)
-		case it.phase != (done{}) || e.Outcome != 0 || b.mayLack(it) || b.unread(it):
+		case it.phase != (done{}) || e.Outcome != 0:
 			kept = append(kept, it)
 		}
 	}

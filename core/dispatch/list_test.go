@@ -185,20 +185,31 @@ func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
 		name   string
 		state  core.State
 		edited bool
+		beside time.Duration // how long the call of another run of its message takes
 		try    int
 		want   bool
-	}{{"it waits", core.Queued, false, 0, true}, {"a later message of it", core.Queued, false, 1, false},
-		{"its job was edited", core.Running, true, 0, true}} {
+	}{{"it waits", core.Queued, false, 0, 0, true}, {"a later message of it", core.Queued, false, 0, 1, false},
+		{"its job was edited", core.Running, true, 0, 0, true},
+		{"its job was edited, beside a long call", core.Running, true, time.Hour, 0, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGated(t, dispatch.Options{})
 				s := &journalled{Store: g.s}
 				log := slog.New(slog.DiscardHandler)
 				g.d = dispatch.New(s, s, g.sender, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
-					dispatch.Options{Lists: true, Log: log})
+					dispatch.Options{Lists: true, CallTimeout: 10 * time.Minute, Log: log})
 				msg := g.messages(1, 1, "one")
 				msg[0].Try = c.try
 				f := msg[0].Fires[0]
+				if c.beside > 0 {
+					const address = "call:https://h"
+					calls := core.App{Name: "calls", Executors: []string{address}, Rev: 1}
+					if err := g.s.PutApp(t.Context(), 0, calls, core.Change{ID: 1, App: "calls"}); err != nil {
+						t.Fatal(err)
+					}
+					msg[0].Fires = append(msg[0].Fires, g.messages(2, 1, "calls")[0].Fires...)
+					g.sender.takes[address] = c.beside
+				}
 				dead := core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "dead"}
 				r := core.Run{ID: f.Run, App: "one", State: c.state, Cause: f.Cause, Rev: 1, At: f.At, Slot: f.Slot, Attempt: 1,
 					First: f.Run, Journal: dead}

@@ -113,16 +113,27 @@ func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error 
 // SkipShards records shards without a run as skipped, with reason cancelled. If a shard was
 // claimed since, the claim wins.
 func (f *Finish) SkipShards(ctx context.Context, whole *core.Run, ids []core.RunID, message string) error {
-	skips := make([]core.Run, len(ids))
-	for i, id := range ids {
-		r := whole.ShardRun(id)
-		r.State, r.Reason, r.Message, r.EndedAt = core.Skipped, core.ReasonCancelled, message, f.o.Now()
-		skips[i] = r
+	var first *core.Run
+	for some := range slices.Chunk(ids, inJournal) {
+		key, err := f.journal(ctx, some)
+		if err != nil {
+			return err
+		}
+		skips := make([]core.Run, len(some))
+		for i, id := range some {
+			r := whole.ShardRun(id)
+			r.State, r.Reason, r.Message, r.EndedAt, r.Journal = core.Skipped, core.ReasonCancelled, message, f.o.Now(), key
+			skips[i] = r
+		}
+		if _, err := f.create(ctx, skips); err != nil {
+			return err
+		}
+		first = &skips[0]
 	}
-	if _, err := f.create(ctx, skips); err != nil || len(skips) == 0 {
-		return err
+	if first == nil {
+		return nil
 	}
-	return f.shardEnded(ctx, &skips[0])
+	return f.shardEnded(ctx, first)
 }
 
 // shards reads the last attempts of shards, in order. over is false if one is open, has no run,

@@ -255,13 +255,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			closes, at = append(closes, c), append(at, i)
 		}
 	}
-	if len(closes) == 0 {
-		return again, againIDs
-	}
-	if err := f.list(ctx, closes); err != nil {
-		for _, i := range at {
-			errs[i] = err
-		}
+	if closes, at = f.list(ctx, closes, at, errs); len(closes) == 0 {
 		return again, againIDs
 	}
 	for k, err := range f.store.PutRuns(ctx, closes) {
@@ -285,28 +279,43 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 }
 
 // list names in a journal the runs that were never claimed, and that no dispatcher recorded within the last hour. Their
-// closes set that journal, so that lists have each of them once, even if its message never comes.
-func (f *Finish) list(ctx context.Context, closes []core.RunPut) error {
+// closes set that journal, so that lists have each of them once, even if its message never comes. list returns the closes to
+// write: a run whose journal is not stored stays open, with its error in errs. at has the places of the closes in errs.
+func (f *Finish) list(ctx context.Context, closes []core.RunPut, at []int, errs []error) (listed []core.RunPut, places []int) {
+	if !f.o.Lists {
+		return closes, at
+	}
 	minute := f.o.Now().Unix() / 60
-	var runs []core.RunID
-	var of []*core.RunPut
-	for i := range closes {
-		if c := &closes[i]; c.Seen.SentAt.IsZero() && minute-c.Seen.Journal.Minute > core.EndedWithin {
-			runs, of = append(runs, c.ID), append(of, c)
+	unlisted := []int{} // places in closes
+	for k := range closes {
+		if c := &closes[k]; c.Seen.SentAt.IsZero() && minute-c.Seen.Journal.Minute > core.EndedWithin {
+			unlisted = append(unlisted, k)
+		} else {
+			listed, places = append(listed, *c), append(places, at[k])
 		}
 	}
-	key, err := f.journal(ctx, runs)
-	if err != nil || key.IsZero() {
-		return err
+	for some := range slices.Chunk(unlisted, inJournal) {
+		runs := make([]core.RunID, len(some))
+		for i, k := range some {
+			runs[i] = closes[k].ID
+		}
+		key, err := f.journal(ctx, runs)
+		for _, k := range some {
+			if err != nil {
+				errs[at[k]] = err
+			} else {
+				listed, places = append(listed, closes[k].In(key)), append(places, at[k])
+			}
+		}
 	}
-	for _, c := range of {
-		*c = c.In(key)
-	}
-	return nil
+	return listed, places
 }
 
-// journal stores a journal that names runs, if lists need one, and returns its key.
-func (f *Finish) journal(ctx context.Context, runs []core.RunID) (key core.JournalKey, err error) {
+// inJournal is the maximum number of runs that a journal of journal names: DynamoDB stores at most 400 KB in an item.
+const inJournal = 1000
+
+// journal stores a journal that names at most inJournal runs, if lists need one, and returns its key. It tries three times.
+func (f *Finish) journal(ctx context.Context, runs []core.RunID) (key core.JournalKey, _ error) {
 	if !f.o.Lists || len(runs) == 0 {
 		return key, nil
 	}
@@ -314,10 +323,13 @@ func (f *Finish) journal(ctx context.Context, runs []core.RunID) (key core.Journ
 	for _, id := range runs {
 		j.Entries = append(j.Entries, core.Entry{Run: id, Outcome: core.Recorded})
 	}
-	if err := f.store.PutJournal(ctx, j); err != nil && !errors.Is(err, core.ErrRefused) {
-		return key, fmt.Errorf("list runs that end: %w", err)
+	var err error
+	for range 3 {
+		if err = f.store.PutJournal(ctx, j); err == nil || errors.Is(err, core.ErrRefused) {
+			return j.Key, nil
+		}
 	}
-	return j.Key, nil
+	return key, fmt.Errorf("list runs that end: %w", err)
 }
 
 // read reads the runs of results. The first try uses Seen instead, if every result has it.

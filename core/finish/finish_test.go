@@ -123,11 +123,16 @@ func TestEndListsUnclaimedRuns(t *testing.T) {
 				run.State, run.Owner, run.Until, run.Address = core.Planned, "", time.Time{}, ""
 				run.Journal, run.SentAt = c.journal, c.sent
 			})
+			other := core.NumberedRun(1, 2) // it is claimed
+			r.run(other, nil)
 			cancel := finish.Result{Run: id, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}
-			r.s.faults["journal"] = []fault{{err: errUnknown}}
-			if err := r.end(cancel); (err != nil) != c.named {
-				t.Errorf("without a journal: %v", err)
+			down := fault{err: errUnknown}
+			r.s.faults["journal"] = []fault{down, down, down} // all tries of one call
+			errs := r.f.End(t.Context(), []finish.Result{cancel, {Run: other, State: core.Succeeded}})
+			if (errs[0] != nil) != c.named || errs[1] != nil {
+				t.Errorf("without a journal: %v", errs)
 			}
+			r.s.faults["journal"] = []fault{down}
 			r.must(r.end(cancel))
 			got := r.stored(id)
 			if is := got.Journal != c.journal; got.State != core.Skipped || is != c.named {

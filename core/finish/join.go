@@ -158,16 +158,17 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 // perhaps by our own write without an answer, its post-run work is still requested.
 func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string) error {
 	for try := 0; run.AwaitsJoin(); try++ {
-		puts := []core.RunPut{run.SkipUnsent(core.ReasonJoin, f.o.Now()).Told(run.Notice)}
-		put := &puts[0]
+		put := run.SkipUnsent(core.ReasonJoin, f.o.Now()).Told(run.Notice)
 		put.To.Message = message
-		if err := f.list(ctx, puts); err != nil {
-			return err
+		errs := []error{nil}
+		puts, _ := f.list(ctx, []core.RunPut{put}, []int{0}, errs)
+		if errs[0] != nil {
+			return errs[0]
 		}
 		err := f.store.PutRuns(ctx, puts)[0]
 		switch {
 		case err == nil:
-			put.Apply(run)
+			puts[0].Apply(run)
 			f.Ended(run)
 			return f.Aside(ctx, run)
 		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, try == bound.ReadTries:

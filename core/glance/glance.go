@@ -31,7 +31,8 @@ func Begin(ctx context.Context) (context.Context, *Glance) {
 }
 
 // First returns a context for a read that may return an older state, as if it had been made earlier. A strong
-// read must follow unless a run has ended for good, or a conditional write rejects wrong results of the older state.
+// read must follow unless a run has ended for good, or a conditional write rejects wrong results of the older
+// state, or a slow caller may act on that state too.
 func First(ctx context.Context) context.Context {
 	ctx, _ = Begin(ctx)
 	return ctx
