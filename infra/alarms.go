@@ -69,9 +69,6 @@ func (s *Scheduler) alarms(p *Props) {
 	over := func(id, about string, m awscloudwatch.IMetric, above, periods float64) {
 		alarm(id, about, m, above, periods, awscloudwatch.TreatMissingData_NOT_BREACHING, awscloudwatch.ComparisonOperator_GREATER_THAN_THRESHOLD)
 	}
-	silent := func(id, about string, m awscloudwatch.IMetric) {
-		alarm(id, about, m, 1, 2, awscloudwatch.TreatMissingData_BREACHING, awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD)
-	}
 	// A run waits on the delay queue for 15 minutes at most.
 	over("OldestMessage", "runs wait too long: dispatch cannot keep up, or fails",
 		queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
@@ -82,8 +79,11 @@ func (s *Scheduler) alarms(p *Props) {
 		s.own(boot.Faults, "Sum"), boot.FaultsMost, 2)
 	over("PostRunQueueAge", "logs to archive and notifications wait for hours: the function aside cannot keep up, or fails",
 		queueMetric(s.Aside, "ApproximateAgeOfOldestMessage", "Maximum"), 2*3600, 2)
-	// The others draw on the same concurrency; a tick that is throttled is not invoked (NoTick).
-	over("Throttles", "dispatch is throttled: the account's concurrency is used up", s.of("Throttles", "dispatch")["dispatch"], 0, 1)
+	// slow, callback and tick use the concurrency of the account, also if dispatch has a reserve.
+	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account can run at the same time are running",
+		p.account()), metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), p.account()*0.8, 1)
+	over("Throttles", "dispatch is throttled: the concurrency of the account or its own is used up",
+		s.of("Throttles", "dispatch")["dispatch"], 0, 1)
 	refused := s.of("Throttles", "api")["api"]
 	if s.api != nil { // one metric covers failures and missing capacity of all functions behind the API
 		http := func(name string) awscloudwatch.IMetric {
@@ -106,17 +106,14 @@ func (s *Scheduler) alarms(p *Props) {
 		metric("AWS/Lambda", "Invocations", "Sum", nil), minutes(p.InvocationsAlarm, 60_000), 2)
 	over("WriteUnits", "runs are written unusually often", metric("AWS/DynamoDB", "ConsumedWriteCapacityUnits", "Sum",
 		map[string]*string{"TableName": s.Runs.TableName()}), minutes(p.WriteUnitsAlarm, 120_000), 2)
-	ticks := s.of("Invocations", "tick")["tick"]
-	if p.NoCanary {
-		// A tick that fails counts its failure itself (Faults) unless it cannot start at all. Only this metric reports that.
-		ticks = awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{Expression: jsii.String("invoked - FILL(failed, 0)"),
-			Period:       awscdk.Duration_Minutes(jsii.Number(5)),
-			UsingMetrics: &map[string]awscloudwatch.IMetric{"invoked": ticks, "failed": s.of("Errors", "tick")["tick"]}})
-	} else {
-		silent("Canary", "the canary job, due every two minutes, did not arrive for ten minutes: no run is sent",
-			s.of("Invocations", "canary")["canary"])
+	if !p.NoCanary {
+		alarm("Canary", "the canary job, due every three minutes, did not arrive for ten minutes: no run is sent",
+			s.of("Invocations", "canary")["canary"], 1, 2, awscloudwatch.TreatMissingData_BREACHING,
+			awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD)
 	}
-	silent("NoTick", "tick did not run for ten minutes: no run is planned", ticks)
+	// tick is invoked each minute. The metric of its errors is missing if it is not invoked, and counts a tick that cannot start.
+	alarm("NoTick", "tick did not run, or failed each time, for ten minutes: no run is planned", s.of("Errors", "tick")["tick"], 4, 2,
+		awscloudwatch.TreatMissingData_BREACHING, awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD)
 }
 
 // budget sends an email when the costs of the resources with the tag of the stack approach the limit.

@@ -648,7 +648,8 @@ func TestAlarms(t *testing.T) {
 	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, HttpApi: true, AlarmTopic: topic, Dashboard: true})
 	tmpl := read(t, stack)
 	want := map[string]bool{"OldestMessage": true, "PostRunQueueAge": true, "Problems": true, "Faults": true, "Throttles": true,
-		"ApiErrors": true, "ApiNearThrottle": true, "Invocations": true, "WriteUnits": true, "NoTick": true, "Canary": true}
+		"AccountConcurrency": true, "ApiErrors": true, "ApiNearThrottle": true, "Invocations": true,
+		"WriteUnits": true, "NoTick": true, "Canary": true}
 	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
 	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
 		p := tmpl.Resources[id].Properties
@@ -739,13 +740,13 @@ func TestAlarms(t *testing.T) {
 		!slices.Contains(id, strings.Fields(looks["WriteUnits"][0])[0]) {
 		t.Errorf("the alarm WriteUnits looks at %v", looks["WriteUnits"])
 	}
-	if id := tmpl.function(t, "tick"); !slices.Equal(looks["NoTick"], []string{id + " Invocations"}) {
+	if id := tmpl.function(t, "tick"); !slices.Equal(looks["NoTick"], []string{id + " Errors"}) {
 		t.Errorf("the alarm NoTick looks at %v", looks["NoTick"])
 	}
-	alone := synth(t, infra.Props{NoCanary: true}) // nothing else reports a tick that cannot start
-	b, _ := json.Marshal(alone.Resources[alone.alarm(t, "NoTick")].Properties["Metrics"])
-	if !strings.Contains(string(b), `"Invocations"`) || !strings.Contains(string(b), `"Errors"`) {
-		t.Errorf("without a canary, the alarm NoTick looks at %s", b)
+	tick := tmpl.Resources[tmpl.alarm(t, "NoTick")].Properties // it is invoked five times in a period
+	if tick["TreatMissingData"] != "breaching" || tick["Threshold"] != 4.0 || tick["ComparisonOperator"] != "GreaterThanOrEqualToThreshold" ||
+		tick["Period"] != 300.0 {
+		t.Errorf("the alarm NoTick goes off by %v", tick)
 	}
 	low := synth(t, infra.Props{InvocationsAlarm: jsii.Number(10), WriteUnitsAlarm: jsii.Number(20)})
 	for name, want := range map[string]float64{"Invocations": 50, "WriteUnits": 100} { // in five minutes
@@ -754,7 +755,7 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	// docs/reference/aws-cost.md has this number for a function URL, which has no ApiNearThrottle.
-	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 11 || n != 10 {
+	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 12 || n != 11 {
 		t.Errorf("alarms on %d metrics, and %d alarms with a function URL: they cost more than all else of an idle deployment", charged, n)
 	}
 	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {

@@ -1,4 +1,4 @@
-// Command canary is the executor of a job that each deployment creates for itself. It is invoked with a run every two minutes and reports
+// Command canary is the executor of a job that each deployment creates for itself. It is invoked with a run every three minutes and reports
 // success like any endpoint. An invocation proves that runs are planned and sent; an error means that a result could not be
 // delivered. It uses no other part of tickring.
 package main

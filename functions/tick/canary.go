@@ -32,7 +32,7 @@ func canary(p *people.People, address string, ready func(context.Context) error)
 			return err
 		}
 		actor := core.Actor{Name: "deployment"}
-		spec := manage.AppSpec{Name: stack.CanaryApp, Title: "Created by the deployment: runs every two minutes and reports back"}
+		spec := manage.AppSpec{Name: stack.CanaryApp, Title: "Created by the deployment: runs every three minutes and reports back"}
 		if !found {
 			if _, err := p.SaveApp(ctx, actor, spec); err != nil {
 				return fmt.Errorf("create the app of the canary: %w", err)

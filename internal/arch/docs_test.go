@@ -43,7 +43,7 @@ func TestAlarmsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := regexp.MustCompile(`(?m)^\t+(?:over|silent)\("(\w+)"`).FindAllStringSubmatch(string(code), -1)
+	made := regexp.MustCompile(`(?m)^\t+(?:over|alarm)\("(\w+)"`).FindAllStringSubmatch(string(code), -1)
 	told := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]{20,} \\| [^|]{20,} \\|$").FindAllStringSubmatch(string(doc), -1)
 	names := func(list [][]string) (out []string) {
 		for _, m := range list {

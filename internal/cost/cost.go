@@ -182,11 +182,11 @@ func Planning(wakes float64, d Deployment) Usage {
 	return u.with(tablesOf(Capacity{}, Capacity{}, Capacity{}, Capacity{Write: writesOfDue * wakes, Read: readsOfDue * wakes}), d)
 }
 
-// Canary returns the usage of a job that calls a function of the stack every two minutes.
+// Canary returns the usage of a job that calls a function of the stack every three minutes.
 func Canary(d Deployment) (Usage, error) {
 	d.Keep, d.HTTPAPI = leastKept, false // it reports inside the stack
 	job := []Job{{Name: "canary", Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: stack.CanaryEvery}}}}}
-	c, err := Replay(job, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 110*time.Minute, plan.AWS())
+	c, err := Replay(job, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 330*time.Minute, plan.AWS())
 	if err != nil {
 		return Usage{}, err
 	}

@@ -217,7 +217,7 @@ func TestFire(t *testing.T) {
 }
 
 // alarmed is the number of metrics that the stack's alarms evaluate: TestAlarms of infra counts them.
-const alarmed = 10
+const alarmed = 11
 
 // TestIdle compares docs/reference/aws-cost.md with the cost of an idle deployment, and checks its limits.
 func TestIdle(t *testing.T) {

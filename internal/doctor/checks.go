@@ -50,7 +50,7 @@ const (
 	clockWarn, clockWrong = 2 * time.Second, 30 * time.Second
 	tickAWS, tickLocal    = 3 * time.Minute, 10 * time.Second
 	lateAWS, lateLocal    = 210 * time.Second, 10 * time.Second
-	canaryWithin          = 5 * time.Minute // it fires every two minutes; the first planner pass plans its first run
+	canaryWithin          = 5 * time.Minute // it fires every three minutes; the first planner pass plans its first run
 	dueAWS, dueLocal      = 5 * time.Minute, 30 * time.Second
 	dueFew                = 20               // messages
 	asideMany             = 10_000           // messages that no process takes
@@ -189,7 +189,7 @@ func canary(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	}
 	do := core.Say("fix the other findings, then check the logs of the functions dispatch, canary and callback; the job runs every "+
-		"two minutes unless it is paused: %s", "tickring describe "+stack.CanaryApp+"/"+stack.CanaryJob)
+		"three minutes unless it is paused: %s", "tickring describe "+stack.CanaryApp+"/"+stack.CanaryJob)
 	age := f.Own.Now.Sub(c.At)
 	late := !c.Ran || age > canaryWithin
 	switch {

@@ -39,7 +39,7 @@ const (
 const (
 	CanaryApp   = "tickring-canary"
 	CanaryJob   = "alive"
-	CanaryEvery = 2 * time.Minute
+	CanaryEvery = 3 * time.Minute
 )
 
 // Outputs are the outputs of one stack.
