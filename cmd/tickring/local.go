@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +88,11 @@ func (e *Env) findServer() (endpoint string, token secret, err error) {
 	if err != nil {
 		return "", secret{}, err
 	}
-	for _, dir := range []string{dir, filepath.Join(dir, demoFolder)} {
+	dirs := []string{dir, filepath.Join(dir, demoFolder)}
+	if endpointIn(dirs[0]) == endpointIn(dirs[1]) && started(dirs[1]).After(started(dirs[0])) {
+		slices.Reverse(dirs) // the server that started last has the address
+	}
+	for _, dir := range dirs {
 		if endpoint := endpointIn(dir); endpoint != "" && unanswered(e.Ctx, endpoint) == nil {
 			return endpoint, firstSecret(given, env, fileSecret(dir), admin), nil
 		}
@@ -135,6 +140,14 @@ func (e *Env) tokenOf(endpoint string) secret {
 
 // endpointIn is where the server of a data folder is or was; empty if there was none.
 func endpointIn(dir string) string { return readLine(filepath.Join(dir, server.EndpointFile)) }
+
+// started returns when the last server of a data directory started; zero if there was none.
+func started(dir string) (at time.Time) {
+	if info, err := os.Stat(filepath.Join(dir, server.EndpointFile)); err == nil {
+		at = info.ModTime()
+	}
+	return at
+}
 
 // readLine is the text of a small file; empty if it cannot be read.
 func readLine(path string) string {
