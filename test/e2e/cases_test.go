@@ -223,7 +223,7 @@ func (s *stack) call(t *testing.T) {
 // canary: the job that the deployment made for itself runs, on a function that
 // reports by the public address.
 func (s *stack) canary(t *testing.T) {
-	if err := rig.Eventually(2*woken, func() error {
+	if err := rig.Eventually(3*woken, func() error {
 		if jobs := s.OK(t, "", "get"); !strings.Contains(jobs, "tickring-canary/alive") {
 			time.Sleep(time.Second)
 			return fmt.Errorf("the tick has not created the canary: %s", jobs)
