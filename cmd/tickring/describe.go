@@ -198,7 +198,7 @@ func (c *descCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	add("kept", keptText(j.Retention))
+	add("retention", keptText(j.Retention))
 	var labels []string
 	for key, value := range j.Labels {
 		labels = append(labels, key+"="+value)

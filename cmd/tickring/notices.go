@@ -29,7 +29,7 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 		if len(job.Def.Notify.To) == 0 {
 			text += "   of its app"
 		}
-		add("notices", text)
+		add("notifications", text)
 		var on []string
 		for _, event := range core.Events {
 			switch {
@@ -52,10 +52,10 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 		return told, nil
 	}
 	for _, t := range j.Notices.Told {
-		add("told of "+t.Event, e.toldText(&t, zone))
+		add("notified of "+t.Event, e.toldText(&t, zone))
 	}
 	for i := range j.Notices.Waiting {
-		add("notice waits", j.Notices.Waiting[i].Event+e.waitingText(&j.Notices.Waiting[i], zone))
+		add("notification waits", j.Notices.Waiting[i].Event+e.waitingText(&j.Notices.Waiting[i], zone))
 	}
 	return told, nil
 }
@@ -82,11 +82,11 @@ func (e *conn) noticeText(add func(name, value string), r *client.Run) {
 	case n.Stand == string(notice.Counted):
 		text += "counted, sent at " + e.full(n.At, r.Timezone)
 	case n.At.IsZero():
-		text += "told"
+		text += "sent"
 	default:
-		text += "told " + e.full(n.At, r.Timezone)
+		text += "sent " + e.full(n.At, r.Timezone)
 	}
-	add("notice", text)
+	add("notification", text)
 	for i := range n.Waiting {
 		add("", "waits"+e.waitingText(&n.Waiting[i], r.Timezone))
 	}

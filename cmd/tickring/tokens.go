@@ -24,7 +24,7 @@ func (c *tokensListCmd) Run(e *conn) error {
 			e.printf("no tokens of %s\n", me.Name)
 			return
 		}
-		rows := [][]string{{"NAME", "MAY", "ENDS"}}
+		rows := [][]string{{"NAME", "ROLES", "ENDS"}}
 		for _, t := range me.Tokens {
 			rows = append(rows, []string{t.Name, cmp.Or(api.FormatGrants(t.Grants), "all that "+me.Name+" may"), e.full(t.EndsAt, "")})
 		}

@@ -29,7 +29,7 @@ func (c *usersListCmd) Run(e *conn) error {
 			e.printf("no users yet: log in to the console with the admin token; to create a user: tickring users set NAME --role viewer\n")
 			return
 		}
-		rows := [][]string{{"NAME", "MAY", "LOGS IN", "TOKENS", "LAST"}}
+		rows := [][]string{{"NAME", "ROLES", "LOGS IN", "TOKENS", "LAST"}}
 		for i := range list.Users {
 			p := &list.Users[i]
 			last := "never"
