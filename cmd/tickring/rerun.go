@@ -16,7 +16,7 @@ import (
 type rerunCmd struct {
 	What   string   `arg:"" optional:"" placeholder:"RUN|JOB|APP" help:"Finished run; or the job or app whose runs match --failed, --state, --from and --to (default: all apps)."`
 	Failed bool     `help:"Only runs that failed for good."`
-	State  []string `placeholder:"STATE" enum:"${states}" help:"Only runs that ended in these states: ${states}."`
+	State  []string `placeholder:"STATE" enum:"succeeded,failed,timed-out,killed,lost,skipped" help:"Only runs that ended in these states: succeeded, failed, timed-out, killed, lost, skipped."`
 	From   string   `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago)."`
 	To     string   `placeholder:"TIME" help:"End of the period."`
 	RanAt  string   `placeholder:"ADDRESS" help:"Only runs at this executor address."`
