@@ -447,3 +447,11 @@ func TestOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestSentenceNamesTheScheduledTime: the due time of a retry is later than its scheduled time.
+func TestSentenceNamesTheScheduledTime(t *testing.T) {
+	ch, m := channel(core.ChannelSlack, core.English), failed()
+	if p := pageOf(&ch, &m, 1000); !strings.Contains(p.sentence, "scheduled for 2026-09-21 22:13:20") {
+		t.Error(p.sentence)
+	}
+}

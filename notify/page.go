@@ -41,10 +41,11 @@ func pageOf(ch *core.Channel, m *Message, cut int) page {
 		p.facts = factsOf(m, l, cut)
 		return p.titled(m)
 	}
-	f := words.Facts{Job: nameOf(m), Due: when(m, m.Due.Time()), Took: m.Took, Times: max(m.Times, 1), Channel: m.Muted}
-	if f.Due == "" {
-		f.Due = when(m, m.Instant.Time())
+	at := m.Instant // the due time of a retry is later
+	if at == 0 || m.Event == string(core.EventOverdue) {
+		at = m.Due
 	}
+	f := words.Facts{Job: nameOf(m), Due: when(m, at.Time()), Took: m.Took, Times: max(m.Times, 1), Channel: m.Muted}
 	if m.Reason != "" {
 		f.Why = words.Reason(l, m.Reason)
 	}
