@@ -194,9 +194,9 @@ func TestUpcoming(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"} {
 		s.ask("PUT", "/v1/jobs/shop/"+name, `{"handler": "x", "schedule": {"cron": "0 30 2-9 * * ?"}}`)
 	}
-	s.never(s.says("/console/upcoming", "and 3 more of these seconds"), "More runs are stopped by pauses than are listed")
+	s.never(s.says("/console/upcoming", "and 3 more of these seconds"), "More runs are stopped by pauses than this list shows")
 	s.ask("POST", "/v1/jobs/pay/often/pause", `{}`)
-	s.says("/console/upcoming", "More runs are stopped by pauses than are listed", `href="/console/jobs?status=paused"`)
+	s.says("/console/upcoming", "More runs are stopped by pauses than this list shows", `href="/console/jobs?status=paused"`)
 	for _, bad := range []url.Values{{"from": {"soon"}}, {"app": {"no app"}}, {"from": {"2990-01-01T00:00:00Z"}},
 		{"from": {strings.Repeat("9", 5000)}}} {
 		if w := s.get("/console/upcoming?" + bad.Encode()); w.Code != http.StatusBadRequest {

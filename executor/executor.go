@@ -336,8 +336,8 @@ func (e *Executor) sweeps(ctx context.Context) {
 
 // Stop stops the executor in order: it rejects arriving runs so that the scheduler sends them again, removes the address
 // from the servers, and reports waiting runs as not executed. Running handlers may go on for StopGrace; then their
-// contexts end, and CancelGrace later their runs are reported as ended. Last, it reports results as far as servers take
-// them. The others stay in the journal for the next start.
+// contexts end, and CancelGrace later their runs are reported as ended. Last, it reports results. Results
+// that no server takes stay in the journal for the next start.
 //
 // When ctx ends, Stop skips the remaining waits. It returns an error if handlers did not return. Stopping twice is no
 // error. A Stop during Start makes Start give up, and does not wait for it.

@@ -149,8 +149,8 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 // of a signal. When its run is ended, the program is killed with all processes of its group (on Unix; elsewhere alone).
 //
 // If this process is killed, Linux kills the program too. Processes that the program started, and on other Unix systems
-// the program itself, go on until the next process with the same directory starts. That one ends the group before it
-// reports the run or runs it again. On Unix systems other than Linux it recognizes the group only if its first process
+// the program itself, continue until the next process with the same directory starts. The next process ends the group
+// before it reports the run or runs it again. On Unix systems other than Linux it recognizes the group only if its first process
 // still exists. Processes that left the group, and programs on other systems, go on. With [Options].InMemory all of them
 // go on, except the program itself on Linux.
 //

@@ -73,7 +73,7 @@ func (s *Scheduler) alarms(p *Props) {
 	over("OldestMessage", "runs wait too long: dispatch cannot keep up, or fails",
 		queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
 	// Several kinds of events share a metric, because each metric costs as much as the canary.
-	over("Problems", "messages could not be handled, notifications were dropped, or lost runs were sent again: run tickring doctor",
+	over("Problems", "messages could not be handled, notifications were dropped, or missing runs were sent again: run tickring doctor",
 		s.own(boot.Problems, "Sum"), 0, 1)
 	over("Faults", "functions fail, DynamoDB throttles requests, or jobs are planned late: run tickring doctor",
 		s.own(boot.Faults, "Sum"), boot.FaultsMost, 2)

@@ -1399,7 +1399,7 @@ type JobSpec struct {
 	// Handler The handler that the executor runs; for call: executors "POST /path".
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// IfRev Reject the request unless the job has this revision; 0: unless the job does not exist
+	// IfRev Reject the request if the job has another revision or does not exist; 0: if the job exists
 	IfRev *int64 `json:"ifRev,omitempty"`
 
 	// Labels Labels for filters.

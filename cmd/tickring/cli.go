@@ -53,7 +53,7 @@ type Globals struct {
 	Profile  string           `help:"Profile of the AWS configuration for --stack (default: $$AWS_PROFILE)." placeholder:"NAME"`
 	Token    string           `help:"Admin token, read token or user token, not an app's token (default: $$TICKRING_TOKEN, else the token in the data directory)." placeholder:"TOKEN"`
 	UTC      bool             `name:"utc" help:"Show times in UTC instead of the job's time zone."`
-	Color    string           `enum:"auto,always,never" default:"auto" help:"When to color failed and running states and late runs: auto colors on a terminal unless NO_COLOR is set. JSON is never colored."`
+	Color    string           `enum:"auto,always,never" default:"auto" help:"When to color failed and running states and late runs: auto (on a terminal, unless NO_COLOR is set), always or never. JSON is never colored."`
 	Lang     string           `enum:",${languages}" default:"" help:"Language of errors, schedule descriptions and doctor findings: ${languages} (default: the language of $$LC_ALL, $$LC_MESSAGES or $$LANG)." placeholder:"LANGUAGE"`
 	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"Output format: text, json for programs, or yaml (only for get)."`
 	Version  kong.VersionFlag `hidden:"" help:"Print the version."`
@@ -206,7 +206,7 @@ func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.Routes),
 			"languages": core.Words(words.Languages), "states": core.Words(core.States), "causes": core.Words(core.Causes),
 			"standings": core.Words(questions.Standings), "bulkVerbs": core.Words(bulk.Verbs), "scriptKinds": core.Words(core.ScriptKinds),
-			"label": "Only jobs with this label, or with this key and any value, in the named apps or in all apps."},
+			"label": "Only jobs with this label (KEY=VALUE, or KEY for any value), in the named apps, or in all apps if none is named."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))
 }

@@ -22,7 +22,7 @@ type execCmd struct {
 	Handler  []string      `required:"" placeholder:"NAME" help:"Handler name that jobs use. Repeat for several names."`
 	Server   []string      `placeholder:"URL" help:"URL of a server, or of xxl-job's admin, such as http://HOST/xxl-job-admin (default: the server of all commands)."`
 	AppToken string        `placeholder:"TOKEN" help:"Token of the app, as in the manifest (default: $$TICKRING_APP_TOKEN)."`
-	Listen   string        `placeholder:"ADDRESS" help:"Address to listen on for runs (default: :9999; without a token 127.0.0.1:9999, if the server is reached from this machine)."`
+	Listen   string        `placeholder:"ADDRESS" help:"Address to listen on for runs (default: :9999 with a token, 127.0.0.1:9999 without a token). Set it if there is no token and the server is on another machine."`
 	Address  string        `placeholder:"URL" help:"URL at which servers reach the executor (default: detected)."`
 	Dir      string        `placeholder:"DIR" type:"path" help:"Directory for the journal and the logs of runs (default: executors/APP in the data directory)."`
 	Grace    time.Duration `default:"30s" help:"How long runs may continue after a stop signal; a second signal ends them."`

@@ -11,7 +11,7 @@ import (
 type replanCmd struct {
 	Job  string `arg:"" optional:"" placeholder:"JOB" help:"Job to replan (default: all jobs)."`
 	From string `required:"" placeholder:"TIME" help:"Start of the period, exclusive, such as 2026-11-20, 02:30 or 24h (ago)."`
-	To   string `placeholder:"TIME" help:"End of the period; only runs unaccounted for are sent again. Default: the end of the planned period, including runs that may be on their way; a run sent twice runs once."`
+	To   string `placeholder:"TIME" help:"End of the period; only runs unaccounted for are sent again. Without --to, all planned runs that have not ended are sent again, even if they are on their way; a run that is sent twice runs once."`
 	goOn
 }
 

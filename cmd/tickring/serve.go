@@ -31,7 +31,7 @@ type ServeCmd struct {
 	Demo         bool          `help:"Run a sample company: 14 jobs and executors in this process, in a data directory of its own."`
 	Allow        []string      `help:"Network that may have executors, in addition to this machine and private networks, such as 203.0.113.0/24. Other networks are rejected." placeholder:"CIDR"`
 	DenyPrivate  bool          `help:"Reject executors on this machine and in private networks unless --allow or the allow of their app contains their address."`
-	AllowNoToken bool          `xor:"token" help:"Accept executors of apps without a token from all addresses (default: from this machine, if the server listens only there)."`
+	AllowNoToken bool          `xor:"token" help:"Accept executors of apps without a token from all addresses (default: only from this machine if the server listens on loopback, else from none)."`
 	RequireToken bool          `xor:"token" help:"Reject executors of apps without a token from all addresses, including this machine. Set it behind a proxy."`
 	TrustedProxy []string      `name:"trusted-proxy" help:"Address or network of a reverse proxy, such as 127.0.0.1 or 10.0.0.0/8, whose X-Forwarded-For names the client. Repeat for several (default: none)." placeholder:"CIDR"`
 	ReportURL    string        `name:"report-url" help:"URL at which call: executors reach this server to report results (default: the URL of --listen; for 0.0.0.0 the first network address of this machine)." placeholder:"URL"`

@@ -226,8 +226,8 @@ func (a *Account) who(kind Kind) Who {
 	return Who{Kind: kind, Name: a.Name, Grants: slices.Clone(a.Grants)}
 }
 
-// Store stores users. Reads are strongly consistent; writes answer as core.ErrRefused and core.ErrThrottled
-// document.
+// Store stores users. Reads are strongly consistent; writes return core.ErrRefused and core.ErrThrottled
+// as package core documents.
 type Store interface {
 	// Account reads an account; false: the name does not exist.
 	Account(ctx context.Context, name string) (Account, bool, error)

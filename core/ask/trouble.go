@@ -16,7 +16,7 @@ const (
 	maxPast      = 100    // runs read for one job
 )
 
-// Trouble lists failing jobs and jobs that cannot run, as far as one page gets.
+// Trouble lists failing jobs and jobs that cannot run, among the jobs that one page scanned.
 type Trouble struct {
 	Looked int  // number of scanned jobs
 	More   bool // more jobs follow

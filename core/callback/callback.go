@@ -70,9 +70,9 @@ const (
 const Batch = 500
 
 // Callback stores results and returns an error for each. core.CodeNotFound: the run is unknown, do not
-// report it again. A run that is already closed is no error. If the caller may report no run of a job in a
-// batch, further runs of that job are not read. Runs of other jobs are, because they can belong to another
-// app.
+// report it again. A run that is already closed is no error. If the caller may report none of the runs
+// of a job in one batch, runs of that job in later batches are not read. Runs of other jobs are still read,
+// because they can belong to another app.
 func (c *Callback) Callback(ctx context.Context, from Caller, results []finish.Result) []error {
 	errs := make([]error, len(results))
 	refused := map[core.JobID]error{}

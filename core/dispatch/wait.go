@@ -85,7 +85,8 @@ func (w *waits) has(it *item) bool {
 }
 
 // Waker returns wake, which sends the runs that wait for an executor of app at once. It must be the only dispatching
-// process. Runs that wake does not reach wait for their next check. The others are checked once more, without effect.
+// process. Runs that wake does not reach wait for their next check. Runs that it
+// sends are checked once more, without effect.
 func (d *Dispatcher) Waker() (wake func(ctx context.Context, app string)) {
 	d.waits.came = map[string]int64{}
 	return func(ctx context.Context, app string) {

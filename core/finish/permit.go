@@ -203,8 +203,9 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	return nil
 }
 
-// Leave removes a chain that waits for a permit from the items of the permits behind it, in
-// order. If the chain was given the permit since then, it keeps the permits behind it.
+// Leave removes the chain of the run first, which waits for the permit waits, from the items of
+// the permits in behind, one after the other. If the chain has got the permit waits by then, it
+// keeps the permits in behind.
 func (f *Finish) Leave(ctx context.Context, first core.RunID, waits string, behind ...string) error {
 	for _, name := range behind {
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
@@ -249,8 +250,8 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 }
 
 // Over reports which chains of an item of permits are over. It checks 25 holders and the 25
-// chains that have waited longest. Holders take turns of 15 s, so calls in n/25 consecutive turns
-// check all n. When it returns, holders that never began have left the limits of their apps.
+// chains that have waited longest. The 25 holders change every 15 s, so calls in n/25
+// consecutive turns of 15 s check all n holders. Over removes holders that never began from the limits of their apps.
 func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
 	last, until := map[core.RunID]core.RunID{}, map[core.RunID]time.Time{} // by chain
 	now := f.o.Now()

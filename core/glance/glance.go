@@ -30,9 +30,9 @@ func Begin(ctx context.Context) (context.Context, *Glance) {
 	return context.WithValue(ctx, key{}, g), g
 }
 
-// First returns a context for a read that may return an older state, as if it had been made earlier. A strong
-// read must follow unless a run has ended for good, or a conditional write rejects wrong results of the older
-// state, or a slow caller may act on that state too.
+// First returns a context for a read that may return an older state, as if it had been made earlier. The
+// caller must read strongly afterwards, except in three cases: the run has ended for good; a conditional write
+// rejects decisions based on the older state; or a slow caller could act on the older state anyway.
 func First(ctx context.Context) context.Context {
 	ctx, _ = Begin(ctx)
 	return ctx

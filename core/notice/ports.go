@@ -27,7 +27,7 @@ type Ends interface {
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
 }
 
-// States stores the items of notifications. Writes answer as core.ErrRefused and core.ErrThrottled document.
+// States stores the items of notifications. Writes return core.ErrRefused and core.ErrThrottled as package core documents.
 type States interface {
 	// Notices reads items strongly consistently; the result lacks items that are not stored.
 	Notices(ctx context.Context, names []string) (map[string]State, error)

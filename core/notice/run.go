@@ -6,7 +6,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// OfRun is the status of the notification of a run's end, as far as the item of its job has it. The item is
+// OfRun is the status of the notification of a run's end. It comes from the item of the run's job, which is
 // deleted a day after it is empty.
 type OfRun struct {
 	Event core.Event

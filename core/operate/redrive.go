@@ -53,7 +53,7 @@ type RedrivenFire struct {
 //   - A check or a post-run message is sent as new. If nothing is pending by then, it does nothing.
 //
 // A message is removed when all its fires are sent. Otherwise it stays with the reason, until a
-// user requests its removal with Drop or Unread. An audit finds the fires that it held.
+// user requests its removal with Drop or Unread. An audit finds the fires of removed messages.
 func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RedriveResult{}, err

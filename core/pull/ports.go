@@ -63,7 +63,7 @@ type Listed struct {
 // ErrFull means that a queue has no room for a run.
 var ErrFull = errors.New("the queue is full")
 
-// Store stores the queues durably. Writes answer as core.ErrRefused and core.ErrThrottled document.
+// Store stores the queues durably. Writes return core.ErrRefused and core.ErrThrottled as package core documents.
 type Store interface {
 	// PutPulled adds a visible run to the end of a queue; an existing one stays unchanged. ErrFull: the
 	// queue already has most.

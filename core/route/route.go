@@ -42,9 +42,9 @@ var table = map[core.Route]struct {
 	core.RouteBroadcast: {order: listed, all: true},
 }
 
-// Order returns the addresses in the order in which to try them, the route's choice first. The others are
-// for when the choice certainly does not have the run. The slice is new; it is empty if there are no
-// addresses. An unknown route keeps the order of the list.
+// Order returns the addresses in the order in which to try them, the route's choice first. The next
+// address is only tried if the address before it certainly does not have the run. The slice is new; it is empty
+// if there are no addresses. An unknown route keeps the order of the list.
 //
 // addrs are in the order of the app's settings, or distinct and sorted if executors registered themselves.
 // seq is the sequence number of the job's run, which round and lru follow exactly. rnd is a random number

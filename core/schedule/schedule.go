@@ -38,7 +38,7 @@ type rule struct {
 	at       core.Instant
 }
 
-// Compile checks and compiles a schedule. The job determines the offset of an `every` without one.
+// Compile checks and compiles a schedule. If an `every` has no offset, a hash of the job is its offset.
 // Errors are *core.Error and name the field: "schedule.cron", in a list "schedule[1].cron". Whether a
 // schedule has any time left is not checked: see Never.
 func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {

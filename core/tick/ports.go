@@ -10,7 +10,7 @@ import (
 )
 
 // A Store holds the data that a pass reads and writes. Writes return core.ErrRefused and core.ErrThrottled as
-// documented there; a slice of results is as long as the slice of arguments.
+// package core documents; a slice of results is as long as the slice of arguments.
 type Store interface {
 	Jobs
 	Entries

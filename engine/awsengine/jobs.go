@@ -339,7 +339,8 @@ func deleteAction(table string, key item) types.TransactWriteItem {
 // perCreate is how many actions one new job is, with a pass of its own app.
 const perCreate = 8
 
-// CreateJobs implements manage.Store: several jobs in one transaction, or one each after one of them was rejected.
+// CreateJobs implements manage.Store. It creates several jobs in one transaction. If the transaction is rejected, it creates each
+// job in its own transaction.
 func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
 	errs := make([]error, len(jobs))
 	if len(jobs) == 0 {

@@ -576,9 +576,10 @@ const longestKept = 14 * 24 * time.Hour
 // always in flight would stop the comparison. Messages that are received again are recorded until then.
 func (s *Store) hung() time.Duration { return max(4*time.Minute, 2*s.o.Visibility+uncounted) }
 
-// OldestMessage implements the ports. SQS does not report the age, so the result is a safe bound: the due times that were
-// requeued or received again and may still be there; and, while messages are due or in flight, the last time at which none
-// was. A message in flight may be older, because its receivers keep dying: that no message is due proves nothing.
+// OldestMessage implements the ports. SQS does not report the age, so the result is a safe bound. Back has the due times of
+// requeued or redelivered messages that may still be there. Due is set while messages are due or in flight: it is the last
+// time at which there were none. That no message is due proves nothing: a message in flight may be older than all others,
+// because its receivers keep dying.
 func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.o.Now()
 	due, _, inFlight, err := s.Depth(ctx, ring.KindFires)

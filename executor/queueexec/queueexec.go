@@ -102,8 +102,8 @@ var (
 	errEnded = errors.New("the run has ended at the server")
 )
 
-// Run pulls and executes runs until ctx ends; then it stops in order. It returns an error if mux or options are invalid,
-// or handlers did not return. It keeps trying while the queue cannot be reached.
+// Run pulls and executes runs until ctx ends. Then running runs get StopGrace, and unfinished runs are released to the
+// queue. Run returns an error if mux or options are invalid, or handlers did not return. It keeps trying while the queue cannot be reached.
 func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	switch {
 	case o.Queue == "":

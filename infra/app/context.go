@@ -287,9 +287,9 @@ var all = []setting{
 	{"alarmTopic", "ARN of an SNS topic for alarms", text(func(s *settings) *string { return &s.topic })},
 	{"accountConcurrency", "concurrency limit of the account",
 		number(func(s *settings) **float64 { return &s.props.AccountConcurrency })},
-	{"invocationsAlarm", "function invocations per minute in the account above which an alarm goes off",
+	{"invocationsAlarm", "function invocations per minute in the account above which an alarm is raised",
 		number(func(s *settings) **float64 { return &s.props.InvocationsAlarm })},
-	{"writeUnitsAlarm", "write units per minute of the table of runs above which an alarm goes off",
+	{"writeUnitsAlarm", "write units per minute of the table of runs above which an alarm is raised",
 		number(func(s *settings) **float64 { return &s.props.WriteUnitsAlarm })},
 	{"budget", "dollars per month, and an email address to notify at 80 and 100 percent: 50,ops@example.com",
 		func(s *settings, v string) error {

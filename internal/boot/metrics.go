@@ -51,7 +51,7 @@ const (
 )
 
 // alarmed lists the metric that an alarm watches for several kinds of events, and the number that each event adds to it. The
-// alarms go off above 0 Problems in five minutes, and above FaultsMost Faults in five minutes, twice in a row.
+// alarms are raised above 0 Problems in five minutes, and above FaultsMost Faults in each of two consecutive periods.
 var alarmed = map[string]struct {
 	metric string
 	adds   float64
