@@ -74,7 +74,9 @@ func execute(context.Context) error {
 	flags.StringVar(&o.App, "app", "", "app of the executor")
 	flags.StringVar(&o.Admin, "admin", "", "URL of the server")
 	flags.TextVar(&o.HangFrom, "hang-from", time.Time{}, "time from which the executor answers nothing")
-	flags.Parse(os.Args[2:])
+	if err := flags.Parse(os.Args[2:]); err != nil {
+		return err
+	}
 	return RunExecutor(o, os.Stdin, os.Stdout)
 }
 
