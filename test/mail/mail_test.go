@@ -344,7 +344,7 @@ func TestArrives(t *testing.T) {
 					t.Errorf("a line that not every server takes: %q", line)
 				}
 			}
-			sentence := words.Sentence(c.l, m.Event, words.Facts{Job: "报表/nightly", Due: "2026-09-21 22:15:20 Asia/Shanghai", Times: 3,
+			sentence := words.Sentence(c.l, m.Event, words.Facts{Job: "报表/nightly", Due: "2026-09-21 22:13:20 Asia/Shanghai", Times: 3,
 				Why: words.Reason(c.l, m.Reason)}) + map[core.Language]string{
 				core.English: " 3 more since 2026-09-21 21:56:40 Asia/Shanghai.",
 				core.Chinese: "自 2026-09-21 21:56:40 Asia/Shanghai 起另有 3 次同类情况。"}[c.l]
