@@ -311,10 +311,11 @@ func (f *Finish) list(ctx context.Context, closes []core.RunPut, at []int, errs 
 	return listed, places
 }
 
-// inJournal is the maximum number of runs that a journal of journal names: DynamoDB stores at most 400 KB in an item.
+// inJournal is the maximum number of runs in one journal, because DynamoDB stores at most 400 KB in an item. Further runs
+// get another journal.
 const inJournal = 1000
 
-// journal stores a journal that names at most inJournal runs, if lists need one, and returns its key. It tries three times.
+// journal stores a journal that names runs, at most inJournal, and returns its key. If lists need no journals, the key is zero.
 func (f *Finish) journal(ctx context.Context, runs []core.RunID) (key core.JournalKey, _ error) {
 	if !f.o.Lists || len(runs) == 0 {
 		return key, nil
