@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"io"
 	"os"
 	"regexp"
@@ -9,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
-)
 
-var update = flag.Bool("update", false, "write the generated part of docs/reference/cli.md")
+	"github.com/tickring/tickring/internal/testkit/golden"
+)
 
 // TestCLIPageEqualsHelp compares docs/reference/cli.md, from its first command on, with the grammar.
 func TestCLIPageEqualsHelp(t *testing.T) {
@@ -41,17 +40,10 @@ func TestCLIPageEqualsHelp(t *testing.T) {
 		p.command(n, "###")
 	}
 	head, _, found := strings.Cut(string(page), mark)
-	switch want := head + p.String(); {
-	case !found:
+	if !found {
 		t.Fatalf("%s has no heading %q", file, mark)
-	case want == string(page):
-	case *update:
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("%s is stale; write it with: go test ./cmd/tickring -run CLIPage -update", file)
 	}
+	golden.File(t, file, []byte(head+p.String()))
 }
 
 // markdown is a page under construction.

@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -11,9 +10,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the tables of docs/reference/aws-cost.md")
 
 // begin is a Monday.
 var begin = time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC)
@@ -72,21 +70,13 @@ func page(t *testing.T, name, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, _ := strings.Cut(string(doc), "<!-- "+name+" -->\n")
-	is, after, ok := strings.Cut(rest, "<!-- end -->")
+	mark := "<!-- " + name + " -->\n"
+	before, rest, _ := strings.Cut(string(doc), mark)
+	_, after, ok := strings.Cut(rest, "<!-- end -->")
 	if !ok {
 		t.Fatalf("docs/reference/aws-cost.md has no part %s", name)
 	}
-	if text = "\n" + text + "\n"; is == text {
-		return
-	}
-	if !*update {
-		t.Fatalf("docs/reference/aws-cost.md has for %s\n%s\nand not\n%s\n(go test ./internal/cost -update writes it)", name, is, text)
-	}
-	all := before + "<!-- " + name + " -->\n" + text + "<!-- end -->" + after
-	if err := os.WriteFile(file, []byte(all), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.File(t, file, []byte(before+mark+"\n"+text+"\n<!-- end -->"+after))
 }
 
 // counted returns the counts of a fleet over whole periods of its schedule.

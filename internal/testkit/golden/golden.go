@@ -1,0 +1,106 @@
+// Package golden compares texts with files in testdata. With -update, a test writes its file.
+//
+// A test asserts what users may rely on, such as states, exit codes and data attributes, in
+// its code. The wording of messages stands in its golden file, where a change of a text shows up
+// as one diff.
+package golden
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "write the golden files of the tests that run")
+
+// Texts are the texts of one test function, each under a key. The file is a txtar archive,
+// testdata/<name of the test>.txt, with a section for each key.
+type Texts struct {
+	mu   sync.Mutex
+	file string
+	want map[string]string
+	got  map[string]string
+}
+
+// New returns the texts of test t, which is no subtest. When t and its subtests end, New
+// fails t if a section of the file was not compared.
+func New(t testing.TB) *Texts {
+	t.Helper()
+	g := &Texts{file: filepath.Join("testdata", t.Name()+".txt"), want: map[string]string{}, got: map[string]string{}}
+	if page, err := os.ReadFile(g.file); err == nil {
+		for _, f := range txtar.Parse(page).Files {
+			g.want[f.Name] = string(f.Data)
+		}
+	} else if !*update {
+		t.Fatalf("%v; write the file with: go test -run '^%s$' -update", err, t.Name())
+	}
+	t.Cleanup(func() { g.end(t) })
+	return g
+}
+
+// Equal fails t if the file has another text under key. Use the part that varies between
+// runs, such as a port, in replace: pairs of a text and what stands for it.
+func (g *Texts) Equal(t testing.TB, key, got string, replace ...string) {
+	t.Helper()
+	got = strings.TrimRight(strings.NewReplacer(replace...).Replace(got), "\n") + "\n"
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if before, is := g.got[key]; is && before != got {
+		t.Errorf("two texts have the key %q", key)
+	}
+	g.got[key] = got
+	if want, is := g.want[key]; *update {
+		return
+	} else if !is {
+		t.Errorf("%s has no section %q; the text is:\n%s", g.file, key, got)
+	} else if want != got {
+		t.Errorf("%q is\n%s\n%s has\n%s", key, got, g.file, want)
+	}
+}
+
+func (g *Texts) end(t testing.TB) {
+	if !*update {
+		part := strings.Contains(flag.Lookup("test.run").Value.String(), "/") || t.Failed() || t.Skipped()
+		for key := range g.want {
+			if _, is := g.got[key]; !is && !part {
+				t.Errorf("%s has a section %q that the test does not compare", g.file, key)
+			}
+		}
+		return
+	}
+	page := &txtar.Archive{}
+	for key, text := range g.got {
+		page.Files = append(page.Files, txtar.File{Name: key, Data: []byte(text)})
+	}
+	slices.SortFunc(page.Files, func(a, b txtar.File) int { return strings.Compare(a.Name, b.Name) })
+	if err := os.MkdirAll("testdata", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	File(t, g.file, txtar.Format(page))
+}
+
+// File fails t if the content of file, a path from the folder of the test, is not got. With
+// -update it writes the file.
+func File(t testing.TB, file string, got []byte) {
+	t.Helper()
+	want, err := os.ReadFile(file)
+	if err == nil && bytes.Equal(want, got) {
+		return
+	}
+	if *update {
+		err = os.WriteFile(file, got, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !*update {
+		t.Errorf("%s is stale; write it with: go test -run '^%s$' -update", file, t.Name())
+	}
+}
