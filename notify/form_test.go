@@ -279,7 +279,7 @@ func TestWebhook(t *testing.T) {
 			r.header.Get("Tickring-Time") != "2026-11-25T12:00:00Z" {
 			t.Errorf("%v", r.header)
 		}
-		// The code of docs/reference/http-protocol.md that verifies a call also verifies a webhook.
+		// The code in examples/endpoint that verifies a call also verifies a webhook.
 		if got, want := r.header.Get("Tickring-Signature"), send.Signature("hook-secret", "POST", "hooks.example.com", "/t?x=1", r.header,
 			string(r.body)); got != want || !strings.HasPrefix(got, "v2=") {
 			t.Errorf("signature %s, want %s", got, want)

@@ -219,7 +219,7 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment,
 // Signature is the value of HeaderSignature: "v2=" and the hex HMAC-SHA256, keyed
 // with the app's token, of the time, method, host in lower case, path with query, run,
 // job, attempt, instant, callback and body, each but the last followed by a line feed.
-// docs/reference/http-protocol.md has code that verifies it in four languages.
+// examples/endpoint has code that verifies it in four languages.
 func Signature(token, method, host, path string, h http.Header, body string) string {
 	m := hmac.New(sha256.New, []byte(token))
 	for _, s := range []string{h.Get(HeaderTime), method, strings.ToLower(host), path, h.Get(HeaderRun), h.Get(HeaderJob),

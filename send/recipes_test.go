@@ -16,13 +16,14 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// recipes are the languages in which docs/reference/http-protocol.md verifies a signature, with
-// a server around the code: it prints its port, and answers 200 to a verified request, else 401.
+// recipes are the files in examples/endpoint that verify a signature, from a text on, with a
+// server around the code: it prints its port, and answers 200 to a verified request, else 401.
 var recipes = []struct {
-	language, file, run string
-	before, after       string
+	language, code, from string
+	file, run            string
+	before, after        string
 }{
-	{"go", "main.go", "go", `package main
+	{"go", "main.go", "// verified reports", "main.go", "go", `package main
 
 import (
 	"crypto/hmac"
@@ -51,7 +52,7 @@ func main() {
 	}))
 }
 `},
-	{"python", "main.py", "python3", "", `
+	{"python", "verify.py", "", "main.py", "python3", "", `
 import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -71,7 +72,7 @@ server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 print(server.server_port, flush=True)
 server.serve_forever()
 `},
-	{"javascript", "main.mjs", "node", "", `
+	{"javascript", "verify.mjs", "", "main.mjs", "node", "", `
 import { createServer } from "node:http";
 
 const server = createServer((request, response) => {
@@ -84,7 +85,7 @@ const server = createServer((request, response) => {
 });
 server.listen(0, "127.0.0.1", () => console.log(server.address().port));
 `},
-	{"java", "Main.java", "java", "", `
+	{"java", "Signatures.java", "", "Main.java", "java", "", `
 class Main {
     public static void main(String[] args) throws Exception {
         var server = com.sun.net.httpserver.HttpServer.create(new java.net.InetSocketAddress("127.0.0.1", 0), 0);
@@ -106,29 +107,28 @@ class Main {
 `},
 }
 
-// TestRecipes runs the code of docs/reference/http-protocol.md: it accepts each call as it is
-// sent, and rejects a call with a changed part or an old time.
+// TestRecipes runs the code that verifies a signature: it accepts each call as it is sent, and
+// rejects a call with a changed part or an old time.
 func TestRecipes(t *testing.T) {
-	page, err := os.ReadFile("../docs/reference/http-protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, r := range recipes {
 		t.Run(r.language, func(t *testing.T) {
-			_, rest, _ := strings.Cut(string(page), "\n## Signature\n")
-			_, rest, found := strings.Cut(rest, "\n```"+r.language+"\n")
-			code, _, closed := strings.Cut(rest, "\n```\n")
-			if !found || !closed {
-				t.Fatal("the page has no recipe")
+			text, err := os.ReadFile("../examples/endpoint/" + r.code)
+			if err != nil {
+				t.Fatal(err)
 			}
+			_, code, found := strings.Cut(string(text), r.from)
+			if !found {
+				t.Fatalf("%s has no %q", r.code, r.from)
+			}
+			code = r.from + code
 			if _, err := exec.LookPath(r.run); err != nil {
 				t.Skipf("there is no %s here to run it with", r.run)
 			}
 			file := filepath.Join(t.TempDir(), r.file)
 			main := r.after // a class that is run as a file is its first
 			if r.language == "java" {
-				imports, class, _ := strings.Cut(code, "\nclass ")
-				code, main = imports+"\n"+main+"\nclass "+class, ""
+				imports, class, _ := strings.Cut(code, "\n/** Signatures ")
+				code, main = imports+"\n"+main+"\n/** Signatures "+class, ""
 			}
 			if err := os.WriteFile(file, []byte(r.before+code+"\n"+main), 0o600); err != nil {
 				t.Fatal(err)

@@ -98,6 +98,10 @@ func TestCronPage(t *testing.T) {
 		line, _, _ = strings.Cut(line, "\n")
 		return strings.Fields(strings.NewReplacer(instead...).Replace(line))
 	}
+	convert, err := filepath.Abs("../../examples/crontab/convert.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	t.Chdir(dir)
 	t.Setenv("TICKRING_APP_TOKEN", "the-token-of-the-crontab")
@@ -107,14 +111,14 @@ func TestCronPage(t *testing.T) {
 	}
 	url := serveHere(t, unit("DynamicUser=", "/var/lib/tickring", dir+"/data", "$TICKRING_FLAGS", "")...)
 
-	// script runs the page's commands, which write jobs.yaml.
+	// script runs the script of the page, which writes jobs.yaml.
 	script := func() (said string, err error) {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", block("sh", "awk"))
+		cmd := exec.CommandContext(t.Context(), "sh", convert, "deploy")
 		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	// made runs the page's commands for a crontab and returns their messages, with localtime as target of /etc/localtime.
+	// made runs the script for a crontab and returns their messages, with localtime as target of /etc/localtime.
 	made := func(crontab, localtime string) string {
 		t.Helper()
 		for name, says := range map[string]string{"crontab": "cat '" + dir + "/crontab.txt'", "readlink": "echo " + localtime} {
