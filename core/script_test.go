@@ -2,29 +2,40 @@ package core
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 func TestCheckSource(t *testing.T) {
-	for _, c := range []struct{ source, want string }{
-		{"#!/bin/sh\r\necho ü\r\n", ""},
-		{strings.Repeat("x", MaxScript), ""},
-		{"", "required"},
-		{strings.Repeat("x", MaxScript+1), "262145 bytes, at most 262144 (256 KB) are allowed"},
-		{"echo\x00", "zero byte at 4"},
-		{"\x7fELF\xff", "not UTF-8"},
-		{"echo \xfc\n", "not UTF-8"}, // Latin-1
+	texts := golden.New(t)
+	for _, c := range []struct {
+		source string
+		valid  bool
+	}{
+		{"#!/bin/sh\r\necho ü\r\n", true},
+		{strings.Repeat("x", MaxScript), true},
+		{"", false},
+		{strings.Repeat("x", MaxScript+1), false},
+		{"echo\x00", false},
+		{"\x7fELF\xff", false},
+		{"echo \xfc\n", false}, // Latin-1
 	} {
 		err := CheckSource("script.source", c.source)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%.20q: %v, want %q", c.source, err, c.want)
+		if (err == nil) != c.valid {
+			t.Errorf("%.20q: %v", c.source, err)
 		}
-		if e, is := err.(*Error); is && (e.Value != "" || e.Field != "script.source") {
+		if err == nil {
+			continue
+		}
+		if e, is := err.(*Error); !is || e.Value != "" || e.Field != "script.source" {
 			t.Errorf("%+v", e)
 		}
+		texts.Equal(t, fmt.Sprintf("%.20q", c.source), err.Error())
 	}
 }
 
@@ -35,24 +46,30 @@ func TestValidateScript(t *testing.T) {
 		j.Normalize()
 		return j.Validate()
 	}
+	if err := valid(func(*Def) {}); err != nil {
+		t.Error(err)
+	}
+	texts := golden.New(t)
 	for _, c := range []struct {
+		name   string
 		change func(d *Def)
-		want   string
+		field  string
 	}{
-		{func(*Def) {}, ""},
-		{func(d *Def) { d.Script = nil }, "handler: required"},
-		{func(d *Def) { d.Handler = "h" }, "a job has either a handler or a script"},
-		{func(d *Def) { d.Script.Kind = "perl" }, "allowed values: shell, python, nodejs, php, powershell, groovy"},
-		{func(d *Def) { d.Script.Kind = "GLUE_PHP" }, "xxl-job's GLUE_PHP is script: {kind: php, …} in tickring"},
-		{func(d *Def) { d.Script.Note = strings.Repeat("x", MaxNote+1) }, "257 characters"},
-		{func(d *Def) { d.Script.Hash = "../x" }, "the SHA-256 of a source"},
-		{func(d *Def) { d.Script.Hash = strings.ToUpper(d.Script.Hash) }, "the SHA-256 of a source"},
-		{func(d *Def) { d.Command = &Command{Line: "x"} }, "a job has either a script or a command"},
-		{func(d *Def) { d.Call = &Call{Expect: []int{200}} }, "scripts are not called over HTTP"},
+		{"no script", func(d *Def) { d.Script = nil }, "handler"},
+		{"handler", func(d *Def) { d.Handler = "h" }, "handler"},
+		{"unknown kind", func(d *Def) { d.Script.Kind = "perl" }, "script.kind"},
+		{"kind of xxl-job", func(d *Def) { d.Script.Kind = "GLUE_PHP" }, "script.kind"},
+		{"long note", func(d *Def) { d.Script.Note = strings.Repeat("x", MaxNote+1) }, "script.note"},
+		{"path as hash", func(d *Def) { d.Script.Hash = "../x" }, "script.hash"},
+		{"hash in capitals", func(d *Def) { d.Script.Hash = strings.ToUpper(d.Script.Hash) }, "script.hash"},
+		{"command", func(d *Def) { d.Command = &Command{Line: "x"} }, "command"},
+		{"call", func(d *Def) { d.Call = &Call{Expect: []int{200}} }, "call"},
 	} {
-		if err := valid(c.change); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%v, want %q", err, c.want)
+		err := valid(c.change)
+		if e, is := errors.AsType[*Error](err); !is || e.Field != c.field {
+			t.Errorf("%s: %v, want field %s", c.name, err, c.field)
 		}
+		texts.Equal(t, c.name, fmt.Sprint(err))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // TestScriptFile: a script's file is read relative to the manifest, byte for byte.
@@ -42,47 +43,40 @@ func TestScriptFile(t *testing.T) {
 
 func TestScriptErrors(t *testing.T) {
 	file := func(text string) Options { return withFile(Options{}, "f", text) }
+	texts := golden.New(t)
 	for _, c := range []struct {
-		job  string
-		o    Options
-		want string
+		name, job string
+		o         Options
+		at        string
 	}{
-		{"script: {kind: perl, source: " +
-			"x}", Options{}, `m:5:18: jobs[0].script.kind: "perl"; allowed values: shell, python, nodejs, php, powershell, groovy`},
-		{"script: {kind: GLUE_SHELL, source: " +
-			"x}", Options{}, `m:5:18: jobs[0].script.kind: "GLUE_SHELL"; allowed values: shell, python, nodejs, php, powershell, groovy` +
-			`; xxl-job's GLUE_SHELL is script: {kind: shell, …} in tickring`},
-		{"script: {source: x}", Options{}, `m:5:11: jobs[0].script.kind: required: The language of the script.`},
-		{"script: {kind: " +
-			"shell}", Options{}, `m:5:11: jobs[0].script: required: file (name of the script file) or source (text of the script)`},
-		{"script: {kind: shell, source: x, file: f}", Options{}, `m:5:33: jobs[0].script.source: file and source are both set: use only one of them`},
-		{"script: {kind: shell, file: f}", Options{}, `m:5:31: jobs[0].script.file: file references are not supported here`},
-		{"script: {kind: shell, file: g}", file(""), `m:5:31: jobs[0].script.file: g: file does not exist`},
-		{"script: {kind: shell, file: f}", file(""), `m:5:31: jobs[0].script.file: f: required: the text of the script`},
-		{"script: {kind: shell, file: " +
-			"f}", file("a\x00b"), `m:5:31: jobs[0].script.file: f: zero byte at 1: a script must be text; install programs on the executor's machine`},
-		{"script: {kind: shell, file: f}", file("\xff\xfe"), `m:5:31: jobs[0].script.file: f: not UTF-8: the protocol supports only UTF-8`},
-		{"script: {kind: shell, file: f}", file(strings.Repeat("x", core.MaxScript+1)),
-			`m:5:31: jobs[0].script.file: f: 262145 bytes, at most 262144 (256 KB) are allowed`},
-		{`script: {kind: shell, source: "a\0b"}`, Options{},
-			`m:5:33: jobs[0].script.source: zero byte at 1: a script must be text; install programs on the executor's machine`},
-		{"script: {kind: shell, source: x}\n  handler: h", Options{},
-			`m:6:12: jobs[0].handler: "h": leave this field out: a job has either a handler or a script`},
-		{"script: {kind: shell, source: x, note: \"a\\nb\"}", Options{}, `control characters are not allowed`},
-		{"params: x", Options{}, `m:3:3: jobs[0].handler: required: `},
+		{"unknown kind", "script: {kind: perl, source: x}", Options{}, "5:18 jobs[0].script.kind"},
+		{"kind of xxl-job", "script: {kind: GLUE_SHELL, source: x}", Options{}, "5:18 jobs[0].script.kind"},
+		{"no kind", "script: {source: x}", Options{}, "5:11 jobs[0].script.kind"},
+		{"no text", "script: {kind: shell}", Options{}, "5:11 jobs[0].script"},
+		{"two texts", "script: {kind: shell, source: x, file: f}", Options{}, "5:33 jobs[0].script.source"},
+		{"no files", "script: {kind: shell, file: f}", Options{}, "5:31 jobs[0].script.file"},
+		{"missing file", "script: {kind: shell, file: g}", file(""), "5:31 jobs[0].script.file"},
+		{"empty file", "script: {kind: shell, file: f}", file(""), "5:31 jobs[0].script.file"},
+		{"zero byte in a file", "script: {kind: shell, file: f}", file("a\x00b"), "5:31 jobs[0].script.file"},
+		{"not UTF-8", "script: {kind: shell, file: f}", file("\xff\xfe"), "5:31 jobs[0].script.file"},
+		{"large file", "script: {kind: shell, file: f}", file(strings.Repeat("x", core.MaxScript+1)), "5:31 jobs[0].script.file"},
+		{"zero byte", `script: {kind: shell, source: "a\0b"}`, Options{}, "5:33 jobs[0].script.source"},
+		{"script and handler", "script: {kind: shell, source: x}\n  handler: h", Options{}, "6:12 jobs[0].handler"},
+		{"note of two lines", "script: {kind: shell, source: x, note: \"a\\nb\"}", Options{}, "5:42 jobs[0].script.note"},
+		{"no handler", "params: x", Options{}, "3:3 jobs[0].handler"},
 	} {
-		text := "version: 1\njobs:\n- app: a\n  name: b\n  " + c.job + "\n"
-		_, err := Parse("m", []byte(text), c.o)
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Count(err.Error(), "\n") > 0 {
-			t.Errorf("%s:\n%v, want\n%s", c.job, err, c.want)
+		_, err := Parse("m", []byte("version: 1\njobs:\n- app: a\n  name: b\n  "+c.job+"\n"), c.o)
+		if got := places(t, err); got != c.at {
+			t.Errorf("%s: errors at %q, not %q", c.name, got, c.at)
 		}
+		texts.Equal(t, c.name, err.Error())
 	}
 	_, err := Parse("m", []byte("version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs: [{app: a, name: b, script: "+
 		"{kind: shell, source: x}}]\n"), Options{})
-	if err == nil || !strings.Contains(err.Error(),
-		`m:3:34: jobs[0].script: "shell": only executors that use the xxl-job protocol can run scripts, and call:http://x does not use it`) {
-		t.Errorf("%v", err)
+	if got := places(t, err); got != "3:34 jobs[0].script" {
+		t.Errorf("errors at %q", got)
 	}
+	texts.Equal(t, "executor is an endpoint", err.Error())
 }
 
 // scripted is a job with a script, as it is read for an export.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // spoken lists the directories whose sentences reach users.
@@ -392,54 +393,52 @@ func verbs(t *testing.T, format string) (list []string) {
 // TestSay: a sentence is translated with its arguments, at any depth; texts without a translation stay unchanged.
 func TestSay(t *testing.T) {
 	inner := core.Invalid("schedule.every", "0s", "allowed values: %s", "1s")
-	for _, c := range []struct {
-		got, want string
-	}{
-		{Say(English, core.Say("run %d has ended: %s", 7, core.Failed)), "run 7 has ended: failed"},
-		{Say(Chinese, core.Say("run %d has ended: %s", 7, core.Failed)), "运行 7 已结束：failed"},
-		{Say(Chinese, core.Say("more than %d jobs come before %s", 20, "a/b")), "a/b 之前的任务超过 20 个"},
-		{Say(Chinese, core.Say("the schedule of job %s cannot be started: %v", "a/b", inner)),
-			`任务 a/b 无法按其调度计划启动：schedule.every: "0s": 允许的取值：1s`},
-		{Say(Chinese, core.Say("%s has no run at %s: %s", "a/b", "02:30", core.Say("it cannot be read"))), "a/b 在 02:30 没有运行：无法读取"},
-		{Error(Chinese, core.Invalid("handler", "", "needed")), "handler: 必填"},
-		{Error(Chinese, core.Errorf(core.CodeNotFound, "app %s does not exist", "pay")), "应用 pay 不存在"},
-		{Say(Chinese, core.Say("untranslated: %d", 1)), "untranslated: 1"},
-		{Say(Chinese, core.Phrase("due index")), "到期索引"},
-		{Say(Chinese, core.Say("the deployment could not read: %s", core.Phrase("100% of it"))), "部署无法读取：100% of it"},
-		{Say(Chinese, core.Text{}), ""},
+	ended := core.Say("run %d has ended: %s", 7, core.Failed)
+	said := golden.New(t)
+	for name, text := range map[string]string{
+		"English":             Say(English, ended),
+		"Chinese":             Say(Chinese, ended),
+		"another order":       Say(Chinese, core.Say("more than %d jobs come before %s", 20, "a/b")),
+		"error in a sentence": Say(Chinese, core.Say("the schedule of job %s cannot be started: %v", "a/b", inner)),
+		"text in a sentence":  Say(Chinese, core.Say("%s has no run at %s: %s", "a/b", "02:30", core.Say("it cannot be read"))),
+		"error with a field":  Error(Chinese, core.Invalid("handler", "", "needed")),
+		"error":               Error(Chinese, core.Errorf(core.CodeNotFound, "app %s does not exist", "pay")),
+		"no translation":      Say(Chinese, core.Say("untranslated: %d", 1)),
+		"phrase":              Say(Chinese, core.Phrase("due index")),
+		"phrase with %":       Say(Chinese, core.Say("the deployment could not read: %s", core.Phrase("100% of it"))),
 	} {
-		if c.got != c.want {
-			t.Errorf("%q, want %q", c.got, c.want)
-		}
+		said.Equal(t, name, text)
+	}
+	if got := Say(Chinese, core.Text{}); got != "" {
+		t.Errorf("no text: %q", got)
 	}
 }
 
 // TestSchedules: a schedule in words is Chinese in whole, in the order of that language.
 func TestSchedules(t *testing.T) {
+	said := golden.New(t)
 	for _, c := range []struct {
-		kind             core.Kind
-		expr, zone, want string
+		kind       core.Kind
+		expr, zone string
 	}{
-		{core.KindCron, "0 30 2 * * ?", "Asia/Shanghai", "每天 02:30 执行（Asia/Shanghai）"},
-		{core.KindCron, "0 0 9 ? * MON-FRI", "", "每周一至周五 09:00 执行（UTC）"},
-		{core.KindCron, "0 */5 8-18 * * ?", "", "08:00至18:55，每 5 分钟（UTC）"},
-		{core.KindCron, "*/20 * * * * ?", "", "每 20 秒"},
-		{core.KindCron, "0 0 0 1,15 * ?", "", "每月1日和15日 00:00 执行（UTC）"},
-		{core.KindCron, "0 0 3,4,5 L * ?", "", "每月最后一天 03:00、04:00和05:00 执行（UTC）"},
-		{core.KindCron, "0 0 3 ? 3,6 6L", "", "3月和6月的最后一个周五 03:00 执行（UTC）"},
-		{core.KindCron, "0 0 3 LW * ? 2027-2029", "", "2027至2029年，每月最后一个工作日（周一至周五） 03:00 执行（UTC）"},
-		{core.KindCron, "0 1,2,4 * * * ?", "", "每小时第1、2和4分钟（UTC）"},
-		{core.KindCrontab, "0 12 13 * 5", "", "每月13日或每周五 12:00 执行（UTC）"},
-		{core.KindCrontab, "0 12 30 2 *", "", "2月的30日 12:00 执行（没有这样的日期）（UTC）"},
+		{core.KindCron, "0 30 2 * * ?", "Asia/Shanghai"},
+		{core.KindCron, "0 0 9 ? * MON-FRI", ""},
+		{core.KindCron, "0 */5 8-18 * * ?", ""},
+		{core.KindCron, "*/20 * * * * ?", ""},
+		{core.KindCron, "0 0 0 1,15 * ?", ""},
+		{core.KindCron, "0 0 3,4,5 L * ?", ""},
+		{core.KindCron, "0 0 3 ? 3,6 6L", ""},
+		{core.KindCron, "0 0 3 LW * ? 2027-2029", ""},
+		{core.KindCron, "0 1,2,4 * * * ?", ""},
+		{core.KindCrontab, "0 12 13 * 5", ""},
+		{core.KindCrontab, "0 12 30 2 *", ""},
 	} {
 		s, err := schedule.Compile(core.Schedule{Any: []core.When{{Kind: c.kind, Expr: c.expr}}, Timezone: c.zone}, 7)
 		if err != nil {
 			t.Errorf("%s: %v", c.expr, err)
 			continue
 		}
-		if got := Say(Chinese, s.Describe()); got != c.want {
-			t.Errorf("%s: %s, want %s (%s)", c.expr, got, c.want, s.Describe())
-		}
+		said.Equal(t, c.expr, Say(Chinese, s.Describe()))
 	}
 	mixed := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 90 * time.Minute}, {Kind: core.KindAt, At: 1_800_000_000}},
 		From: "2026-12-01", Jitter: 2 * time.Minute}
@@ -447,25 +446,17 @@ func TestSchedules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	said.Equal(t, "two schedules", Say(Chinese, s.Describe()))
 	after := &core.Def{After: []core.Parent{{Job: "a/b", When: core.UponSuccess}, {Job: "c/d", When: core.UponFailure}}, Within: 6 * time.Hour}
-	for _, c := range []struct{ got, want string }{
-		{Say(Chinese, s.Describe()),
-			"每 1 小时 30 分钟；在 2027-01-15 08:00:00 执行一次（UTC），自 2026-12-01 起，随机推迟最多 2 分钟"},
-		{Say(Chinese, (&schedule.Schedule{}).DescribeJob(after)),
-			"在父任务a/b、c/d（执行失败）（须在 6 小时内全部结束）之后"},
-		{Say(Chinese, trapOf(t, "0 0 2 31 * ?", "Europe/Berlin")[0]),
-			"日字段的 31：FEB、APR、JUN、SEP和NOV 没有这一天"},
-		{Say(Chinese, trapOf(t, "0 30 2 * * ?", "Europe/Berlin")[0]),
-			"2027-03-28：时区 Europe/Berlin 没有 02:30，改在 03:00 触发"},
-	} {
-		if c.got != c.want {
-			t.Errorf("%s, want %s", c.got, c.want)
-		}
-	}
+	said.Equal(t, "parents", Say(Chinese, (&schedule.Schedule{}).DescribeJob(after)))
+	said.Equal(t, "trap of a date", Say(Chinese, trapOf(t, "0 0 2 31 * ?", "Europe/Berlin")[0]))
+	said.Equal(t, "trap of a clock change", Say(Chinese, trapOf(t, "0 30 2 * * ?", "Europe/Berlin")[0]))
 	_, err = schedule.Compile(core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 0 25 * * ?"}}}, 7)
-	if e, ok := errors.AsType[*core.Error](err); !ok || Error(Chinese, e) != `schedule.cron: "0 0 25 * * ?": hours: 位置 4：25 超出范围；允许：0-23` {
-		t.Errorf("%v", Error(Chinese, e))
+	e, is := errors.AsType[*core.Error](err)
+	if !is {
+		t.Fatal(err)
 	}
+	said.Equal(t, "an error", Error(Chinese, e))
 }
 
 func trapOf(t *testing.T, expr, zone string) []core.Text {

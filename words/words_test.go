@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // whole reports what of a closed list has no text, or no translation of it.
@@ -161,29 +162,35 @@ func TestEveryNotice(t *testing.T) {
 
 func TestNoticeSays(t *testing.T) {
 	f := Facts{Job: "pay/salaries", Due: "2026-11-28 02:30", Took: 26 * time.Hour, Times: 3}
-	for _, c := range []struct{ got, want string }{
-		{Subject(English, "failed", f), "pay/salaries failed"},
-		{Sentence(English, "failed", f), "pay/salaries, scheduled for 2026-11-28 02:30, failed after 3 attempts and will not be retried."},
-		{Sentence(Chinese, "failed", f), "任务 pay/salaries 计划于 2026-11-28 02:30 的运行尝试 3 次后仍然失败，不再重试。"},
-		{Sentence(Chinese, "overdue", Facts{Job: "a/b", Due: "06:05:49"}), "任务 a/b 应在 06:05:49 之前执行成功，但至今没有成功。"},
-		{Sentence(English, "skipped", Facts{Job: "a/b", Due: "02:30", Times: 1, Why: Reason(English, core.ReasonDeadline)}),
-			"a/b, scheduled for 02:30, was skipped: later than the deadline."},
-		{Sentence(Chinese, "skipped", Facts{Job: "a/b", Due: "02:30", Times: 1, Why: Reason(Chinese, core.ReasonDeadline)}),
-			"任务 a/b 计划于 02:30 的调度被跳过，没有执行：晚于截止时间。"},
-		{Subject(English, "dead-letter", Facts{}), "tickring: a message is in the dead-letter queue"},
-		{Subject(English, "failed", Facts{Job: "a\r\nBcc: x"}), "a Bcc: x failed"},
-		{Others(Chinese, 2, "02:30"), "自 02:30 起另有 2 次同类情况。"},
-		{Others(English, 0, "02:30"), ""},
-		{Span(English, 90*time.Minute), "1 h 30 min"},
-		{Span(Chinese, 500*time.Millisecond), "0 秒"},
-		{string(Of("zh_CN.UTF-8")), "zh"}, {string(Of("zh-Hans")), "zh"}, {string(Of("zhuang")), "en"},
-		{string(Of("C")), "en"}, {string(Of("")), "en"},
-		{string(Asked("")), "en"}, {string(Asked("zh-CN,zh;q=0.9,en;q=0.8")), "zh"}, {string(Asked("en-GB, zh;q=0.5")), "en"},
-		{string(Asked("de, fr;q=0.9, zh;q=0.1")), "zh"}, {string(Asked("zh;q=0, en;q=0.1")), "en"}, {string(Asked("zh;q=NaN")), "en"},
-		{string(Asked("zh;q=9")), "en"}, {string(Asked("*")), "en"}, {string(Asked(strings.Repeat("de,", 50) + "zh")), "en"},
+	skipped := func(l Language) string {
+		return Sentence(l, "skipped", Facts{Job: "a/b", Due: "02:30", Times: 1, Why: Reason(l, core.ReasonDeadline)})
+	}
+	notices := golden.New(t)
+	for name, text := range map[string]string{
+		"failed, subject": Subject(English, "failed", f), "failed": Sentence(English, "failed", f), "failed, zh": Sentence(Chinese, "failed", f),
+		"overdue, zh": Sentence(Chinese, "overdue", Facts{Job: "a/b", Due: "06:05:49"}),
+		"skipped":     skipped(English), "skipped, zh": skipped(Chinese),
+		"dead-letter, subject":           Subject(English, "dead-letter", Facts{}),
+		"line break in a job's name":     Subject(English, "failed", Facts{Job: "a\r\nBcc: x"}),
+		"others, zh":                     Others(Chinese, 2, "02:30"),
+		"90 minutes":                     Span(English, 90*time.Minute),
+		"less than a second, in Chinese": Span(Chinese, 500*time.Millisecond),
 	} {
-		if c.got != c.want {
-			t.Errorf("%q, want %q", c.got, c.want)
+		notices.Equal(t, name, text)
+	}
+	if got := Others(English, 0, "02:30"); got != "" {
+		t.Errorf("no others: %q", got)
+	}
+	for name, want := range map[string]Language{"zh_CN.UTF-8": Chinese, "zh-Hans": Chinese, "zhuang": English, "C": English, "": English} {
+		if got := Of(name); got != want {
+			t.Errorf("language of %q: %s", name, got)
+		}
+	}
+	for header, want := range map[string]Language{"": English, "zh-CN,zh;q=0.9,en;q=0.8": Chinese, "en-GB, zh;q=0.5": English,
+		"de, fr;q=0.9, zh;q=0.1": Chinese, "zh;q=0, en;q=0.1": English, "zh;q=NaN": English, "zh;q=9": English, "*": English,
+		strings.Repeat("de,", 50) + "zh": English} {
+		if got := Asked(header); got != want {
+			t.Errorf("language for %q: %s", header, got)
 		}
 	}
 }

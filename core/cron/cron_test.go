@@ -1,10 +1,13 @@
 package cron
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 func at(t testing.TB, s string) Wall {
@@ -108,7 +111,6 @@ func TestRealTime(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	const quartzNeeds = "cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]"
 	for line, want := range map[string][2]string{
 		"30 2 * * * /bin/x a b": {"30 2 * * *", "/bin/x a b"}, "*/5 * * * MON php artisan": {"*/5 * * * MON", "php artisan"},
 		"@daily ./x": {"@daily", "./x"}, "0 5 * * 1 2>&1 x": {}, "0 0 12 * * ?": {}, "0 0 12 ? * MON-FRI 2027": {}, "30 2 * * *": {}, "": {},
@@ -119,69 +121,77 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%q: %q %q %v", line, expr, command, ok)
 		}
 	}
-	for _, c := range []struct{ text, want string }{
-		{"", `at offset 0 of "": is empty`},
-		{"0 9 * * 1-5", `at offset 0 of "0 9 * * 1-5": 5 fields are Unix crontab syntax: use the kind crontab; ` + quartzNeeds},
-		{"@daily", `at offset 0 of "@daily": cron does not support @ names: use the kind crontab`},
-		{"* * *", `at offset 5 of "* * *": has only 3 fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
-		{"hello", `at offset 5 of "hello": has only 1 field; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
-		{"0 0 12 * * ? * x", `at offset 15 of "0 0 12 * * ? * x": has 8 fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
-		{"0 60 * * * ?", `minutes at offset 2 of "0 60 * * * ?": 60 is out of range; allowed: 0-59`},
-		{"0 1,2,99999999999999999999 * * * ?",
-			`minutes at offset 6 of "0 1,2,99999999999999999999 * * * ?": "99999999999999999999" is out of range; allowed: 0-59`},
-		{"0 0/60 * * * ?", `minutes at offset 4 of "0 0/60 * * * ?": step 60 is out of range 1-59; allowed: 0-59`},
-		{"0 */0 * * * ?", `minutes at offset 4 of "0 */0 * * * ?": step 0 is out of range 1-59; allowed: 0-59`},
-		{"0 */ * * * ?", `minutes at offset 4 of "0 */ * * * ?": a number is missing; allowed: 0-59`},
-		{"0 1-x * * * ?", `minutes at offset 4 of "0 1-x * * * ?": "x" is not a number; allowed: 0-59`},
-		{"0 5; * * * ?", `minutes at offset 3 of "0 5; * * * ?": ";" is not valid after "5"; allowed: 0-59`},
-		{"0 1,,2 * * * ?", `minutes at offset 4 of "0 1,,2 * * * ?": a value is missing; allowed: 0-59`},
-		{"0 ? * * * ?", `minutes at offset 2 of "0 ? * * * ?": ? is allowed only in the day fields; allowed: 0-59`},
-		{"0 0 0 ? * ?", `day-of-week at offset 10 of "0 0 0 ? * ?": day-of-month and day-of-week are both ?; exactly one must be`},
-		{"0 0 0 * * *", `day-of-week at offset 10 of "0 0 0 * * *": day-of-month and day-of-week are both set; exactly one must be ?: write "0 0 0 * * ?"`},
-		{"0 0 0 L-31 * ?", `day-of-month at offset 8 of "0 0 0 L-31 * ?": L-31 is before the start of every month; allowed: 1-31, L, L-0 to L-30, 1W-31W, LW, L-nW or ?`},
-		{"0 0 0 ? * 6#6", `day-of-week at offset 12 of "0 0 0 ? * 6#6": #6 is out of range 1-5; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
-		{"0 0 0 ? * 0", `day-of-week at offset 10 of "0 0 0 ? * 0": 0 is out of range; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
-		{"0 0 0 ? * MON,6L", `day-of-week at offset 14 of "0 0 0 ? * MON,6L": 6L must be the only value, not part of a list; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
-		{"0 0 0 ? * MON-6", `day-of-week at offset 14 of "0 0 0 ? * MON-6": a range needs two numbers or two names; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
-		{"0 0 0 ? * MON-FRI/2", `day-of-week at offset 17 of "0 0 0 ? * MON-FRI/2": a step after names is ignored by Quartz: write numbers; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
-		{"0 0 0 1 JA ?", `month at offset 8 of "0 0 0 1 JA ?": "JA" is not the name of a month; allowed: 1-12 or JAN-DEC`},
-		{"0 0 0 1 1 ? 2030-2020",
-			`year at offset 17 of "0 0 0 1 1 ? 2030-2020": a range of years cannot end before its start; allowed: 1970-9999`},
-		{"0 0 0 1 1 ? 1969", `year at offset 12 of "0 0 0 1 1 ? 1969": 1969 is out of range; allowed: 1970-9999`},
-		{"0 0 0\n0 * * ?", `hours at offset 5 of "0 0 0\n0 * * ?": "\n0" is not valid after "0"; allowed: 0-23`},
-		{"0 0 ０ * * ?", `hours at offset 4 of "0 0 ０ * * ?": "０" is not a number; allowed: 0-23`},
+	texts := golden.New(t)
+	for _, c := range []badText{
+		{"", "", 0},
+		{"0 9 * * 1-5", "", 0},
+		{"@daily", "", 0},
+		{"* * *", "", 5},
+		{"hello", "", 5},
+		{"0 0 12 * * ? * x", "", 15},
+		{"0 60 * * * ?", "minutes", 2},
+		{"0 1,2,99999999999999999999 * * * ?", "minutes", 6},
+		{"0 0/60 * * * ?", "minutes", 4},
+		{"0 */0 * * * ?", "minutes", 4},
+		{"0 */ * * * ?", "minutes", 4},
+		{"0 1-x * * * ?", "minutes", 4},
+		{"0 5; * * * ?", "minutes", 3},
+		{"0 1,,2 * * * ?", "minutes", 4},
+		{"0 ? * * * ?", "minutes", 2},
+		{"0 0 0 ? * ?", "day-of-week", 10},
+		{"0 0 0 * * *", "day-of-week", 10},
+		{"0 0 0 L-31 * ?", "day-of-month", 8},
+		{"0 0 0 ? * 6#6", "day-of-week", 12},
+		{"0 0 0 ? * 0", "day-of-week", 10},
+		{"0 0 0 ? * MON,6L", "day-of-week", 14},
+		{"0 0 0 ? * MON-6", "day-of-week", 14},
+		{"0 0 0 ? * MON-FRI/2", "day-of-week", 17},
+		{"0 0 0 1 JA ?", "month", 8},
+		{"0 0 0 1 1 ? 2030-2020", "year", 17},
+		{"0 0 0 1 1 ? 1969", "year", 12},
+		{"0 0 0\n0 * * ?", "hours", 5},
+		{"0 0 ０ * * ?", "hours", 4},
 	} {
-		checkMessage(t, c.text, c.want, func(s string) error { _, err := ParseQuartz(s); return err })
+		_, err := ParseQuartz(c.text)
+		c.check(t, err)
+		texts.Equal(t, fmt.Sprintf("cron %q", c.text), fmt.Sprint(err))
 	}
-	for _, c := range []struct{ text, want string }{
-		{"0 0 9 ? * 2-6", `at offset 0 of "0 0 9 ? * 2-6": 6 fields are Quartz syntax: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week`},
-		{"* * *", `at offset 5 of "* * *": has only 3 fields; allowed: 5: minutes hours day-of-month month day-of-week`},
-		{"1 2 3 4 5 6 7 8", `at offset 10 of "1 2 3 4 5 6 7 8": has 8 fields; allowed: 5: minutes hours day-of-month month day-of-week`},
-		{"@reboot", `at offset 0 of "@reboot": a job cannot run at machine startup: use the service manager of the machine, such as systemd`},
-		{"0 0 ? * *", `day-of-month at offset 4 of "0 0 ? * *": ? is Quartz syntax: use * in crontab; allowed: 1-31`},
-		{"0 0 L * *", `day-of-month at offset 4 of "0 0 L * *": L is Quartz syntax: use the kind cron, not crontab; allowed: 1-31`},
-		{"0 0 15W * *", `day-of-month at offset 6 of "0 0 15W * *": W is Quartz syntax: use the kind cron, not crontab; allowed: 1-31`},
-		{"0 0 * * 6#3", `day-of-week at offset 9 of "0 0 * * 6#3": # is Quartz syntax: use the kind cron, not crontab; allowed: 0-7 (0 and 7 are Sunday) or SUN-SAT`},
-		{"0 0 * * FRIL", `day-of-week at offset 11 of "0 0 * * FRIL": L is Quartz syntax: use the kind cron, not crontab; allowed: 0-7 (0 and 7 are Sunday) or SUN-SAT`},
-		{"0 0 * * L", `day-of-week at offset 8 of "0 0 * * L": L is Quartz syntax: use the kind cron, not crontab; allowed: 0-7 (0 and 7 are Sunday) or SUN-SAT`},
-		{"0 22-3 * * *", `hours at offset 5 of "0 22-3 * * *": a range cannot wrap around in crontab: write 22-23,0-3; allowed: 0-23`},
-		{"5/15 * * * *", `minutes at offset 1 of "5/15 * * * *": a step after one value is ambiguous in crontab: write 5-59/15; allowed: 0-59`},
-		{"/15 * * * *", `minutes at offset 0 of "/15 * * * *": "/15" is not a number; allowed: 0-59`},
-		{"*/60 * * * *", `minutes at offset 2 of "*/60 * * * *": step 60 is out of range 1-59; allowed: 0-59`},
-		{"0 0 0 * *", `day-of-month at offset 4 of "0 0 0 * *": 0 is out of range; allowed: 1-31`},
-		{"0 0 * * 8", `day-of-week at offset 8 of "0 0 * * 8": 8 is out of range; allowed: 0-7 (0 and 7 are Sunday) or SUN-SAT`},
-		{"~ * * * *", `at offset 0 of "~ * * * *": random values such as "~" are not supported: write one value, and set jitter to delay each run randomly`},
+	for _, c := range []badText{
+		{"0 0 9 ? * 2-6", "", 0},
+		{"* * *", "", 5},
+		{"1 2 3 4 5 6 7 8", "", 10},
+		{"@reboot", "", 0},
+		{"0 0 ? * *", "day-of-month", 4},
+		{"0 0 L * *", "day-of-month", 4},
+		{"0 0 15W * *", "day-of-month", 6},
+		{"0 0 * * 6#3", "day-of-week", 9},
+		{"0 0 * * FRIL", "day-of-week", 11},
+		{"0 0 * * L", "day-of-week", 8},
+		{"0 22-3 * * *", "hours", 5},
+		{"5/15 * * * *", "minutes", 1},
+		{"/15 * * * *", "minutes", 0},
+		{"*/60 * * * *", "minutes", 2},
+		{"0 0 0 * *", "day-of-month", 4},
+		{"0 0 * * 8", "day-of-week", 8},
+		{"~ * * * *", "", 0},
 	} {
-		checkMessage(t, c.text, c.want, func(s string) error { _, err := ParseCrontab(s); return err })
+		_, err := ParseCrontab(c.text)
+		c.check(t, err)
+		texts.Equal(t, fmt.Sprintf("crontab %q", c.text), fmt.Sprint(err))
 	}
 }
 
-func checkMessage(t *testing.T, text, want string, parse func(string) error) {
+// badText is a text that is rejected at byte pos, in the named field.
+type badText struct {
+	text, field string
+	pos         int
+}
+
+func (b badText) check(t *testing.T, err error) {
 	t.Helper()
-	err := parse(text)
-	checkParseError(t, text, err)
-	if err != nil && err.Error() != want {
-		t.Errorf("%q:\n got %s\nwant %s", text, err, want)
+	checkParseError(t, b.text, err)
+	if e, is := errors.AsType[*ParseError](err); is && (e.Field != b.field || e.Pos != b.pos) {
+		t.Errorf("%q: rejected in %q at %d, not in %q at %d", b.text, e.Field, e.Pos, b.field, b.pos)
 	}
 }
 

@@ -21,8 +21,8 @@ func FuzzParseQuartz(f *testing.F) {
 }
 
 func FuzzParseCrontab(f *testing.F) {
-	for _, c := range golden {
-		f.Add(c.text, int64(1_700_000_000))
+	for _, text := range described {
+		f.Add(text, int64(1_700_000_000))
 	}
 	f.Add("1-5/2,7 */3 1,L * mon-sun", int64(0))
 	f.Fuzz(func(t *testing.T, text string, after int64) { fuzzOne(t, ParseCrontab, text, after) })
