@@ -51,10 +51,8 @@ func TestPauseMany(t *testing.T) {
 	q.Set("reason", "all of them")
 	undo := hidden(t, s.wrong("/console/jobs/bulk", q, http.StatusOK), "/console/jobs/bulk")
 	s.compare("all", ".head")
-	if w := s.post("/console/jobs/bulk", undo); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "2 of 3 done") &&
-		!strings.Contains(w.Body.String(), "2 of 2 done") && !strings.Contains(w.Body.String(), "2 of 5 done") {
-		t.Errorf("taken back: %d %s", w.Code, w.Body)
-	}
+	s.wrong("/console/jobs/bulk", undo, http.StatusOK)
+	s.compare("undone", ".head")
 	s.shows(".why,.chip", "/console/jobs?status=paused")
 }
 

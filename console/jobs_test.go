@@ -83,9 +83,8 @@ func TestZoneOfTimes(t *testing.T) {
 	job := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute)))
 	s.ended(&job, 1, func(*core.Run) {})
 	run := s.ended(&job, 2, func(*core.Run) {})
-	_, around, _ := strings.Cut(s.says("/console/runs/"+run.ID.String(), "Neighboring runs"), "Neighboring runs")
-	around, _, _ = strings.Cut(around, "</table>")
-	if n := strings.Count(around, "<span class=zone>New York<"); n != strings.Count(around, "<tr") || n < 2 {
+	around := cutOut(s.says("/console/runs/"+run.ID.String()), "<tbody>", "</table>")
+	if n := strings.Count(around, "<span class=zone>New York<"); n != strings.Count(around, `<tr id="run-`) || n < 2 {
 		t.Errorf("%d times have a zone:\n%s", n, around)
 	}
 	s.says("/console/upcoming", `y="12">New York</text>`)
