@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,7 @@ func (s *site) shows(find, path string, texts ...string) string {
 var (
 	varies = regexp.MustCompile(`\b(at rev|answered in|test message in|answer the test \(|not accepted, after|details under) ?[0-9a-f]+`)
 	blocks = regexp.MustCompile(`^(p|div|li|h\d|tr|dt|option|label|legend|fieldset|form|pre|br|ul|ol|table|dl|button|section)$`)
+	apart  = regexp.MustCompile("\x00+([,;:.)，。：])") // the end of an element and punctuation
 	unread = regexp.MustCompile(`^(script|style|datalist|textarea|input)$`)
 )
 
@@ -73,14 +75,18 @@ func textOf(t *testing.T, page, find string) string {
 	var out strings.Builder
 	var walk func(n *nethtml.Node, inside bool)
 	walk = func(n *nethtml.Node, inside bool) {
-		in, gap := inside || selected(n, find), ""
+		has := map[string]string{}
+		for _, a := range n.Attr {
+			has[a.Key] = a.Val
+		}
+		in, gap := inside || n.Type == nethtml.ElementNode && selected(n.Data, has, find), ""
 		switch {
 		case n.Type == nethtml.ElementNode && unread.MatchString(n.Data):
 			return
 		case in && n.Type == nethtml.TextNode:
 			out.WriteString(n.Data)
 		case in && inside && !blocks.MatchString(n.Data):
-			gap = " "
+			gap = "\x00"
 		case in:
 			gap = "\n"
 		}
@@ -88,37 +94,28 @@ func textOf(t *testing.T, page, find string) string {
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
 			walk(c, in)
 		}
-		if title := attribute(n, "title"); in && title != "" && n.Data != "time" {
-			out.WriteString(" [" + title + "]")
+		if has["title"] != "" && in && n.Data != "time" {
+			out.WriteString(" [" + has["title"] + "]")
 		}
 		out.WriteString(gap)
 	}
 	walk(root, false)
-	var lines []string
-	for line := range strings.Lines(out.String()) {
-		if line = strings.Join(strings.Fields(line), " "); line != "" {
-			lines = append(lines, line)
+	var text strings.Builder
+	for line := range strings.Lines(strings.ReplaceAll(apart.ReplaceAllString(out.String(), "$1"), "\x00", " ")) {
+		if words := strings.Fields(line); len(words) > 0 {
+			text.WriteString(strings.Join(words, " ") + "\n")
 		}
 	}
-	return strings.Join(lines, "\n")
+	return text.String()
 }
 
-func selected(n *nethtml.Node, find string) bool {
+func selected(tag string, has map[string]string, find string) bool {
 	for f := range strings.SplitSeq(find, ",") {
 		name, value, _ := strings.Cut(strings.Trim(f, "[]"), "=")
-		if n.Type == nethtml.ElementNode && (n.Data == f || f[0] == '#' && attribute(n, "id") == f[1:] ||
-			f[0] == '[' && attribute(n, name) == value || f[0] == '.' && strings.Contains(" "+attribute(n, "class")+" ", " "+f[1:]+" ")) {
+		if tag == f || "#"+has["id"] == f || f[0] == '[' && has[name] == value ||
+			f[0] == '.' && slices.Contains(strings.Fields(has["class"]), f[1:]) {
 			return true
 		}
 	}
 	return false
-}
-
-func attribute(n *nethtml.Node, name string) string {
-	for _, a := range n.Attr {
-		if a.Key == name {
-			return a.Val
-		}
-	}
-	return ""
 }

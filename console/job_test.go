@@ -251,8 +251,7 @@ func TestManifestView(t *testing.T) {
 	text, _, _ := strings.Cut(rest, "</textarea>")
 	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 33 * * *", 1) + "    color: red\n"}},
 		http.StatusBadRequest, "line ", "schedule.crontab", "color", "0 33 * * *")
-	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "name: ledger", "name: other", 1)}},
-		http.StatusBadRequest)
+	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "name: ledger", "name: other", 1)}}, http.StatusBadRequest)
 	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {"version: 1\n"}}, http.StatusBadRequest)
 	mine := url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 4 * * *", 1)}}
 	s.done(at+"/manifest", mine)
