@@ -280,11 +280,11 @@ func TestChanges(t *testing.T) {
 	if strings.Count(body, `id="change-`) != 5 { // who logged in is one that was made
 		t.Errorf("%d lines", strings.Count(body, `id="change-`))
 	}
-	s.compare("all changes", ".wide")
+	s.shows(".wide", "/console/changes?app=shop")
 	s.shows(".wide", "/console/changes?verb=updated")
 	s.shows("#first", "/console/changes?by=nobody")
-	s.shows(".wide", "/console/changes?to=2026-11-20T12:00:30Z")
-	s.shows(".wide", "/console/changes?from=2026-11-20T12:00:30Z")
+	s.shows(".wide", "/console/changes?app=shop&to=2026-11-20T12:00:30Z")
+	s.shows(".wide", "/console/changes?app=shop&from=2026-11-20T12:00:30Z")
 	s.loses("/console/changes?from=whenever", http.StatusBadRequest, "whenever")
 	s.loses("/console/changes?after=x", http.StatusBadRequest)
 	s.shows(".wide,.cli", "/console/changes?person=admin")
