@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/password"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 	"github.com/tickring/tickring/words"
 )
@@ -35,6 +36,9 @@ type site struct {
 	api     http.Handler
 	access  *access.Access
 	cookies map[string]string
+	page    string         // the body of the last answer
+	texts   *golden.Texts  // nil: without a golden file
+	keys    map[string]int // how often each key was used
 	reports *report.Reports
 	beat    func(address string) error                                                 // the answer of executors to a test
 	clock   core.Clock                                                                 // the clock that they report
@@ -95,6 +99,7 @@ func (s *site) do(r *http.Request) *httptest.ResponseRecorder {
 	}
 	w := httptest.NewRecorder()
 	s.h.ServeHTTP(w, r)
+	s.page = w.Body.String()
 	for _, c := range w.Result().Cookies() {
 		if s.cookies[c.Name] = c.Value; c.MaxAge < 0 {
 			delete(s.cookies, c.Name)

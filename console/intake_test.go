@@ -2,7 +2,6 @@ package console_test
 
 import (
 	"fmt"
-	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // line is a connection with deadlines that sends the body of a form.
@@ -53,7 +53,7 @@ func (l *line) Read(b []byte) (int, error) {
 // kept. Logged-in users do not wait for them.
 func TestStrangersFillNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newConsole(t)
+		s, texts := newConsole(t), golden.New(t)
 		const size = 3_140_000
 		var reads atomic.Int32
 		send := func(l *line, from, path string, length int, cookie string) {
@@ -99,9 +99,10 @@ func TestStrangersFillNoMemory(t *testing.T) {
 			wait()
 			busy := 0
 			for _, l := range answers {
-				if l.Code == http.StatusServiceUnavailable && l.Header().Get("Retry-After") != "" &&
-					strings.Contains(html.UnescapeString(l.Body.String()), "the server cannot accept more long forms now") {
-					busy++
+				if l.Code == http.StatusServiceUnavailable && l.Header().Get("Retry-After") != "" {
+					if busy++; busy == 1 {
+						texts.Equal(t, "no room", textOf(t, l.Body.String(), "#live"))
+					}
 				} else if l.Code != http.StatusBadRequest {
 					t.Errorf("%s: %d %.200s", path, l.Code, l.Body)
 				}

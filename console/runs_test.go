@@ -17,8 +17,7 @@ import (
 // TestRunsByFilter: the list has exactly the runs that its URL selects, and the pages of a list have all of them
 // once.
 func TestRunsByFilter(t *testing.T) {
-	s := newConsole(t)
-	s.in("en")
+	s := goldenConsole(t)
 	job, other := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute))), s.Create(peopletest.Spec("b", peopletest.Every(time.Minute)))
 	good := s.ended(&job, 30, func(*core.Run) {})
 	bad := s.ended(&job, 20, func(r *core.Run) { r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "Disk is full" })
@@ -40,9 +39,8 @@ func TestRunsByFilter(t *testing.T) {
 			}
 		}
 	}
-	s.says("/console/runs", "the handler reported a failure", "tickring runs", `title="run `+good.ID.String(), ">"+good.ID.String()+"<",
-		`title="ended 2026-11-20 11:30:02 UTC"`)
-	s.says("/console/runs?when=yesterday", "No run matches.")
+	s.shows("tr,.cli", "/console/runs", ">"+good.ID.String()+"<")
+	s.shows("#first", "/console/runs?when=yesterday")
 }
 
 // TestRunsPages: a long list is read page by page.
@@ -77,17 +75,16 @@ func TestRunsPages(t *testing.T) {
 
 // TestFilterThatIsNotUnderstood: a link with an invalid filter shows the page with an error and a link to all runs.
 func TestFilterThatIsNotUnderstood(t *testing.T) {
-	s := newConsole(t)
-	s.in("en")
+	s := goldenConsole(t)
 	for _, query := range []string{"state=gone", "cause=moon", "longer=soon", "late=-5s", "from=when", "when=5y", "after=x", "job=shop/none",
 		"app=%20", "text=" + strings.Repeat("x", 129),
 		"from=2026-11-20T12:00:00Z&to=2026-11-20T11:00:00Z", "job=" + strings.Repeat("x", 10_000), "address=" + strings.Repeat("y", 5000),
 		"job=" + url.QueryEscape(markup)} {
 		w := s.get("/console/runs?" + query)
-		if body := w.Body.String(); w.Code < 400 || w.Code > 499 || !strings.Contains(body, "Invalid filter") ||
-			strings.Contains(body, "<script>alert") {
+		if body := w.Body.String(); w.Code < 400 || w.Code > 499 || strings.Contains(body, "<script>alert") {
 			t.Errorf("%.80s: %d %.400s", query, w.Code, body)
 		}
+		s.compare(fmt.Sprintf("%.80s", query), "[role=alert]")
 	}
 }
 
@@ -106,8 +103,7 @@ func TestTypedMomentsGetTheirZone(t *testing.T) {
 
 // TestShapeOfRuns: above the rows are bars of results over time, each with a link to its time range.
 func TestShapeOfRuns(t *testing.T) {
-	s := newConsole(t)
-	s.in("en")
+	s := goldenConsole(t)
 	job := s.Create(peopletest.Spec("shape", peopletest.Every(time.Minute)))
 	for n := range 40 {
 		s.ended(&job, n+1, func(r *core.Run) {
@@ -117,10 +113,11 @@ func TestShapeOfRuns(t *testing.T) {
 			r.Journal = core.JournalKey{Minute: int64(r.At) / 60}
 		})
 	}
-	if body := s.says("/console/runs?job=shop/shape&when=1h", `<tr id="run-`); strings.Contains(body, "runs started") {
+	if body := s.says("/console/runs?job=shop/shape&when=1h", `<tr id="run-`); strings.Contains(body, "b-fail") {
 		t.Error("the rows wait for their shape")
 	}
-	body := s.says("/console/runs?job=shop/shape&when=1h&shape=1", "40 runs started, 10 failed", `class="b-fail"`, `class="b-ok"`, "data-step=")
+	body := s.says("/console/runs?job=shop/shape&when=1h&shape=1", `class="b-fail"`, `class="b-ok"`, "data-step=")
+	s.compare("the chart", "#over")
 	_, after, _ := strings.Cut(body, `<a href="/console/runs?from=`)
 	bar, _, _ := strings.Cut(after, ">")
 	if !strings.Contains(bar, "&to=") || strings.Contains(bar, "when=") || strings.Contains(bar, "shape=") || !strings.Contains(bar, "job=") {
@@ -135,8 +132,7 @@ func TestShapeOfRuns(t *testing.T) {
 // TestSpansMeet: a run that is due where two time ranges meet belongs to the second. This applies to the list, its
 // histogram, a bar, and a rerun of the list. The command, which includes its end, gives the same runs.
 func TestSpansMeet(t *testing.T) {
-	s := newConsole(t)
-	s.in("en")
+	s := goldenConsole(t)
 	job := s.Create(peopletest.Spec("hourly", peopletest.Every(time.Hour)))
 	s.Clock = s.Clock.Truncate(24 * time.Hour).Add(30 * time.Hour)
 	for n := 60; n <= 40*60; n += 60 {
@@ -154,23 +150,22 @@ func TestSpansMeet(t *testing.T) {
 			t.Errorf("%s has %d runs", query, n)
 		}
 	}
-	body := s.says(list+"when=yesterday&shape=1", "24 runs started, 24 failed")
+	body := s.shows("#over", list+"when=yesterday&shape=1")
 	for _, bar := range hrefs(cutOut(body, "data-step=", "</svg>"), "/console/runs?from=") {
 		if n := of(bar); n > 1 {
 			t.Errorf("%s has %d runs", bar, n)
 		}
 	}
-	body = s.says(list+hour+"&panel=rerun", "1 runs will be rerun.",
-		"tickring rerun shop/hourly --from 2026-11-20T02:00:00Z --to 2026-11-20T02:59:59Z")
+	body = s.shows("dialog", list+hour+"&panel=rerun")
 	w := s.post("/console/runs/rerun", hidden(t, body, "/console/runs/rerun"))
-	s.says(w.Header().Get("Location"), "1 runs were rerun, 0 were skipped")
+	s.says(w.Header().Get("Location"))
+	s.messages("rerun")
 }
 
 // TestSkipsOfADeletedJob: a time that was skipped without a run links to the reason, even if the job is deleted and
 // only its number is known.
 func TestSkipsOfADeletedJob(t *testing.T) {
-	s := newConsole(t)
-	s.in("en")
+	s := goldenConsole(t)
 	job := s.Create(peopletest.Spec("gone", peopletest.Every(time.Minute)))
 	at := core.InstantOf(s.Clock.Truncate(time.Minute)) - 600
 	if err := s.E.Manage.PutSkips(peopletest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
@@ -179,12 +174,12 @@ func TestSkipsOfADeletedJob(t *testing.T) {
 	}
 	number := fmt.Sprint(job.Def.ID)
 	follow := func(job string) {
-		body := s.says("/console/runs?job="+job, "Skipped without a run")
-		list := hrefs(cutOut(body, "Skipped without a run", "</table>"), "/console/")
+		_, skips, _ := strings.Cut(s.shows("h2,.rows", "/console/runs?job="+job), "<h2>")
+		list := hrefs(cutOut(skips, "<tbody>", "</table>"), "/console/")
 		if len(list) != 1 {
 			t.Fatalf("of %s: %q", job, list)
 		}
-		s.says(list[0], "skipped: skipped by the misfire policy")
+		s.shows(".story", list[0])
 	}
 	follow("shop/gone")
 	follow(number)
@@ -195,17 +190,16 @@ func TestSkipsOfADeletedJob(t *testing.T) {
 // TestRunManyAgain: the runs that match a filter are counted and listed, and then rerun part by part with the
 // progress. The rerun can be stopped, and a form that is sent twice reruns nothing twice.
 func TestRunManyAgain(t *testing.T) {
-	s := newConsole(t)
-	s.in("en")
+	s := goldenConsole(t)
 	job := s.Create(peopletest.Spec("again", peopletest.Every(time.Minute)))
 	for n := range 130 {
 		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "Disk full" })
 	}
 	s.ended(&job, 131, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler }) // the filter excludes it
-	body := s.says("/console/runs?job=shop/again&failed=1&text=disk+full&panel=rerun", "130 runs will be rerun.", "Rerun all",
-		"tickring rerun shop/again")
-	s.says("/console/runs?job=shop/again&text=disk+full&shape=1", "including runs that the filter excludes", "--text 'disk full'")
-	if w := s.get("/console/runs?failed=1&panel=rerun"); strings.Contains(w.Body.String(), "Rerun all") {
+	body := s.says("/console/runs?job=shop/again&failed=1&text=disk+full&panel=rerun", `action="/console/runs/rerun"`)
+	s.compare("the panel", "dialog")
+	s.shows("#over,.cli", "/console/runs?job=shop/again&text=disk+full&shape=1")
+	if w := s.get("/console/runs?failed=1&panel=rerun"); strings.Contains(w.Body.String(), `action="/console/runs/rerun"`) {
 		t.Error("all of everything can be run again")
 	}
 	form := url.Values{}
@@ -218,15 +212,16 @@ func TestRunManyAgain(t *testing.T) {
 		form.Add(name, value)
 	}
 	first := s.post("/console/runs/rerun", form).Body.String()
-	if !strings.Contains(first, "100 runs were rerun, 0 were skipped") || !strings.Contains(first, "data-goon") ||
-		!strings.Contains(first, ">Stop<") {
+	if !strings.Contains(first, "data-goon") || !strings.Contains(first, `id="stop"`) {
 		t.Fatalf("the first part: %s", first)
 	}
+	s.compare("the first part", ".head,.buttons")
 	_, halt, _ := strings.Cut(first, `id="stop"`)
 	halted := hidden(t, halt, "/console/runs/rerun")
 	halted["why"] = []string{"3: <b>gone"}
-	s.never(s.wrong("/console/runs/rerun", halted, http.StatusOK, "100 runs were rerun, 0 were skipped", "Stopped.", "3: <b>gone",
+	s.never(s.wrong("/console/runs/rerun", halted, http.StatusOK, "3: <b>gone",
 		"/console/runs?failed=1&job=shop%2Fagain&text=disk+full"), "data-goon")
+	s.compare("stopped", ".head,p")
 	_, next, _ := strings.Cut(first, `name="next" value="`)
 	next, _, _ = strings.Cut(next, `"`)
 	form.Set("next", next)
@@ -236,7 +231,8 @@ func TestRunManyAgain(t *testing.T) {
 		if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || !strings.Contains(to, "job=shop%2Fagain") {
 			t.Fatalf("the last part: %d %s %s", w.Code, to, w.Body)
 		}
-		s.says(w.Header().Get("Location"), "130 runs were rerun, 0 were skipped")
+		s.says(w.Header().Get("Location"))
+		s.messages("the last part")
 	}
 	if w := s.get("/console/runs/rerun"); w.Header().Get("Location") != "/console/runs" { // the URL of a part, loaded again
 		t.Errorf("a reload of a part: %d", w.Code)
@@ -256,8 +252,7 @@ func TestRunManyAgain(t *testing.T) {
 // TestRunManyAgainIsBounded: a count stops at the time limit of a page. The page shows that there may be more, and
 // they can be rerun too.
 func TestRunManyAgainIsBounded(t *testing.T) {
-	s := newConsole(t)
-	s.in("en")
+	s := goldenConsole(t)
 	job := s.Create(peopletest.Spec("again", peopletest.Every(time.Minute)))
 	for n := range 330 {
 		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
@@ -269,7 +264,7 @@ func TestRunManyAgainIsBounded(t *testing.T) {
 				asked, s.Clock = asked+1, s.Clock.Add(6*time.Second)
 			}
 		})})
-	s.says("/console/runs?job=shop/again&failed=1&panel=rerun", "200 or more runs will be rerun.", "Rerun all")
+	s.shows("dialog", "/console/runs?job=shop/again&failed=1&panel=rerun", `action="/console/runs/rerun"`)
 	if asked != 2 {
 		t.Errorf("it was counted %d times", asked)
 	}
@@ -278,17 +273,17 @@ func TestRunManyAgainIsBounded(t *testing.T) {
 // TestRunManyAgainWithParams: runs are rerun with other params. The reasons why runs are not rerun are shown for all
 // parts together, and the command has the same effect.
 func TestRunManyAgainWithParams(t *testing.T) {
-	s := newConsole(t)
-	s.in("en")
+	s := goldenConsole(t)
 	job := s.Create(peopletest.Spec("again", peopletest.Every(time.Minute)))
 	for n := range 101 {
 		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
 	}
-	body := s.says("/console/runs?job=shop/again&state=failed&cause=schedule&panel=rerun", "the params that each run was sent with",
-		"tickring rerun shop/again --state failed --cause schedule --to 20")
+	body := s.says("/console/runs?job=shop/again&state=failed&cause=schedule&panel=rerun", `value="same" checked`)
+	s.compare("the panel", "fieldset,.cli")
 	q := with(hidden(t, body, "/console/runs/rerun"), "with", "other", "params", "a\r\nb")
 	q.Add("why", "3: it was <b>left before")
-	first := s.wrong("/console/runs/rerun", q, http.StatusOK, "100 runs were rerun", "3: it was <b>left before")
+	first := s.wrong("/console/runs/rerun", q, http.StatusOK, "3: it was <b>left before")
+	s.compare("the first part", ".head,.why")
 	if next := hidden(t, first, "/console/runs/rerun"); next.Get("params") != "a\nb" && next.Get("params") != "a\r\nb" ||
 		next.Get("with") != "other" || next.Get("why") == "" {
 		t.Errorf("the next part has %v", next)
@@ -304,8 +299,7 @@ func TestRunManyAgainWithParams(t *testing.T) {
 
 // TestRemoveRuns: runs are counted before they are deleted, and an empty filter deletes none.
 func TestRemoveRuns(t *testing.T) {
-	s := newConsole(t)
-	s.in("en")
+	s := goldenConsole(t)
 	s.reportsSince(50 * 24 * time.Hour)
 	job := s.Create(peopletest.Spec("old", peopletest.Every(time.Minute)))
 	old := s.ended(&job, 40*24*60, func(*core.Run) {})
@@ -313,9 +307,8 @@ func TestRemoveRuns(t *testing.T) {
 	if err := s.reports.Pass(peopletest.Ctx); err != nil {
 		t.Fatal(err)
 	}
-	s.says("/console/runs?job=shop/old", "Clean up old runs…")
-	s.says("/console/runs/clean?job=shop/old&older=30d", "1 runs and their logs will be deleted", "Delete 1 runs of shop/old",
-		"tickring clean shop/old --older 30d")
+	s.says("/console/runs?job=shop/old", "/console/runs/clean?job=")
+	s.shows("h2,p,.buttons,.cli", "/console/runs/clean?job=shop/old&older=30d")
 	s.says("/console/runs/" + old.ID.String())
 	if w := s.post("/console/runs/clean", url.Values{"job": {"shop/old"}}); w.Code != http.StatusBadRequest {
 		t.Errorf("without saying which: %d", w.Code)
@@ -324,8 +317,10 @@ func TestRemoveRuns(t *testing.T) {
 	if w.Code != http.StatusSeeOther {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	s.says(w.Header().Get("Location"), "1 runs deleted, 0 kept")
-	s.says("/console/changes?job=shop/old&verb=cleaned", "cleaned up runs  (1)")
+	s.says(w.Header().Get("Location"))
+	s.messages("deleted")
+	s.says("/console/changes?job=shop/old&verb=cleaned")
+	s.compare("the change", ".wide")
 	if w := s.get("/console/runs/" + old.ID.String()); w.Code != http.StatusNotFound {
 		t.Errorf("it exists: %d", w.Code)
 	}

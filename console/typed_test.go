@@ -103,10 +103,10 @@ func TestOnceAtIsOfItsZone(t *testing.T) {
 		for _, mode := range []string{"job", "mine", "utc"} {
 			s := newConsole(t)
 			s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "Asia%2FShanghai", mode
-			s.says("/console/jobs/new", "In the time zone below")
+			s.says("/console/jobs/new", `class="hint at"`)
 			form := s.form("/console/jobs/new?app=shop", "name", "once", "handler", "x", "kind.0", "at", "expr.0", "2026-12-24 18:00",
 				"timezone", zone)
-			s.done("/console/jobs/new", form, "shop/once is created")
+			s.done("/console/jobs/new", form)
 			var job struct{ Schedule struct{ At time.Time } }
 			if s.answer("/v1/jobs/shop/once", &job); job.Schedule.At.UTC().Format(time.RFC3339) != want {
 				t.Errorf("in %q, times %s: %v is stored", zone, mode, job.Schedule.At)
