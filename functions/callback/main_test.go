@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send"
 )
@@ -136,9 +137,10 @@ func TestReports(t *testing.T) {
 	if status, body := report(key, `{\"state\":\"boredom\"}`); status != 400 || state(t, e) != core.Running {
 		t.Errorf("no such state: %d %s, the run is %s", status, body, state(t, e))
 	}
-	if status, body := report(key, `{\"data\":\"`+strings.Repeat("d", core.DataMax+1)+`\"}`); status != 413 ||
-		!strings.Contains(body, "at most 4096 are allowed") || state(t, e) != core.Running {
+	if status, body := report(key, `{\"data\":\"`+strings.Repeat("d", core.DataMax+1)+`\"}`); status != 413 || state(t, e) != core.Running {
 		t.Errorf("too much data: %d %s, the run is %s", status, body, state(t, e))
+	} else {
+		golden.New(t).Equal(t, "too much data", body)
 	}
 	for range 2 {
 		if status, body := report(key, `{\"state\":\"failed\",\"message\":\"no disk\",\"data\":\"sda1\"}`); status != 200 ||
