@@ -73,11 +73,12 @@ func TestCall(t *testing.T) {
 	}
 	nobody := "http://" + closed.Addr().String()
 	closed.Close()
+	texts := golden.New(t)
 	for _, c := range []struct {
 		handler, base string
 		kind          dispatch.AnswerKind
 		state         core.State
-		says          string
+		says          string // of the endpoint
 	}{
 		{"/ok", "", dispatch.AnswerEnded, core.Succeeded, "xend"},
 		{"GET /ok", "", dispatch.AnswerEnded, core.Succeeded, "xend"},
@@ -85,11 +86,11 @@ func TestCall(t *testing.T) {
 		{"/busy", "", dispatch.AnswerBusy, "", ""},
 		{"/bad", "", dispatch.AnswerEnded, core.Failed, "no such report"},
 		{"/moved", "", dispatch.AnswerEnded, core.Failed, ""},
-		{"/hang", "", dispatch.AnswerEnded, core.TimedOut, "no answer within 300ms"},
+		{"/hang", "", dispatch.AnswerEnded, core.TimedOut, ""},
 		{"/cut", "", dispatch.AnswerUnconfirmed, "", ""},
-		{"/ok", nobody, dispatch.AnswerRefused, "", "refused"},
-		{"/ok", "http://169.254.169.254", dispatch.AnswerRefused, "", "not allowed"},
-		{"BREW /ok", "", dispatch.AnswerRefused, "", "POST"},
+		{"/ok", nobody, dispatch.AnswerRefused, "", ""},
+		{"/ok", "http://169.254.169.254", dispatch.AnswerRefused, "", ""},
+		{"BREW /ok", "", dispatch.AnswerRefused, "", ""},
 	} {
 		base := c.base
 		if base == "" {
@@ -98,6 +99,10 @@ func TestCall(t *testing.T) {
 		a := s.Send(t.Context(), shipment("call:"+base, c.handler))
 		if a.Kind != c.kind || a.State != c.state || !strings.Contains(a.Message, c.says) {
 			t.Errorf("%s %s: kind %d state %q message %q, want %d %q %q", base, c.handler, a.Kind, a.State, a.Message, c.kind, c.state, c.says)
+		}
+		if c.says == "" && a.Message != "" && c.kind != dispatch.AnswerUnconfirmed {
+			key := fmt.Sprint(c.handler, " ", strings.Replace(c.base, nobody, "nobody", 1))
+			texts.Equal(t, strings.TrimSpace(key), a.Message, strings.TrimPrefix(nobody, "http://"), "NOBODY")
 		}
 		if len(a.Message) > messageTail {
 			t.Errorf("%s: message of %d bytes", c.handler, len(a.Message))
@@ -344,7 +349,8 @@ func TestKillWithoutConnection(t *testing.T) {
 	if core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("%v", err)
 	}
-	golden.New(t).Equal(t, "a function", fmt.Sprint(err))
+	texts := golden.New(t)
+	texts.Equal(t, "a function", fmt.Sprint(err))
 	if err := s.Kill(t.Context(), app, "queue:mail", 7); err != nil {
 		t.Errorf("%v", err)
 	}
@@ -356,10 +362,11 @@ func TestKillWithoutConnection(t *testing.T) {
 	}
 	// Without a sender for its scheme, an address is rejected before a send.
 	for _, address := range []string{"lambda:payroll", "queue:mail"} {
-		if a := s.Send(t.Context(), shipment(address, "h")); a.Kind != dispatch.AnswerRefused ||
-			!strings.Contains(a.Message, "no AWS credentials") {
+		a := s.Send(t.Context(), shipment(address, "h"))
+		if a.Kind != dispatch.AnswerRefused {
 			t.Errorf("%s: %+v", address, a)
 		}
+		texts.Equal(t, "no sender", a.Message)
 		if err := s.Beat(t.Context(), app, address); err == nil {
 			t.Errorf("%s is reported as available", address)
 		}
