@@ -1,14 +1,13 @@
 package ask_test
 
 import (
-	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // sweep removes data past its retention.
@@ -162,7 +161,6 @@ func TestAuditBeyondTheRecordsOfPauses(t *testing.T) {
 // TestAuditOfAnEarlyFile checks that an item by an earlier version, which has only the last pause, gets older pauses
 // from the change records. No time in them is missing or replanned, and a query shows the pauses.
 func TestAuditOfAnEarlyFile(t *testing.T) {
-	texts := golden.New(t)
 	for name, target := range map[string]manage.Target{"of an app": {App: "shop"}, "of everything": {All: true}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -188,7 +186,9 @@ func TestAuditOfAnEarlyFile(t *testing.T) {
 				t.Errorf("%+v %v", r, err)
 			}
 			_, err = f.M.Run(ctx, "shop/sweep@"+(first+60).String())
-			texts.Equal(t, name, fmt.Sprint(err))
+			if core.CodeOf(err) != core.CodeNotFound || !strings.Contains(err.Error(), "stocktaking") {
+				t.Errorf("%v", err)
+			}
 		})
 	}
 }

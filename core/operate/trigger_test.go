@@ -390,7 +390,6 @@ func TestTriggerAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := golden.New(t)
 	for address, own := range map[string]bool{
 		"http://fixed.example:9999/": true, "http://fixed.example:9999": true, "http://198.51.100.7:9999/": true, "http://10.0.0.7:80": true,
 		"https://[fd00::1]:443/x": true, "queue:own": true, "queue:other": false, "queue:arn:aws:sqs:eu-central-1:123456789012:own": false,
@@ -404,8 +403,6 @@ func TestTriggerAddresses(t *testing.T) {
 			var e *core.Error
 			if own != (err == nil) || !own && (!errors.As(err, &e) || e.Code != core.CodeRefused || e.Field != "addresses[1]") {
 				t.Errorf("%s: %v", address, err)
-			} else if !own {
-				texts.Equal(t, "rejected", e.Reason.String())
 			}
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
-	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send"
 )
@@ -139,8 +138,6 @@ func TestReports(t *testing.T) {
 	}
 	if status, body := report(key, `{\"data\":\"`+strings.Repeat("d", core.DataMax+1)+`\"}`); status != 413 || state(t, e) != core.Running {
 		t.Errorf("too much data: %d %s, the run is %s", status, body, state(t, e))
-	} else {
-		golden.New(t).Equal(t, "too much data", body)
 	}
 	for range 2 {
 		if status, body := report(key, `{\"state\":\"failed\",\"message\":\"no disk\",\"data\":\"sda1\"}`); status != 200 ||
