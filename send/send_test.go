@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -72,11 +73,12 @@ func TestCall(t *testing.T) {
 	}
 	nobody := "http://" + closed.Addr().String()
 	closed.Close()
+	texts := golden.New(t)
 	for _, c := range []struct {
 		handler, base string
 		kind          dispatch.AnswerKind
 		state         core.State
-		says          string
+		says          string // of the endpoint
 	}{
 		{"/ok", "", dispatch.AnswerEnded, core.Succeeded, "xend"},
 		{"GET /ok", "", dispatch.AnswerEnded, core.Succeeded, "xend"},
@@ -84,11 +86,11 @@ func TestCall(t *testing.T) {
 		{"/busy", "", dispatch.AnswerBusy, "", ""},
 		{"/bad", "", dispatch.AnswerEnded, core.Failed, "no such report"},
 		{"/moved", "", dispatch.AnswerEnded, core.Failed, ""},
-		{"/hang", "", dispatch.AnswerEnded, core.TimedOut, "no answer within 300ms"},
+		{"/hang", "", dispatch.AnswerEnded, core.TimedOut, ""},
 		{"/cut", "", dispatch.AnswerUnconfirmed, "", ""},
-		{"/ok", nobody, dispatch.AnswerRefused, "", "refused"},
-		{"/ok", "http://169.254.169.254", dispatch.AnswerRefused, "", "not allowed"},
-		{"BREW /ok", "", dispatch.AnswerRefused, "", "POST"},
+		{"/ok", nobody, dispatch.AnswerRefused, "", ""},
+		{"/ok", "http://169.254.169.254", dispatch.AnswerRefused, "", ""},
+		{"BREW /ok", "", dispatch.AnswerRefused, "", ""},
 	} {
 		base := c.base
 		if base == "" {
@@ -97,6 +99,10 @@ func TestCall(t *testing.T) {
 		a := s.Send(t.Context(), shipment("call:"+base, c.handler))
 		if a.Kind != c.kind || a.State != c.state || !strings.Contains(a.Message, c.says) {
 			t.Errorf("%s %s: kind %d state %q message %q, want %d %q %q", base, c.handler, a.Kind, a.State, a.Message, c.kind, c.state, c.says)
+		}
+		if c.says == "" && a.Message != "" && c.kind != dispatch.AnswerUnconfirmed {
+			key := fmt.Sprint(c.handler, " ", strings.Replace(c.base, nobody, "nobody", 1))
+			texts.Equal(t, strings.TrimSpace(key), a.Message, strings.TrimPrefix(nobody, "http://"), "NOBODY")
 		}
 		if len(a.Message) > messageTail {
 			t.Errorf("%s: message of %d bytes", c.handler, len(a.Message))
@@ -229,6 +235,7 @@ func known(key []byte) Key { return func(context.Context) ([]byte, error) { retu
 // TestKeyIsAwaited: while the key for reports cannot be read, a run that needs a signed report is not sent and does not fail; runs
 // without signatures are sent.
 func TestKeyIsAwaited(t *testing.T) {
+	texts := golden.New(t)
 	exec := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
 	defer exec.Close()
 	var f handedTo
@@ -240,9 +247,10 @@ func TestKeyIsAwaited(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		a := s.Send(ctx, shipment(address, "POST /work"))
-		if a.Kind != dispatch.AnswerBusy || !strings.Contains(a.Message, "cannot be signed yet") || f != 0 {
+		if a.Kind != dispatch.AnswerBusy || f != 0 {
 			t.Errorf("%s: %+v, sent %d times", address, a, f)
 		}
+		texts.Equal(t, "not signed", a.Message)
 	}
 	if a := s.Send(t.Context(), shipment(exec.URL, "work")); a.Kind != dispatch.AnswerAccepted {
 		t.Errorf("over the wire: %+v", a)
@@ -337,10 +345,11 @@ func TestPathIsLearnt(t *testing.T) {
 func TestKillWithoutConnection(t *testing.T) {
 	s := newSender(t, Options{})
 	app := &core.App{Name: "pay"}
-	if err := s.Kill(t.Context(), app, "lambda:payroll", 7); core.CodeOf(err) != core.CodeRefused ||
-		!strings.Contains(err.Error(), "cannot be stopped from outside: the kill is recorded") {
+	err := s.Kill(t.Context(), app, "lambda:payroll", 7)
+	if core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("%v", err)
 	}
+	golden.New(t).Equal(t, "a function", fmt.Sprint(err))
 	if err := s.Kill(t.Context(), app, "queue:mail", 7); err != nil {
 		t.Errorf("%v", err)
 	}
@@ -352,8 +361,7 @@ func TestKillWithoutConnection(t *testing.T) {
 	}
 	// Without a sender for its scheme, an address is rejected before a send.
 	for _, address := range []string{"lambda:payroll", "queue:mail"} {
-		if a := s.Send(t.Context(), shipment(address, "h")); a.Kind != dispatch.AnswerRefused ||
-			!strings.Contains(a.Message, "no AWS credentials") {
+		if a := s.Send(t.Context(), shipment(address, "h")); a.Kind != dispatch.AnswerRefused {
 			t.Errorf("%s: %+v", address, a)
 		}
 		if err := s.Beat(t.Context(), app, address); err == nil {
@@ -403,7 +411,7 @@ func TestCallJudgedForEachApp(t *testing.T) {
 	}
 	srv.Start()
 	defer srv.Close()
-	s := New(Options{Policy: safedial.Policy{ListLoopback: true}})
+	s, texts := New(Options{Policy: safedial.Policy{ListLoopback: true}}), golden.New(t)
 	defer s.Close()
 	for _, handler := range []string{"POST /x", "GET /x"} {
 		served.Store(0)
@@ -419,9 +427,11 @@ func TestCallJudgedForEachApp(t *testing.T) {
 			if n := conns.Load() - before; n != 1 {
 				t.Errorf("%s: %d connections: there is none kept to be taken", handler, n)
 			}
-			if a := s.Send(t.Context(), other); a.Kind != dispatch.AnswerRefused || !strings.Contains(a.Message, "is not allowed: it is loopback") {
+			a := s.Send(t.Context(), other)
+			if a.Kind != dispatch.AnswerRefused {
 				t.Errorf("%s: another app: %+v", handler, a)
 			}
+			texts.Equal(t, "another app", a.Message)
 		}
 		if n := served.Load(); n != 4 {
 			t.Errorf("%s: %d calls came, want 4", handler, n)

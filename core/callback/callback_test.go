@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -54,9 +55,11 @@ func TestTranslate(t *testing.T) {
 	for _, n := range []int{0, 1, core.DataMax, core.DataMax + 1} {
 		got := callback.Translate(1, 200, "done", strings.Repeat("d", n), now)
 		dropped := n > core.DataMax
-		if len(got.Data) != n && !dropped || dropped && got.Data != "" || strings.Contains(got.Message, "4097 bytes of data") != dropped ||
-			!strings.HasSuffix(got.Message, "done") {
+		if len(got.Data) != n && !dropped || dropped && got.Data != "" || (got.Message != "done") != dropped {
 			t.Errorf("data of %d bytes: %d are kept, and the message is %q", n, len(got.Data), got.Message)
+		}
+		if dropped {
+			golden.New(t).Equal(t, "too long", got.Message)
 		}
 	}
 	for text, want := range map[string]int{strings.Repeat("报", 20000): core.MessageMax, strings.Repeat("x", 15001): core.MessageMax,

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -164,6 +165,7 @@ func TestSourceAsRead(t *testing.T) {
 // TestSourceCannotBeRead: if the store fails, the run is retried and sent then. If the source is missing or damaged,
 // the run fails with that message.
 func TestSourceCannotBeRead(t *testing.T) {
+	texts := golden.New(t)
 	synctest.Test(t, func(t *testing.T) {
 		f := newScripting(t)
 		for _, err := range []error{core.ErrThrottled, errors.New("cut")} {
@@ -186,10 +188,10 @@ func TestSourceCannotBeRead(t *testing.T) {
 		f := newScripting(t)
 		f.s.wrong = 1 // and no error: it is missing
 		r := f.trigger(1, 1)[0]
-		if r.State != core.Failed || r.Reason != core.ReasonNotAccepted ||
-			r.Message != "not sent: the source of the job's script is not stored any more" {
+		if r.State != core.Failed || r.Reason != core.ReasonNotAccepted {
 			t.Errorf("%s %s %q", r.State, r.Reason, r.Message)
 		}
+		texts.Equal(t, "missing", r.Message)
 		if f.trigger(1, 1); fmt.Sprint(f.to.sent) != "[1: one]" {
 			t.Errorf("then came %q", f.to.sent)
 		}

@@ -1,7 +1,7 @@
 package manage_test
 
 import (
-	"strings"
+	"errors"
 	"testing"
 
 	"github.com/tickring/tickring/core"
@@ -14,7 +14,8 @@ import (
 func TestNotifyOfEverything(t *testing.T) {
 	f := newFixture(t)
 	n := core.Notify{To: []string{"finance"}, On: []core.Event{core.EventDeadLetter}}
-	if _, err := f.M.SaveNotify(ctx, ann, n); core.CodeOf(err) != core.CodeNotFound || !strings.Contains(err.Error(), "notify.to[0]") {
+	_, err := f.M.SaveNotify(ctx, ann, n)
+	if e, _ := errors.AsType[*core.Error](err); e == nil || e.Code != core.CodeNotFound || e.Field != "notify.to[0]" {
 		t.Errorf("of a channel that there is not: %v", err)
 	}
 	if _, err := f.M.CheckNotify(ctx, n, nil); core.CodeOf(err) != core.CodeNotFound {

@@ -2,6 +2,7 @@ package manage_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // after returns a job without a schedule that comes after others of its app.
@@ -63,18 +65,37 @@ func (f *fixture) wantTree(want ...string) {
 	}
 }
 
-// wantResults checks the results of specs: a part of each error, or the change.
-func wantResults(t *testing.T, got []manage.SaveResult, want ...string) {
+// wantResults checks the results of specs: the change, or the code and the field of the error.
+func wantResults(t testing.TB, got []manage.SaveResult, want ...string) {
 	t.Helper()
 	for i, r := range got {
-		if r.Err == nil && r.Change != want[i] || r.Err != nil && !strings.Contains(r.Err.Error(), want[i]) {
-			t.Errorf("%s: %s %v, want %s", r.Name, r.Change, r.Err, want[i])
+		is := r.Change
+		if e, rejected := errors.AsType[*core.Error](r.Err); rejected {
+			is = fmt.Sprint(e.Code, " ", e.Field)
+		}
+		if is != want[i] {
+			t.Errorf("%s: %s %v, want %s", r.Name, is, r.Err, want[i])
 		}
 	}
 }
 
+// messages returns the errors of results, a line for each.
+func messages(got []manage.SaveResult) (text string) {
+	for _, r := range got {
+		if r.Err != nil {
+			text += fmt.Sprintln(r.Name, r.Err)
+		}
+	}
+	return text
+}
+
 func TestJobsAfterOthers(t *testing.T) {
-	f := newFixture(t)
+	f, texts := newFixture(t), golden.New(t)
+	rejects := func(key string, got []manage.SaveResult, want ...string) {
+		t.Helper()
+		wantResults(t, got, want...)
+		texts.Equal(t, key, messages(got))
+	}
 	// In any order: a parent may be saved in the same call.
 	wantResults(t, f.Save(after("c", "b", "a"), after("b", "a"), after("a")), "created", "created", "created")
 	f.wantTree("a b", "b c", "a c")
@@ -83,13 +104,12 @@ func TestJobsAfterOthers(t *testing.T) {
 	s.Def.After[0].When = core.UponClose
 	wantResults(t, f.Save(s), "updated")
 	f.wantTree("a b", "b c finished")
-	wantResults(t, f.Save(after("d", "none"), after("e", "e"), after("f", "a", "a"), after("g", "x/y")),
-		"after[0].job: \"shop/none\": the job does not exist", "a job cannot be its own parent", "named twice", "")
-	// A circle.
-	wantResults(t, f.Save(after("a", "c")), "shop/a after shop/c after shop/b after shop/a")
-	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("a", "c")}, nil), "shop/a after shop/c after shop/b after shop/a")
-	wantResults(t, f.Save(after("p", "q"), after("q", "p"), after("r", "p"), after("s", "a")), "shop/p after shop/q after shop/p",
-		"shop/p after shop/q after shop/p", "the job does not exist", "created")
+	rejects("bad parents", f.Save(after("d", "none"), after("e", "e"), after("f", "a", "a"), after("g", "x/y")),
+		"not-found after[0].job", "invalid after[0].job", "invalid after[1].job", "invalid after[0].job")
+	rejects("a circle", f.Save(after("a", "c")), "invalid after")
+	rejects("a circle", f.M.Check(ctx, []manage.JobSpec{after("a", "c")}, nil), "invalid after")
+	rejects("a circle of new jobs", f.Save(after("p", "q"), after("q", "p"), after("r", "p"), after("s", "a")),
+		"invalid after", "invalid after", "not-found after[0].job", "created")
 	f.wantTree("a b", "b c finished", "a s")
 	// Parents may become children in one file.
 	turned := []manage.JobSpec{after("a", "c"), after("b"), after("c", "b"), after("s")}
@@ -98,9 +118,9 @@ func TestJobsAfterOthers(t *testing.T) {
 	f.wantTree("c a", "b c")
 	// A check of a part of a file knows the other parts.
 	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("n", "m", "a")}, manage.After{"shop/m": nil}), "created")
-	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("n", "m", "a")}, nil), "the job does not exist")
+	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("n", "m", "a")}, nil), "not-found after[0].job")
 	round := manage.After{"shop/a": {{Job: "shop/b"}}, "shop/c": {{Job: "shop/a"}}}
-	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("b", "c")}, round), "shop/b after shop/c after shop/a after shop/b")
+	rejects("a circle through other parts", f.M.Check(ctx, []manage.JobSpec{after("b", "c")}, round), "invalid after")
 }
 
 func TestMostJobsAfterOne(t *testing.T) {
@@ -115,12 +135,15 @@ func TestMostJobsAfterOne(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	wantResults(t, f.Save(after("more", "a"), after("c-7", "a")), "this parent already has 1000 child jobs, the maximum", "unchanged")
+	more := f.Save(after("more", "a"), after("c-7", "a"))
+	wantResults(t, more, "invalid after[0].job", "unchanged")
 	var many []string
 	for i := range core.MaxParents + 1 {
 		many = append(many, fmt.Sprintf("c-%d", i))
 	}
-	wantResults(t, f.Save(after("z", many...), after("y", many[1:]...)), "at most 20 are allowed", "created")
+	parents := f.Save(after("z", many...), after("y", many[1:]...))
+	wantResults(t, parents, "invalid after", "created")
+	golden.New(t).Equal(t, "maxima", messages(append(more, parents...)))
 }
 
 // TestMostJobsBeforeOne: a job with children may have many ancestors, up to the limit of the
@@ -129,14 +152,18 @@ func TestMostJobsBeforeOne(t *testing.T) {
 	f := newFixture(t)
 	f.Create(after("a"))
 	wantResults(t, f.Save(after("c", "a")), "created")
-	for n, want := range map[int]string{bound.Before: "updated", bound.Before + 1: "more than 10000 jobs come before shop/a",
-		3 * bound.Before: "more than 10000 jobs come before shop/a"} {
+	texts := golden.New(t)
+	for n, want := range map[int]string{bound.Before: "updated", bound.Before + 1: "too-large ", 3 * bound.Before: "too-large "} {
 		all := manage.After{}
 		for i := 1; i < n; i++ {
 			all[fmt.Sprintf("shop/p-%d", i)] = []core.Parent{{Job: fmt.Sprintf("shop/p-%d", i+1)}}
 		}
 		all[fmt.Sprintf("shop/p-%d", n)] = nil
-		wantResults(t, f.M.Check(t.Context(), []manage.JobSpec{after("a", "p-1")}, all), want)
+		got := f.M.Check(t.Context(), []manage.JobSpec{after("a", "p-1")}, all)
+		wantResults(t, got, want)
+		if want != "updated" {
+			texts.Equal(t, "too many", messages(got))
+		}
 	}
 }
 
@@ -154,7 +181,9 @@ func TestLongChain(t *testing.T) {
 			t.Fatal(r.Name, r.Err)
 		}
 	}
-	wantResults(t, f.Save(after("j-0", "j-999")), "j-991 after 990 more after shop/j-0")
+	circle := f.Save(after("j-0", "j-999"))
+	wantResults(t, circle, "invalid after")
+	golden.New(t).Equal(t, "a circle", messages(circle))
 }
 
 // between makes a change before the first update.
@@ -179,14 +208,18 @@ func TestCircleOfTwoEdits(t *testing.T) {
 	f.Save(begin...)
 	b := &between{Store: f.E.Manage, do: func() { wantResults(t, f.Save(after("a", "d")), "updated") }}
 	other := f.Fresh(&faults{Store: b, Ring: f.E.Ring})
-	wantResults(t, other.Save(ctx, ann, []manage.JobSpec{after("c", "b")}), "shop/c after shop/b after shop/a after shop/d after shop/c")
+	concurrent := other.Save(ctx, ann, []manage.JobSpec{after("c", "b")})
+	wantResults(t, concurrent, "invalid after")
 	f.wantTree("a b", "c d", "d a")
 
 	f = newFixture(t)
 	f.Save(begin...)
 	both := []manage.JobSpec{after("c", "b"), after("a", "d")}
-	wantResults(t, f.M.Check(ctx, both, nil), "a job cannot be its own parent", "a job cannot be its own parent")
-	wantResults(t, f.Save(both...), "updated", "shop/a after shop/d after shop/c after shop/b after shop/a")
+	checked := f.M.Check(ctx, both, nil)
+	wantResults(t, checked, "invalid after", "invalid after")
+	saved := f.Save(both...)
+	wantResults(t, saved, "updated", "invalid after")
+	golden.New(t).Equal(t, "circles", messages(slices.Concat(concurrent, checked, saved)))
 	f.wantTree("a b", "c d", "b c")
 }
 
@@ -194,9 +227,10 @@ func TestDeleteBeforeOthers(t *testing.T) {
 	f := newFixture(t)
 	f.Save(after("a"), after("b", "a"), after("c", "a"))
 	_, err := f.M.Delete(ctx, ann, "shop/a", nil)
-	if core.CodeOf(err) != core.CodeConflict || !strings.Contains(err.Error(), "shop/b, shop/c") {
+	if core.CodeOf(err) != core.CodeConflict {
 		t.Errorf("got %v", err)
 	}
+	golden.New(t).Equal(t, "a parent", fmt.Sprint(err))
 	f.wantTree("a b", "a c")
 	for _, name := range []string{"b", "c", "a"} {
 		if _, err := f.M.Delete(ctx, ann, "shop/"+name, nil); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // scripted returns a job with a script.
@@ -46,15 +47,13 @@ func (f *fixture) wantVersions(ref string, want ...string) {
 	}
 }
 
-// script saves another version of a job a second later.
-func (f *fixture) script(ref string, s manage.ScriptSpec, want string) {
+// script saves another version of a job a second later. It returns the error.
+func (f *fixture) script(ref string, s manage.ScriptSpec, want string) string {
 	f.T.Helper()
 	f.Clock = f.Clock.Add(time.Second)
 	res, err := f.M.SaveScript(ctx, core.Actor{Name: "bob"}, ref, s)
-	switch {
-	case err == nil && res.Change != want, err != nil && !strings.Contains(err.Error(), want):
-		f.T.Errorf("%+v: %s %v, want %s", s, res.Change, err, want)
-	}
+	wantResults(f.T, []manage.SaveResult{{Name: ref, Change: res.Change, Err: err}}, want)
+	return fmt.Sprintln(err)
 }
 
 func TestScriptVersions(t *testing.T) {
@@ -86,18 +85,18 @@ func TestScriptVersions(t *testing.T) {
 	f.script("shop/a", manage.ScriptSpec{Version: 1, Note: "again"}, "updated")
 	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
 	f.script("shop/a", manage.ScriptSpec{Version: 4}, "updated") // the note is cleared
-	f.script("shop/a", manage.ScriptSpec{Version: 9}, "this version of the script of shop/a is not stored")
-	f.script("shop/a", manage.ScriptSpec{}, "required: the text of the script")
-	f.script("shop/a", manage.ScriptSpec{Source: "x\x00"}, "zero byte at 1")
-	f.script("shop/a", manage.ScriptSpec{Source: strings.Repeat("x", core.MaxScript+1)}, "262144 (256 KB) are allowed")
-	f.script("shop/a", manage.ScriptSpec{Source: "x", IfRev: new(int64)}, "was changed in the meantime")
+	bad := f.script("shop/a", manage.ScriptSpec{Version: 9}, "not-found version")
+	bad += f.script("shop/a", manage.ScriptSpec{}, "invalid script.source")
+	bad += f.script("shop/a", manage.ScriptSpec{Source: "x\x00"}, "invalid script.source")
+	bad += f.script("shop/a", manage.ScriptSpec{Source: strings.Repeat("x", core.MaxScript+1)}, "too-large script.source")
+	bad += f.script("shop/a", manage.ScriptSpec{Source: "x", IfRev: new(int64)}, "conflict ")
 	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
 
 	// With a handler, the job has only its old versions. Another script becomes the next version.
 	f.Clock = f.Clock.Add(time.Second)
 	wantResults(t, f.Save(spec("a", every(time.Hour))), "updated")
 	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
-	f.script("shop/a", manage.ScriptSpec{Source: "x"}, "has a handler and no script")
+	golden.New(t).Equal(t, "rejected", bad+f.script("shop/a", manage.ScriptSpec{Source: "x"}, "refused "))
 	f.Clock = f.Clock.Add(time.Second)
 	wantResults(t, f.Save(scripted("a", "five")), "updated")
 	f.wantVersions("shop/a", "5 shell five", "4 shell one", "3 python two", "2 shell two", "1 shell one")
@@ -111,7 +110,7 @@ func TestScriptVersions(t *testing.T) {
 	f.Clock = f.Clock.Add(time.Second)
 	wantResults(t, f.Save(byHash(core.HashScript("two"))), "updated")
 	f.Create(scripted("b", "other"))
-	wantResults(t, f.Save(byHash(core.HashScript("other"))), "no stored version of the script has this source")
+	wantResults(t, f.Save(byHash(core.HashScript("other"))), "invalid script.hash")
 	if got := f.versions("shop/a")[0]; got != "6 shell two" {
 		t.Error(got)
 	}
@@ -155,29 +154,29 @@ func TestScriptRefused(t *testing.T) {
 		change(&s)
 		return s
 	}
-	for want, s := range map[string]manage.JobSpec{
-		"call:http://10.0.0.1 does not use it": with(func(s *manage.JobSpec) { s.Def.App = "called" }),
-		"allowed values: shell, python":        with(func(s *manage.JobSpec) { s.Def.Script.Kind = "perl" }),
-		"required: the text of the script":     with(func(s *manage.JobSpec) { s.Source = "" }),
-		"script.kind: required":                with(func(s *manage.JobSpec) { s.Def.Script = nil }),
-		"either a handler or a script":         with(func(s *manage.JobSpec) { s.Def.Handler = "h" }),
-		"not UTF-8":                            with(func(s *manage.JobSpec) { s.Source = "\xff" }),
-		"at most 262144 (256 KB)":              with(func(s *manage.JobSpec) { s.Source = strings.Repeat("x", core.MaxScript+1) }),
-		"expected the SHA-256 of a source":     with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", "abc" }),
-		"no stored version of the script":      with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", core.HashScript("y") }),
-		"at most 256 are allowed":              with(func(s *manage.JobSpec) { s.Def.Script.Note = strings.Repeat("x", 257) }),
-		"byte for byte": with(func(s *manage.JobSpec) {
-			s.Source = "#!/bin/sh\r\necho ü\r\n"
-			s.Def.Name = "byte-for-byte"
-		}),
+	texts := golden.New(t)
+	for name, c := range map[string]struct {
+		spec manage.JobSpec
+		want string
+	}{
+		"app of a call":     {with(func(s *manage.JobSpec) { s.Def.App = "called" }), "invalid script"},
+		"unknown kind":      {with(func(s *manage.JobSpec) { s.Def.Script.Kind = "perl" }), "invalid script.kind"},
+		"no source":         {with(func(s *manage.JobSpec) { s.Source = "" }), "invalid script.source"},
+		"no script":         {with(func(s *manage.JobSpec) { s.Def.Script = nil }), "invalid script.kind"},
+		"handler":           {with(func(s *manage.JobSpec) { s.Def.Handler = "h" }), "invalid handler"},
+		"not UTF-8":         {with(func(s *manage.JobSpec) { s.Source = "\xff" }), "invalid script.source"},
+		"long source":       {with(func(s *manage.JobSpec) { s.Source = strings.Repeat("x", core.MaxScript+1) }), "too-large script.source"},
+		"not a hash":        {with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", "abc" }), "invalid script.hash"},
+		"hash of no source": {with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", core.HashScript("y") }), "invalid script.hash"},
+		"long note":         {with(func(s *manage.JobSpec) { s.Def.Script.Note = strings.Repeat("x", 257) }), "invalid script.note"},
 	} {
-		res := f.Save(s)[0]
-		if want == "byte for byte" {
-			f.wantVersions("shop/byte-for-byte", "1 shell "+s.Source)
-		} else if res.Err == nil || !strings.Contains(res.Err.Error(), want) {
-			t.Errorf("%v, want %q", res.Err, want)
-		}
+		got := f.Save(c.spec)
+		wantResults(t, got, c.want)
+		texts.Equal(t, name, messages(got))
 	}
+	exact := scripted("byte-for-byte", "#!/bin/sh\r\necho ü\r\n")
+	wantResults(t, f.Save(exact), manage.Created)
+	f.wantVersions("shop/byte-for-byte", "1 shell "+exact.Source)
 }
 
 // TestOldVersionsGo: the last 30 versions and the versions of open runs stay. Others are deleted
@@ -239,7 +238,7 @@ func TestOldVersionsGo(t *testing.T) {
 		t.Errorf("kept are %v", got)
 	}
 	next(101, 131, time.Second)
-	f.script("shop/a", manage.ScriptSpec{Source: "more"}, "the maximum: try again later")
+	golden.New(t).Equal(t, "full", f.script("shop/a", manage.ScriptSpec{Source: "more"}, "refused "))
 	f.Clock = f.Clock.Add(2 * time.Hour)
 	f.script("shop/a", manage.ScriptSpec{Source: "more"}, "updated")
 	if got := numbers(); len(got) != core.KeepVersions || got[0] != 103 {

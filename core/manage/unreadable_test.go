@@ -1,13 +1,14 @@
 package manage_test
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -29,15 +30,18 @@ func TestUnreadableApp(t *testing.T) {
 	}
 	f.E.Manage.(*memory.Store).DamageApp("ledger")
 	names := func(err error) bool {
-		return core.CodeOf(err) == core.CodeRefused && strings.Contains(err.Error(), "app ledger cannot be read: no JSON")
+		bad, _ := core.BesidesApps(err)
+		return core.CodeOf(err) == core.CodeRefused && len(bad) == 1 && bad["ledger"] != nil
 	}
 	apps, bad, err := f.M.Apps(ctx)
 	if err != nil || len(apps) != 1 || apps[0].Name != "shop" || !names(bad.Of("ledger")) || bad.Of("shop") != nil {
 		t.Errorf("listed: %+v %v %v", apps, bad, err)
 	}
-	if _, err := f.M.App(ctx, "ledger"); !names(err) {
+	_, err = f.M.App(ctx, "ledger")
+	if !names(err) {
 		t.Errorf("it: %v", err)
 	}
+	golden.New(t).Equal(t, "an unreadable app", fmt.Sprint(err))
 	res := f.M.Save(ctx, ann, []manage.JobSpec{job("shop", "three"), job("ledger", "four")})
 	if res[0].Err != nil || res[0].Change != manage.Created || !names(res[1].Err) {
 		t.Errorf("saved: %+v", res)

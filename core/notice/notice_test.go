@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/testkit/noticed"
 )
@@ -322,9 +323,21 @@ func TestRecovered(t *testing.T) {
 	})
 }
 
+// read compares notifications as users read them.
+type read struct{ *golden.Texts }
+
+// both compares a message in English and in Chinese.
+func (r read) both(t *testing.T, key string, m core.Message) {
+	t.Helper()
+	for _, l := range []core.Language{core.English, core.Chinese} {
+		r.Equal(t, key+", "+string(l), noticed.Text(t, l, m))
+	}
+}
+
 // TestRecoveredCounts checks that each failure before a success counts once, in any order of notes. A failure
 // after the success counts for the next one.
 func TestRecoveredCounts(t *testing.T) {
+	texts := read{golden.New(t)}
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = time.Minute })
 		var list []ring.Message
@@ -340,7 +353,7 @@ func TestRecoveredCounts(t *testing.T) {
 		r.ends(core.Succeeded)
 		r.minutes(4)
 		r.heard("a", "failed 4", "recovered 1")
-		noticed.Says(t, r.got["a"][1], "succeeded after 4 failures.", "执行成功，此前失败过 4 次。", "more since", "另有")
+		texts.both(t, "after 4 failures", r.got["a"][1])
 
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		time.Sleep(time.Second)
@@ -352,7 +365,7 @@ func TestRecoveredCounts(t *testing.T) {
 		r.minutes(4)
 		r.heard("a", "failed 4", "recovered 1", "failed 1", "failed 1", "recovered 1", "recovered 1")
 		for _, i := range []int{4, 5} {
-			noticed.Says(t, r.got["a"][i], "succeeded after a failure.", "执行成功，此前失败过。")
+			texts.both(t, fmt.Sprint("after a failure ", i), r.got["a"][i])
 		}
 	})
 }
@@ -360,6 +373,7 @@ func TestRecoveredCounts(t *testing.T) {
 // TestDown checks a channel that answers 500 for a day: attempts become rarer, then it is given up, and the
 // other channel and the users see that.
 func TestDown(t *testing.T) {
+	texts := read{golden.New(t)}
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
 		asked := 0
@@ -384,8 +398,7 @@ func TestDown(t *testing.T) {
 		if len(r.got["b"]) != 2 || r.got["b"][1].Event != string(core.EventMute) || r.got["b"][1].Text != "answered 500" {
 			t.Fatalf("the other heard %+v", r.got["b"])
 		}
-		noticed.Says(t, r.got["b"][1], "A notification for shop/nightly could not be delivered to channel a.",
-			"shop/nightly 的一条通知未能送达渠道 a，已放弃。", "a: answered 500")
+		texts.both(t, "given up", r.got["b"][1])
 		if asked > 60 {
 			t.Fatalf("asked %d times in a day", asked)
 		}
@@ -449,6 +462,7 @@ func TestPermanent(t *testing.T) {
 // TestDeletedChannel checks that pending notifications of a deleted channel are given up, and that the other
 // channel is notified of that.
 func TestDeletedChannel(t *testing.T) {
+	texts := read{golden.New(t)}
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
 		r.fail = oneByOne(func(channel string) error {
@@ -460,9 +474,10 @@ func TestDeletedChannel(t *testing.T) {
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		delete(r.s.channels, "a")
 		r.minutes(5)
-		if len(r.got["b"]) != 2 || !strings.Contains(r.got["b"][1].Text, "there is no channel a any more") {
+		if len(r.got["b"]) != 2 {
 			t.Fatalf("the other heard %+v", r.got["b"])
 		}
+		texts.both(t, "given up", r.got["b"][1])
 		if s := r.state(); len(s.Pending) > 0 {
 			t.Fatalf("pending are %+v", s.Pending)
 		}

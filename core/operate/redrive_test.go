@@ -3,6 +3,7 @@ package operate_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // TestRedrive: only fires that may still be sent are sent again. A message is removed when all
@@ -61,26 +63,26 @@ func TestRedrive(t *testing.T) {
 	want := []struct {
 		what  string
 		fires []core.Fire
-		why   []string // of each; empty: sent
-		final bool     // the unsent fires can never be sent
+		stay  []bool // of each fire: it is not sent
+		final bool   // the unsent fires can never be sent
 	}{
-		{what: "fine", fires: []core.Fire{fire(ids["fine"], at), fire(ids["fine"], at)}, why: []string{""}},
-		{what: "mixed", fires: []core.Fire{fire(ids["mixed"], at+20), put(owned)}, why: []string{"", "its run is in progress"}},
-		{what: "late", fires: []core.Fire{fire(ids["late"], at)}, why: []string{"too late: misfire"}, final: true},
+		{what: "fine", fires: []core.Fire{fire(ids["fine"], at), fire(ids["fine"], at)}, stay: []bool{false}},
+		{what: "mixed", fires: []core.Fire{fire(ids["mixed"], at+20), put(owned)}, stay: []bool{false, true}},
+		{what: "late", fires: []core.Fire{fire(ids["late"], at)}, stay: []bool{true}, final: true},
 		{what: "paused", fires: []core.Fire{{Run: core.PlannedRun(ids["paused"], at), Rev: f.Clock.UnixMilli() + 1, At: at, Slot: at,
-			Cause: core.CauseSchedule}}, why: []string{"its job is paused"}},
-		{what: "changed", fires: []core.Fire{fire(ids["changed"], at)}, why: []string{"its job was changed since"}, final: true},
-		{what: "gone", fires: []core.Fire{fire(ids["gone"], at)}, why: []string{"its job was deleted"}, final: true},
-		{what: "unknown", fires: []core.Fire{fire(999, at)}, why: []string{"job 999 does not exist and was never deleted"}},
-		{what: "by hand", fires: []core.Fire{put(core.Run{ID: number, State: core.Planned, Cause: core.CauseManual})}, why: []string{""}},
+			Cause: core.CauseSchedule}}, stay: []bool{true}},
+		{what: "changed", fires: []core.Fire{fire(ids["changed"], at)}, stay: []bool{true}, final: true},
+		{what: "gone", fires: []core.Fire{fire(ids["gone"], at)}, stay: []bool{true}, final: true},
+		{what: "unknown", fires: []core.Fire{fire(999, at)}, stay: []bool{true}},
+		{what: "by hand", fires: []core.Fire{put(core.Run{ID: number, State: core.Planned, Cause: core.CauseManual})}, stay: []bool{false}},
 		{what: "ended", fires: []core.Fire{put(core.Run{ID: number + 1, State: core.Failed, Reason: core.ReasonHandler,
-			Cause: core.CauseManual})}, why: []string{"its run ended: failed"}, final: true},
+			Cause: core.CauseManual})}, stay: []bool{true}, final: true},
 		{what: "recorded", fires: []core.Fire{put(core.Run{ID: number + 2, State: core.Skipped, Reason: core.ReasonUndeliverable,
-			Cause: core.CauseAPI})}, why: []string{"the run was recorded as skipped: undeliverable; trigger the job again"}, final: true},
+			Cause: core.CauseAPI})}, stay: []bool{true}, final: true},
 		{what: "without a record", fires: []core.Fire{{Run: number + 3, Rev: 1, At: at, Slot: at, Cause: core.CauseRetry}},
-			why: []string{"its record does not exist"}, final: true},
-		{what: "of an open broadcast", fires: []core.Fire{shard(whole.ID)}, why: []string{""}},
-		{what: "of no broadcast", fires: []core.Fire{shard(number + 20)}, why: []string{"its record does not exist"}, final: true},
+			stay: []bool{true}, final: true},
+		{what: "of an open broadcast", fires: []core.Fire{shard(whole.ID)}, stay: []bool{false}},
+		{what: "of no broadcast", fires: []core.Fire{shard(number + 20)}, stay: []bool{true}, final: true},
 		{what: "of another kind"}, // a check that carries its journal
 	}
 	for _, w := range want {
@@ -98,6 +100,7 @@ func TestRedrive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	texts := golden.New(t)
 	judge := func(r operate.RedriveResult) {
 		t.Helper()
 		if len(r.Letters) != len(want) || r.Sent != 5 || r.Left != 10 {
@@ -108,14 +111,18 @@ func TestRedrive(t *testing.T) {
 				if w.what != l.Reason {
 					continue
 				}
-				if len(l.Fires) != len(w.why) {
+				if len(l.Fires) != len(w.stay) {
 					t.Errorf("%s: %+v", w.what, l.Fires)
 					continue
 				}
-				for i, why := range w.why {
-					if l.Fires[i].Why.String() != why {
-						t.Errorf("%s: %q, want %q", w.what, l.Fires[i].Why, why)
+				reasons := ""
+				for i, stays := range w.stay {
+					if reasons += l.Fires[i].Why.String(); (l.Fires[i].Why.String() != "") != stays {
+						t.Errorf("%s: %q, stays %t", w.what, l.Fires[i].Why, stays)
 					}
+				}
+				if reasons != "" {
+					texts.Equal(t, w.what, reasons)
 				}
 			}
 		}
@@ -169,7 +176,7 @@ func TestRedrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, w := range want {
-		goes := w.final || w.why == nil || w.why[0] == "" && len(w.why) != 2
+		goes := w.final || w.stay == nil || !w.stay[0] && len(w.stay) != 2
 		if there := strings.Contains(fmt.Sprint(letters()), w.what); there == goes {
 			t.Errorf("%s is there: %t", w.what, there)
 		}
@@ -213,23 +220,23 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 	want := []struct {
 		what string
 		run  core.Run // as stored; not stored without a state
-		why  string   // empty: sent
+		sent bool
 	}{
 		{"its owner was killed", core.Run{ID: planned("fine"), State: core.Running, Owner: "o", Until: dead,
-			Address: "http://10.0.0.1:9999/"}, ""},
+			Address: "http://10.0.0.1:9999/"}, true},
 		{"its owner lives", core.Run{ID: core.PlannedRun(ids["fine"], at+10), State: core.Running, Owner: "o", Until: f.Clock.Add(time.Minute)},
-			"its run is in progress"},
+			false},
 		{"ended, and owes", core.Run{ID: core.PlannedRun(ids["fine"], at+20), State: core.Failed, Reason: core.ReasonHandler,
-			Owes: []core.Owed{{Run: number + 1, Kind: core.CauseRetry}}}, ""},
-		{"given back, late", core.Run{ID: planned("late"), State: core.Planned}, ""},
-		{"given back, paused", core.Run{ID: planned("paused"), State: core.Planned}, ""},
-		{"given back, changed", core.Run{ID: planned("changed"), State: core.Planned}, ""},
+			Owes: []core.Owed{{Run: number + 1, Kind: core.CauseRetry}}}, true},
+		{"given back, late", core.Run{ID: planned("late"), State: core.Planned}, true},
+		{"given back, paused", core.Run{ID: planned("paused"), State: core.Planned}, true},
+		{"given back, changed", core.Run{ID: planned("changed"), State: core.Planned}, true},
 		{"perhaps sent, changed", core.Run{ID: core.PlannedRun(ids["changed"], at+10), State: core.Planned, MaybeSent: true,
-			Address: "http://10.0.0.1:9999/"}, ""},
-		{"given back, deleted", core.Run{ID: planned("gone"), State: core.Planned}, ""},
-		{"by hand, deleted", core.Run{ID: number, State: core.Planned, Cause: core.CauseManual}, ""},
+			Address: "http://10.0.0.1:9999/"}, true},
+		{"given back, deleted", core.Run{ID: planned("gone"), State: core.Planned}, true},
+		{"by hand, deleted", core.Run{ID: number, State: core.Planned, Cause: core.CauseManual}, true},
 		{"forgotten", core.Run{ID: core.PlannedRun(ids["monthly"], at-86400)},
-			"the run is older than the retention of its job (1 days): whether it ran is unknown"},
+			false},
 	}
 	for _, w := range want {
 		r := w.run
@@ -254,7 +261,7 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent := map[core.RunID]bool{}
+	texts, sent := golden.New(t), map[core.RunID]bool{}
 	for _, x := range f.Fires() {
 		sent[x.Run] = true
 	}
@@ -263,8 +270,12 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 			if w.what != l.Reason {
 				continue
 			}
-			if l.Fires[0].Why.String() != w.why || sent[w.run.ID] != (w.why == "") || l.Dropped != (w.what != "its owner lives") {
-				t.Errorf("%s: %q, sent: %t, removed: %t", w.what, l.Fires[0].Why, sent[w.run.ID], l.Dropped)
+			why := l.Fires[0].Why.String()
+			if (why == "") != w.sent || sent[w.run.ID] != w.sent || l.Dropped != (w.what != "its owner lives") {
+				t.Errorf("%s: %q, sent: %t, removed: %t", w.what, why, sent[w.run.ID], l.Dropped)
+			}
+			if !w.sent {
+				texts.Equal(t, w.what, why)
 			}
 		}
 	}
@@ -364,16 +375,12 @@ func TestRedriveOfTheAsideLane(t *testing.T) {
 	if err != nil || res.Sent != 4 || res.Dropped != 4 || res.Left != 0 || depth() != 4 {
 		t.Fatalf("%+v, %v, %d on the lane", res, err, depth())
 	}
-	said := map[string]bool{}
+	var asks []string
 	for _, l := range res.Letters {
-		said[l.Asks.String()] = true
+		asks = append(asks, l.Asks.String())
 	}
-	for _, want := range []string{"the notification of run " + run.String(), "the log of run " + run.String(),
-		"the log of run " + run.String() + " and its notification", "1 notification records, 0 job checks"} {
-		if !said[want] {
-			t.Errorf("%q is missing: %v", want, said)
-		}
-	}
+	slices.Sort(asks)
+	golden.New(t).Equal(t, "messages", strings.Join(asks, "\n"))
 	got, err := f.E.Queue.Receive(ctx, ring.KindAside, 10)
 	if err != nil || len(got) != 4 {
 		t.Fatal(got, err)

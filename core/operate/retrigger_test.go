@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 func (f *fixture) waits(at time.Time, key string) core.Run {
@@ -140,12 +141,13 @@ func TestChangeTriggerRefuses(t *testing.T) {
 	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
 		t.Fatal(err)
 	}
-	for what, id := range map[string]core.RunID{"was already sent": claimed.ID, "has ended": ended.ID, "its cause is retry": retry.ID,
-		"already sent": planned.ID} {
-		if _, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p}); code(err) != core.CodeRefused ||
-			!strings.Contains(err.Error(), what) {
+	texts := golden.New(t)
+	for what, id := range map[string]core.RunID{"claimed": claimed.ID, "ended": ended.ID, "a retry": retry.ID, "running": planned.ID} {
+		_, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p})
+		if code(err) != core.CodeRefused {
 			t.Errorf("%s: %v", what, err)
 		}
+		texts.Equal(t, what, fmt.Sprint(err))
 	}
 	stored, ok, err := f.E.Manage.Runs(ctx, []core.RunID{claimed.ID, ended.ID, retry.ID, planned.ID})
 	if err != nil || len(ok) > 0 {
