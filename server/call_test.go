@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/executorhttp"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
 )
@@ -143,6 +144,7 @@ func TestCall(t *testing.T) {
 // TestDenyPrivate: if only an app's allow list opens loopback and private networks, that app's executors can register and are
 // reached; another app's are not.
 func TestDenyPrivate(t *testing.T) {
+	texts := golden.New(t)
 	s := start(t, Options{Policy: NamedPolicy(), BackoffMin: 10 * time.Millisecond})
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
 	defer endpoint.Close()
@@ -162,23 +164,31 @@ func TestDenyPrivate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			var message string
 			eventually(t, 15*time.Second, func() error {
 				v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
+				message = v.Run.Message
 				switch {
 				case err != nil:
 					return err
-				case allow == nil && (v.Run.Reason != core.ReasonNotAccepted || !strings.Contains(v.Run.Message, "is not allowed: it is loopback")),
+				case allow == nil && v.Run.Reason != core.ReasonNotAccepted,
 					allow != nil && scheme != "" && v.Run.State != core.Succeeded,
 					allow != nil && scheme == "" && v.Run.State != core.Running:
 					return fmt.Errorf("%s: run %s is %s %s %q", name, r.Run.ID, v.Run.State, v.Run.Reason, v.Run.Message)
 				}
 				return nil
 			})
+			if allow == nil {
+				texts.Equal(t, name, message, endpoint.Listener.Addr().String(), "HOST")
+			}
 		}
 		g := registry.Registration{App: app, Address: "http://127.0.0.1:9999/", Token: token}
 		err := s.parts.reg.Register(t.Context(), g)
-		if (err == nil) != (allow != nil) || err != nil && !strings.Contains(err.Error(), "loopback") {
+		if (err == nil) != (allow != nil) {
 			t.Errorf("%s registers: %v", app, err)
+		}
+		if err != nil {
+			texts.Equal(t, "registration", err.Error())
 		}
 	}
 }
