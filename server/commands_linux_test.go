@@ -193,7 +193,7 @@ func TestCommands(t *testing.T) {
 				t.Errorf("it is %+v, want %+v: %s", got, c.want, run.Message)
 			}
 			if c.says == nil {
-				texts.Equal(t, name, steady(run.Message), dir, "DIR")
+				texts.Equal(t, name, steady(run.Message), dir, "DIR", ", but is still running", "")
 			}
 			for _, text := range c.says {
 				if !strings.Contains(run.Message, text) {
@@ -531,10 +531,11 @@ func TestCommandsStop(t *testing.T) {
 		t.Error("a command began in a stop")
 	}
 	s = start(t, o)
-	if r := ends(t, s, one); r.State != core.Lost || r.Reason != core.ReasonGone || r.Then != 0 ||
-		!strings.Contains(r.Message, "the server stopped") {
+	r := ends(t, s, one)
+	if r.State != core.Lost || r.Reason != core.ReasonGone || r.Then != 0 {
 		t.Errorf("the interrupted run is %s: %s, then %d, %s", r.State, r.Reason, r.Then, r.Message)
 	}
+	golden.New(t).Equal(t, "interrupted run", r.Message)
 	if r := ends(t, s, two); r.State != core.Succeeded {
 		t.Errorf("what waited is %s: %s, %s", r.State, r.Reason, r.Message)
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // varying are the times, the ages and the run IDs in a text.
-var varying = regexp.MustCompile(`20\d\d-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:\d\d)?|[\d.]+m?s ago|\b\d{9,}\b`)
+var varying = regexp.MustCompile(`20\d\d-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:\d\d)?|[\dhm.]+s ago|\b\d{9,}\b`)
 
 // steady returns a text with # for what varies.
 func steady(text string) string { return varying.ReplaceAllString(text, "#") }

@@ -349,7 +349,7 @@ func TestServerNeverCallsItself(t *testing.T) {
 		message = v.Run.Message
 		return err
 	})
-	golden.New(t).Equal(t, "run", message, s.ln.Addr().String(), "HOST")
+	golden.New(t).Equal(t, "run", message, "dial tcp "+s.ln.Addr().String()+": ", "", s.ln.Addr().String(), "HOST")
 	for name, here := range map[string]bool{"X-Custom": true, "Tickring-Run": false, "Tickring-Scheduled-At": false} {
 		req := httptest.NewRequest(http.MethodPost, s.URL()+"/api/callback", nil)
 		req.Header.Set(name, "1")

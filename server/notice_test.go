@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -173,9 +174,11 @@ func TestNoticeOfNoJob(t *testing.T) {
 	if list[0].Event != "dead-letter" || list[0].Job.Name != "" || list[0].Run.ID != "" || !strings.Contains(list[0].body, "it is poison") {
 		t.Errorf("told was %+v", list[0])
 	}
-	if _, err := cl.DeleteChannel(t.Context(), "oncall"); err == nil || !strings.Contains(err.Error(), "notify.to of defaults") {
+	_, err = cl.DeleteChannel(t.Context(), "oncall")
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != http.StatusConflict {
 		t.Errorf("its channel: %v", err)
 	}
+	golden.New(t).Equal(t, "channel in use", fmt.Sprint(err))
 }
 
 // TestThousandNotices: a thousand simultaneous failures send a thousand notifications to a real webhook and delay no other job's
