@@ -73,7 +73,7 @@ func TestRestored(t *testing.T) {
 	out := &lines{}
 	s = start(t, Options{Dir: copied, Restored: true, Notice: out})
 	defer s.stop()
-	if err := out.has("restored: the data is ")(); err != nil {
+	if err := out.has("restored: ")(); err != nil {
 		t.Error(err)
 	}
 	work(s, "after")
