@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // inFleet runs a test over a fleet in a synctest bubble.
@@ -225,6 +227,7 @@ func TestKillInPages(t *testing.T) {
 
 // TestApplyIsBounded: a body over the limit is rejected with the limit; a prune goes by pages.
 func TestApplyIsBounded(t *testing.T) {
+	texts := golden.New(t)
 	inFleet(t, 1, 20*time.Millisecond, func(f *fleet) {
 		var jobs []core.Job
 		for i := range 2000 {
@@ -258,12 +261,14 @@ func TestApplyIsBounded(t *testing.T) {
 		f.held(true)
 	})
 	f := newFixture(t)
-	for want, body := range map[string]client.ApplyRequest{"jobs: at most 500 are allowed": {Jobs: make([]client.JobSpec, api.MaxApplyJobs+1)},
-		"apps: at most 100 are allowed":     {Apps: make([]client.AppSpec, api.MaxApplyApps+1)},
-		"channels: at most 200 are allowed": {Channels: make([]client.ChannelSpec, core.MaxChannels+1)}} {
-		if _, err := f.c.Apply(t.Context(), body); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+	for field, body := range map[string]client.ApplyRequest{"jobs": {Jobs: make([]client.JobSpec, api.MaxApplyJobs+1)},
+		"apps":     {Apps: make([]client.AppSpec, api.MaxApplyApps+1)},
+		"channels": {Channels: make([]client.ChannelSpec, core.MaxChannels+1)}} {
+		_, err := f.c.Apply(t.Context(), body)
+		if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != 400 || e.Field != field {
+			t.Errorf("%s: %v", field, err)
 		}
+		texts.Equal(t, field, fmt.Sprint(err))
 	}
 }
 

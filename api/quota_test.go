@@ -34,7 +34,8 @@ func TestDeclaredChangesAreBounded(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"fresh", "fresher"} {
-			if status, text := put(appToken, "shop", name, declared+`,"params":"more"`); status != 503 || !strings.Contains(text, "120 job changes per minute") {
+			status, text := put(appToken, "shop", name, declared+`,"params":"more"`)
+			if status != 503 || !strings.Contains(text, fmt.Sprint(api.DeclaredChanges)) {
 				t.Errorf("one more, of %s: %d %s", name, status, text)
 			}
 		}

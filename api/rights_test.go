@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/peak"
 )
 
@@ -42,6 +43,7 @@ func (f *fixture) as(token, method, path, body string) (int, string) {
 
 // TestWhoMayDoWhat tries each token with each operation of the document.
 func TestWhoMayDoWhat(t *testing.T) {
+	texts := golden.New(t)
 	f := newFixture(t)
 	f.shop()
 	f.must("PUT", "/v1/apps/pay", `{"token":"token-of-pay"}`)
@@ -61,12 +63,15 @@ func TestWhoMayDoWhat(t *testing.T) {
 			method, op := strings.ToUpper(method), strings.ToUpper(method)+" "+path
 			at := strings.NewReplacer("{app}", "shop", "{name}", "report", "{id}", "1", "{run}", "4294967297", "{at}", "2026-11-20T02:30",
 				"{key}", "k", "{version}", "1").Replace(path)
-			ask := func(token, body string, want int, says string) {
+			ask := func(token, body string, want int, key string) {
 				t.Helper()
 				got, text := f.as(token, method, at, body)
 				let := got != 401 && got != 403
-				if want == 200 && !let || want != 200 && got != want || !strings.Contains(text, says) {
-					t.Errorf("%s with %q and %q: %d %s, want %d with %q", op, token, body, got, text, want, says)
+				if want == 200 && !let || want != 200 && got != want {
+					t.Errorf("%s with %q and %q: %d %s, want %d", op, token, body, got, text, want)
+				}
+				if key != "" {
+					texts.Equal(t, key, errorOf(t, text).Message)
 				}
 			}
 			public, onlyReads := op == "GET /v1/proof", method == "GET" || op == "POST /v1/preview"
@@ -82,18 +87,22 @@ func TestWhoMayDoWhat(t *testing.T) {
 				ask(readToken, `{"dryRun":true}`, 200, "")
 				fallthrough
 			default:
-				ask(readToken, "{}", 403, "this token is read-only")
+				ask(readToken, "{}", 403, "read token")
 			}
-			ask("", "{}", 401, "missing or wrong")
-			ask("token-of-pay", "{}", 401, "missing or wrong") // it is the token of another app
+			unknown := "unknown token"
+			if op == "PUT /v1/jobs/{app}/{name}" {
+				unknown += " of a declaration"
+			}
+			ask("", "{}", 401, unknown)
+			ask("token-of-pay", "{}", 401, unknown) // it is the token of another app
 			if op != "PUT /v1/jobs/{app}/{name}" {
-				ask(appToken, `{"declared":true}`, 401, "missing or wrong")
+				ask(appToken, `{"declared":true}`, 401, unknown)
 				continue
 			}
-			ask(appToken, `{"handler":"report"}`, 403, "only to declare jobs of that app")
-			ask(appToken, `{"handler":"other","declared":true}`, 409, "created or changed by another user")
-			ask(appToken, `{"command":{"line":"id"}}`, 403, "only to declare jobs of that app")
-			ask(appToken, `{"command":{"line":"id"},"declared":true}`, 403, "use the admin token")
+			ask(appToken, `{"handler":"report"}`, 403, "token of an app")
+			ask(appToken, `{"handler":"other","declared":true}`, 409, "job of a user")
+			ask(appToken, `{"command":{"line":"id"}}`, 403, "token of an app")
+			ask(appToken, `{"command":{"line":"id"},"declared":true}`, 403, "command")
 			at = "/v1/jobs/pay/report"
 			ask(appToken, `{"handler":"report","declared":true}`, 401, "")
 			at = "/v1/jobs/web/report" // an app without a token
@@ -103,7 +112,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			at = "/v1/jobs/shop%2fx/report"
 			ask(appToken, `{"handler":"report","declared":true}`, 401, "")
 			at = "/v1/jobs/shop/report"
-			ask(appToken, `{"handler":"report","declared":true,"app":"pay"}`, 400, "differs from the path")
+			ask(appToken, `{"handler":"report","declared":true,"app":"pay"}`, 400, "other app than the path")
 		}
 	}
 	if operations < 40 {
@@ -279,12 +288,12 @@ func TestNoOperationHoldsMuchMemory(t *testing.T) {
 				if _, _, held := send(viewerToken, op, string(text)); held > 16<<20 {
 					t.Errorf("%s, a viewer's %s: %d MB were held", op, l.at, held>>20)
 				}
-				want := fmt.Sprintf("at most %v are allowed", l.most)
 				if l.at == "" {
 					continue
 				}
-				if _, says, held := send(adminToken, op, string(text)); !strings.Contains(says, want) || held > 16<<20 {
-					t.Errorf("%s: %s: %.200s, want: %s; %d MB were held", op, l.at, says, want, held>>20)
+				status, answer, held := send(adminToken, op, string(text))
+				if e := errorOf(t, answer); status != 400 || e.Field != l.at || !strings.Contains(e.Message, fmt.Sprint(l.most)) || held > 16<<20 {
+					t.Errorf("%s: %s: %d %.200s, want at most %v; %d MB were held", op, l.at, status, answer, l.most, held>>20)
 				}
 			}
 		}

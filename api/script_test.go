@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // scriptBody returns JSON with any source in it.
@@ -22,6 +24,7 @@ func scriptBody(t *testing.T, form map[string]any) string {
 }
 
 func TestScripts(t *testing.T) {
+	texts := golden.New(t)
 	f := newFixture(t)
 	f.shop()
 	one, two := "#!/bin/sh\r\necho <1> ü\r\n", "#!/bin/sh\r\necho <2> ü\r\n"
@@ -72,30 +75,35 @@ func TestScripts(t *testing.T) {
 	// The parameters of a run include the version of its script.
 	read("/v1/jobs/shop/clean", &j)
 	f.must("PUT", "/v1/jobs/shop/clean", job(map[string]any{"kind": "shell", "hash": core.HashScript(two)}))
-	for _, c := range []struct{ path, body, says string }{
-		{"clean", job(map[string]any{"kind": "perl", "source": "x"}), "script.kind"},
-		{"clean", job(map[string]any{"kind": "shell"}), "script.source"},
-		{"clean", job(map[string]any{"kind": "shell", "source": "a\x00b"}), "zero byte at 1"},
-		{"clean", job(map[string]any{"kind": "shell", "source": strings.Repeat("x", core.MaxScript+1)}), "at most 262144"},
-		{"clean", job(map[string]any{"kind": "shell", "source": strings.Repeat("\x01", core.MaxScript+1)}), "at most 262144"},
+	for _, c := range []struct {
+		path, body string
+		status     int
+		field      string
+	}{
+		{"clean", job(map[string]any{"kind": "perl", "source": "x"}), 400, "script.kind"},
+		{"clean", job(map[string]any{"kind": "shell"}), 400, "script.source"},
+		{"clean", job(map[string]any{"kind": "shell", "source": "a\x00b"}), 400, "script.source"},
+		{"clean", job(map[string]any{"kind": "shell", "source": strings.Repeat("x", core.MaxScript+1)}), 413, "script.source"},
+		{"clean", job(map[string]any{"kind": "shell", "source": strings.Repeat("\x01", core.MaxScript+1)}), 413, "script.source"},
 		// As JSON, the source before this line is six times as long.
-		{"clean", job(map[string]any{"kind": "shell", "source": "x", "hash": core.HashScript("y")}),
-			"it differs from the one of the source"},
-		{"clean", job(map[string]any{"kind": "shell", "hash": core.HashScript("y")}),
-			"no stored version of the script has this source"},
-		{"clean", `{"handler":"h","script":{"kind":"shell","source":"x"}}`, "a job has either a handler or a script"},
-		{"clean", `{}`, "handler"},
-		{"clean/script", `{}`, "required: the text of the script"},
-		{"clean/script", `{"version":1,"source":"x"}`, "not both"},
-		{"clean/script", `{"version":-1}`, "version numbers start at 1"},
-		{"clean/script", `{"version":9}`, "this version of the script of shop/clean is not stored"},
-		{"clean/script", `{"source":"x","ifRev":1}`, "was changed in the meantime"},
-		{"report/script", `{"source":"x"}`, "has a handler and no script"},
-		{"none/script", `{"source":"x"}`, "job shop/none does not exist"},
+		{"clean", job(map[string]any{"kind": "shell", "source": "x", "hash": core.HashScript("y")}), 400, "script.hash"},
+		{"clean", job(map[string]any{"kind": "shell", "hash": core.HashScript("y")}), 400, "script.hash"},
+		{"clean", `{"handler":"h","script":{"kind":"shell","source":"x"}}`, 400, "handler"},
+		{"clean", `{}`, 400, "handler"},
+		{"clean/script", `{}`, 400, "source"},
+		{"clean/script", `{"version":1,"source":"x"}`, 400, "version"},
+		{"clean/script", `{"version":-1}`, 400, "version"},
+		{"clean/script", `{"version":9}`, 404, "version"},
+		{"clean/script", `{"source":"x","ifRev":1}`, 409, ""},
+		{"report/script", `{"source":"x"}`, 409, ""},
+		{"none/script", `{"source":"x"}`, 404, ""},
 	} {
-		if status, text := f.ask("PUT", "/v1/jobs/shop/"+c.path, c.body); status < 400 || status >= 500 || !strings.Contains(text, c.says) {
-			t.Errorf("%s %.80s: %d %s, want %q", c.path, c.body, status, text, c.says)
+		status, text := f.ask("PUT", "/v1/jobs/shop/"+c.path, c.body)
+		e := errorOf(t, text)
+		if status != c.status || e.Field != c.field {
+			t.Errorf("%s %.80s: %d %s, want %d at %q", c.path, c.body, status, text, c.status, c.field)
 		}
+		texts.Equal(t, fmt.Sprintf("%s %.110s", c.path, c.body), varying.ReplaceAllString(e.Message, "$1 #"))
 	}
 	most := strings.Repeat("\x01", core.MaxScript) // each byte is written as six
 	f.must("PUT", "/v1/jobs/shop/clean/script", scriptBody(t, map[string]any{"source": most}))
@@ -117,18 +125,21 @@ func TestScripts(t *testing.T) {
 
 // TestScriptTakesARight: code of an app may declare a job but no script. A reader may read scripts.
 func TestScriptTakesARight(t *testing.T) {
+	texts := golden.New(t)
 	f := newFixture(t)
 	f.shop()
 	script := `"script":{"kind":"shell","source":"rm -rf /"}`
-	for token, want := range map[string]string{appToken: "scripts need the admin token", readToken: "this token is read-only",
-		"": "missing or wrong"} {
+	for token, want := range map[string]int{appToken: 403, readToken: 403, "": 401} {
 		for method, at := range map[string]string{"PUT /v1/jobs/shop/x": `{"declared":true,` + script + `}`,
 			"PUT /v1/jobs/shop/report":        `{` + script + `}`,
 			"PUT /v1/jobs/shop/report/script": `{"source":"x"}`, "POST /v1/apply": `{"jobs":[{"app":"shop","name":"x",` + script + `}]}`} {
 			method, path, _ := strings.Cut(method, " ")
-			if status, text := f.as(token, method, path, at); status != 401 && status != 403 ||
-				strings.HasPrefix(path, "/v1/jobs/shop/x") && token != "" && !strings.Contains(text, want) {
+			status, text := f.as(token, method, path, at)
+			if status != 401 && status != want {
 				t.Errorf("%s %s with %q: %d %s", method, path, token, status, text)
+			}
+			if path == "/v1/jobs/shop/x" && token == appToken {
+				texts.Equal(t, "declared", errorOf(t, text).Message)
 			}
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/lambdaexec"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send/awssend"
 )
 
@@ -107,12 +108,13 @@ func TestLambda(t *testing.T) {
 
 // TestNoAWS: a server without AWS credentials rejects Lambda functions and SQS queues as executors.
 func TestNoAWS(t *testing.T) {
+	texts := golden.New(t)
 	s := start(t, Options{})
 	for _, address := range []string{"lambda:payroll", "queue:arn:aws:sqs:eu-central-1:123456789012:mail"} {
 		_, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Executors: []string{address}})
-		if core.CodeOf(err) != core.CodeRefused || !strings.Contains(fmt.Sprint(err), "this server has no AWS credentials") ||
-			!strings.Contains(fmt.Sprint(err), "executors[0]") {
+		if e, ok := errors.AsType[*core.Error](err); !ok || e.Code != core.CodeRefused || e.Field != "executors[0]" {
 			t.Errorf("%s: %v", address, err)
 		}
+		texts.Equal(t, address, fmt.Sprint(err))
 	}
 }
