@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -51,6 +52,15 @@ var programs = map[string]func(){
 		os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.LookupEnv))
 	},
 	"tickring-main": main, // with its signals
+}
+
+// runMain runs a command against the server at url, in this process.
+func runMain(t *testing.T, url, stdin string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	env := map[string]string{"TICKRING_ENDPOINT": url, "TICKRING_TOKEN": "sesame"}
+	code = Main(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	return code, stdout.String(), stderr.String()
 }
 
 // TestScripts runs the scripts in testdata/script, each against its own server, which keeps its store in memory and ends runs as
