@@ -163,7 +163,7 @@ var shownParts = []struct {
 	find *regexp.Regexp
 	by   string
 }{
-	{regexp.MustCompile(`(?m)(^|[ (])(` + days + `)?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?`), "${1}TIME"},
+	{regexp.MustCompile(`(?m)(^|[ ("])(` + days + `)?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?`), "${1}TIME"},
 	{regexp.MustCompile(`(?m)(^|[ (])(` + days + `\d+ [A-Z][a-z]{2} \d\d:\d\d(:\d\d)?|\d\d:\d\d:\d\d(\.\d+)?)\b`), "${1}TIME"},
 	{regexp.MustCompile(`(?m)^next: .* …`), "next: TIMES …"},
 	{regexp.MustCompile(` [+-]\d\d:\d\d\b`), " +ZONE"},
