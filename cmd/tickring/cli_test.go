@@ -106,14 +106,14 @@ func TestScripts(t *testing.T) {
 			"exits": func(ts *testscript.TestScript, neg bool, args []string) { mustExit(ts, neg, args) },
 			"shows": func(ts *testscript.TestScript, neg bool, args []string) {
 				mustExit(ts, neg, args)
-				parts := varies(ts)
+				parts := localNames(ts)
 				key := parts.Replace(ts.Name() + ": " + strings.Join(args[1:], " "))
 				seen := ts.Value("seen").(map[string]int)
 				if seen[key]++; seen[key] > 1 {
 					key += fmt.Sprintf(" (%d)", seen[key])
 				}
 				text := parts.Replace(ts.ReadFile("stdout") + ts.ReadFile("stderr"))
-				for _, r := range shownParts {
+				for _, r := range variableParts {
 					text = r.find.ReplaceAllString(text, r.by)
 				}
 				texts.Equal(t, key, text)
@@ -149,22 +149,22 @@ func mustExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// varies replaces the directory and the addresses of a script.
-func varies(ts *testscript.TestScript) *strings.Replacer {
+// localNames returns a replacer for the directory and the addresses of a script.
+func localNames(ts *testscript.TestScript) *strings.Replacer {
 	url, cloud := ts.Value("url").(string), ts.Value("cloud").(string)
 	return strings.NewReplacer(ts.Getenv("WORK"), "WORK", url, "URL", strings.TrimPrefix(url, "http://"), "HOST", cloud, "AWS",
 		strings.TrimPrefix(cloud, "http://"), "AWS")
 }
 
-const days = `(Mon|Tue|Wed|Thu|Fri|Sat|Sun) `
+const weekdays = `(Mon|Tue|Wed|Thu|Fri|Sat|Sun) `
 
-// shownParts are the parts of outputs that vary between runs: times, ages, widths of columns, numbers of changes.
-var shownParts = []struct {
+// variableParts are the parts of outputs that vary between runs: times, ages, widths of columns, numbers of changes.
+var variableParts = []struct {
 	find *regexp.Regexp
 	by   string
 }{
-	{regexp.MustCompile(`(?m)(^|[ ("])(` + days + `)?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?`), "${1}TIME"},
-	{regexp.MustCompile(`(?m)(^|[ (])(` + days + `\d+ [A-Z][a-z]{2} \d\d:\d\d(:\d\d)?|\d\d:\d\d:\d\d(\.\d+)?)\b`), "${1}TIME"},
+	{regexp.MustCompile(`(?m)(^|[ ("])(` + weekdays + `)?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?`), "${1}TIME"},
+	{regexp.MustCompile(`(?m)(^|[ (])(` + weekdays + `\d+ [A-Z][a-z]{2} \d\d:\d\d(:\d\d)?|\d\d:\d\d:\d\d(\.\d+)?)\b`), "${1}TIME"},
 	{regexp.MustCompile(`(?m)^next: .* …`), "next: TIMES …"},
 	{regexp.MustCompile(` [+-]\d\d:\d\d\b`), " +ZONE"},
 	{regexp.MustCompile(`\b\d+(\.\d+)? ?(ms|s|min|h) ago\b`), "AGE ago"},

@@ -314,8 +314,8 @@ func TestTellsSkippedByClose(t *testing.T) {
 	})
 }
 
-// inBoth is a notification as its readers get it, in English and in Chinese.
-func inBoth(t *testing.T, m core.Message) string {
+// bothLanguages returns a notification as its readers get it, in English and in Chinese.
+func bothLanguages(t *testing.T, m core.Message) string {
 	t.Helper()
 	return noticed.Text(t, core.English, m) + "\n\n" + noticed.Text(t, core.Chinese, m)
 }
@@ -335,7 +335,7 @@ func TestTellsSkippedRange(t *testing.T) {
 		if m := list[0]; m.Reason != core.ReasonMisfire || m.Times != 61 || m.Run != 0 {
 			t.Fatalf("the notice is %+v", m)
 		}
-		texts.Equal(t, "skipped", inBoth(t, list[0]))
+		texts.Equal(t, "skipped", bothLanguages(t, list[0]))
 		r.heard(3*time.Hour, "skipped 1")
 	})
 }
@@ -411,7 +411,7 @@ func TestTellsRecovered(t *testing.T) {
 			if list[0].Run != id || list[0].Times != n {
 				t.Fatalf("after %d failures the notice is %+v", n, list[0])
 			}
-			texts.Equal(t, fmt.Sprintf("recovered after %d", n), inBoth(t, list[0]))
+			texts.Equal(t, fmt.Sprintf("recovered after %d", n), bothLanguages(t, list[0]))
 			r.set(func() { r.got = nil })
 			r.heard(time.Hour) // the quiet period
 		}
@@ -431,7 +431,7 @@ func TestTellsPaused(t *testing.T) {
 		if len(r.sent) != 3 || list[0].Run != r.sent[2] || list[0].Text != "boom" {
 			t.Fatalf("after %d runs the notice is %+v", len(r.sent), list[0])
 		}
-		texts.Equal(t, "paused", inBoth(t, list[0]))
+		texts.Equal(t, "paused", bothLanguages(t, list[0]))
 	})
 }
 
@@ -471,7 +471,7 @@ func TestTellsDeadLetter(t *testing.T) {
 		if list[0].Text != "too many receives" {
 			t.Fatalf("the notice is %+v", list[0])
 		}
-		texts.Equal(t, "dead-letter", inBoth(t, list[0]))
+		texts.Equal(t, "dead-letter", bothLanguages(t, list[0]))
 		r.heard(3*time.Hour, "dead-letter 1")
 	})
 }

@@ -80,8 +80,8 @@ func TestWell(t *testing.T) {
 	}
 }
 
-// said is the text of the findings, and what to do about each.
-func said(list []Finding) string {
+// findingTexts returns the text of each finding, and what to do about it.
+func findingTexts(list []Finding) string {
 	var b strings.Builder
 	for _, x := range list {
 		fmt.Fprintf(&b, "%s\n%s\n", x.Says, x.Do)
@@ -111,7 +111,7 @@ func TestManyJobs(t *testing.T) {
 	if list := jobs(); len(list) != 1 || Worst(Judge(f)) != Well {
 		t.Errorf("%+v", list)
 	}
-	texts.Equal(t, "no job fails", said(jobs()))
+	texts.Equal(t, "no job fails", findingTexts(jobs()))
 	f.Jobs.FailingJobs = 300
 	for range 100 {
 		f.Jobs.Failing = append(f.Jobs.Failing, failing("web/a", 3, core.ReasonHandler))
@@ -120,7 +120,7 @@ func TestManyJobs(t *testing.T) {
 	if len(list) != mostNamed+2 {
 		t.Fatalf("%+v", list)
 	}
-	texts.Equal(t, "300 jobs fail", said(list[mostNamed:]))
+	texts.Equal(t, "300 jobs fail", findingTexts(list[mostNamed:]))
 }
 
 // TestDoctorDoesNotBlameEmulator: an emulator lacks some features and does not show some settings. Doctor names them and finds no fault.
@@ -362,7 +362,7 @@ func TestFindings(t *testing.T) {
 			list[0].Do.String() == "" && c.level != Unknown {
 			t.Errorf("%s: %+v; want %s %s", c.name, list, c.check, c.level)
 		}
-		texts.Equal(t, c.name, said(list))
+		texts.Equal(t, c.name, findingTexts(list))
 		for _, x := range Judge(f) {
 			if _, from, is := strings.Cut(x.Do.String(), "--from "); is && from != "TIME" { // pasted, the shell parts it at a space
 				if _, err := api.ParseDuration(from); err != nil {

@@ -92,7 +92,7 @@ func TestApps(t *testing.T) {
 	if !slices.Equal(levels, []Level{Wrong, Warning}) {
 		t.Errorf("%+v", list)
 	}
-	golden.New(t).Equal(t, "apps", said(list))
+	golden.New(t).Equal(t, "apps", findingTexts(list))
 }
 
 // unreadable is a store that cannot read one job.
