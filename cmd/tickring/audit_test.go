@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -10,28 +9,24 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/server"
 )
 
 // TestAuditSaysWhatIsNotWell: overdue runs are listed and fail the audit, even if no run is missing. Times out of reach are only
 // reported.
 func TestAuditSaysWhatIsNotWell(t *testing.T) {
-	at := time.Date(2026, 11, 20, 12, 10, 0, 0, time.UTC)
+	texts, at := golden.New(t), time.Date(2026, 11, 20, 12, 10, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		a    client.Audit
 		code int
-		says []string
 	}{
-		"well": {client.Audit{Expected: 3, OnTime: 3, Jobs: 1}, exitDone, []string{"0 pending, 0 unaccounted for\n"}},
+		"well": {client.Audit{Expected: 3, OnTime: 3, Jobs: 1}, exitDone},
 		"overdue": {client.Audit{Expected: 3, OnTime: 2, Overdue: 1, Jobs: 1,
-			Missing: []client.JobAudit{{Job: "shop/sweep", Overdue: 1, Waiting: []time.Time{at}}}},
-			exitFailed, []string{"0 pending, 1 overdue, 0 unaccounted for\n", "overdue: shop/sweep",
-				"tickring run shop/sweep@2026-11-20T12:10:00Z"}},
+			Missing: []client.JobAudit{{Job: "shop/sweep", Overdue: 1, Waiting: []time.Time{at}}}}, exitFailed},
 		"behind a message": {client.Audit{Expected: 3, OnTime: 2, Unaccounted: 1, Jobs: 1, Behind: at,
-			Missing: []client.JobAudit{{Job: "shop/sweep", Unaccounted: 1, Missing: []time.Time{at}}}},
-			exitFailed, []string{"1 unaccounted for\n", "unaccounted for: shop/sweep", "12:10:00", "messages that were due since"}},
-		"out of reach": {client.Audit{Expected: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone,
-			[]string{"0 pending, 1 out of reach, 0 unaccounted for\n", "may have been deleted"}},
+			Missing: []client.JobAudit{{Job: "shop/sweep", Unaccounted: 1, Missing: []time.Time{at}}}}, exitFailed},
+		"out of reach": {client.Audit{Expected: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -40,18 +35,11 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 				answer(w, c.a)
 			}))
 			defer s.Close()
-			var out, errs bytes.Buffer
-			env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
-			code := Main(t.Context(), []string{"audit"}, strings.NewReader(""), &out, &errs,
-				func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+			code, out, errs := runMain(t, s.URL, "", "audit", "--utc")
 			if code != c.code {
-				t.Errorf("exit code %d, want %d: %s", code, c.code, errs.String())
+				t.Errorf("exit code %d, want %d", code, c.code)
 			}
-			for _, says := range c.says {
-				if !strings.Contains(out.String(), says) {
-					t.Errorf("it does not say %q:\n%s", says, out.String())
-				}
-			}
+			texts.Equal(t, name, out+errs)
 		})
 	}
 }
@@ -59,26 +47,19 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 // TestPagesAreSummed: audit and replan read all pages. If one is interrupted, it reports the work done and the command that
 // continues. Each page has 50 jobs that could not be read; at most a hundred are named.
 func TestPagesAreSummed(t *testing.T) {
-	from, to := "2026-11-20T12:00:00Z", "2026-11-20T13:00:00Z"
+	texts, from, to := golden.New(t), "2026-11-20T12:00:00Z", "2026-11-20T13:00:00Z"
 	for name, c := range map[string]struct {
-		args   []string
-		cut    bool
-		code   int
-		says   []string
-		errors []string
+		args []string
+		cut  bool
+		code int
 	}{
-		"audit": {[]string{"audit", "--from", from, "--to", to}, false, exitFailed,
-			[]string{"30 jobs", "90 runs were due: 87 sent on time", "3 unaccounted for"}, nil},
-		"audit cut off": {[]string{"audit", "--from", from, "--to", to}, true, exitRefused, []string{"20 jobs", "60 runs were due"},
-			[]string{"to continue: tickring audit --from " + from + " --to " + to + " --after p2\n"}},
-		"audit goes on": {[]string{"audit", "--from", from, "--to", to, "--after", "p2"}, false, exitFailed,
-			[]string{"10 jobs", "1 unaccounted for"}, nil},
-		"replan": {[]string{"replan", "--from", from}, false, exitDone, []string{"30 jobs", "up to the end of the planned period",
-			"3 sent again"}, nil},
-		"replan cut off": {[]string{"replan", "--from", from}, true, exitRefused, []string{"20 jobs", "2 sent again"},
-			[]string{"20 jobs done", "to continue: tickring replan --from " + from + " --after p2\n"}},
-		"audit, not of all":  {[]string{"audit", "--from", from, "--to", to}, false, exitFailed, []string{"30 jobs"}, nil},
-		"replan, not of all": {[]string{"replan", "--from", from}, false, exitFailed, []string{"30 jobs"}, nil},
+		"audit":              {[]string{"audit", "--from", from, "--to", to}, false, exitFailed},
+		"audit cut off":      {[]string{"audit", "--from", from, "--to", to}, true, exitRefused},
+		"audit goes on":      {[]string{"audit", "--from", from, "--to", to, "--after", "p2"}, false, exitFailed},
+		"replan":             {[]string{"replan", "--from", from}, false, exitDone},
+		"replan cut off":     {[]string{"replan", "--from", from}, true, exitRefused},
+		"audit, not of all":  {[]string{"audit", "--from", from, "--to", to}, false, exitFailed},
+		"replan, not of all": {[]string{"replan", "--from", from}, false, exitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := map[string]string{"": "p1", "p1": "p2"}
@@ -109,25 +90,14 @@ func TestPagesAreSummed(t *testing.T) {
 				answer(w, client.Audit{Jobs: 10, Expected: 30, OnTime: 29, Unaccounted: 1, Failed: failed, Next: next[after]})
 			}))
 			defer s.Close()
-			var out, errs bytes.Buffer
-			env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
-			code := Main(t.Context(), c.args, strings.NewReader(""), &out, &errs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+			code, out, errs := runMain(t, s.URL, "", append(c.args, "--utc")...)
 			if code != c.code {
-				t.Errorf("exit code %d, want %d: %s", code, c.code, errs.String())
+				t.Errorf("exit code %d, want %d", code, c.code)
 			}
-			for _, says := range c.says {
-				if !strings.Contains(out.String(), says) {
-					t.Errorf("it does not say %q:\n%s", says, out.String())
-				}
-			}
-			if n := strings.Count(out.String(), "not checked: "); n != named {
+			if n := strings.Count(out, "not checked: "); n != named {
 				t.Errorf("%d are named, want %d", n, named)
 			}
-			for _, says := range c.errors {
-				if !strings.Contains(errs.String(), says) {
-					t.Errorf("it does not print %q:\n%s", says, errs.String())
-				}
-			}
+			texts.Equal(t, name, strings.Join(slices.Compact(strings.SplitAfter(out+errs, "\n")), ""))
 		})
 	}
 }
@@ -178,12 +148,9 @@ func TestPagesAreFollowed(t *testing.T) {
 				asked[what]++
 			}))
 			defer s.Close()
-			var out, errs bytes.Buffer
-			env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
-			code := Main(t.Context(), c.args, strings.NewReader(""), &out, &errs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
-			if code != exitDone || !strings.Contains(out.String(), c.says) || strings.Count(out.String(), c.once) != 1 ||
-				strings.Contains(out.String(), "shop/cut") {
-				t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
+			code, out, errs := runMain(t, s.URL, "", c.args...)
+			if code != exitDone || !strings.Contains(out, c.says) || strings.Count(out, c.once) != 1 || strings.Contains(out, "shop/cut") {
+				t.Errorf("exit code %d: %s%s", code, out, errs)
 			}
 		})
 	}
@@ -201,16 +168,14 @@ func TestUnreadableAppIsTold(t *testing.T) {
 			"/v1/apply":               client.ApplyResult{Apps: []client.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
 	}))
 	defer s.Close()
-	env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
-	for _, args := range [][]string{{"get"}, {"get", "-o", "yaml"}, {"executors"}, {"executors", "-o", "json"},
-		{"apply", "-f", "-", "--prune", "--dry-run"}} {
-		var out, errs bytes.Buffer
-		in := strings.NewReader("version: 1\nset: fleet\napps: [{name: shop}]\n")
-		code := Main(t.Context(), args, in, &out, &errs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
-		if code != exitFailed && args[0] != "apply" || code == 0 || !strings.Contains(out.String(), "shop") ||
-			!strings.Contains(out.String()+errs.String(), "app pay cannot be read: no JSON") {
-			t.Errorf("%q: exit code %d: %s%s", args, code, out.String(), errs.String())
+	texts := golden.New(t)
+	for line, want := range map[string]int{"get": exitFailed, "get -o yaml": exitFailed, "executors": exitFailed,
+		"executors -o json": exitFailed, "apply -f - --prune --dry-run": exitRefused} {
+		code, out, errs := runMain(t, s.URL, "version: 1\nset: fleet\napps: [{name: shop}]\n", strings.Fields(line)...)
+		if code != want {
+			t.Errorf("%s: exit code %d, want %d", line, code, want)
 		}
+		texts.Equal(t, line, out+errs)
 	}
 }
 
@@ -226,23 +191,14 @@ func TestUnreadableJobIsTold(t *testing.T) {
 				Change: "unchanged"}}}}[r.URL.Path])
 	}))
 	defer s.Close()
-	env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
-	for _, args := range [][]string{{"get"}, {"get", "shop"}, {"get", "-o", "yaml"}, {"get", "-o", "json"}} {
-		var out, errs bytes.Buffer
-		code := Main(t.Context(), args, strings.NewReader(""), &out, &errs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
-		if code != exitFailed || !strings.Contains(out.String(), "sweep") || errs.String() != "job 7 cannot be read: no JSON\n" {
-			t.Errorf("%q: exit code %d: %s%s", args, code, out.String(), errs.String())
-		}
-		if in := strings.Contains(out.String(), "no JSON"); in != slices.Contains(args, "json") {
-			t.Errorf("%q: %s", args, out.String())
-		}
-	}
+	texts := golden.New(t)
 	// A prune cannot decide whether an unreadable job is to be deleted.
-	file := "version: 1\nset: fleet\napps: [{name: shop}]\n"
-	var out, errs bytes.Buffer
-	code := Main(t.Context(), []string{"apply", "-f", "-", "--prune", "--dry-run"}, strings.NewReader(file), &out, &errs,
-		func(k string) (string, bool) { v, ok := env[k]; return v, ok })
-	if said := out.String() + errs.String(); code == 0 || !strings.Contains(said, "job 7 cannot be read: no JSON") {
-		t.Errorf("apply --prune: exit code %d: %s", code, said)
+	for line, want := range map[string]int{"get": exitFailed, "get shop": exitFailed, "get -o yaml": exitFailed, "get -o json": exitFailed,
+		"apply -f - --prune --dry-run": exitRefused} {
+		code, out, errs := runMain(t, s.URL, "version: 1\nset: fleet\napps: [{name: shop}]\n", strings.Fields(line)...)
+		if code != want {
+			t.Errorf("%s: exit code %d, want %d", line, code, want)
+		}
+		texts.Equal(t, line, out+"\n"+errs)
 	}
 }

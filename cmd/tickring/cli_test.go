@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -10,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -34,6 +37,7 @@ import (
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/server"
@@ -53,6 +57,15 @@ var programs = map[string]func(){
 	"tickring-main": main, // with its signals
 }
 
+// runMain runs a command against the server at url, in this process.
+func runMain(t *testing.T, url, stdin string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	env := map[string]string{"TICKRING_ENDPOINT": url, "TICKRING_TOKEN": "sesame"}
+	code = Main(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	return code, stdout.String(), stderr.String()
+}
+
 // TestScripts runs the scripts in testdata/script, each against its own server, which keeps its store in memory and ends runs as
 // testServer describes.
 //
@@ -64,8 +77,10 @@ var programs = map[string]func(){
 //	                       one after the other; the log of the third begins late
 //	refuse                 makes the server reject an executor of app guarded for its token
 //	exits CODE COMMAND…    runs the command, which must exit with the code
+//	shows CODE COMMAND…    the same, and compares its whole output with testdata/TestScripts.txt
 //	datadir DIR            makes DIR the data directory of the server
 func TestScripts(t *testing.T) {
+	texts := golden.New(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -76,10 +91,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("URL", s.URL)
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command else
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
-			env.Values["url"] = s.URL
+			env.Values["url"], env.Values["seen"] = s.URL, map[string]int{}
 			cloud := testAWS(s)
 			env.Defer(cloud.Close)
 			env.Setenv("AWS_ENDPOINT_URL", cloud.URL)
+			env.Values["cloud"] = cloud.URL
 			env.Setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
 			env.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -87,23 +103,20 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
-				if len(args) < 2 || neg {
-					ts.Fatalf("usage: exits CODE COMMAND…")
+			"exits": func(ts *testscript.TestScript, neg bool, args []string) { mustExit(ts, neg, args) },
+			"shows": func(ts *testscript.TestScript, neg bool, args []string) {
+				mustExit(ts, neg, args)
+				parts := localNames(ts)
+				key := parts.Replace(ts.Name() + ": " + strings.Join(args[1:], " "))
+				seen := ts.Value("seen").(map[string]int)
+				if seen[key]++; seen[key] > 1 {
+					key += fmt.Sprintf(" (%d)", seen[key])
 				}
-				want, err := strconv.Atoi(args[0])
-				ts.Check(err)
-				code := 0
-				if err := ts.Exec(args[1], args[2:]...); err != nil {
-					exit, ok := errors.AsType[*exec.ExitError](err)
-					if !ok {
-						ts.Fatalf("%v", err)
-					}
-					code = exit.ExitCode()
+				text := parts.Replace(ts.ReadFile("stdout") + ts.ReadFile("stderr"))
+				for _, r := range variableParts {
+					text = r.find.ReplaceAllString(text, r.by)
 				}
-				if code != want {
-					ts.Fatalf("exit code %d, want %d", code, want)
-				}
+				texts.Equal(t, key, text)
 			},
 			"bury": has("bury"), "called": has("called"), "work": has("work"), "refuse": has("refuse"), "mute": has("mute"), "old": has("old"),
 			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
@@ -114,6 +127,53 @@ func TestScripts(t *testing.T) {
 			},
 		},
 	})
+}
+
+// mustExit runs a command that must exit with a code.
+func mustExit(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 || neg {
+		ts.Fatalf("usage: exits CODE COMMAND…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
+	}
+}
+
+// localNames returns a replacer for the directory and the addresses of a script.
+func localNames(ts *testscript.TestScript) *strings.Replacer {
+	url, cloud := ts.Value("url").(string), ts.Value("cloud").(string)
+	return strings.NewReplacer(ts.Getenv("WORK"), "WORK", url, "URL", strings.TrimPrefix(url, "http://"), "HOST", cloud, "AWS",
+		strings.TrimPrefix(cloud, "http://"), "AWS")
+}
+
+const weekdays = `(Mon|Tue|Wed|Thu|Fri|Sat|Sun) `
+
+// variableParts are the parts of outputs that vary between runs: times, ages, widths of columns, numbers of changes.
+var variableParts = []struct {
+	find *regexp.Regexp
+	by   string
+}{
+	{regexp.MustCompile(`(?m)(^|[ ("])(` + weekdays + `)?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?`), "${1}TIME"},
+	{regexp.MustCompile(`(?m)(^|[ (])(` + weekdays + `\d+ [A-Z][a-z]{2} \d\d:\d\d(:\d\d)?|\d\d:\d\d:\d\d(\.\d+)?)\b`), "${1}TIME"},
+	{regexp.MustCompile(`(?m)^next: .* …`), "next: TIMES …"},
+	{regexp.MustCompile(` [+-]\d\d:\d\d\b`), " +ZONE"},
+	{regexp.MustCompile(`\b\d+(\.\d+)? ?(ms|s|min|h) ago\b`), "AGE ago"},
+	{regexp.MustCompile(`\bin \d+(\.\d+)? (ms|s|min|h|days)\b`), "in SPAN"},
+	{regexp.MustCompile(`\(now\)`), "(in SPAN)"},
+	{regexp.MustCompile(`\b\d{13}\b`), "CHANGE"},
+	{regexp.MustCompile(`"slot":\d+`), `"slot":SECOND`},
+	{regexp.MustCompile(`\bact-[a-z0-9]+`), "act-ID"},
+	{regexp.MustCompile(` {2,}`), "  "},
 }
 
 // has has the server of a script do something.

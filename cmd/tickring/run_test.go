@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 func TestAttemptText(t *testing.T) {
@@ -66,32 +67,21 @@ func TestChosenText(t *testing.T) {
 func TestKeptText(t *testing.T) {
 	e := &conn{Env: &Env{Globals: &Globals{}, Stdout: io.Discard}}
 	at := time.Date(2026, 11, 25, 18, 58, 35, 0, time.UTC)
-	const kept = "stored part of the log, from 2026-11-25 18:58:35 Z   "
-	const live = "\nthe executor does not return the log: refused"
-	for _, c := range []struct {
-		name string
-		kept client.KeptLog
-		want string
-	}{
-		{"whole", client.KeptLog{From: 1}, kept + "complete" + live},
-		{"its end", client.KeptLog{From: 98610}, kept + "missing: lines 1 to 98609" + live},
-		{"one long line", client.KeptLog{From: 1, Cut: 900}, kept + "missing: the first 900 bytes of line 1" + live},
-		{"a long line behind others", client.KeptLog{From: 20, Cut: 900},
-			kept + "missing: lines 1 to 19, and the first 900 bytes of line 20" + live},
-		{"its beginning", client.KeptLog{From: 1, More: true}, kept + "missing: its end" + live},
-		{"its middle", client.KeptLog{From: 20, More: true}, kept + "missing: lines 1 to 19, and its end" + live},
-		{"of one long line its middle", client.KeptLog{From: 1, Cut: 9, More: true},
-			kept + "missing: the first 9 bytes of line 1, and its end" + live},
-		{"none", client.KeptLog{Why: "no answer"},
-			"the log could not be stored (no answer), and the executor does not return it: refused"},
-		{"a message", client.KeptLog{Message: true, From: 1}, "this is the message of the run, not its log: refused"},
-		{"a message that was cut", client.KeptLog{Message: true, From: 1, More: true},
-			"this is the message of the run, not its log: refused   missing: everything after the first 15000 characters"},
+	texts := golden.New(t)
+	for name, kept := range map[string]client.KeptLog{
+		"whole":                       {From: 1},
+		"its end":                     {From: 98610},
+		"one long line":               {From: 1, Cut: 900},
+		"a long line behind others":   {From: 20, Cut: 900},
+		"its beginning":               {From: 1, More: true},
+		"its middle":                  {From: 20, More: true},
+		"of one long line its middle": {From: 1, Cut: 9, More: true},
+		"none":                        {Why: "no answer"},
+		"a message":                   {Message: true, From: 1},
+		"a message that was cut":      {Message: true, From: 1, More: true},
 	} {
-		c.kept.At, c.kept.Live = at, "refused"
-		if got := e.keptText(&c.kept, "UTC"); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		kept.At, kept.Live = at, "refused"
+		texts.Equal(t, name, e.keptText(&kept, "UTC"))
 	}
 }
 

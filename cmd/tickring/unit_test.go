@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/manifest"
 	"pgregory.net/rapid"
 )
@@ -277,24 +278,15 @@ func TestPermitText(t *testing.T) {
 	own, other, hidden := has, has, p
 	hidden.HeldBy = nil
 	own.Of, other.Of = "job 29", "job 2"
-	for want, p := range map[string]*client.Permit{
-		"has a slot of group db, limit 4, starts at 2027-01-01 12:00:05 Z because of the limit per second": &later,
-		"waits for a slot of group db, limit 4, used by run 1, 2, 3 and 1 more: place 3 of 10":             &p,
-		"waits for a slot of group db, limit 4, used by another run: place 3 of 10":                        &hidden,
-		"has a slot of group db, limit 4":          &has,
-		"will request a slot of group db, limit 4": &asks,
-		"has a slot of job pay/ledger, limit 4":    &own,
-		"has a slot of job 2, limit 4":             &other,
-		"":                                         nil,
+	texts := golden.New(t)
+	for name, p := range map[string]*client.Permit{
+		"starts later": &later, "waits": &p, "waits for hidden runs": &hidden, "has one": &has, "will ask": &asks, "of its own job": &own,
+		"of another job": &other, "needs none": nil,
 	} {
-		if got := (&Env{Globals: &Globals{}}).permitText(&client.Run{Permit: p, State: "queued", Job: "pay/ledger", JobID: 29}); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		texts.Equal(t, name, (&Env{Globals: &Globals{}}).permitText(&client.Run{Permit: p, State: "queued", Job: "pay/ledger", JobID: 29}))
 	}
 	over := &client.Run{State: "failed", Permit: &client.Permit{Of: "group db, app shop", Value: "x"}}
-	if got := (&Env{Globals: &Globals{}}).permitText(over); got != "of group db, app shop with value x of its key" {
-		t.Errorf("after its end: %q", got)
-	}
+	texts.Equal(t, "ended", (&Env{Globals: &Globals{}}).permitText(over))
 }
 
 // TestMemoryLimit: the least limit of the cgroup and of those above it counts, unless GOMEMLIMIT is set.

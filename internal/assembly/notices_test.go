@@ -24,6 +24,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/testkit/noticed"
 )
@@ -313,9 +314,16 @@ func TestTellsSkippedByClose(t *testing.T) {
 	})
 }
 
+// bothLanguages returns a notification as its readers get it, in English and in Chinese.
+func bothLanguages(t *testing.T, m core.Message) string {
+	t.Helper()
+	return noticed.Text(t, core.English, m) + "\n\n" + noticed.Text(t, core.Chinese, m)
+}
+
 // TestTellsSkippedRange: runs due while no process planned are skipped by the planner, which creates no runs for them. One
 // notification gives their number.
 func TestTellsSkippedRange(t *testing.T) {
+	texts := golden.New(t)
 	spec := job(core.EventSkipped)
 	spec.Schedule, spec.Misfire, spec.Grace = minutely, core.MisfireSkip, 10*time.Second
 	tells(t, spec, func(r *told) {
@@ -327,9 +335,7 @@ func TestTellsSkippedRange(t *testing.T) {
 		if m := list[0]; m.Reason != core.ReasonMisfire || m.Times != 61 || m.Run != 0 {
 			t.Fatalf("the notice is %+v", m)
 		}
-		noticed.Says(t, list[0], "61 runs of shop/nightly were skipped, the first scheduled for 2026-03-02 10:11:00 UTC: skipped by the "+
-			"misfire policy",
-			"任务 shop/nightly 有 61 次调度被跳过，没有执行，第一次计划于 2026-03-02 10:11:00 UTC：", "more since", "另有")
+		texts.Equal(t, "skipped", bothLanguages(t, list[0]))
 		r.heard(3*time.Hour, "skipped 1")
 	})
 }
@@ -386,6 +392,7 @@ func TestTellsSlowShard(t *testing.T) {
 
 // TestTellsRecovered: the first success notifies with the number of failures before it.
 func TestTellsRecovered(t *testing.T) {
+	texts := golden.New(t)
 	tells(t, job(core.EventRecovered), func(r *told) {
 		for n := 3; n > 0; n-- {
 			r.set(func() {
@@ -404,11 +411,7 @@ func TestTellsRecovered(t *testing.T) {
 			if list[0].Run != id || list[0].Times != n {
 				t.Fatalf("after %d failures the notice is %+v", n, list[0])
 			}
-			english, chinese := fmt.Sprintf("succeeded after %d failures.", n), fmt.Sprintf("执行成功，此前失败过 %d 次。", n)
-			if n == 1 {
-				english, chinese = "succeeded after a failure.", "执行成功，此前失败过。"
-			}
-			noticed.Says(t, list[0], english, chinese)
+			texts.Equal(t, fmt.Sprintf("recovered after %d", n), bothLanguages(t, list[0]))
 			r.set(func() { r.got = nil })
 			r.heard(time.Hour) // the quiet period
 		}
@@ -417,6 +420,7 @@ func TestTellsRecovered(t *testing.T) {
 
 // TestTellsPaused: a job that pauses itself after failures, and how many.
 func TestTellsPaused(t *testing.T) {
+	texts := golden.New(t)
 	spec := job(core.EventPaused)
 	spec.Schedule, spec.Def.PauseAfter = minutely, 3
 	tells(t, spec, func(r *told) {
@@ -427,8 +431,7 @@ func TestTellsPaused(t *testing.T) {
 		if len(r.sent) != 3 || list[0].Run != r.sent[2] || list[0].Text != "boom" {
 			t.Fatalf("after %d runs the notice is %+v", len(r.sent), list[0])
 		}
-		noticed.Says(t, list[0], "shop/nightly was paused after 3 failures in a row and stays paused until a user resumes it",
-			"任务 shop/nightly 连续失败 3 次后已自动暂停", "pauseAfter")
+		texts.Equal(t, "paused", bothLanguages(t, list[0]))
 	})
 }
 
@@ -454,6 +457,7 @@ func TestTellsUnplanned(t *testing.T) {
 
 // TestTellsDeadLetter: a message of the job that could not be handled.
 func TestTellsDeadLetter(t *testing.T) {
+	texts := golden.New(t)
 	tells(t, job(core.EventDeadLetter), func(r *told) {
 		id := r.trigger()
 		r.heard(time.Minute)
@@ -467,8 +471,7 @@ func TestTellsDeadLetter(t *testing.T) {
 		if list[0].Text != "too many receives" {
 			t.Fatalf("the notice is %+v", list[0])
 		}
-		noticed.Says(t, list[0], "A message with 3 runs of shop/nightly could not be processed", "shop/nightly 的一条消息（含 3 次触发）无法处理", "more since",
-			"另有")
+		texts.Equal(t, "dead-letter", bothLanguages(t, list[0]))
 		r.heard(3*time.Hour, "dead-letter 1")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/words"
 )
 
@@ -79,6 +80,15 @@ func TestWell(t *testing.T) {
 	}
 }
 
+// findingTexts returns the text of each finding, and what to do about it.
+func findingTexts(list []Finding) string {
+	var b strings.Builder
+	for _, x := range list {
+		fmt.Fprintf(&b, "%s\n%s\n", x.Says, x.Do)
+	}
+	return b.String()
+}
+
 // told is the message of the tests' fenced deployment, in its own language.
 const told = "these tables belong to another deployment"
 
@@ -93,20 +103,24 @@ func failing(job string, times int, reason core.Reason) client.FailingJob {
 
 // TestManyJobs: a few of many failing jobs are named and the others counted, and the text reports where the check stopped.
 func TestManyJobs(t *testing.T) {
-	f := here()
+	texts, f := golden.New(t), here()
 	f.Jobs = &client.JobFacts{Looked: 10_000, More: true}
-	if list := Judge(f); !strings.Contains(fmt.Sprint(list), "10000 checked; more exist and were not checked") || Worst(list) != Well {
+	jobs := func() []Finding {
+		return slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Check.String() != "jobs" })
+	}
+	if list := jobs(); len(list) != 1 || Worst(Judge(f)) != Well {
 		t.Errorf("%+v", list)
 	}
+	texts.Equal(t, "no job fails", findingTexts(jobs()))
 	f.Jobs.FailingJobs = 300
 	for range 100 {
 		f.Jobs.Failing = append(f.Jobs.Failing, failing("web/a", 3, core.ReasonHandler))
 	}
-	list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Check.String() != "jobs" })
-	if len(list) != mostNamed+2 || list[mostNamed].Says.String() != "and 295 more fail" ||
-		!strings.Contains(list[mostNamed+1].Says.String(), "more exist and were not checked") {
-		t.Errorf("%+v", list)
+	list := jobs()
+	if len(list) != mostNamed+2 {
+		t.Fatalf("%+v", list)
 	}
+	texts.Equal(t, "300 jobs fail", findingTexts(list[mostNamed:]))
 }
 
 // TestDoctorDoesNotBlameEmulator: an emulator lacks some features and does not show some settings. Doctor names them and finds no fault.
@@ -133,19 +147,20 @@ func TestDoctorDoesNotBlameEmulator(t *testing.T) {
 // TestVerdictTellsTheSchedulerFromItsJobs: failing jobs do not make the scheduler unhealthy, and the verdict counts the
 // same jobs whether each one was checked or not.
 func TestVerdictTellsTheSchedulerFromItsJobs(t *testing.T) {
+	texts := golden.New(t)
 	looked := &client.JobFacts{FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 3, core.ReasonHandler)},
 		MissingChannels: []client.MissingChannel{{Subject: "web/a", Channel: "gone"}}}
-	for want, change := range map[string]func(f *Facts){
-		"scheduler healthy, no job failing":          func(f *Facts) { f.Own.Failing = &client.FailingCount{} },
-		"scheduler healthy, 1 job failing":           func(f *Facts) { f.Own.Failing = &client.FailingCount{Jobs: 1} },
-		"scheduler healthy, at least 2 jobs failing": func(f *Facts) { f.Own.Failing = &client.FailingCount{Jobs: 2, Partial: true} },
-		"scheduler healthy, jobs not checked":        func(f *Facts) {},
-		"scheduler with warnings, jobs not checked":  func(f *Facts) { f.Own.Paused = true },
-		"scheduler partly unchecked, 2 jobs failing": func(f *Facts) {
+	for name, change := range map[string]func(f *Facts){
+		"no job fails":  func(f *Facts) { f.Own.Failing = &client.FailingCount{} },
+		"one job fails": func(f *Facts) { f.Own.Failing = &client.FailingCount{Jobs: 1} },
+		"partial count": func(f *Facts) { f.Own.Failing = &client.FailingCount{Jobs: 2, Partial: true} },
+		"no count":      func(f *Facts) {},
+		"paused":        func(f *Facts) { f.Own.Paused = true },
+		"unread facts": func(f *Facts) {
 			f.Own.Unread, f.Own.Failing = []string{"reports"}, &client.FailingCount{Jobs: 2}
 		},
-		"scheduler unhealthy, jobs not checked":                    func(f *Facts) { f.Own = nil },
-		"scheduler healthy, executors unhealthy, jobs not checked": func(f *Facts) { f.Own.Executors[0].Live = false },
+		"no server":        func(f *Facts) { f.Own = nil },
+		"no live executor": func(f *Facts) { f.Own.Executors[0].Live = false },
 	} {
 		for _, jobs := range []*client.JobFacts{nil, looked} {
 			f := here()
@@ -153,9 +168,7 @@ func TestVerdictTellsTheSchedulerFromItsJobs(t *testing.T) {
 			if change(f); f.Own == nil && jobs != nil {
 				continue
 			}
-			if got := Verdict(f.Own, Judge(f)).String(); got != want {
-				t.Errorf("%s, want %s", got, want)
-			}
+			texts.Equal(t, name, Verdict(f.Own, Judge(f)).String())
 		}
 	}
 }
@@ -193,181 +206,163 @@ func TestDoctorCountsTheRestAtItsOwnLevel(t *testing.T) {
 
 // TestFindings: each possible problem is found, alone, with what to do about it.
 func TestFindings(t *testing.T) {
-	no := new(bool)
+	texts, no := golden.New(t), new(bool)
 	for _, c := range []struct {
 		name   string
 		from   func() *Facts
 		change func(f *Facts)
 		check  string
 		level  Level
-		says   string
 	}{
-		{"no server", here, func(f *Facts) { f.Own, f.OwnErr = nil, "no answer: connection refused" }, "server", Wrong,
-			"no server answers: no answer"},
-		{"no API", well, func(f *Facts) { f.Own, f.OwnErr = nil, "it answered 502" }, "server", Wrong, "the API does not answer"},
-		{"a wrong token", here, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong, "rejects the token"},
-		{"a stack's wrong token", well, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong, "token of the stack"},
-		{"an older server", here, func(f *Facts) { f.Own, f.Older = nil, true }, "server", Warning, "older than this command"},
-		{"a standby", here, func(f *Facts) { f.Own = &client.Facts{Now: now, Standby: true} }, "server", Warning,
-			"is a standby: another server uses the same data"},
-		{"fenced", well, func(f *Facts) { f.Own.Fenced = told }, "generation", Wrong, "belong to another deployment"},
-		{"paused", well, func(f *Facts) { f.Own.Paused = true }, "pause", Warning, "everything is paused"},
-		{"a clock that is off", well, func(f *Facts) { f.Own.Now = now.Add(-5 * time.Second); f.Own.LastTick = f.Own.Now }, "clock", Warning,
-			"differ by 5s"},
-		{"a clock that is far off", here, func(f *Facts) { f.Now = now.Add(time.Hour) }, "clock", Wrong, "differ by 1h0m"},
-		{"AWS's clock", well, func(f *Facts) { f.Cloud.Clock = now.Add(2 * time.Minute) }, "clock", Wrong, "the clock of AWS"},
-		{"no tick for long", well, func(f *Facts) { f.Own.LastTick = now.Add(-4 * time.Minute) }, "last tick", Wrong,
-			"no job was planned for 4m"},
-		{"no tick ever", well, func(f *Facts) { f.Own.LastTick = time.Time{} }, "last tick", Wrong, "no job was ever planned"},
-		{"a server that hangs", here, func(f *Facts) { f.Own.LastTick = now.Add(-11 * time.Second) }, "last tick", Wrong, "for 11s"},
-		{"planning behind", well, func(f *Facts) { f.Own.DueSince = now.Add(-211 * time.Second) }, "planning", Wrong,
-			"waited for 4m to be planned"},
-		{"planning behind here", here, func(f *Facts) { f.Own.DueSince = now.Add(-11 * time.Second) }, "planning", Wrong, "waited for 11s"},
-		{"messages behind", well, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 21, now.Add(-16*time.Minute) }, "messages", Warning,
-			"up to 16m"},
-		{"messages behind here", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 1, now.Add(-31*time.Second) }, "messages", Wrong,
-			"overdue by up to 31s"},
+		{"no server", here, func(f *Facts) { f.Own, f.OwnErr = nil, "no answer: connection refused" }, "server", Wrong},
+		{"no API", well, func(f *Facts) { f.Own, f.OwnErr = nil, "it answered 502" }, "server", Wrong},
+		{"a wrong token", here, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong},
+		{"a stack's wrong token", well, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong},
+		{"an older server", here, func(f *Facts) { f.Own, f.Older = nil, true }, "server", Warning},
+		{"a standby", here, func(f *Facts) { f.Own = &client.Facts{Now: now, Standby: true} }, "server", Warning},
+		{"fenced", well, func(f *Facts) { f.Own.Fenced = told }, "generation", Wrong},
+		{"paused", well, func(f *Facts) { f.Own.Paused = true }, "pause", Warning},
+		{"a clock that is off", well, func(f *Facts) { f.Own.Now = now.Add(-5 * time.Second); f.Own.LastTick = f.Own.Now }, "clock", Warning},
+		{"a clock that is far off", here, func(f *Facts) { f.Now = now.Add(time.Hour) }, "clock", Wrong},
+		{"AWS's clock", well, func(f *Facts) { f.Cloud.Clock = now.Add(2 * time.Minute) }, "clock", Wrong},
+		{"no tick for long", well, func(f *Facts) { f.Own.LastTick = now.Add(-4 * time.Minute) }, "last tick", Wrong},
+		{"no tick ever", well, func(f *Facts) { f.Own.LastTick = time.Time{} }, "last tick", Wrong},
+		{"a server that hangs", here, func(f *Facts) { f.Own.LastTick = now.Add(-11 * time.Second) }, "last tick", Wrong},
+		{"planning behind", well, func(f *Facts) { f.Own.DueSince = now.Add(-211 * time.Second) }, "planning", Wrong},
+		{"planning behind here", here, func(f *Facts) { f.Own.DueSince = now.Add(-11 * time.Second) }, "planning", Wrong},
+		{"messages behind", well, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 21, now.Add(-16*time.Minute) }, "messages", Warning},
+		{"messages behind here", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 1, now.Add(-31*time.Second) }, "messages", Wrong},
 		{"a message that is requeued repeatedly", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 0, now.Add(-time.Hour) },
-			"messages", Warning, "in progress for up to 1h"},
-		{"a loss", well, func(f *Facts) { f.Own.LossFound = now.Add(-3 * time.Minute) }, "losses", Warning,
-			"detected 3m ago: their runs are being sent again"},
-		{"nothing to be compared for long", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-12 * time.Minute) }, "losses", Warning,
-			"(12m ago) are not checked yet"},
+			"messages", Warning},
+		{"a loss", well, func(f *Facts) { f.Own.LossFound = now.Add(-3 * time.Minute) }, "losses", Warning},
+		{"nothing to be compared for long", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-12 * time.Minute) }, "losses", Warning},
 		{"nothing to be compared for days", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-50*time.Hour - time.Minute) }, "losses",
-			Warning, "(2 days ago)"},
-		{"a canary that never came", well, func(f *Facts) { f.Canary = &Canary{} }, "canary", Wrong,
-			"the canary job of the deployment has no finished run"},
-		{"a canary that came no more", well, func(f *Facts) { f.Canary.At = now.Add(-6 * time.Minute) }, "canary", Wrong, "has not run for 6m"},
-		{"a canary whose result is lost", well, func(f *Facts) { f.Canary.Came, f.Canary.Message = false, "no report" }, "canary", Wrong,
-			"reported no result: no report"},
+			Warning},
+		{"a canary that never came", well, func(f *Facts) { f.Canary = &Canary{} }, "canary", Wrong},
+		{"a canary that came no more", well, func(f *Facts) { f.Canary.At = now.Add(-6 * time.Minute) }, "canary", Wrong},
+		{"a canary whose result is lost", well, func(f *Facts) { f.Canary.Came, f.Canary.Message = false, "no report" }, "canary", Wrong},
 		{"a mapping in the making", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Mappings["arn:aws:sqs:eu-central-1:1:fires"] = "Creating"
-		}, "function dispatch", Unknown, "does not receive messages from fires yet"},
+		}, "function dispatch", Unknown},
 		{"one executor gone", well, func(f *Facts) {
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999/", BeatAt: now.Add(-time.Hour)})
-		}, "executors", Warning, "http://10.0.0.2:9999/ (1h0m ago)"},
+		}, "executors", Warning},
 		{"one executor was replaced", well, func(f *Facts) {
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999", Replaced: true},
 				client.Executor{App: "web", Address: "http://10.0.0.3:9999", BeatAt: now.Add(-time.Hour)})
-		}, "executors", Warning, "app web: executors that stopped: http://10.0.0.3:9999 (1h0m ago)"},
+		}, "executors", Warning},
 		{"no run arrives at one that beats", here, func(f *Facts) {
 			f.Own.Executors[0].Answers, f.Own.Executors[0].Problem = new(false), "HTTP 500: out of memory"
-		}, "executors", Wrong, "app web: no run reaches"},
+		}, "executors", Wrong},
 		{"one is refused for its token", here, func(f *Facts) {
 			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.9:9999/", From: "10.0.0.9",
 				At: f.Own.Now.Add(-time.Minute), Times: 7}}
-		}, "executors", Warning, "http://10.0.0.9:9999/"},
+		}, "executors", Warning},
 		{"one is refused for an app that is not there", here, func(f *Facts) {
-			f.Own.Refused = []client.RefusedExecutor{{App: "shop", Address: "http://10.0.0.9:9999/", At: f.Own.Now, Times: 7}}
+			f.Own.Refused = []client.RefusedExecutor{{App: "shop", Address: "http://10.0.0.9:9999/", From: "10.0.0.9", At: f.Own.Now,
+				Times: 7}}
 			f.Apps = []string{"web"}
-		}, "executors", Warning, `app "shop" does not exist`},
+		}, "executors", Warning},
 		{"one of two is allowed in finally", here, func(f *Facts) {
-			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.8:9999", At: f.Own.Now.Add(-time.Minute), Times: 8},
-				{App: "web", Address: "http://10.0.0.9:9999", At: f.Own.Now.Add(-time.Minute), Times: 7}}
+			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.8:9999", From: "10.0.0.8",
+				At: f.Own.Now.Add(-time.Minute), Times: 8}, {App: "web", Address: "http://10.0.0.9:9999", At: f.Own.Now.Add(-time.Minute), Times: 7}}
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.9:9999", Live: true,
 				BeatAt: f.Own.Now.Add(-time.Second)})
 			f.Apps = []string{"web"}
-		}, "executors", Warning, "http://10.0.0.8:9999"},
-		{"all executors gone", here, func(f *Facts) { f.Own.Executors[0].Live = false }, "executors", Wrong, "app web has no executor left"},
+		}, "executors", Warning},
+		{"all executors gone", here, func(f *Facts) { f.Own.Executors[0].Live = false }, "executors", Wrong},
 		{"an app without executors", here, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, AppsWithoutExecutor: []client.AppWithoutExecutor{{App: "shop", Jobs: 3, Job: "shop/backup"}}}
-		}, "jobs", Wrong, "app shop has no executor, so nothing runs shop/backup and 2 more"},
+		}, "jobs", Wrong},
 		{"all executors gone, and jobs", here, func(f *Facts) {
 			f.Own.Executors[0].Live = false
 			f.Jobs = &client.JobFacts{Looked: 3, AppsWithoutExecutor: []client.AppWithoutExecutor{{App: "web", Jobs: 1, Job: "web/a"}},
 				FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 3, core.ReasonNoExecutor)}}
-		}, "executors", Wrong, "app web has no executor left"},
+		}, "executors", Wrong},
 		{"a job that fails", here, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 3, core.ReasonHandler)}}
-		}, "jobs", Wrong, "web/a failed 3 times in a row after all retries, last 1m0s ago: handler: no such table"},
+		}, "jobs", Wrong},
 		{"a job that only failed yet", here, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 1, core.ReasonNoExecutor)}}
-		}, "jobs", Warning, "web/a has only failed so far"},
+		}, "jobs", Warning},
 		{"a run that waits for long", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, Pending: &client.Run{Job: "web/a", State: "queued", DueAt: now.Add(-16 * time.Minute)}}
-		}, "jobs", Warning, "not sent is of web/a, queued: it has waited for 16m"},
-		{"jobs that cannot be checked", well, func(f *Facts) { f.JobsErr = "it answered 500" }, "jobs", Unknown, "it answered 500"},
-		{"a certificate that ends", here, func(f *Facts) { f.Own.CertificateUntil = now.Add(6 * 24 * time.Hour) }, "certificate", Warning,
-			"it expires in 6 days"},
-		{"a certificate that ended", here, func(f *Facts) { f.Own.CertificateUntil = now.Add(-time.Minute) }, "certificate", Wrong,
-			"it expired 1m0s ago"},
-		{"a full disk", here, func(f *Facts) { f.Own.Data.Free = 99 << 20 }, "disk", Wrong, "99 MB are free"},
-		{"a disk that fills up", here, func(f *Facts) { f.Own.Data.Free = 1 << 29 }, "disk", Warning, "512 MB are free"},
-		{"a disk that is not known", here, func(f *Facts) { f.Own.Data.Free = -1 }, "disk", Unknown, "is unknown"},
+		}, "jobs", Warning},
+		{"jobs that cannot be checked", well, func(f *Facts) { f.JobsErr = "it answered 500" }, "jobs", Unknown},
+		{"a certificate that ends", here, func(f *Facts) { f.Own.CertificateUntil = now.Add(6 * 24 * time.Hour) }, "certificate", Warning},
+		{"a certificate that ended", here, func(f *Facts) { f.Own.CertificateUntil = now.Add(-time.Minute) }, "certificate", Wrong},
+		{"a full disk", here, func(f *Facts) { f.Own.Data.Free = 99 << 20 }, "disk", Wrong},
+		{"a disk that fills up", here, func(f *Facts) { f.Own.Data.Free = 1 << 29 }, "disk", Warning},
+		{"a disk that is not known", here, func(f *Facts) { f.Own.Data.Free = -1 }, "disk", Unknown},
 		{"a channel that takes nothing", here, func(f *Facts) {
 			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-3 * time.Hour), LastAt: now,
 				Error: "no answer\nline 2"}}
-		}, "notices", Warning, "channel oncall has failed since " +
-			now.Add(-3*time.Hour).UTC().Format(time.RFC3339) + ", 3h0m ago: no answer"},
+		}, "notices", Warning},
 		{"a channel of AWS that is mute", well, func(f *Facts) {
 			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-time.Hour), LastAt: now,
 				Error: "410 Gone", GivenUp: 7}}
-		}, "notices", Wrong, "410 Gone; 7 were dropped"},
-		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning, "3 were dropped since"},
+		}, "notices", Wrong},
+		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning},
 		{"a channel that is not there", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{MissingChannels: []client.MissingChannel{{Subject: "web/a", Channel: "gone"}}}
-		}, "jobs", Wrong, "web/a notifies channel gone, which does not exist"},
+		}, "jobs", Wrong},
 		{"a job with the secrets of another server", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Locked: []client.UnreadableApp{{Name: "web/a", Message: "of web/a: " + told}}}
-		}, "jobs", Wrong, "of web/a: "},
-		{"no table", well, func(f *Facts) { f.Cloud.Tables["jobs"].Missing = true }, "table jobs", Wrong, "table jobs-1 does not exist"},
-		{"a table in the making", well, func(f *Facts) { f.Cloud.Tables["runs"].Status = "CREATING" }, "table runs", Wrong, "is CREATING"},
-		{"no time to live", well, func(f *Facts) { f.Cloud.Tables["runs"].TTL = "" }, "table runs", Warning, "no time to live"},
-		{"another time to live", well, func(f *Facts) { f.Cloud.Tables["state"].TTL = "at" }, "table state", Wrong, "the attribute at"},
-		{"no recovery", well, func(f *Facts) { f.Cloud.Tables["state"].Recoverable = no }, "table state", Warning, "no point-in-time recovery"},
-		{"no protection", well, func(f *Facts) { f.Cloud.Tables["runs"].Protected = false }, "table runs", Warning, "has no deletion protection"},
-		{"no index", well, func(f *Facts) { delete(f.Cloud.Tables["jobs"].Indexes, "due") }, "table jobs", Wrong, "no index due"},
-		{"an index in the making", well, func(f *Facts) { f.Cloud.Tables["jobs"].Indexes["due"] = "CREATING" }, "table jobs", Wrong, "CREATING"},
-		{"no queue", well, func(f *Facts) { f.Cloud.Queues["fires"].Missing = true }, "queue fires", Wrong, "does not exist"},
-		{"a short memory", well, func(f *Facts) { f.Cloud.Queues["checks"].Retention = 4 * 24 * time.Hour }, "queue checks", Warning,
-			"4 days only"},
-		{"no dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "" }, "queue fires", Wrong, "it has no dead-letter queue"},
+		}, "jobs", Wrong},
+		{"no table", well, func(f *Facts) { f.Cloud.Tables["jobs"].Missing = true }, "table jobs", Wrong},
+		{"a table in the making", well, func(f *Facts) { f.Cloud.Tables["runs"].Status = "CREATING" }, "table runs", Wrong},
+		{"no time to live", well, func(f *Facts) { f.Cloud.Tables["runs"].TTL = "" }, "table runs", Warning},
+		{"another time to live", well, func(f *Facts) { f.Cloud.Tables["state"].TTL = "at" }, "table state", Wrong},
+		{"no recovery", well, func(f *Facts) { f.Cloud.Tables["state"].Recoverable = no }, "table state", Warning},
+		{"no protection", well, func(f *Facts) { f.Cloud.Tables["runs"].Protected = false }, "table runs", Warning},
+		{"no index", well, func(f *Facts) { delete(f.Cloud.Tables["jobs"].Indexes, "due") }, "table jobs", Wrong},
+		{"an index in the making", well, func(f *Facts) { f.Cloud.Tables["jobs"].Indexes["due"] = "CREATING" }, "table jobs", Wrong},
+		{"no queue", well, func(f *Facts) { f.Cloud.Queues["fires"].Missing = true }, "queue fires", Wrong},
+		{"a short memory", well, func(f *Facts) { f.Cloud.Queues["checks"].Retention = 4 * 24 * time.Hour }, "queue checks", Warning},
+		{"no dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "" }, "queue fires", Wrong},
 		{"another's dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "arn:aws:sqs:eu-central-1:1:other" }, "queue fires",
-			Warning, "other"},
-		{"few receives", well, func(f *Facts) { f.Cloud.Queues["fires"].MaxReceives = 3 }, "queue fires", Warning, "after 3 receipts"},
-		{"visible too early", well, func(f *Facts) { f.Cloud.Queues["fires"].Visibility = 20 * time.Second }, "queue fires", Wrong, "sent twice"},
-		{"dead letters", well, func(f *Facts) { f.Cloud.Queues["dead"].Due = 7 }, "dead letters", Wrong, "7 messages"},
-		{"no function", well, func(f *Facts) { f.Cloud.Functions["tick"].Missing = true }, "function tick", Wrong,
-			"function t-tick does not exist"},
-		{"a function that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].State = "Failed" }, "function tick", Wrong, "is Failed"},
-		{"an update that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].Update = "Failed" }, "function tick", Wrong,
-			"runs its previous code"},
-		{"switched off", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Reserved = new(int) }, "function dispatch", Wrong,
-			"counts as received"},
-		{"the tick switched off", well, func(f *Facts) { f.Cloud.Functions["tick"].Reserved = new(int) }, "function tick", Wrong,
-			"switched off: its reserved concurrency is 0"},
+			Warning},
+		{"few receives", well, func(f *Facts) { f.Cloud.Queues["fires"].MaxReceives = 3 }, "queue fires", Warning},
+		{"visible too early", well, func(f *Facts) { f.Cloud.Queues["fires"].Visibility = 20 * time.Second }, "queue fires", Wrong},
+		{"dead letters", well, func(f *Facts) { f.Cloud.Queues["dead"].Due = 7 }, "dead letters", Wrong},
+		{"no function", well, func(f *Facts) { f.Cloud.Functions["tick"].Missing = true }, "function tick", Wrong},
+		{"a function that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].State = "Failed" }, "function tick", Wrong},
+		{"an update that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].Update = "Failed" }, "function tick", Wrong},
+		{"switched off", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Reserved = new(int) }, "function dispatch", Wrong},
+		{"the tick switched off", well, func(f *Facts) { f.Cloud.Functions["tick"].Reserved = new(int) }, "function tick", Wrong},
 		{"other tables", well, func(f *Facts) { f.Cloud.Functions["tick"].Env = map[string]string{"TICKRING_TABLE_RUNS": "runs-2"} },
-			"function tick", Wrong, "runs-2"},
-		{"a loop", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Loop = "Terminate" }, "function dispatch", Wrong, "runaway loop"},
+			"function tick", Wrong},
+		{"a loop", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Loop = "Terminate" }, "function dispatch", Wrong},
 		{"a mapping off", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Mappings["arn:aws:sqs:eu-central-1:1:fires"] = "Disabled"
-		}, "function dispatch", Wrong, "does not receive messages from fires"},
+		}, "function dispatch", Wrong},
 		{"no mapping", well, func(f *Facts) { delete(f.Cloud.Functions["dispatch"].Mappings, "arn:aws:sqs:eu-central-1:1:checks") },
-			"queue checks", Wrong, "no event source mapping"},
+			"queue checks", Wrong},
 		{"results without a mapping", well, func(f *Facts) { f.Cloud.Queues["results"].Due = 1 },
-			"queue results", Wrong, "no event source mapping"},
-		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning, "throttled 12 times"},
+			"queue results", Wrong},
+		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning},
 		{"throttles of an endpoint", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Throttles, f.Cloud.Functions["dispatch"].Reserved = 12, new(50)
-		}, "function dispatch", Warning, "it can run 50 at the same time"},
-		{"errors", well, func(f *Facts) { f.Cloud.Functions["tick"].Errors = 2 }, "function tick", Warning, "failed 2 times"},
-		{"no schedule", well, func(f *Facts) { f.Cloud.Schedule.Missing = true }, "schedule", Wrong, "the tick does not run"},
-		{"a schedule off", well, func(f *Facts) { f.Cloud.Schedule.State = "DISABLED" }, "schedule", Wrong, "DISABLED"},
-		{"a slow schedule", well, func(f *Facts) { f.Cloud.Schedule.Rate = "rate(5 minutes)" }, "schedule", Wrong, "rate(5 minutes)"},
-		{"a new account", well, func(f *Facts) { f.Cloud.Account.Concurrency = 10 }, "account concurrency", Warning, "10 concurrent functions"},
-		{"all reserved", well, func(f *Facts) { f.Cloud.Account.Unreserved = 20 }, "account concurrency", Warning, "20 are not reserved"},
-		{"a small quota", well, func(f *Facts) { f.Cloud.Account.TableWrite = 300 }, "table quota", Warning, "about 100 runs"},
+		}, "function dispatch", Warning},
+		{"errors", well, func(f *Facts) { f.Cloud.Functions["tick"].Errors = 2 }, "function tick", Warning},
+		{"no schedule", well, func(f *Facts) { f.Cloud.Schedule.Missing = true }, "schedule", Wrong},
+		{"a schedule off", well, func(f *Facts) { f.Cloud.Schedule.State = "DISABLED" }, "schedule", Wrong},
+		{"a slow schedule", well, func(f *Facts) { f.Cloud.Schedule.Rate = "rate(5 minutes)" }, "schedule", Wrong},
+		{"a new account", well, func(f *Facts) { f.Cloud.Account.Concurrency = 10 }, "account concurrency", Warning},
+		{"all reserved", well, func(f *Facts) { f.Cloud.Account.Unreserved = 20 }, "account concurrency", Warning},
+		{"a small quota", well, func(f *Facts) { f.Cloud.Account.TableWrite = 300 }, "table quota", Warning},
 		{"no rights", well, func(f *Facts) { f.Cloud.Unread = []Unread{{core.Say("table quota"), core.Phrase("denied")}} }, "table quota",
-			Unknown, "denied"},
-		{"the deployment has no rights", well, func(f *Facts) { f.Own.Unread = []string{"due index"} }, "server", Unknown, "due index"},
+			Unknown},
+		{"the deployment has no rights", well, func(f *Facts) { f.Own.Unread = []string{"due index"} }, "server", Unknown},
 	} {
 		f := c.from()
 		c.change(f)
 		list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Level == Well })
-		if len(list) != 1 || list[0].Check.String() != c.check || list[0].Level != c.level || !strings.Contains(list[0].Says.String(), c.says) ||
+		if len(list) != 1 || list[0].Check.String() != c.check || list[0].Level != c.level ||
 			list[0].Do.String() == "" && c.level != Unknown {
-			t.Errorf("%s: %+v; want %s %s %q", c.name, list, c.check, c.level, c.says)
+			t.Errorf("%s: %+v; want %s %s", c.name, list, c.check, c.level)
 		}
+		texts.Equal(t, c.name, findingTexts(list))
 		for _, x := range Judge(f) {
 			if _, from, is := strings.Cut(x.Do.String(), "--from "); is && from != "TIME" { // pasted, the shell parts it at a space
 				if _, err := api.ParseDuration(from); err != nil {
@@ -443,13 +438,16 @@ func TestAwaitedIsNotLate(t *testing.T) {
 // TestABusyFleetIsNotLate: on AWS the age is an upper bound. If jobs fire every second, a few messages are always due; if
 // messages are always in flight, the age is known to ten minutes.
 func TestABusyFleetIsNotLate(t *testing.T) {
+	texts := golden.New(t)
 	for _, c := range []struct{ due, age int }{{20, 6}, {20, 60}, {5000, 11}} {
 		f := well()
 		f.Own.Fires.Due, f.Own.OldestMessage = c.due, now.Add(-time.Duration(c.age)*time.Minute)
 		for _, x := range Judge(f) {
-			says := x.Says.String()
-			if x.Check.String() == "messages" && (x.Level != Well || !strings.Contains(says, "for up to ") || strings.Contains(says, "are late")) {
-				t.Errorf("%+v: %+v", c, x)
+			if x.Check.String() == "messages" {
+				if x.Level != Well {
+					t.Errorf("%+v: %+v", c, x)
+				}
+				texts.Equal(t, fmt.Sprintf("%d due, the oldest for %d min", c.due, c.age), x.Says.String())
 			}
 		}
 	}
