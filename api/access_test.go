@@ -93,7 +93,7 @@ var wanted = map[string]want{
 	"PUT /v1/channels/{channel}":               {editor, "secrets", ofAll, `{}`},
 	"DELETE /v1/channels/{channel}":            {editor, "", ofAll, ""},
 	"POST /v1/channels/{channel}/test":         {operator, "", ofAll, ""},
-	"GET /v1/home":                             {viewer, "", aList, ""},
+	"GET /v1/overview":                         {viewer, "", aList, ""},
 	"POST /v1/bulk app":                        {operator, "", ofShop, `{"verb":"pause","filter":{"app":"shop"}}`},
 	"GET /v1/users":                            {admin, "", ofAll, ""},
 	"GET /v1/users/{person}":                   {admin, "", ofAll, ""},
@@ -439,7 +439,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 		"addresses and totals cover only one's own apps": func(t *testing.T, f *fixture, shop, _ string) {
 			f.expect(t, shop, "GET", "/v1/apps/pay/executors", "", 404)
 			for _, path := range []string{"/v1/apps", "/v1/jobs", "/v1/runs", "/v1/upcoming?for=24h", "/v1/changes", "/v1/facts",
-				"/v1/facts/jobs", "/v1/lateness?each=app", "/v1/home",
+				"/v1/facts/jobs", "/v1/lateness?each=app", "/v1/overview",
 				"/v1/reports?each=app&from=2026-11-20T00:00:00Z", "/v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z"} {
 				if text := f.expect(t, shop, "GET", path, "", 200); strings.Contains(text, "pay") {
 					t.Errorf("%s: %s", path, text)

@@ -83,9 +83,6 @@ type ServerInterface interface {
 	// Fence Block all deployments from this data until a restore or takeover. Operations in progress end within 30 s.
 	// (POST /v1/fence)
 	Fence(w http.ResponseWriter, r *http.Request) (any, error)
-	// GetHome Show problems and the near future: jobs that fail, are late, run long or have no executor, jobs that fire within 15 minutes, and the status of the scheduler.
-	// (GET /v1/home)
-	GetHome(w http.ResponseWriter, r *http.Request) (any, error)
 	// ListJobs List jobs by number or by status.
 	// (GET /v1/jobs)
 	ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams) (any, error)
@@ -179,6 +176,9 @@ type ServerInterface interface {
 	// GetOpenAPI Get this document.
 	// (GET /v1/openapi.yaml)
 	GetOpenAPI(w http.ResponseWriter, r *http.Request) (any, error)
+	// GetOverview Show problems and the near future: jobs that fail, are late, run long or have no executor, jobs that fire within 15 minutes, and the status of the scheduler.
+	// (GET /v1/overview)
+	GetOverview(w http.ResponseWriter, r *http.Request) (any, error)
 	// PauseAll Pause all schedules.
 	// (POST /v1/pause)
 	PauseAll(w http.ResponseWriter, r *http.Request) (any, error)
@@ -936,21 +936,6 @@ func (siw *ServerInterfaceWrapper) Fence(w http.ResponseWriter, r *http.Request)
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, err := siw.Handler.Fence(w, r)
-		siw.Handler.reply(w, r, v, err)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// GetHome operation middleware
-func (siw *ServerInterfaceWrapper) GetHome(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.GetHome(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2241,6 +2226,21 @@ func (siw *ServerInterfaceWrapper) GetOpenAPI(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// GetOverview operation middleware
+func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := siw.Handler.GetOverview(w, r)
+		siw.Handler.reply(w, r, v, err)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // PauseAll operation middleware
 func (siw *ServerInterfaceWrapper) PauseAll(w http.ResponseWriter, r *http.Request) {
 
@@ -3491,7 +3491,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenAPI)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apply", wrapper.Apply)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs", wrapper.ListJobs)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/home", wrapper.GetHome)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/overview", wrapper.GetOverview)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/bulk", wrapper.Bulk)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{id}", wrapper.GetJobByNumber)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/jobs/{app}/{name}", wrapper.DeleteJob)

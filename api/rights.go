@@ -46,7 +46,7 @@ var rules = map[string]rule{
 	"GET /v1/openapi.yaml":                             lists,
 	"POST /v1/apply":                                   lists,
 	"GET /v1/jobs":                                     lists,
-	"GET /v1/home":                                     lists,
+	"GET /v1/overview":                                 lists,
 	"POST /v1/bulk":                                    lists,
 	"GET /v1/jobs/{id}":                                {access.See, ofNumber},
 	"GET /v1/jobs/{app}/{name}":                        {access.See, ofPath},

@@ -17,7 +17,7 @@ const homeRows = 6
 
 // homePage lists problems and upcoming runs.
 type homePage struct {
-	client.Home
+	client.Overview
 	Findings []finding // findings about the scheduler that are not healthy
 	Verdict  string
 	Shape    string // for Verdict
@@ -32,11 +32,11 @@ func (p *homePage) Calm() bool {
 // home lists the current problems; each one links to its page.
 func (a *ask) home() (any, error) {
 	began := time.Now()
-	home, err := a.GetHome(a.Ctx())
+	home, err := a.GetOverview(a.Ctx())
 	if err != nil {
 		return nil, err
 	}
-	p := &homePage{Home: home}
+	p := &homePage{Overview: home}
 	if home.Partial {
 		a.unsure()
 	}
@@ -114,7 +114,7 @@ func (a *ask) Alarm(e entry) template.HTML {
 	if !young {
 		ctx, cancel := context.WithTimeout(a.Ctx(), alarmWait)
 		defer cancel()
-		home, err := a.GetHome(ctx)
+		home, err := a.GetOverview(ctx)
 		if err == nil { // else the last known count is shown
 			apps = home.AppsWithoutExecutorCount
 		}

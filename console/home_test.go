@@ -230,7 +230,7 @@ func TestMenuDoesNotWaitForACount(t *testing.T) {
 	slow, asked := false, 0
 	s.h = console.New(console.Options{Access: s.access, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.Clock },
 		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/v1/home" || !slow {
+			if r.URL.Path != "/v1/overview" || !slow {
 				s.api.ServeHTTP(w, r)
 				return
 			}
@@ -260,7 +260,7 @@ func TestHomeSaysWhatItRead(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m", "offset": "0s"}}`)
 	s.h = console.New(console.Options{Access: s.access, Now: func() time.Time { return s.Clock }, Log: slog.New(slog.DiscardHandler),
 		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/v1/home" {
+			if r.URL.Path != "/v1/overview" {
 				s.api.ServeHTTP(w, r)
 				return
 			}

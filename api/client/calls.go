@@ -29,9 +29,9 @@ func (c *Client) ListJobs(ctx context.Context, params ListJobsParams) (JobPage, 
 	return do[JobPage](ctx, c, "GET", "/v1/jobs", params, nil)
 }
 
-// GetHome lists problems that need attention.
-func (c *Client) GetHome(ctx context.Context) (Home, error) {
-	return do[Home](ctx, c, "GET", "/v1/home", nil, nil)
+// GetOverview lists problems that need attention.
+func (c *Client) GetOverview(ctx context.Context) (Overview, error) {
+	return do[Overview](ctx, c, "GET", "/v1/overview", nil, nil)
 }
 
 // Bulk applies one operation to a part of many jobs; the next call continues after it.

@@ -958,76 +958,6 @@ type HistogramBucket struct {
 	Succeeded int64 `json:"succeeded,omitempty,omitzero"`
 }
 
-// Home defines model for Home.
-type Home struct {
-	// AppsWithoutExecutor Apps without an executor that have scheduled jobs: the first 20
-	AppsWithoutExecutor []AppWithoutExecutor `json:"appsWithoutExecutor"`
-
-	// AppsWithoutExecutorCount Number of these apps
-	AppsWithoutExecutorCount int        `json:"appsWithoutExecutorCount,omitempty,omitzero"`
-	Coming                   HomeComing `json:"coming"`
-	Failing                  HomeJobs   `json:"failing"`
-	Late                     HomeJobs   `json:"late"`
-	Long                     HomeRuns   `json:"long"`
-	Now                      time.Time  `json:"now"`
-
-	// Partial The status of some jobs is not known: repeat the request
-	Partial   bool   `json:"partial,omitempty,omitzero"`
-	Scheduler *Facts `json:"scheduler,omitempty"`
-
-	// Unchecked How many more jobs may be failing: a page of the console on AWS reads the runs only of the 200 jobs that failed last
-	Unchecked int `json:"unchecked,omitempty,omitzero"`
-
-	// Unread Runs that started late or run long are not counted, because the runs of all jobs would have to be read
-	Unread bool `json:"unread,omitempty,omitzero"`
-}
-
-// HomeComing defines model for HomeComing.
-type HomeComing struct {
-	First []Coming `json:"first"`
-
-	// Jobs Jobs that fire within 15 minutes
-	Jobs int `json:"jobs"`
-}
-
-// HomeJob defines model for HomeJob.
-type HomeJob struct {
-	// Job app/name
-	Job   string `json:"job"`
-	JobID int32  `json:"jobId"`
-	Last  *Run   `json:"last,omitempty"`
-
-	// ScheduledAt For a late job without a run: the due scheduled time that was not planned
-	ScheduledAt time.Time `json:"scheduledAt,omitempty,omitzero"`
-	Title       string    `json:"title,omitempty,omitzero"`
-}
-
-// HomeJobs defines model for HomeJobs.
-type HomeJobs struct {
-	Count int `json:"count"`
-
-	// Jobs The first 20
-	Jobs []HomeJob `json:"jobs"`
-}
-
-// HomeRun defines model for HomeRun.
-type HomeRun struct {
-	// Job app/name
-	Job    string    `json:"job"`
-	Run    string    `json:"run"`
-	SentAt time.Time `json:"sentAt"`
-	Title  string    `json:"title,omitempty,omitzero"`
-
-	// UsualMs Median duration of the previous runs
-	UsualMs int64 `json:"usualMs"`
-}
-
-// HomeRuns defines model for HomeRuns.
-type HomeRuns struct {
-	Count int       `json:"count"`
-	Runs  []HomeRun `json:"runs"`
-}
-
 // Job defines model for Job.
 type Job struct {
 	// After The job runs each time one of these jobs ends, whatever its schedule
@@ -1694,6 +1624,76 @@ type Overlap struct {
 
 	// WhenFull Action for a run above the limit. replace: the run that has been running longest is killed and replaced.
 	WhenFull string `json:"whenFull,omitempty,omitzero"`
+}
+
+// Overview defines model for Overview.
+type Overview struct {
+	// AppsWithoutExecutor Apps without an executor that have scheduled jobs: the first 20
+	AppsWithoutExecutor []AppWithoutExecutor `json:"appsWithoutExecutor"`
+
+	// AppsWithoutExecutorCount Number of these apps
+	AppsWithoutExecutorCount int            `json:"appsWithoutExecutorCount,omitempty,omitzero"`
+	Coming                   OverviewComing `json:"coming"`
+	Failing                  OverviewJobs   `json:"failing"`
+	Late                     OverviewJobs   `json:"late"`
+	Long                     OverviewRuns   `json:"long"`
+	Now                      time.Time      `json:"now"`
+
+	// Partial The status of some jobs is not known: repeat the request
+	Partial   bool   `json:"partial,omitempty,omitzero"`
+	Scheduler *Facts `json:"scheduler,omitempty"`
+
+	// Unchecked How many more jobs may be failing: a page of the console on AWS reads the runs only of the 200 jobs that failed last
+	Unchecked int `json:"unchecked,omitempty,omitzero"`
+
+	// Unread Runs that started late or run long are not counted, because the runs of all jobs would have to be read
+	Unread bool `json:"unread,omitempty,omitzero"`
+}
+
+// OverviewComing defines model for OverviewComing.
+type OverviewComing struct {
+	First []Coming `json:"first"`
+
+	// Jobs Jobs that fire within 15 minutes
+	Jobs int `json:"jobs"`
+}
+
+// OverviewJob defines model for OverviewJob.
+type OverviewJob struct {
+	// Job app/name
+	Job   string `json:"job"`
+	JobID int32  `json:"jobId"`
+	Last  *Run   `json:"last,omitempty"`
+
+	// ScheduledAt For a late job without a run: the due scheduled time that was not planned
+	ScheduledAt time.Time `json:"scheduledAt,omitempty,omitzero"`
+	Title       string    `json:"title,omitempty,omitzero"`
+}
+
+// OverviewJobs defines model for OverviewJobs.
+type OverviewJobs struct {
+	Count int `json:"count"`
+
+	// Jobs The first 20
+	Jobs []OverviewJob `json:"jobs"`
+}
+
+// OverviewRun defines model for OverviewRun.
+type OverviewRun struct {
+	// Job app/name
+	Job    string    `json:"job"`
+	Run    string    `json:"run"`
+	SentAt time.Time `json:"sentAt"`
+	Title  string    `json:"title,omitempty,omitzero"`
+
+	// UsualMs Median duration of the previous runs
+	UsualMs int64 `json:"usualMs"`
+}
+
+// OverviewRuns defines model for OverviewRuns.
+type OverviewRuns struct {
+	Count int           `json:"count"`
+	Runs  []OverviewRun `json:"runs"`
 }
 
 // Parent defines model for Parent.
