@@ -77,10 +77,10 @@ func TestAccount(t *testing.T) {
 	if who, _ := s.access.Bearer(t.Context(), secret); who.Kind != access.Nobody {
 		t.Errorf("%+v", who)
 	}
-	if w := s.get("/console/people"); w.Code != http.StatusForbidden {
+	if w := s.get("/console/users"); w.Code != http.StatusForbidden {
 		t.Errorf("the users page for a user without the role admin: %d", w.Code)
 	}
-	if strings.Contains(s.get("/console/jobs").Body.String(), `href="/console/people"`) {
+	if strings.Contains(s.get("/console/jobs").Body.String(), `href="/console/users"`) {
 		t.Error("the menu shows users to a user without the role admin")
 	}
 }
@@ -90,33 +90,33 @@ func TestAccount(t *testing.T) {
 func TestPeoplePage(t *testing.T) {
 	s := newConsole(t)
 	form := url.Values{"do": {"save"}, "name": {"lina"}, "roles": {"shop:editor+scripts\nweb:viewer"}, "password": {goodPassword}}
-	s.done("/console/people?panel=new", form, "lina", "shop:editor+scripts web:viewer", "initial password not changed yet")
-	s.wrong("/console/people?panel=new", form, http.StatusConflict, "another user changed it", "shop:editor+scripts")
+	s.done("/console/users?panel=new", form, "lina", "shop:editor+scripts web:viewer", "initial password not changed yet")
+	s.wrong("/console/users?panel=new", form, http.StatusConflict, "another user changed it", "shop:editor+scripts")
 	bad := url.Values{"do": {"save"}, "name": {"<b>"}, "roles": {"viewer"}}
-	s.wrong("/console/people?panel=new", bad, http.StatusBadRequest, "a user name has 1 to 64 characters")
-	body := s.get("/console/people?panel=person&name=lina").Body.String()
+	s.wrong("/console/users?panel=new", bad, http.StatusBadRequest, "a user name has 1 to 64 characters")
+	body := s.get("/console/users?panel=user&name=lina").Body.String()
 	_, rest, _ := strings.Cut(body, `name="rev" value="`)
 	rev, _, _ := strings.Cut(rest, `"`)
 	edit := url.Values{"do": {"save"}, "name": {"lina"}, "rev": {rev}, "roles": {"viewer"}, "disabled": {"1"}}
-	s.done("/console/people?panel=person&name=lina", edit, "disabled")
+	s.done("/console/users?panel=user&name=lina", edit, "disabled")
 	edit.Set("roles", "operator")
-	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "Another user changed this",
+	body = s.wrong("/console/users?panel=user&name=lina", edit, http.StatusConflict, "Another user changed this",
 		"<ul><li>roles: changed from viewer to operator</li></ul>")
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))
-	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
-	body = s.says("/console/people?panel=person&name=lina", "tickring users set lina --role operator --disable")
+	s.done("/console/users?panel=user&name=lina", edit, "lina is saved", "operator")
+	body = s.says("/console/users?panel=user&name=lina", "tickring users set lina --role operator --disable")
 	s.never(body, `name="do" value="delete"`)
-	const panel = "/console/people?name=lina&panel=delete"
+	const panel = "/console/users?name=lina&panel=delete"
 	gone := hidden(t, s.says(panel, "Delete lina", "0 tokens", "tickring users delete lina"), panel)
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"role": "operator"}], "disabled": false}`)
 	body = s.wrong(panel, gone, http.StatusConflict, "lina was changed after you opened this page", "0 tokens", "Delete lina")
 	gone = with(gone, "rev", between(body, `name="rev" value="`, `"`))
 	s.done(panel, gone, "lina is deleted")
 	s.wrong(panel, gone, http.StatusNotFound)
-	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "lina was already deleted",
+	body = s.wrong("/console/users?panel=user&name=lina", edit, http.StatusConflict, "lina was already deleted",
 		"New user", `value="lina"`)
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))
-	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
+	s.done("/console/users?panel=user&name=lina", edit, "lina is saved", "operator")
 }
 
 // TestFilterOfPeople: users are found by a part of their name and by a role in any app. Without users, the page shows
@@ -124,19 +124,19 @@ func TestPeoplePage(t *testing.T) {
 func TestFilterOfPeople(t *testing.T) {
 	s := newConsole(t)
 	first := "tickring users set lina --role shop:editor --password first-password.txt"
-	s.says("/console/people", "No users yet.", first)
+	s.says("/console/users", "No users yet.", first)
 	s.in("zh")
-	s.never(s.says("/console/people", "<th>角色</th>"), "5月") // the roles column is not translated as a month
+	s.never(s.says("/console/users", "<th>角色</th>"), "5月") // the roles column is not translated as a month
 	s.in("en")
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
 	s.ask("PUT", "/v1/users/omar", `{"grants": [{"role": "operator"}]}`)
-	s.never(s.says("/console/people", "users: 3"), first)
+	s.never(s.says("/console/users", "users: 3"), first)
 	for query, want := range map[string]string{"text=IN": "lina admin", "role=viewer": "lina", "role=operator": "omar",
 		"text=o&role=editor": "",
 		"text=zz":            "", "role=odd": ""} {
-		body := s.says("/console/people?" + query)
+		body := s.says("/console/users?" + query)
 		for _, name := range []string{"lina", "omar", "admin"} {
-			shown := strings.Contains(body, `id="person-`+name+`"`)
+			shown := strings.Contains(body, `id="user-`+name+`"`)
 			if shown != strings.Contains(want, name) {
 				t.Errorf("%s: %s is shown: %t", query, name, shown)
 			}

@@ -199,7 +199,7 @@ func TestEditKeepsAll(t *testing.T) {
 	s.wrong("/console/jobs/new", again, http.StatusBadRequest, "stands for the stored secret") // the form does not have it
 	s.done("/console/jobs/new", with(again, "call.auth.basic.password", "p"), "web/full-copy is created")
 	s.done("/console/jobs/web/full/edit", with(form, "title", "other"), "is changed", "other")
-	s.says("/console/jobs/web/full/changes", "title: changed from T to other")
+	s.says("/console/jobs/web/full/audit-log", "title: changed from T to other")
 }
 
 // TestTwoEdit: if two users edit one job, the second sees who changed what, loses no input, and may overwrite it.
@@ -213,7 +213,7 @@ func TestTwoEdit(t *testing.T) {
 		`changed from "<b>theirs</b>" to mine`, "Overwrite with mine", "Use theirs", `value="mine"`, `value="0 7 * * *"`)
 	_, body, _ = strings.Cut(body, `<form class="stack full"`)
 	s.done(at, with(second, "rev", cutOut(body, `name="rev" value="`, `"`)), "mine", "at 07:00")
-	s.never(s.get("/console/jobs/shop/ledger/changes").Body.String(), "<b>theirs")
+	s.never(s.get("/console/jobs/shop/ledger/audit-log").Body.String(), "<b>theirs")
 	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
 	s.wrong(at, second, http.StatusNotFound)
 }
@@ -263,8 +263,8 @@ func TestChoicesAreSaid(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/mend", `{"handler":"h","after":[{"job":"shop/ledger","when":"failed"}]}`)
 	s.says("/console/jobs/shop/mend", "shop/ledger（执行失败）")
 	s.says("/console/executors/shop?panel=edit", `value="slow" checked>执行过慢 (slow)`)
-	s.says("/console/notices", "执行过慢 (slow)", "调度延迟 (late)")
-	s.says("/console/notices/oncall", "执行过慢 (slow)", "调度延迟 (late)")
+	s.says("/console/notifications", "执行过慢 (slow)", "调度延迟 (late)")
+	s.says("/console/notifications/oncall", "执行过慢 (slow)", "调度延迟 (late)")
 	s.done("/console/jobs/shop/ledger/edit", with(s.form("/console/jobs/shop/ledger?view=edit"), "route", "hash"), "一致性哈希 (hash)")
 	if j := s.Job("shop/ledger"); len(j.Def.Retry.On) != 2 || j.Def.Retry.On[1] != core.Lost || len(j.Def.Notify.On) != 1 {
 		t.Errorf("%+v", j.Def)

@@ -52,7 +52,7 @@ func TestJobPage(t *testing.T) {
 	body := s.says("/console/jobs/shop/ledger", "at 03:00, Europe/Berlin", "next <time", "Ledger to bank", "lina", "team=pay", "sweep",
 		"2 retries", "no executor of shop has registered yet", "The job has never run", "tickring trigger shop/ledger", "shop/mail",
 		"when it failed",
-		"tomorrow 03:00", "in 14 h", "No notifications: neither the job nor its app", "/console/jobs/shop/ledger/changes")
+		"tomorrow 03:00", "in 14 h", "No notifications: neither the job nor its app", "/console/jobs/shop/ledger/audit-log")
 	if n := strings.Count(body, `class="muted rel"`); n < 10 {
 		t.Errorf("%d instants are shown", n)
 	}
@@ -282,24 +282,24 @@ func TestChanges(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		s.ask("PUT", "/v1/jobs/shop/"+name, `{"handler":"sweep"}`)
 	}
-	body := s.says("/console/changes", "shop/ledger", "created", "changed", "schedule.crontab", "0 3 * * *", "0 4 * * *", "app shop",
+	body := s.says("/console/audit-log", "shop/ledger", "created", "changed", "schedule.crontab", "0 3 * * *", "0 4 * * *", "app shop",
 		"and 2 more jobs", "difference", "tickring changes")
 	if strings.Count(body, `id="change-`) != 5 { // who logged in is one that was made
 		t.Errorf("%d lines", strings.Count(body, `id="change-`))
 	}
-	s.never(s.says("/console/changes?verb=updated", "schedule.crontab"), "and 2 more jobs", "/jobs/shop/a\"")
-	s.says("/console/changes?by=nobody", "No changes found.")
-	s.never(s.says("/console/changes?to=2026-11-20T12:00:30Z", "created"), "schedule.crontab")
-	s.never(s.says("/console/changes?from=2026-11-20T12:00:30Z", "schedule.crontab"), "made app shop")
-	s.loses("/console/changes?from=whenever", http.StatusBadRequest, "whenever")
-	s.loses("/console/changes?after=x", http.StatusBadRequest)
-	s.never(s.says("/console/changes?person=admin", "user admin", "tickring changes --person 'admin'"), "shop/ledger")
-	s.loses("/console/jobs/shop/none/changes", http.StatusNotFound)
-	body = s.says("/console/jobs/shop/ledger/changes", "Audit log of shop/ledger", "schedule.crontab")
-	_, rest, _ := strings.Cut(body, "changes?diff=")
+	s.never(s.says("/console/audit-log?verb=updated", "schedule.crontab"), "and 2 more jobs", "/jobs/shop/a\"")
+	s.says("/console/audit-log?by=nobody", "No changes found.")
+	s.never(s.says("/console/audit-log?to=2026-11-20T12:00:30Z", "created"), "schedule.crontab")
+	s.never(s.says("/console/audit-log?from=2026-11-20T12:00:30Z", "schedule.crontab"), "made app shop")
+	s.loses("/console/audit-log?from=whenever", http.StatusBadRequest, "whenever")
+	s.loses("/console/audit-log?after=x", http.StatusBadRequest)
+	s.never(s.says("/console/audit-log?person=admin", "user admin", "tickring changes --person 'admin'"), "shop/ledger")
+	s.loses("/console/jobs/shop/none/audit-log", http.StatusNotFound)
+	body = s.says("/console/jobs/shop/ledger/audit-log", "Audit log of shop/ledger", "schedule.crontab")
+	_, rest, _ := strings.Cut(body, "audit-log?diff=")
 	rev, _, _ := strings.Cut(rest, `"`)
-	s.says("/console/jobs/shop/ledger/changes?diff="+rev, `d-del`, `d-add`, "0 3 * * *")
-	body = s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", "Restore shop/ledger", "changed from")
+	s.says("/console/jobs/shop/ledger/audit-log?diff="+rev, `d-del`, `d-add`, "0 3 * * *")
+	body = s.says("/console/jobs/shop/ledger/audit-log?diff="+rev+"&panel=restore", "Restore shop/ledger", "changed from")
 	_, rest, _ = strings.Cut(body, `name="rev" value="`)
 	seen, _, _ := strings.Cut(rest, `"`)
 	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"1"}}, http.StatusConflict,
@@ -307,13 +307,13 @@ func TestChanges(t *testing.T) {
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {seen}}, "is restored to its state before that change",
 		"at 03:00")
 	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {"7000"}}, http.StatusNotFound)
-	s.says("/console/jobs/shop/ledger/changes", "from 192.0.2.1, logged in")
+	s.says("/console/jobs/shop/ledger/audit-log", "from 192.0.2.1, logged in")
 	// A deleted job is restored.
 	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
-	body = s.says("/console/jobs/shop/ledger/changes", "deleted")
-	_, rest, _ = strings.Cut(body, "changes?diff=")
+	body = s.says("/console/jobs/shop/ledger/audit-log", "deleted")
+	_, rest, _ = strings.Cut(body, "audit-log?diff=")
 	rev, _, _ = strings.Cut(rest, `"`)
-	s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", "under a new number")
+	s.says("/console/jobs/shop/ledger/audit-log?diff="+rev+"&panel=restore", "under a new number")
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"0"}}, "at 03:00", "lina")
 }
 
@@ -322,11 +322,11 @@ func TestChangesOfOthers(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "viewer"}], "password": "correct horse battery"}`)
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "editor", "rights": ["scripts"]}], "disabled": true}`)
-	s.never(s.says("/console/changes?person=lina", "roles set to shop:viewer", "password set to (set)",
+	s.never(s.says("/console/audit-log?person=lina", "roles set to shop:viewer", "password set to (set)",
 		"roles: changed from shop:viewer to shop:editor+scripts", "disabled set to true"), "correct horse", "argon2")
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://a.example/hook", "secret": "hush-hush-hush-hush"}}`)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://b.example/hook", "secret": "hush-hush-hush-hush"}}`)
-	s.never(s.says("/console/changes?channel=oncall", "oncall"), "hush", "/hook")
+	s.never(s.says("/console/audit-log?channel=oncall", "oncall"), "hush", "/hook")
 }
 
 // TestManyChanges: a page has a limited number of changes and a link to the next page, which keeps the filter. A
@@ -338,7 +338,7 @@ func TestManyChanges(t *testing.T) {
 		s.Clock = s.Clock.Add(time.Second)
 		s.ask("PUT", "/v1/jobs/shop/ledger", strings.Replace(pay, "0 3", fmt.Sprintf("%d %d", i%60, i%24), 1))
 	}
-	body := s.says("/console/changes?by=admin-token&app=shop", `value="admin-token"`, `rel="next"`, "--by 'admin-token'")
+	body := s.says("/console/audit-log?by=admin-token&app=shop", `value="admin-token"`, `rel="next"`, "--by 'admin-token'")
 	first := strings.Count(body, `id="change-`)
 	_, rest, _ := strings.Cut(body, `rel="next" href="`)
 	next, _, _ := strings.Cut(rest, `"`)
@@ -349,18 +349,18 @@ func TestManyChanges(t *testing.T) {
 	_, rest, _ = strings.Cut(body, `rel="next" href="`)
 	next, _, _ = strings.Cut(rest, `"`)
 	body = s.says(next, "created")
-	all := strings.Split(body, "changes?diff=")
+	all := strings.Split(body, "audit-log?diff=")
 	rev, _, _ := strings.Cut(all[len(all)-1], `&`) // of the first change of all
 	rev, _, _ = strings.Cut(rev, `"`)
-	if strings.Contains(s.get("/console/jobs/shop/ledger/changes").Body.String(), rev) {
+	if strings.Contains(s.get("/console/jobs/shop/ledger/audit-log").Body.String(), rev) {
 		t.Fatalf("%s is among the first", rev)
 	}
-	body = s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", `d-del`, `d-add`, "0 3 * * *", "Restore shop/ledger")
+	body = s.says("/console/jobs/shop/ledger/audit-log?diff="+rev+"&panel=restore", `d-del`, `d-add`, "0 3 * * *", "Restore shop/ledger")
 	if strings.Contains(body, `rel="next"`) {
 		t.Error("there is more behind the first change of all")
 	}
-	newest, _, _ := strings.Cut(strings.Split(s.says("/console/jobs/shop/ledger/changes"), "changes?diff=")[1], `"`)
-	_, rest, _ = strings.Cut(s.says("/console/jobs/shop/ledger/changes?diff="+newest, "d-add"), `rel="next" href="`)
+	newest, _, _ := strings.Cut(strings.Split(s.says("/console/jobs/shop/ledger/audit-log"), "audit-log?diff=")[1], `"`)
+	_, rest, _ = strings.Cut(s.says("/console/jobs/shop/ledger/audit-log?diff="+newest, "d-add"), `rel="next" href="`)
 	next, _, _ = strings.Cut(rest, `"`)
 	s.never(s.says(next, `id="change-`), newest) // it continues, and does not return to the open changes
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}}, "at 03:00")
@@ -388,7 +388,7 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 	s.never(s.says("/console/jobs/shop/ledger", "waiting retry"), "waiting manual run")
 }
 
-// TestNotFailingWhileTriedAgain: a job whose last attempt is retried is not failing, as on the home page.
+// TestNotFailingWhileTriedAgain: a job whose last attempt is retried is not failing, as on the overview page.
 func TestNotFailingWhileTriedAgain(t *testing.T) {
 	s := newConsole(t)
 	j := s.Create(peopletest.Spec("tick", peopletest.Every(time.Minute)))

@@ -325,7 +325,7 @@ func TestRemoveRuns(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	s.says(w.Header().Get("Location"), "1 runs deleted, 0 kept")
-	s.says("/console/changes?job=shop/old&verb=cleaned", "cleaned up runs  (1)")
+	s.says("/console/audit-log?job=shop/old&verb=cleaned", "cleaned up runs  (1)")
 	if w := s.get("/console/runs/" + old.ID.String()); w.Code != http.StatusNotFound {
 		t.Errorf("it exists: %d", w.Code)
 	}

@@ -23,7 +23,7 @@ var checks = []check{
 	{core.Say("planning"), ours, planning},
 	{core.Say("messages"), own, messages},
 	{core.Say("logs and notifications"), own, aside},
-	{core.Say("notices"), own, notices},
+	{core.Say("notifications"), own, notifications},
 	{core.Say("losses"), ours | aws, losses},
 	{core.Say("canary"), ours, canary},
 	{core.Say("apps"), own, apps},
@@ -296,8 +296,8 @@ func aside(f *Facts, s *sheet) core.Text {
 	return text
 }
 
-// notices checks that notifications reach users.
-func notices(f *Facts, s *sheet) core.Text {
+// notifications checks that notifications reach users.
+func notifications(f *Facts, s *sheet) core.Text {
 	test := func(channel string) core.Text {
 		return core.Say("fix the channel in its manifest, then test it: %s", "tickring channels test "+channel)
 	}

@@ -297,13 +297,13 @@ func TestFindings(t *testing.T) {
 		{"a channel that takes nothing", here, func(f *Facts) {
 			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-3 * time.Hour), LastAt: now,
 				Error: "no answer\nline 2"}}
-		}, "notices", Warning, "channel oncall has failed since " +
+		}, "notifications", Warning, "channel oncall has failed since " +
 			now.Add(-3*time.Hour).UTC().Format(time.RFC3339) + ", 3h0m ago: no answer"},
 		{"a channel of AWS that is mute", well, func(f *Facts) {
 			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-time.Hour), LastAt: now,
 				Error: "410 Gone", GivenUp: 7}}
-		}, "notices", Wrong, "410 Gone; 7 were dropped"},
-		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning, "3 were dropped since"},
+		}, "notifications", Wrong, "410 Gone; 7 were dropped"},
+		{"dropped notifications", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notifications", Warning, "3 were dropped since"},
 		{"a channel that is not there", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{MissingChannels: []client.MissingChannel{{Subject: "web/a", Channel: "gone"}}}
 		}, "jobs", Wrong, "web/a notifies channel gone, which does not exist"},

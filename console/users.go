@@ -45,7 +45,7 @@ func (a *ask) peoplePage(list []client.Person) *peoplePage {
 
 func (p *peoplePage) RoleNames() []access.Role { return access.Roles }
 
-func (a *ask) people() (any, error) {
+func (a *ask) users() (any, error) {
 	list, err := a.ListUsers(a.Ctx())
 	p := a.peoplePage(list.Users)
 	if p.Panel == "" || err != nil {
@@ -96,7 +96,7 @@ func personDiffers(was, is *client.Person) (list []difference) {
 	return list
 }
 
-func (a *ask) peopleDo() (string, core.Text, error) {
+func (a *ask) usersDo() (string, core.Text, error) {
 	f := personForm{Name: a.Form("name"), Rev: a.Form("rev"), Roles: a.Form("roles"), Password: a.Form("password"), Issuer: a.Form("issuer"),
 		Subject: a.Form("subject"), Disabled: a.Form("disabled") != "", HasPassword: a.Form("haspassword") != ""}
 	to, said, err := a.personTo(f)
@@ -114,10 +114,10 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 		if now, gone := a.GetPerson(a.Ctx(), f.Name); gone == nil {
 			p.Form = personFormOf(now)
 		}
-		return a.again(err, "people", p)
+		return a.again(err, "users", p)
 	}
 	if f.Rev == "" || !isConflict(err) {
-		return a.again(err, "people", p)
+		return a.again(err, "users", p)
 	}
 	switch now, gone := a.GetPerson(a.Ctx(), f.Name); {
 	case gone != nil && a.problemOf(gone).Status == http.StatusNotFound: // another save creates the user
@@ -128,11 +128,11 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 		p.Clash, p.Wrong = &clash{Differs: f.differs(now)}, ""
 		p.Form.Rev, p.Form.HasPassword, p.Form.Tokens = itoa(now.Rev), now.HasPassword, now.Tokens
 	}
-	return a.again(err, "people", p)
+	return a.again(err, "users", p)
 }
 
 func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
-	to = Root + "people"
+	to = Root + "users"
 	switch a.Form("do") {
 	case "delete":
 		now, gone := a.GetPerson(a.Ctx(), f.Name)
@@ -165,7 +165,7 @@ func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
 }
 
 func (a *ask) personPath(name string) string {
-	return Root + "people?" + url.Values{"panel": {"person"}, "name": {name}}.Encode()
+	return Root + "users?" + url.Values{"panel": {"user"}, "name": {name}}.Encode()
 }
 
 func (a *ask) PersonPath(name string) string { return a.personPath(name) }

@@ -19,21 +19,21 @@ import (
 // and resume everything.
 func TestOperating(t *testing.T) {
 	s := newConsole(t)
-	s.says("/console/operating", "Findings", "show healthy checks", "Dead-letter messages", "No dead-letter messages.", "Version", "test",
+	s.says("/console/system", "Findings", "show healthy checks", "Dead-letter messages", "No dead-letter messages.", "Version", "test",
 		"tickring doctor")
-	s.says("/console/operating?all=1&jobs=1", "show problems only", "dead letters")
-	s.says("/console/operating?panel=pause", "No schedule fires.", "tickring pause --all")
-	s.wrong("/console/operating?panel=pause", url.Values{"do": {"pause"}, "reason": {"kept as typed"}, "until": {"whenever"}},
+	s.says("/console/system?all=1&jobs=1", "show problems only", "dead letters")
+	s.says("/console/system?panel=pause", "No schedule fires.", "tickring pause --all")
+	s.wrong("/console/system?panel=pause", url.Values{"do": {"pause"}, "reason": {"kept as typed"}, "until": {"whenever"}},
 		http.StatusBadRequest, "whenever", `value="kept as typed"`)
-	s.done("/console/operating?panel=pause", url.Values{"do": {"pause"}, "reason": {"a move <b>of</b> house"}, "until": {"2h"}},
+	s.done("/console/system?panel=pause", url.Values{"do": {"pause"}, "reason": {"a move <b>of</b> house"}, "until": {"2h"}},
 		"everything is paused", "a move <b>of</b> house", "Resume everything…")
-	if body := s.get("/console/operating").Body.String(); strings.Contains(body, "<b>of</b>") {
+	if body := s.get("/console/system").Body.String(); strings.Contains(body, "<b>of</b>") {
 		t.Error("a reason is markup")
 	}
-	s.done("/console/operating?panel=resume", url.Values{"do": {"resume"}}, "everything is resumed")
+	s.done("/console/system?panel=resume", url.Values{"do": {"resume"}}, "everything is resumed")
 	s.Clock = s.Clock.Add(time.Minute)
-	s.never(s.says("/console/operating", "panel=pause"), "Everything is paused", "panel=resume")
-	s.wrong("/console/operating", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no form with this name")
+	s.never(s.says("/console/system", "panel=pause"), "Everything is paused", "panel=resume")
+	s.wrong("/console/system", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no form with this name")
 }
 
 // TestAuditIsShown: an audit has counts for all jobs and for one job. An invalid request shows an error.
@@ -41,16 +41,16 @@ func TestAuditIsShown(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}}`)
 	s.Clock = s.Clock.Add(time.Hour)
-	s.says("/console/operating?audit=24h", "unaccounted for", "Resend missing runs…", "shop/stock",
+	s.says("/console/system?audit=24h", "unaccounted for", "Resend missing runs…", "shop/stock",
 		`<span class="s fail">overdue</span></td><td class="num">45</td>`)
-	s.says("/console/operating?audit=24h&job=shop/stock", "jobs: 1")
-	s.says("/console/operating?audit=24h&job=shop/none", `role="alert"`)
+	s.says("/console/system?audit=24h&job=shop/stock", "jobs: 1")
+	s.says("/console/system?audit=24h&job=shop/none", `role="alert"`)
 	for _, span := range []string{"soon", "-3h", "400d", "99999999999999999d"} {
-		s.says("/console/operating?audit="+span, "must be a duration such as 24h or 7d")
+		s.says("/console/system?audit="+span, "must be a duration such as 24h or 7d")
 	}
-	s.done("/console/operating?panel=replan", url.Values{"do": {"replan"}, "from": {"24h"}}, "resent")
-	s.says("/console/operating?audit=24h", "no runs are missing")
-	s.wrong("/console/operating?panel=replan", url.Values{"do": {"replan"}, "from": {"long ago"}, "job": {"shop/stock"}},
+	s.done("/console/system?panel=replan", url.Values{"do": {"replan"}, "from": {"24h"}}, "resent")
+	s.says("/console/system?audit=24h", "no runs are missing")
+	s.wrong("/console/system?panel=replan", url.Values{"do": {"replan"}, "from": {"long ago"}, "job": {"shop/stock"}},
 		http.StatusBadRequest, "long ago", `value="shop/stock"`)
 }
 
@@ -81,7 +81,7 @@ func TestAuditSaysNoMoreThanItKnows(t *testing.T) {
 			{`{"jobs": 3, "partial": true}`, false},
 		} {
 			answer = c.answer
-			body := cutOut(s.says("/console/operating?audit=24h"), "unaccounted for", "</table>")
+			body := cutOut(s.says("/console/system?audit=24h"), "unaccounted for", "</table>")
 			if strings.Contains(body, "no runs are missing") != c.well {
 				t.Errorf("%s, to the %s: %s", answer, who, body)
 			}
@@ -111,10 +111,10 @@ func TestDeadLetters(t *testing.T) {
 		}
 	}
 	s.ask("DELETE", "/v1/jobs/shop/gone", "")
-	s.says("/console/operating", "received <b>too often</b>", "kept: ", "Resend…", "Drop…", "could not be processed")
-	if body := s.get("/console/operating").Body.String(); strings.Contains(body, "<b>too") {
+	s.says("/console/system", "received <b>too often</b>", "kept: ", "Resend…", "Drop…", "could not be processed")
+	if body := s.get("/console/system").Body.String(); strings.Contains(body, "<b>too") {
 		t.Error("a reason is markup")
 	}
-	s.done("/console/operating?panel=redrive", url.Values{"do": {"redrive"}}, "1 resent, 1 kept")
-	s.done("/console/operating?panel=drop", url.Values{"do": {"drop"}, "unread": {"1"}}, "1 deleted", "No dead-letter messages.")
+	s.done("/console/system?panel=redrive", url.Values{"do": {"redrive"}}, "1 resent, 1 kept")
+	s.done("/console/system?panel=drop", url.Values{"do": {"drop"}, "unread": {"1"}}, "1 deleted", "No dead-letter messages.")
 }

@@ -29,8 +29,8 @@ func (p *homePage) Calm() bool {
 	return p.Failing.Count+p.Late.Count+p.Long.Count+p.AppsWithoutExecutorCount+len(p.Findings)+p.Unchecked == 0
 }
 
-// home lists the current problems; each one links to its page.
-func (a *ask) home() (any, error) {
+// overview lists the current problems; each one links to its page.
+func (a *ask) overview() (any, error) {
 	began := time.Now()
 	home, err := a.GetOverview(a.Ctx())
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *ask) home() (any, error) {
 	return p, nil
 }
 
-// first returns the rows of a list that home shows.
+// first returns the rows of a list that the overview shows.
 func first[T any](list []T) []T { return list[:min(len(list), homeRows)] }
 
 // Rest returns the number of rows that are not shown.

@@ -24,7 +24,7 @@ func TestHome(t *testing.T) {
 	s.says("/console/", "No jobs yet", "No job is failing or late, and every app", "No upcoming runs.")
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "title": "<b>levels</b>", "schedule": {"every": "1m", "offset": "0s"}}`)
 	calm := s.says("/console/", "No job is failing or late", `href="/console/jobs/shop/stock"`, "jobs: 1", `href="/console/upcoming"`,
-		`href="/console/operating"`)
+		`href="/console/system"`)
 	for _, none := range []string{"Failing:", "Late:", "Apps without executors"} {
 		if strings.Contains(calm, none) {
 			t.Errorf("%q where nothing is wrong", none)
@@ -47,7 +47,7 @@ func TestHome(t *testing.T) {
 	s.Clock = s.Clock.Add(2 * time.Second) // the state of last runs may be a second old
 	page := s.says("/console/", "Failing: 1", `href="/console/jobs?status=failing"`, "/console/runs/"+id.String(), "Apps without executors: 1",
 		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)
-	for _, path := range []string{"/console/", "/console/operating", "/console/operating?jobs=1"} {
+	for _, path := range []string{"/console/", "/console/system", "/console/system?jobs=1"} {
 		s.says(path, "1 job failing")
 	}
 	if strings.Contains(page, "No job is failing") {
@@ -58,8 +58,8 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// TestHomeSaysWhatItCuts: of each kind only some are shown, with a link to the others and their number.
-func TestHomeSaysWhatItCuts(t *testing.T) {
+// TestOverviewSaysWhatItCuts: of each kind only some are shown, with a link to the others and their number.
+func TestOverviewSaysWhatItCuts(t *testing.T) {
 	s := newConsole(t)
 	for i := range 23 {
 		s.ask("PUT", fmt.Sprintf("/v1/apps/app%02d", i), `{}`)
@@ -71,7 +71,7 @@ func TestHomeSaysWhatItCuts(t *testing.T) {
 }
 
 // TestMenuCountsApps: the menu of every page has the number of apps without executors. The count is repeated after
-// some time, and on the home page.
+// some time, and on the overview page.
 func TestMenuCountsApps(t *testing.T) {
 	s := newConsole(t)
 	const one = `title="Apps without executors: 1">1</span>`
@@ -119,7 +119,7 @@ func TestPausesOfMoreThanAJobAreSaid(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/a", `{"handler": "x", "schedule": {"every": "1h"}}`)
 	s.ask("PUT", "/v1/apps/pay", `{}`)
 	s.ask("POST", "/v1/pause", `{"reason": "a <b>move"}`)
-	body := s.says("/console/upcoming", `<a href="/console/operating">Everything is paused.</a>`, "a <b>move", "jobs with a schedule are paused")
+	body := s.says("/console/upcoming", `<a href="/console/system">Everything is paused.</a>`, "a <b>move", "jobs with a schedule are paused")
 	s.never(body, none)
 	s.ask("POST", "/v1/resume", `{}`)
 	s.Resumed()
@@ -252,9 +252,9 @@ func TestMenuDoesNotWaitForACount(t *testing.T) {
 	}
 }
 
-// TestHomeSaysWhatItRead: if the runs of some jobs were not read, the home page shows that, and does not claim that
+// TestOverviewSaysWhatItRead: if the runs of some jobs were not read, the overview page shows that, and does not claim that
 // no job is late.
-func TestHomeSaysWhatItRead(t *testing.T) {
+func TestOverviewSaysWhatItRead(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m", "offset": "0s"}}`)
@@ -275,7 +275,7 @@ func TestHomeSaysWhatItRead(t *testing.T) {
 	}
 }
 
-// TestPagesSayWhatTheyDidNotCheck: if more jobs may be failing than a page checks, the home page and the job list
+// TestPagesSayWhatTheyDidNotCheck: if more jobs may be failing than a page checks, the overview page and the job list
 // show how many, with a link. They do not claim that no job fails.
 func TestPagesSayWhatTheyDidNotCheck(t *testing.T) {
 	s := newConsole(t)

@@ -166,7 +166,7 @@ const (
 	changesAsked = 10
 )
 
-func (a *ask) changes() (any, error) {
+func (a *ask) auditLog() (any, error) {
 	p := &changesPage{Verbs: core.Verbs}
 	s, err := a.spanOf()
 	if err != nil {
@@ -177,7 +177,7 @@ func (a *ask) changes() (any, error) {
 		After: a.Q("after")}
 	if a.Path("name") != "" {
 		p.Filter.Job = a.ref()
-		a.page = "changes"
+		a.page = "audit-log"
 	}
 	if apps, err := a.ListApps(a.Ctx()); err == nil {
 		for i := range apps.Apps {
@@ -316,9 +316,9 @@ func (a *ask) Subject(c change) template.HTML {
 	case c.JobID != 0:
 		return html("%s", a.Say("job %d", c.JobID))
 	case c.Channel != "":
-		return html(`<a href="%s">%s</a>`, Root+"changes?channel="+url.QueryEscape(c.Channel), a.Say("channel %s", c.Channel))
+		return html(`<a href="%s">%s</a>`, Root+"audit-log?channel="+url.QueryEscape(c.Channel), a.Say("channel %s", c.Channel))
 	case c.Person != "":
-		return html(`<a href="%s">%s</a>`, Root+"changes?person="+url.QueryEscape(c.Person), a.Say("user %s", c.Person))
+		return html(`<a href="%s">%s</a>`, Root+"audit-log?person="+url.QueryEscape(c.Person), a.Say("user %s", c.Person))
 	case c.App != "":
 		return html("%s", a.Say("app %s", c.App))
 	}
