@@ -242,18 +242,18 @@ type ServerInterface interface {
 	// ListUsers List all users by name.
 	// (GET /v1/users)
 	ListUsers(w http.ResponseWriter, r *http.Request) (any, error)
-	// DeletePerson Delete a user, with all sessions, tokens and views of the user.
-	// (DELETE /v1/users/{person})
-	DeletePerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// GetPerson Get a user.
-	// (GET /v1/users/{person})
-	GetPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// PutPerson Create or update a user. Missing fields stay unchanged.
-	// (PUT /v1/users/{person})
-	PutPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
+	// DeleteUser Delete a user, with all sessions, tokens and views of the user.
+	// (DELETE /v1/users/{user})
+	DeleteUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
+	// GetUser Get a user.
+	// (GET /v1/users/{user})
+	GetUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
+	// PutUser Create or update a user. Missing fields stay unchanged.
+	// (PUT /v1/users/{user})
+	PutUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
 	// EndTokenOf Revoke a token of a user.
-	// (DELETE /v1/users/{person}/tokens/{token})
-	EndTokenOf(w http.ResponseWriter, r *http.Request, person PathPerson, token PathToken) (any, error)
+	// (DELETE /v1/users/{user}/tokens/{token})
+	EndTokenOf(w http.ResponseWriter, r *http.Request, user PathUser, token PathToken) (any, error)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -647,15 +647,15 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 		return
 	}
 
-	// ------------- Optional query parameter "person" -------------
+	// ------------- Optional query parameter "user" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "person", r.URL.Query(), &params.Person, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user", r.URL.Query(), &params.User, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "person"})
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user"})
 		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user", Err: err})
 		}
 		return
 	}
@@ -3249,23 +3249,23 @@ func (siw *ServerInterfaceWrapper) ListUsers(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
-// DeletePerson operation middleware
-func (siw *ServerInterfaceWrapper) DeletePerson(w http.ResponseWriter, r *http.Request) {
+// DeleteUser operation middleware
+func (siw *ServerInterfaceWrapper) DeleteUser(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
 
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
+	// ------------- Path parameter "user" -------------
+	var user PathUser
 
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	err = runtime.BindStyledParameterWithOptions("simple", "user", r.PathValue("user"), &user, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user", Err: err})
 		return
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.DeletePerson(w, r, person)
+		v, err := siw.Handler.DeleteUser(w, r, user)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3276,23 +3276,23 @@ func (siw *ServerInterfaceWrapper) DeletePerson(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
-// GetPerson operation middleware
-func (siw *ServerInterfaceWrapper) GetPerson(w http.ResponseWriter, r *http.Request) {
+// GetUser operation middleware
+func (siw *ServerInterfaceWrapper) GetUser(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
 
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
+	// ------------- Path parameter "user" -------------
+	var user PathUser
 
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	err = runtime.BindStyledParameterWithOptions("simple", "user", r.PathValue("user"), &user, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user", Err: err})
 		return
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.GetPerson(w, r, person)
+		v, err := siw.Handler.GetUser(w, r, user)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3303,23 +3303,23 @@ func (siw *ServerInterfaceWrapper) GetPerson(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
-// PutPerson operation middleware
-func (siw *ServerInterfaceWrapper) PutPerson(w http.ResponseWriter, r *http.Request) {
+// PutUser operation middleware
+func (siw *ServerInterfaceWrapper) PutUser(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
 
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
+	// ------------- Path parameter "user" -------------
+	var user PathUser
 
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	err = runtime.BindStyledParameterWithOptions("simple", "user", r.PathValue("user"), &user, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user", Err: err})
 		return
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PutPerson(w, r, person)
+		v, err := siw.Handler.PutUser(w, r, user)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3336,12 +3336,12 @@ func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Req
 	var err error
 	_ = err
 
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
+	// ------------- Path parameter "user" -------------
+	var user PathUser
 
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	err = runtime.BindStyledParameterWithOptions("simple", "user", r.PathValue("user"), &user, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user", Err: err})
 		return
 	}
 
@@ -3355,7 +3355,7 @@ func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.EndTokenOf(w, r, person, token)
+		v, err := siw.Handler.EndTokenOf(w, r, user, token)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3526,10 +3526,10 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/channels/{channel}", wrapper.PutChannel)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/channels/{channel}/test", wrapper.TestChannel)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users", wrapper.ListUsers)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{person}", wrapper.DeletePerson)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users/{person}", wrapper.GetPerson)
-	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/users/{person}", wrapper.PutPerson)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{person}/tokens/{token}", wrapper.EndTokenOf)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{user}", wrapper.DeleteUser)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users/{user}", wrapper.GetUser)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/users/{user}", wrapper.PutUser)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{user}/tokens/{token}", wrapper.EndTokenOf)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me", wrapper.GetMe)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/me/look", wrapper.SetLook)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/me/password", wrapper.ChangePassword)

@@ -293,7 +293,7 @@ func TestChanges(t *testing.T) {
 	s.never(s.says("/console/audit-log?from=2026-11-20T12:00:30Z", "schedule.crontab"), "made app shop")
 	s.loses("/console/audit-log?from=whenever", http.StatusBadRequest, "whenever")
 	s.loses("/console/audit-log?after=x", http.StatusBadRequest)
-	s.never(s.says("/console/audit-log?person=admin", "user admin", "tickring changes --person 'admin'"), "shop/ledger")
+	s.never(s.says("/console/audit-log?user=admin", "user admin", "tickring changes --user 'admin'"), "shop/ledger")
 	s.loses("/console/jobs/shop/none/audit-log", http.StatusNotFound)
 	body = s.says("/console/jobs/shop/ledger/audit-log", "Audit log of shop/ledger", "schedule.crontab")
 	_, rest, _ := strings.Cut(body, "audit-log?diff=")
@@ -322,7 +322,7 @@ func TestChangesOfOthers(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "viewer"}], "password": "correct horse battery"}`)
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "editor", "rights": ["scripts"]}], "disabled": true}`)
-	s.never(s.says("/console/audit-log?person=lina", "roles set to shop:viewer", "password set to (set)",
+	s.never(s.says("/console/audit-log?user=lina", "roles set to shop:viewer", "password set to (set)",
 		"roles: changed from shop:viewer to shop:editor+scripts", "disabled set to true"), "correct horse", "argon2")
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://a.example/hook", "secret": "hush-hush-hush-hush"}}`)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://b.example/hook", "secret": "hush-hush-hush-hush"}}`)

@@ -332,24 +332,24 @@ func (c *Client) ListUsers(ctx context.Context) (UserList, error) {
 	return do[UserList](ctx, c, "GET", "/v1/users", nil, nil)
 }
 
-// GetPerson reads a user.
-func (c *Client) GetPerson(ctx context.Context, person string) (Person, error) {
-	return do[Person](ctx, c, "GET", "/v1/users/{person}", nil, nil, person)
+// GetUser reads a user.
+func (c *Client) GetUser(ctx context.Context, user string) (User, error) {
+	return do[User](ctx, c, "GET", "/v1/users/{user}", nil, nil, user)
 }
 
-// PutPerson creates a user or changes the fields in body.
-func (c *Client) PutPerson(ctx context.Context, person string, body PersonSpec) (PersonResult, error) {
-	return do[PersonResult](ctx, c, "PUT", "/v1/users/{person}", nil, body, person)
+// PutUser creates a user or changes the fields in body.
+func (c *Client) PutUser(ctx context.Context, user string, body UserSpec) (UserResult, error) {
+	return do[UserResult](ctx, c, "PUT", "/v1/users/{user}", nil, body, user)
 }
 
-// DeletePerson deletes a user, with all sessions, tokens and views of that user.
-func (c *Client) DeletePerson(ctx context.Context, person string) (PersonResult, error) {
-	return do[PersonResult](ctx, c, "DELETE", "/v1/users/{person}", nil, nil, person)
+// DeleteUser deletes a user, with all sessions, tokens and views of that user.
+func (c *Client) DeleteUser(ctx context.Context, user string) (UserResult, error) {
+	return do[UserResult](ctx, c, "DELETE", "/v1/users/{user}", nil, nil, user)
 }
 
 // EndTokenOf revokes a token of a user.
-func (c *Client) EndTokenOf(ctx context.Context, person, token string) (Done, error) {
-	return do[Done](ctx, c, "DELETE", "/v1/users/{person}/tokens/{token}", nil, nil, person, token)
+func (c *Client) EndTokenOf(ctx context.Context, user, token string) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/users/{user}/tokens/{token}", nil, nil, user, token)
 }
 
 // GetMe returns the caller and, for a user, the sessions and tokens.

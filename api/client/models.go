@@ -379,11 +379,11 @@ type Change struct {
 
 	// Operation The bulk operation that made the change; acted is the record of the operation itself
 	Operation string `json:"operation,omitempty,omitzero"`
+	Reason    string `json:"reason,omitempty,omitzero"`
 
-	// Person The changed user
-	Person string `json:"person,omitempty,omitzero"`
-	Reason string `json:"reason,omitempty,omitzero"`
-	Verb   string `json:"verb"`
+	// User The changed user
+	User string `json:"user,omitempty,omitzero"`
+	Verb string `json:"verb"`
 
 	// Via How the author was authenticated, unless `by` shows it: session, or token: followed by the name of the token
 	Via string `json:"via,omitempty,omitzero"`
@@ -1507,9 +1507,9 @@ type Me struct {
 	MustChange  bool    `json:"mustChange,omitempty,omitzero"`
 
 	// Name Your name: the author of your changes
-	Name     string          `json:"name"`
-	Sessions []PersonSession `json:"sessions,omitempty,omitzero"`
-	Tokens   []PersonToken   `json:"tokens,omitempty,omitzero"`
+	Name     string        `json:"name"`
+	Sessions []UserSession `json:"sessions,omitempty,omitzero"`
+	Tokens   []UserToken   `json:"tokens,omitempty,omitzero"`
 
 	// Within The permissions that the token is limited to
 	Within []Grant `json:"within,omitempty,omitzero"`
@@ -1536,8 +1536,8 @@ type NewPassword struct {
 // NewToken defines model for NewToken.
 type NewToken struct {
 	// Secret The value of the Authorization header, after Bearer
-	Secret string      `json:"secret"`
-	Token  PersonToken `json:"token"`
+	Secret string    `json:"secret"`
+	Token  UserToken `json:"token"`
 }
 
 // NewTokenSpec defines model for NewTokenSpec.
@@ -1747,76 +1747,6 @@ type Permit struct {
 
 	// Waiting Number of waiting runs
 	Waiting int `json:"waiting,omitempty,omitzero"`
-}
-
-// Person defines model for Person.
-type Person struct {
-	CreatedAt   time.Time `json:"createdAt,omitempty,omitzero"`
-	Disabled    bool      `json:"disabled,omitempty,omitzero"`
-	Grants      []Grant   `json:"grants,omitempty,omitzero"`
-	HasPassword bool      `json:"hasPassword"`
-	Issuer      string    `json:"issuer,omitempty,omitzero"`
-
-	// LastSeenAt When the user last logged in
-	LastSeenAt time.Time `json:"lastSeenAt,omitempty,omitzero"`
-
-	// MustChange Another user set the password: this session must change it before any other request
-	MustChange bool   `json:"mustChange,omitempty,omitzero"`
-	Name       string `json:"name"`
-	Rev        int64  `json:"rev"`
-
-	// Sessions Number of sessions
-	Sessions int           `json:"sessions,omitempty,omitzero"`
-	Subject  string        `json:"subject,omitempty,omitzero"`
-	Tokens   []PersonToken `json:"tokens,omitempty,omitzero"`
-}
-
-// PersonResult defines model for PersonResult.
-type PersonResult struct {
-	Change string `json:"change"`
-	Name   string `json:"name"`
-	Rev    int64  `json:"rev,omitempty,omitzero"`
-}
-
-// PersonSession defines model for PersonSession.
-type PersonSession struct {
-	// Agent The browser, as it describes itself
-	Agent     string    `json:"agent,omitempty,omitzero"`
-	CreatedAt time.Time `json:"createdAt"`
-
-	// Current The session of this request
-	Current bool   `json:"current,omitempty,omitzero"`
-	From    string `json:"from,omitempty,omitzero"`
-	ID      string `json:"id"`
-
-	// SeenAt Time of the last request, within a minute
-	SeenAt time.Time `json:"seenAt"`
-}
-
-// PersonSpec defines model for PersonSpec.
-type PersonSpec struct {
-	Disabled *bool    `json:"disabled,omitempty"`
-	Grants   *[]Grant `json:"grants,omitempty" most:"100"`
-	IfRev    *int64   `json:"ifRev,omitempty"`
-
-	// Issuer The identity provider of the user, set together with subject; both empty: none
-	Issuer *string `json:"issuer,omitempty"`
-
-	// Password Initial password, which the user must change at the first login. Empty: none
-	Password *string `json:"password,omitempty"`
-
-	// Subject The user's identity at the provider
-	Subject *string `json:"subject,omitempty"`
-}
-
-// PersonToken defines model for PersonToken.
-type PersonToken struct {
-	CreatedAt time.Time `json:"createdAt,omitempty,omitzero"`
-	EndsAt    time.Time `json:"endsAt"`
-
-	// Grants Missing: all permissions of its owner
-	Grants []Grant `json:"grants,omitempty,omitzero"`
-	Name   string  `json:"name"`
 }
 
 // Preview defines model for Preview.
@@ -2765,9 +2695,79 @@ type UpcomingPile struct {
 	Names []string `json:"names,omitempty,omitzero"`
 }
 
+// User defines model for User.
+type User struct {
+	CreatedAt   time.Time `json:"createdAt,omitempty,omitzero"`
+	Disabled    bool      `json:"disabled,omitempty,omitzero"`
+	Grants      []Grant   `json:"grants,omitempty,omitzero"`
+	HasPassword bool      `json:"hasPassword"`
+	Issuer      string    `json:"issuer,omitempty,omitzero"`
+
+	// LastSeenAt When the user last logged in
+	LastSeenAt time.Time `json:"lastSeenAt,omitempty,omitzero"`
+
+	// MustChange Another user set the password: this session must change it before any other request
+	MustChange bool   `json:"mustChange,omitempty,omitzero"`
+	Name       string `json:"name"`
+	Rev        int64  `json:"rev"`
+
+	// Sessions Number of sessions
+	Sessions int         `json:"sessions,omitempty,omitzero"`
+	Subject  string      `json:"subject,omitempty,omitzero"`
+	Tokens   []UserToken `json:"tokens,omitempty,omitzero"`
+}
+
 // UserList defines model for UserList.
 type UserList struct {
-	Users []Person `json:"users"`
+	Users []User `json:"users"`
+}
+
+// UserResult defines model for UserResult.
+type UserResult struct {
+	Change string `json:"change"`
+	Name   string `json:"name"`
+	Rev    int64  `json:"rev,omitempty,omitzero"`
+}
+
+// UserSession defines model for UserSession.
+type UserSession struct {
+	// Agent The browser, as it describes itself
+	Agent     string    `json:"agent,omitempty,omitzero"`
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Current The session of this request
+	Current bool   `json:"current,omitempty,omitzero"`
+	From    string `json:"from,omitempty,omitzero"`
+	ID      string `json:"id"`
+
+	// SeenAt Time of the last request, within a minute
+	SeenAt time.Time `json:"seenAt"`
+}
+
+// UserSpec defines model for UserSpec.
+type UserSpec struct {
+	Disabled *bool    `json:"disabled,omitempty"`
+	Grants   *[]Grant `json:"grants,omitempty" most:"100"`
+	IfRev    *int64   `json:"ifRev,omitempty"`
+
+	// Issuer The identity provider of the user, set together with subject; both empty: none
+	Issuer *string `json:"issuer,omitempty"`
+
+	// Password Initial password, which the user must change at the first login. Empty: none
+	Password *string `json:"password,omitempty"`
+
+	// Subject The user's identity at the provider
+	Subject *string `json:"subject,omitempty"`
+}
+
+// UserToken defines model for UserToken.
+type UserToken struct {
+	CreatedAt time.Time `json:"createdAt,omitempty,omitzero"`
+	EndsAt    time.Time `json:"endsAt"`
+
+	// Grants Missing: all permissions of its owner
+	Grants []Grant `json:"grants,omitempty,omitzero"`
+	Name   string  `json:"name"`
 }
 
 // WaitingNotice defines model for WaitingNotice.
@@ -2811,14 +2811,14 @@ type PathChannel = string
 // PathName defines model for PathName.
 type PathName = string
 
-// PathPerson defines model for PathPerson.
-type PathPerson = string
-
 // PathRun defines model for PathRun.
 type PathRun = string
 
 // PathToken defines model for PathToken.
 type PathToken = string
+
+// PathUser defines model for PathUser.
+type PathUser = string
 
 // PathVersion defines model for PathVersion.
 type PathVersion = string
@@ -2851,8 +2851,8 @@ type ListChangesParams struct {
 	// Channel Only changes of this channel
 	Channel string `form:"channel,omitempty" json:"channel,omitempty,omitzero"`
 
-	// Person Only changes of this user's account
-	Person string `form:"person,omitempty" json:"person,omitempty,omitzero"`
+	// User Only changes of this user's account
+	User string `form:"user,omitempty" json:"user,omitempty,omitzero"`
 
 	// By Author of the changes
 	By string `form:"by,omitempty" json:"by,omitempty,omitzero"`
@@ -3208,5 +3208,5 @@ type ResumeAllJSONRequestBody = ResumeRequest
 // ChangeRunJSONRequestBody defines body for ChangeRun for application/json ContentType.
 type ChangeRunJSONRequestBody = TriggerChange
 
-// PutPersonJSONRequestBody defines body for PutPerson for application/json ContentType.
-type PutPersonJSONRequestBody = PersonSpec
+// PutUserJSONRequestBody defines body for PutUser for application/json ContentType.
+type PutUserJSONRequestBody = UserSpec

@@ -51,7 +51,7 @@ func (c *tokensCreateCmd) Run(e *conn) error {
 
 type tokensRevokeCmd struct {
 	Name string `arg:"" placeholder:"NAME" help:"Name of the token."`
-	Of   string `placeholder:"PERSON" help:"User who owns the token; only for admins (default: you)."`
+	Of   string `placeholder:"USER" help:"User who owns the token; only for admins (default: you)."`
 }
 
 func (c *tokensRevokeCmd) Run(e *conn) error {

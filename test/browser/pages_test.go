@@ -95,7 +95,7 @@ func (w *world) views() []view {
 		{name: "jobs-view", path: "/console/jobs?label=team%3Dshop"},
 		{name: "job-difference", path: "/console/jobs/shop/stock/audit-log", click: "css:table a[href*='diff=']"},
 		{name: "job-restore", path: "/console/jobs/shop/stock/audit-log", click: "css:table a[href*='panel=restore']"},
-		{name: "user-audit-log", path: "/console/audit-log?person=lina"},
+		{name: "user-audit-log", path: "/console/audit-log?user=lina"},
 		{name: "script-difference", path: "/console/jobs/reports/script/script?diff=2"},
 		{name: "script-old", path: "/console/jobs/reports/script/script?version=1"},
 		{name: "script-fresh", path: "/console/jobs/shop/nasty/script"},
