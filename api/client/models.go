@@ -817,8 +817,6 @@ type ExecutorTestRequest struct {
 
 // Facts defines model for Facts.
 type Facts struct {
-	Aside *Depth `json:"aside,omitempty"`
-
 	// CertificateUntil End of the server certificate; missing if the server does not use TLS itself
 	CertificateUntil time.Time   `json:"certificateUntil,omitempty,omitzero"`
 	Checks           *Depth      `json:"checks,omitempty"`
@@ -854,16 +852,17 @@ type Facts struct {
 	// LossFound When lost messages were detected; missing once they were sent again
 	LossFound time.Time `json:"lossFound,omitempty,omitzero"`
 
-	// NoticesLost On a server on one machine: notifications that were dropped since its start
-	NoticesLost int64     `json:"noticesLost,omitempty,omitzero"`
-	Now         time.Time `json:"now"`
+	// NotificationsDropped On a server on one machine: notifications that were dropped since its start
+	NotificationsDropped int64     `json:"notificationsDropped,omitempty,omitzero"`
+	Now                  time.Time `json:"now"`
 
 	// OldestMessage The due time of the oldest message of a scheduled run, or earlier
 	OldestMessage time.Time `json:"oldestMessage,omitempty,omitzero"`
 	Partitions    int       `json:"partitions,omitempty,omitzero"`
 
 	// Paused Everything is paused
-	Paused bool `json:"paused,omitempty,omitzero"`
+	Paused  bool   `json:"paused,omitempty,omitzero"`
+	PostRun *Depth `json:"postRun,omitempty"`
 
 	// Refused Executors that were rejected for their token, address or app in the last five minutes
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
@@ -1017,8 +1016,8 @@ type Job struct {
 	Name string `json:"name,omitempty,omitzero"`
 
 	// Next The next scheduled times; empty while the job, its app or everything is paused
-	Next    []time.Time `json:"next,omitempty,omitzero"`
-	Notices *JobNotices `json:"notices,omitempty"`
+	Next          []time.Time       `json:"next,omitempty,omitzero"`
+	Notifications *JobNotifications `json:"notifications,omitempty"`
 
 	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
@@ -1248,13 +1247,13 @@ type JobFacts struct {
 	Pending *Run `json:"pending,omitempty"`
 }
 
-// JobNotices defines model for JobNotices.
-type JobNotices struct {
-	// Told Notifications sent for the job
-	Told []ToldEvent `json:"told,omitempty,omitzero"`
+// JobNotifications defines model for JobNotifications.
+type JobNotifications struct {
+	// Sent Notifications sent for the job
+	Sent []SentNotification `json:"sent,omitempty,omitzero"`
 
 	// Waiting Notifications that a channel has not accepted yet
-	Waiting []WaitingNotice `json:"waiting,omitempty,omitzero"`
+	Waiting []WaitingNotification `json:"waiting,omitempty,omitzero"`
 }
 
 // JobPage defines model for JobPage.
@@ -2225,8 +2224,8 @@ type Run struct {
 	Message    string `json:"message,omitempty,omitzero"`
 
 	// Missing For an incomplete join: the parents that it waits for, until dueAt; only if one run is read
-	Missing []string   `json:"missing,omitempty,omitzero"`
-	Notice  *RunNotice `json:"notice,omitempty"`
+	Missing      []string         `json:"missing,omitempty,omitzero"`
+	Notification *RunNotification `json:"notification,omitempty"`
 
 	// Params Params instead of the job's
 	Params *string `json:"params,omitempty"`
@@ -2292,20 +2291,20 @@ type RunBrief struct {
 	State      string `json:"state"`
 }
 
-// RunNotice defines model for RunNotice.
-type RunNotice struct {
+// RunNotification defines model for RunNotification.
+type RunNotification struct {
 	// At When the notification was created; for counted, when it will be. Missing: a later notification of the same event exists, and not all channels that failed are known
 	At    time.Time `json:"at,omitempty,omitzero"`
 	Event string    `json:"event"`
 
 	// GivenUp Channels to which the delivery failed for good
-	GivenUp []UntakenNotice `json:"givenUp,omitempty,omitzero"`
+	GivenUp []UndeliveredNotification `json:"givenUp,omitempty,omitzero"`
 
-	// Stand owed: not counted; counted: sent at the end of the quiet period; told: delivered to each channel, except the channels in givenUp
-	Stand string `json:"stand"`
+	// Status owed: not counted; counted: sent at the end of the quiet period; told: delivered to each channel, except the channels in givenUp
+	Status string `json:"status"`
 
 	// Waiting Channels that have not accepted the notification yet
-	Waiting []WaitingNotice `json:"waiting,omitempty,omitzero"`
+	Waiting []WaitingNotification `json:"waiting,omitempty,omitzero"`
 }
 
 // RunPage defines model for RunPage.
@@ -2444,6 +2443,21 @@ type ScriptSpec struct {
 	Source string `json:"source,omitempty,omitzero"`
 }
 
+// SentNotification defines model for SentNotification.
+type SentNotification struct {
+	// At When the last notification of the event was created
+	At time.Time `json:"at,omitempty,omitzero"`
+
+	// Count Number of events since then, sent at the end of the quiet period
+	Count int64 `json:"count,omitempty,omitzero"`
+
+	// Event One of the events of Notify, or mute: a notification of the job could not be delivered
+	Event string `json:"event"`
+
+	// QuietUntil Until this time, further events are counted and not sent
+	QuietUntil time.Time `json:"quietUntil,omitempty,omitzero"`
+}
+
 // Shard defines model for Shard.
 type Shard struct {
 	// Index Index of the shard, from 0
@@ -2520,21 +2534,6 @@ type StopResult struct {
 	Sent    []KillAnswer `json:"sent,omitempty,omitzero"`
 }
 
-// ToldEvent defines model for ToldEvent.
-type ToldEvent struct {
-	// At When the last notification of the event was created
-	At time.Time `json:"at,omitempty,omitzero"`
-
-	// Count Number of events since then, sent at the end of the quiet period
-	Count int64 `json:"count,omitempty,omitzero"`
-
-	// Event One of the events of Notify, or mute: a notification of the job could not be delivered
-	Event string `json:"event"`
-
-	// QuietUntil Until this time, further events are counted and not sent
-	QuietUntil time.Time `json:"quietUntil,omitempty,omitzero"`
-}
-
 // TriggerChange At least one field is required.
 type TriggerChange struct {
 	// Addresses Addresses instead of the app's executors; an empty list restores the app's executors
@@ -2600,6 +2599,16 @@ type Try struct {
 	Request string `json:"request,omitempty,omitzero"`
 }
 
+// UndeliveredNotification defines model for UndeliveredNotification.
+type UndeliveredNotification struct {
+	// At When the delivery was given up
+	At      time.Time `json:"at"`
+	Channel string    `json:"channel"`
+
+	// Error Error of the last try
+	Error string `json:"error"`
+}
+
 // UnreadableApp defines model for UnreadableApp.
 type UnreadableApp struct {
 	// Message Why the app cannot be read
@@ -2612,16 +2621,6 @@ type UnreadableJob struct {
 	// Message Why the job cannot be read
 	Message string `json:"message"`
 	Number  int32  `json:"number"`
-}
-
-// UntakenNotice defines model for UntakenNotice.
-type UntakenNotice struct {
-	// At When the delivery was given up
-	At      time.Time `json:"at"`
-	Channel string    `json:"channel"`
-
-	// Error Error of the last try
-	Error string `json:"error"`
 }
 
 // Upcoming defines model for Upcoming.
@@ -2770,8 +2769,8 @@ type UserToken struct {
 	Name   string  `json:"name"`
 }
 
-// WaitingNotice defines model for WaitingNotice.
-type WaitingNotice struct {
+// WaitingNotification defines model for WaitingNotification.
+type WaitingNotification struct {
 	Channel string `json:"channel"`
 
 	// Count Number of events in the notification

@@ -303,7 +303,7 @@ func TestFindings(t *testing.T) {
 			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-time.Hour), LastAt: now,
 				Error: "410 Gone", GivenUp: 7}}
 		}, "notifications", Wrong, "410 Gone; 7 were dropped"},
-		{"dropped notifications", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notifications", Warning, "3 were dropped since"},
+		{"dropped notifications", here, func(f *Facts) { f.Own.NotificationsDropped = 3 }, "notifications", Warning, "3 were dropped since"},
 		{"a channel that is not there", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{MissingChannels: []client.MissingChannel{{Subject: "web/a", Channel: "gone"}}}
 		}, "jobs", Wrong, "web/a notifies channel gone, which does not exist"},
