@@ -273,8 +273,8 @@ var all = []setting{
 		}
 		return err
 	}},
-	{"doorConcurrency", "reserved concurrency of each function that serves HTTP requests; 0: none",
-		number(func(s *settings) **float64 { return &s.props.DoorConcurrency })},
+	{"endpointConcurrency", "reserved concurrency of each function that serves HTTP requests; 0: none",
+		number(func(s *settings) **float64 { return &s.props.EndpointConcurrency })},
 	{"domain", "domain name of the HTTP API: jobs.example.com", text(func(s *settings) *string { return &s.domain })},
 	{"certificate", "ARN of the certificate of the domain", text(func(s *settings) *string { return &s.certificate })},
 	{"zone", "ID of the Route 53 hosted zone of the domain", text(func(s *settings) *string { return &s.zone })},
