@@ -90,7 +90,7 @@ type Props struct {
 	// ReadToken creates a second, read-only token of the API. Its parameter stays when this is unset.
 	ReadToken bool
 
-	// Oidc is the provider that lets people into the console; nil: there is none.
+	// Oidc is the provider of logins to the console; nil: there is none.
 	Oidc *Oidc
 
 	// Vpc that the functions which call executors live in; nil: none.

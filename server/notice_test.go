@@ -248,9 +248,9 @@ func TestThousandNotices(t *testing.T) {
 	}
 }
 
-// TestNoticesGivenUp: if a channel rejects notifications, doctor, the metrics, and the pages of the channel and the job report it
+// TestNotificationsDropped: if a channel rejects notifications, doctor, the metrics, and the pages of the channel and the job report it
 // until the channel accepts one.
-func TestNoticesGivenUp(t *testing.T) {
+func TestNotificationsDropped(t *testing.T) {
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no such hook", http.StatusGone)
 	}))

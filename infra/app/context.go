@@ -243,7 +243,7 @@ var all = []setting{
 	{"oidcIssuer", "issuer URL of an OpenID Connect provider for logins to the console",
 		text(func(s *settings) *string { return &s.provider().Issuer })},
 	{"oidcClientId", "client ID of the console at the provider", text(func(s *settings) *string { return &s.provider().ClientId })},
-	{"oidcSecretParameter", "name of the SSM parameter with the client secret: /people/tickring-client",
+	{"oidcSecretParameter", "name of the SSM parameter with the client secret: /oidc/tickring-client",
 		text(func(s *settings) *string { return &s.provider().SecretParameter })},
 	{"oidcUrl", "URL of the console in browsers",
 		text(func(s *settings) *string { return &s.provider().Url })},
