@@ -69,7 +69,7 @@ func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
 		}
 		a.render(http.StatusOK, "account", &accountPage{Me: me, Token: tokenForm{For: "90d"}, Secret: made.Secret})
 		return to, said, errShown
-	case "end-token":
+	case "revoke-token":
 		_, err = a.EndToken(a.Ctx(), t.Name)
 		return to, core.Say("token %s is revoked", t.Name), err
 	case "end-session":

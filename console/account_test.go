@@ -73,7 +73,7 @@ func TestAccount(t *testing.T) {
 	if strings.Contains(s.get("/console/account").Body.String(), secret) {
 		t.Error("the token is shown again")
 	}
-	s.done("/console/account", url.Values{"do": {"end-token"}, "name": {"ci"}}, "token ci is revoked")
+	s.done("/console/account", url.Values{"do": {"revoke-token"}, "name": {"ci"}}, "token ci is revoked")
 	if who, _ := s.access.Bearer(t.Context(), secret); who.Kind != access.Nobody {
 		t.Errorf("%+v", who)
 	}
