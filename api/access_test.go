@@ -101,7 +101,7 @@ var wanted = map[string]want{
 	"DELETE /v1/users/{user}":                {admin, "", ofAll, ""},
 	"DELETE /v1/users/{user}/tokens/{token}": {admin, "", ofAll, ""},
 	"GET /v1/me":                             {scope: "known"},
-	"PUT /v1/me/look":                        {scope: "own", body: `{}`},
+	"PUT /v1/me/settings":                    {scope: "own", body: `{}`},
 	"POST /v1/me/password":                   {scope: "own", body: `{}`},
 	"DELETE /v1/me/sessions":                 {scope: "own"},
 	"DELETE /v1/me/sessions/{session}":       {scope: "own"},

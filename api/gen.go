@@ -146,9 +146,6 @@ type ServerInterface interface {
 	// GetMe Show your user, with its sessions and tokens.
 	// (GET /v1/me)
 	GetMe(w http.ResponseWriter, r *http.Request) (any, error)
-	// SetLook Set your language and time zone.
-	// (PUT /v1/me/look)
-	SetLook(w http.ResponseWriter, r *http.Request) (any, error)
 	// ChangePassword Change your password. All other sessions end.
 	// (POST /v1/me/password)
 	ChangePassword(w http.ResponseWriter, r *http.Request) (any, error)
@@ -158,12 +155,15 @@ type ServerInterface interface {
 	// EndSession End one of your sessions.
 	// (DELETE /v1/me/sessions/{session})
 	EndSession(w http.ResponseWriter, r *http.Request, session string) (any, error)
-	// MakeToken Create a token. Only this answer contains its secret.
+	// PutSettings Set your language and time zone.
+	// (PUT /v1/me/settings)
+	PutSettings(w http.ResponseWriter, r *http.Request) (any, error)
+	// CreateToken Create a token. Only this answer contains its secret.
 	// (POST /v1/me/tokens)
-	MakeToken(w http.ResponseWriter, r *http.Request) (any, error)
-	// EndToken Revoke one of your tokens.
+	CreateToken(w http.ResponseWriter, r *http.Request) (any, error)
+	// RevokeToken Revoke one of your tokens.
 	// (DELETE /v1/me/tokens/{token})
-	EndToken(w http.ResponseWriter, r *http.Request, token PathToken) (any, error)
+	RevokeToken(w http.ResponseWriter, r *http.Request, token PathToken) (any, error)
 	// DeleteView Delete a saved view.
 	// (DELETE /v1/me/views)
 	DeleteView(w http.ResponseWriter, r *http.Request, params DeleteViewParams) (any, error)
@@ -251,9 +251,9 @@ type ServerInterface interface {
 	// PutUser Create or update a user. Missing fields stay unchanged.
 	// (PUT /v1/users/{user})
 	PutUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
-	// EndTokenOf Revoke a token of a user.
+	// RevokeUserToken Revoke a token of a user.
 	// (DELETE /v1/users/{user}/tokens/{token})
-	EndTokenOf(w http.ResponseWriter, r *http.Request, user PathUser, token PathToken) (any, error)
+	RevokeUserToken(w http.ResponseWriter, r *http.Request, user PathUser, token PathToken) (any, error)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -2020,21 +2020,6 @@ func (siw *ServerInterfaceWrapper) GetMe(w http.ResponseWriter, r *http.Request)
 	handler.ServeHTTP(w, r)
 }
 
-// SetLook operation middleware
-func (siw *ServerInterfaceWrapper) SetLook(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.SetLook(w, r)
-		siw.Handler.reply(w, r, v, err)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // ChangePassword operation middleware
 func (siw *ServerInterfaceWrapper) ChangePassword(w http.ResponseWriter, r *http.Request) {
 
@@ -2092,11 +2077,11 @@ func (siw *ServerInterfaceWrapper) EndSession(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
-// MakeToken operation middleware
-func (siw *ServerInterfaceWrapper) MakeToken(w http.ResponseWriter, r *http.Request) {
+// PutSettings operation middleware
+func (siw *ServerInterfaceWrapper) PutSettings(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.MakeToken(w, r)
+		v, err := siw.Handler.PutSettings(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2107,8 +2092,23 @@ func (siw *ServerInterfaceWrapper) MakeToken(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
-// EndToken operation middleware
-func (siw *ServerInterfaceWrapper) EndToken(w http.ResponseWriter, r *http.Request) {
+// CreateToken operation middleware
+func (siw *ServerInterfaceWrapper) CreateToken(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := siw.Handler.CreateToken(w, r)
+		siw.Handler.reply(w, r, v, err)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RevokeToken operation middleware
+func (siw *ServerInterfaceWrapper) RevokeToken(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
@@ -2123,7 +2123,7 @@ func (siw *ServerInterfaceWrapper) EndToken(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.EndToken(w, r, token)
+		v, err := siw.Handler.RevokeToken(w, r, token)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3330,8 +3330,8 @@ func (siw *ServerInterfaceWrapper) PutUser(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
-// EndTokenOf operation middleware
-func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Request) {
+// RevokeUserToken operation middleware
+func (siw *ServerInterfaceWrapper) RevokeUserToken(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
@@ -3355,7 +3355,7 @@ func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.EndTokenOf(w, r, user, token)
+		v, err := siw.Handler.RevokeUserToken(w, r, user, token)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3529,14 +3529,14 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{user}", wrapper.DeleteUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users/{user}", wrapper.GetUser)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/users/{user}", wrapper.PutUser)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{user}/tokens/{token}", wrapper.EndTokenOf)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{user}/tokens/{token}", wrapper.RevokeUserToken)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me", wrapper.GetMe)
-	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/me/look", wrapper.SetLook)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/me/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/me/password", wrapper.ChangePassword)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/sessions", wrapper.EndSessions)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/sessions/{session}", wrapper.EndSession)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/me/tokens", wrapper.MakeToken)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/tokens/{token}", wrapper.EndToken)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/me/tokens", wrapper.CreateToken)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/tokens/{token}", wrapper.RevokeToken)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/views", wrapper.DeleteView)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me/views", wrapper.ListViews)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/me/views", wrapper.PutView)

@@ -106,7 +106,7 @@ func (s *server) DeleteUser(w http.ResponseWriter, r *http.Request, name string)
 	return client.UserResult{Name: name, Change: access.Deleted}, s.o.Access.Delete(r.Context(), callerOf(r).Who, name)
 }
 
-func (s *server) EndTokenOf(w http.ResponseWriter, r *http.Request, person, token string) (any, error) {
+func (s *server) RevokeUserToken(w http.ResponseWriter, r *http.Request, person, token string) (any, error) {
 	return client.Done{Done: true}, s.o.Access.EndToken(r.Context(), callerOf(r).Who, person, token)
 }
 
@@ -133,8 +133,8 @@ func (s *server) GetMe(w http.ResponseWriter, r *http.Request) (any, error) {
 	return out, err
 }
 
-func (s *server) SetLook(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body client.LookRequest
+func (s *server) PutSettings(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body client.UserSettings
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (s *server) EndSessions(w http.ResponseWriter, r *http.Request) (any, error
 	return s.EndSession(w, r, "")
 }
 
-func (s *server) MakeToken(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) CreateToken(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body client.NewTokenSpec
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (s *server) MakeToken(w http.ResponseWriter, r *http.Request) (any, error) 
 	return client.NewToken{Token: tokenOf(&t), Secret: secret}, err
 }
 
-func (s *server) EndToken(w http.ResponseWriter, r *http.Request, token string) (any, error) {
+func (s *server) RevokeToken(w http.ResponseWriter, r *http.Request, token string) (any, error) {
 	who := callerOf(r).Who
 	return client.Done{Done: true}, s.o.Access.EndToken(r.Context(), who, who.Name, token)
 }

@@ -86,7 +86,7 @@ var rules = map[string]rule{
 	"DELETE /v1/users/{user}":                          {access.Administer, ofAll},
 	"DELETE /v1/users/{user}/tokens/{token}":           {access.Administer, ofAll},
 	"GET /v1/me":                                       {access.Known, ofAll},
-	"PUT /v1/me/look":                                  {access.Own, ofAll},
+	"PUT /v1/me/settings":                              {access.Own, ofAll},
 	"POST /v1/me/password":                             {access.Own, ofAll},
 	"DELETE /v1/me/sessions":                           {access.Own, ofAll},
 	"DELETE /v1/me/sessions/{session}":                 {access.Own, ofAll},

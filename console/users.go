@@ -145,7 +145,7 @@ func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
 		_, err = a.DeleteUser(a.Ctx(), f.Name)
 		return to, core.Say("%s is deleted", f.Name), err
 	case "revoke-token":
-		_, err = a.EndTokenOf(a.Ctx(), f.Name, a.Form("token"))
+		_, err = a.RevokeUserToken(a.Ctx(), f.Name, a.Form("token"))
 		return a.personPath(f.Name), core.Say("token %s is revoked", a.Form("token")), err
 	}
 	grants := api.ParseGrants(strings.Fields(f.Roles))

@@ -347,8 +347,8 @@ func (c *Client) DeleteUser(ctx context.Context, user string) (UserResult, error
 	return do[UserResult](ctx, c, "DELETE", "/v1/users/{user}", nil, nil, user)
 }
 
-// EndTokenOf revokes a token of a user.
-func (c *Client) EndTokenOf(ctx context.Context, user, token string) (Done, error) {
+// RevokeUserToken revokes a token of a user.
+func (c *Client) RevokeUserToken(ctx context.Context, user, token string) (Done, error) {
 	return do[Done](ctx, c, "DELETE", "/v1/users/{user}/tokens/{token}", nil, nil, user, token)
 }
 
@@ -357,9 +357,9 @@ func (c *Client) GetMe(ctx context.Context) (Me, error) {
 	return do[Me](ctx, c, "GET", "/v1/me", nil, nil)
 }
 
-// SetLook sets the caller's language and time zone.
-func (c *Client) SetLook(ctx context.Context, body LookRequest) (Done, error) {
-	return do[Done](ctx, c, "PUT", "/v1/me/look", nil, body)
+// PutSettings sets the caller's language and time zone.
+func (c *Client) PutSettings(ctx context.Context, body UserSettings) (Done, error) {
+	return do[Done](ctx, c, "PUT", "/v1/me/settings", nil, body)
 }
 
 // ChangePassword changes the caller's password; all other sessions end.
@@ -377,13 +377,13 @@ func (c *Client) EndSession(ctx context.Context, session string) (Done, error) {
 	return do[Done](ctx, c, "DELETE", "/v1/me/sessions/{session}", nil, nil, session)
 }
 
-// MakeToken creates a token for the caller. Its secret is only in this answer.
-func (c *Client) MakeToken(ctx context.Context, body NewTokenSpec) (NewToken, error) {
+// CreateToken creates a token for the caller. Its secret is only in this answer.
+func (c *Client) CreateToken(ctx context.Context, body NewTokenSpec) (NewToken, error) {
 	return do[NewToken](ctx, c, "POST", "/v1/me/tokens", nil, body)
 }
 
-// EndToken revokes one token of the caller.
-func (c *Client) EndToken(ctx context.Context, token string) (Done, error) {
+// RevokeToken revokes one token of the caller.
+func (c *Client) RevokeToken(ctx context.Context, token string) (Done, error) {
 	return do[Done](ctx, c, "DELETE", "/v1/me/tokens/{token}", nil, nil, token)
 }
 

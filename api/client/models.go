@@ -900,6 +900,19 @@ type FailingJob struct {
 	Times int `json:"times"`
 }
 
+// FrequentJobs Frequent jobs: jobs that fire more than 100 times in the period.
+type FrequentJobs struct {
+	// About The number is an estimate, from the first scheduled times: the schedule has several rules, or the clock changes in the period
+	About bool `json:"about,omitempty,omitzero"`
+
+	// Fires Total number of scheduled runs of these jobs
+	Fires int64 `json:"fires"`
+	Jobs  int   `json:"jobs"`
+
+	// Names The most frequent jobs
+	Names []string `json:"names,omitempty,omitzero"`
+}
+
 // Generation defines model for Generation.
 type Generation struct {
 	// Generation A number that grows with each restore or takeover
@@ -1485,15 +1498,6 @@ type Log struct {
 
 	// Text Whole lines, at most 4 MB
 	Text string `json:"text"`
-}
-
-// LookRequest defines model for LookRequest.
-type LookRequest struct {
-	// Language en or zh; default: the language of the browser
-	Language string `json:"language,omitempty,omitzero"`
-
-	// Zone Time zone, such as Europe/Berlin; default: the zone of the browser
-	Zone string `json:"zone,omitempty,omitzero"`
 }
 
 // Me defines model for Me.
@@ -2637,27 +2641,14 @@ type Upcoming struct {
 type UpcomingApp struct {
 	App string `json:"app"`
 
-	// Band Frequent jobs: jobs that fire more than 100 times in the period.
-	Band *UpcomingBand `json:"band,omitempty"`
-
 	// Fires Scheduled runs of each bucket, earliest first, without frequent jobs
 	Fires []int `json:"fires"`
 
+	// Frequent Frequent jobs: jobs that fire more than 100 times in the period.
+	Frequent *FrequentJobs `json:"frequent,omitempty"`
+
 	// Jobs Number of jobs with scheduled runs, including frequent jobs
 	Jobs int `json:"jobs,omitempty,omitzero"`
-}
-
-// UpcomingBand Frequent jobs: jobs that fire more than 100 times in the period.
-type UpcomingBand struct {
-	// About The number is an estimate, from the first scheduled times: the schedule has several rules, or the clock changes in the period
-	About bool `json:"about,omitempty,omitzero"`
-
-	// Fires Total number of scheduled runs of these jobs
-	Fires int64 `json:"fires"`
-	Jobs  int   `json:"jobs"`
-
-	// Names The most frequent jobs
-	Names []string `json:"names,omitempty,omitzero"`
 }
 
 // UpcomingHistogram defines model for UpcomingHistogram.
@@ -2675,16 +2666,16 @@ type UpcomingHistogram struct {
 	// Partial Some jobs were not scanned or cannot be read
 	Partial bool `json:"partial,omitempty,omitzero"`
 
-	// Piles The seconds in which the most jobs fire, without frequent jobs, highest first; at most 20
-	Piles []UpcomingPile `json:"piles"`
+	// Peaks The seconds in which the most jobs fire, without frequent jobs, highest first; at most 20
+	Peaks []UpcomingPeak `json:"peaks"`
 	To    time.Time      `json:"to"`
 
 	// Width Width of a bucket, such as 5m
 	Width string `json:"width"`
 }
 
-// UpcomingPile defines model for UpcomingPile.
-type UpcomingPile struct {
+// UpcomingPeak defines model for UpcomingPeak.
+type UpcomingPeak struct {
 	At time.Time `json:"at"`
 
 	// Jobs Number of jobs that fire in this second
@@ -2741,6 +2732,15 @@ type UserSession struct {
 
 	// SeenAt Time of the last request, within a minute
 	SeenAt time.Time `json:"seenAt"`
+}
+
+// UserSettings defines model for UserSettings.
+type UserSettings struct {
+	// Language en or zh; default: the language of the browser
+	Language string `json:"language,omitempty,omitzero"`
+
+	// Zone Time zone, such as Europe/Berlin; default: the zone of the browser
+	Zone string `json:"zone,omitempty,omitzero"`
 }
 
 // UserSpec defines model for UserSpec.
@@ -3171,14 +3171,14 @@ type TriggerJobJSONRequestBody = TriggerRequest
 // ChangeByKeyJSONRequestBody defines body for ChangeByKey for application/json ContentType.
 type ChangeByKeyJSONRequestBody = TriggerChange
 
-// SetLookJSONRequestBody defines body for SetLook for application/json ContentType.
-type SetLookJSONRequestBody = LookRequest
-
 // ChangePasswordJSONRequestBody defines body for ChangePassword for application/json ContentType.
 type ChangePasswordJSONRequestBody = NewPassword
 
-// MakeTokenJSONRequestBody defines body for MakeToken for application/json ContentType.
-type MakeTokenJSONRequestBody = NewTokenSpec
+// PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
+type PutSettingsJSONRequestBody = UserSettings
+
+// CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
+type CreateTokenJSONRequestBody = NewTokenSpec
 
 // PutViewJSONRequestBody defines body for PutView for application/json ContentType.
 type PutViewJSONRequestBody = SavedView
