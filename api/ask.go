@@ -76,7 +76,7 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params clie
 	if _, err := s.sift(r, params.Job, params.App); err != nil {
 		return nil, err
 	}
-	f := ask.ChangeFilter{Job: params.Job, App: params.App, Channel: params.Channel, Person: params.Person, By: params.By, Verb: params.Verb,
+	f := ask.ChangeFilter{Job: params.Job, App: params.App, Channel: params.Channel, Person: params.User, By: params.By, Verb: params.Verb,
 		Act: params.Operation, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
 	f.NoPeople = callerOf(r).May(access.Administer, "") != nil
 	if apps, all := callerOf(r).Apps(); !all {

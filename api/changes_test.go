@@ -79,7 +79,7 @@ func TestWhereChangesComeFrom(t *testing.T) {
 	for _, c := range list.Changes {
 		from, via := "192.0.2.1", ""
 		switch {
-		case c.Person == "ann" || c.Person == "rita": // made by the fixture, in this process
+		case c.User == "ann" || c.User == "rita": // made by the fixture, in this process
 			continue
 		case c.App == "by-token":
 			via = "token:t"
@@ -87,7 +87,7 @@ func TestWhereChangesComeFrom(t *testing.T) {
 			from, via = "2001:db8::7", "session"
 		}
 		if c.From != from || c.Via != via {
-			t.Errorf("%s %s %s%s%s came from %q by %q", c.By, c.Verb, c.Job, c.Channel, c.Person, c.From, c.Via)
+			t.Errorf("%s %s %s%s%s came from %q by %q", c.By, c.Verb, c.Job, c.Channel, c.User, c.From, c.Via)
 		}
 		left = slices.DeleteFunc(left, func(verb string) bool { return verb == c.Verb })
 	}
@@ -101,9 +101,9 @@ func TestAccountChangesAreOfAdmins(t *testing.T) {
 	f := newFixture(t)
 	for role, want := range map[access.Role]bool{access.Viewer: false, editor: false, access.Admin: true} {
 		secret := f.person("a-"+string(role), access.Grant{Role: role})
-		for _, query := range []string{"", "?person=a-" + string(role)} {
+		for _, query := range []string{"", "?user=a-" + string(role)} {
 			status, text := f.as(secret, "GET", "/v1/changes"+query, "")
-			if status != http.StatusOK || strings.Contains(text, `"person"`) != want {
+			if status != http.StatusOK || strings.Contains(text, `"user"`) != want {
 				t.Errorf("%s%s: %d %s", role, query, status, text)
 			}
 		}
@@ -129,7 +129,7 @@ func TestChangesAreFound(t *testing.T) {
 		return page
 	}
 	all := list("")
-	for query, want := range map[string]int{"verb=paused": 1, "by=admin-token&app=pay": 1, "by=nobody": 0, "person=ann": 2,
+	for query, want := range map[string]int{"verb=paused": 1, "by=admin-token&app=pay": 1, "by=nobody": 0, "user=ann": 2,
 		"operation=none": 0, "channel=none": 0, "job=shop/report&verb=created": 1, "to=2020-01-01T00:00:00Z": 0, "from=2100-01-01T00:00:00Z": 0,
 		"from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&verb=paused": 1} {
 		if page := list(query); len(page.Changes) != want || page.Next != "" {
@@ -162,7 +162,7 @@ func TestChangesAreFound(t *testing.T) {
 	if err := json.Unmarshal([]byte(answer), &his); err != nil || len(his.Changes) != 4 { // two apps, a job, its pause
 		t.Errorf("of vera's apps: %s, %v", answer, err)
 	}
-	if _, answer = f.as(secret, "GET", "/v1/changes?person=ann", ""); strings.Contains(answer, "ann") {
+	if _, answer = f.as(secret, "GET", "/v1/changes?user=ann", ""); strings.Contains(answer, "ann") {
 		t.Errorf("of a user whom vera cannot see: %s", answer)
 	}
 }

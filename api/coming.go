@@ -29,17 +29,17 @@ func (s *server) GetUpcomingHistogram(w http.ResponseWriter, r *http.Request, pa
 		return nil, err
 	}
 	out := client.UpcomingHistogram{From: c.From.Time(), To: c.To.Time(), Width: FormatDuration(time.Duration(c.Width) * time.Second),
-		Jobs: c.Jobs, Apps: []client.UpcomingApp{}, MoreApps: c.MoreApps, Piles: []client.UpcomingPile{}, Partial: c.Partial}
+		Jobs: c.Jobs, Apps: []client.UpcomingApp{}, MoreApps: c.MoreApps, Peaks: []client.UpcomingPeak{}, Partial: c.Partial}
 	for i := range c.Apps {
 		from := &c.Apps[i]
 		app := client.UpcomingApp{App: from.App, Jobs: from.Jobs, Fires: from.Fires}
 		if b := &from.Band; b.Jobs > 0 {
-			app.Band = &client.UpcomingBand{Jobs: b.Jobs, Fires: int64(b.Fires), About: b.About, Names: b.Names}
+			app.Frequent = &client.FrequentJobs{Jobs: b.Jobs, Fires: int64(b.Fires), About: b.About, Names: b.Names}
 		}
 		out.Apps = append(out.Apps, app)
 	}
 	for _, p := range c.Piles {
-		out.Piles = append(out.Piles, client.UpcomingPile{At: p.At.Time(), Jobs: p.Jobs, Names: p.Names})
+		out.Peaks = append(out.Peaks, client.UpcomingPeak{At: p.At.Time(), Jobs: p.Jobs, Names: p.Names})
 	}
 	return out, nil
 }

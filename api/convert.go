@@ -514,7 +514,7 @@ func changeOf(c core.Change) client.Change {
 	switch {
 	case c.Name != "" && c.App == "" && c.Job == 0:
 		if person, is := strings.CutPrefix(c.Name, core.OfPerson); is {
-			out.Person = person
+			out.User = person
 		} else {
 			out.Channel = c.Name
 		}

@@ -83,9 +83,6 @@ type ServerInterface interface {
 	// Fence Block all deployments from this data until a restore or takeover. Operations in progress end within 30 s.
 	// (POST /v1/fence)
 	Fence(w http.ResponseWriter, r *http.Request) (any, error)
-	// GetHome Show problems and the near future: jobs that fail, are late, run long or have no executor, jobs that fire within 15 minutes, and the status of the scheduler.
-	// (GET /v1/home)
-	GetHome(w http.ResponseWriter, r *http.Request) (any, error)
 	// ListJobs List jobs by number or by status.
 	// (GET /v1/jobs)
 	ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams) (any, error)
@@ -149,9 +146,6 @@ type ServerInterface interface {
 	// GetMe Show your user, with its sessions and tokens.
 	// (GET /v1/me)
 	GetMe(w http.ResponseWriter, r *http.Request) (any, error)
-	// SetLook Set your language and time zone.
-	// (PUT /v1/me/look)
-	SetLook(w http.ResponseWriter, r *http.Request) (any, error)
 	// ChangePassword Change your password. All other sessions end.
 	// (POST /v1/me/password)
 	ChangePassword(w http.ResponseWriter, r *http.Request) (any, error)
@@ -161,12 +155,15 @@ type ServerInterface interface {
 	// EndSession End one of your sessions.
 	// (DELETE /v1/me/sessions/{session})
 	EndSession(w http.ResponseWriter, r *http.Request, session string) (any, error)
-	// MakeToken Create a token. Only this answer contains its secret.
+	// PutSettings Set your language and time zone.
+	// (PUT /v1/me/settings)
+	PutSettings(w http.ResponseWriter, r *http.Request) (any, error)
+	// CreateToken Create a token. Only this answer contains its secret.
 	// (POST /v1/me/tokens)
-	MakeToken(w http.ResponseWriter, r *http.Request) (any, error)
-	// EndToken Revoke one of your tokens.
+	CreateToken(w http.ResponseWriter, r *http.Request) (any, error)
+	// RevokeToken Revoke one of your tokens.
 	// (DELETE /v1/me/tokens/{token})
-	EndToken(w http.ResponseWriter, r *http.Request, token PathToken) (any, error)
+	RevokeToken(w http.ResponseWriter, r *http.Request, token PathToken) (any, error)
 	// DeleteView Delete a saved view.
 	// (DELETE /v1/me/views)
 	DeleteView(w http.ResponseWriter, r *http.Request, params DeleteViewParams) (any, error)
@@ -179,6 +176,9 @@ type ServerInterface interface {
 	// GetOpenAPI Get this document.
 	// (GET /v1/openapi.yaml)
 	GetOpenAPI(w http.ResponseWriter, r *http.Request) (any, error)
+	// GetOverview Show problems and the near future: jobs that fail, are late, run long or have no executor, jobs that fire within 15 minutes, and the status of the scheduler.
+	// (GET /v1/overview)
+	GetOverview(w http.ResponseWriter, r *http.Request) (any, error)
 	// PauseAll Pause all schedules.
 	// (POST /v1/pause)
 	PauseAll(w http.ResponseWriter, r *http.Request) (any, error)
@@ -242,18 +242,18 @@ type ServerInterface interface {
 	// ListUsers List all users by name.
 	// (GET /v1/users)
 	ListUsers(w http.ResponseWriter, r *http.Request) (any, error)
-	// DeletePerson Delete a user, with all sessions, tokens and views of the user.
-	// (DELETE /v1/users/{person})
-	DeletePerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// GetPerson Get a user.
-	// (GET /v1/users/{person})
-	GetPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// PutPerson Create or update a user. Missing fields stay unchanged.
-	// (PUT /v1/users/{person})
-	PutPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
-	// EndTokenOf Revoke a token of a user.
-	// (DELETE /v1/users/{person}/tokens/{token})
-	EndTokenOf(w http.ResponseWriter, r *http.Request, person PathPerson, token PathToken) (any, error)
+	// DeleteUser Delete a user, with all sessions, tokens and views of the user.
+	// (DELETE /v1/users/{user})
+	DeleteUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
+	// GetUser Get a user.
+	// (GET /v1/users/{user})
+	GetUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
+	// PutUser Create or update a user. Missing fields stay unchanged.
+	// (PUT /v1/users/{user})
+	PutUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
+	// RevokeUserToken Revoke a token of a user.
+	// (DELETE /v1/users/{user}/tokens/{token})
+	RevokeUserToken(w http.ResponseWriter, r *http.Request, user PathUser, token PathToken) (any, error)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -647,15 +647,15 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 		return
 	}
 
-	// ------------- Optional query parameter "person" -------------
+	// ------------- Optional query parameter "user" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "person", r.URL.Query(), &params.Person, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user", r.URL.Query(), &params.User, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "person"})
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user"})
 		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user", Err: err})
 		}
 		return
 	}
@@ -936,21 +936,6 @@ func (siw *ServerInterfaceWrapper) Fence(w http.ResponseWriter, r *http.Request)
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, err := siw.Handler.Fence(w, r)
-		siw.Handler.reply(w, r, v, err)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// GetHome operation middleware
-func (siw *ServerInterfaceWrapper) GetHome(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.GetHome(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2035,21 +2020,6 @@ func (siw *ServerInterfaceWrapper) GetMe(w http.ResponseWriter, r *http.Request)
 	handler.ServeHTTP(w, r)
 }
 
-// SetLook operation middleware
-func (siw *ServerInterfaceWrapper) SetLook(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.SetLook(w, r)
-		siw.Handler.reply(w, r, v, err)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // ChangePassword operation middleware
 func (siw *ServerInterfaceWrapper) ChangePassword(w http.ResponseWriter, r *http.Request) {
 
@@ -2107,11 +2077,11 @@ func (siw *ServerInterfaceWrapper) EndSession(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
-// MakeToken operation middleware
-func (siw *ServerInterfaceWrapper) MakeToken(w http.ResponseWriter, r *http.Request) {
+// PutSettings operation middleware
+func (siw *ServerInterfaceWrapper) PutSettings(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.MakeToken(w, r)
+		v, err := siw.Handler.PutSettings(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2122,8 +2092,23 @@ func (siw *ServerInterfaceWrapper) MakeToken(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
-// EndToken operation middleware
-func (siw *ServerInterfaceWrapper) EndToken(w http.ResponseWriter, r *http.Request) {
+// CreateToken operation middleware
+func (siw *ServerInterfaceWrapper) CreateToken(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := siw.Handler.CreateToken(w, r)
+		siw.Handler.reply(w, r, v, err)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RevokeToken operation middleware
+func (siw *ServerInterfaceWrapper) RevokeToken(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
@@ -2138,7 +2123,7 @@ func (siw *ServerInterfaceWrapper) EndToken(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.EndToken(w, r, token)
+		v, err := siw.Handler.RevokeToken(w, r, token)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2231,6 +2216,21 @@ func (siw *ServerInterfaceWrapper) GetOpenAPI(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, err := siw.Handler.GetOpenAPI(w, r)
+		siw.Handler.reply(w, r, v, err)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetOverview operation middleware
+func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := siw.Handler.GetOverview(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3249,23 +3249,23 @@ func (siw *ServerInterfaceWrapper) ListUsers(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
-// DeletePerson operation middleware
-func (siw *ServerInterfaceWrapper) DeletePerson(w http.ResponseWriter, r *http.Request) {
+// DeleteUser operation middleware
+func (siw *ServerInterfaceWrapper) DeleteUser(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
 
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
+	// ------------- Path parameter "user" -------------
+	var user PathUser
 
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	err = runtime.BindStyledParameterWithOptions("simple", "user", r.PathValue("user"), &user, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user", Err: err})
 		return
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.DeletePerson(w, r, person)
+		v, err := siw.Handler.DeleteUser(w, r, user)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3276,23 +3276,23 @@ func (siw *ServerInterfaceWrapper) DeletePerson(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
-// GetPerson operation middleware
-func (siw *ServerInterfaceWrapper) GetPerson(w http.ResponseWriter, r *http.Request) {
+// GetUser operation middleware
+func (siw *ServerInterfaceWrapper) GetUser(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
 
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
+	// ------------- Path parameter "user" -------------
+	var user PathUser
 
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	err = runtime.BindStyledParameterWithOptions("simple", "user", r.PathValue("user"), &user, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user", Err: err})
 		return
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.GetPerson(w, r, person)
+		v, err := siw.Handler.GetUser(w, r, user)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3303,23 +3303,23 @@ func (siw *ServerInterfaceWrapper) GetPerson(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
-// PutPerson operation middleware
-func (siw *ServerInterfaceWrapper) PutPerson(w http.ResponseWriter, r *http.Request) {
+// PutUser operation middleware
+func (siw *ServerInterfaceWrapper) PutUser(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
 
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
+	// ------------- Path parameter "user" -------------
+	var user PathUser
 
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	err = runtime.BindStyledParameterWithOptions("simple", "user", r.PathValue("user"), &user, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user", Err: err})
 		return
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PutPerson(w, r, person)
+		v, err := siw.Handler.PutUser(w, r, user)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3330,18 +3330,18 @@ func (siw *ServerInterfaceWrapper) PutPerson(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
-// EndTokenOf operation middleware
-func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Request) {
+// RevokeUserToken operation middleware
+func (siw *ServerInterfaceWrapper) RevokeUserToken(w http.ResponseWriter, r *http.Request) {
 
 	var err error
 	_ = err
 
-	// ------------- Path parameter "person" -------------
-	var person PathPerson
+	// ------------- Path parameter "user" -------------
+	var user PathUser
 
-	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	err = runtime.BindStyledParameterWithOptions("simple", "user", r.PathValue("user"), &user, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user", Err: err})
 		return
 	}
 
@@ -3355,7 +3355,7 @@ func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.EndTokenOf(w, r, person, token)
+		v, err := siw.Handler.RevokeUserToken(w, r, user, token)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3491,7 +3491,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenAPI)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apply", wrapper.Apply)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs", wrapper.ListJobs)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/home", wrapper.GetHome)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/overview", wrapper.GetOverview)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/bulk", wrapper.Bulk)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{id}", wrapper.GetJobByNumber)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/jobs/{app}/{name}", wrapper.DeleteJob)
@@ -3526,17 +3526,17 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/channels/{channel}", wrapper.PutChannel)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/channels/{channel}/test", wrapper.TestChannel)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users", wrapper.ListUsers)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{person}", wrapper.DeletePerson)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users/{person}", wrapper.GetPerson)
-	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/users/{person}", wrapper.PutPerson)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{person}/tokens/{token}", wrapper.EndTokenOf)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{user}", wrapper.DeleteUser)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users/{user}", wrapper.GetUser)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/users/{user}", wrapper.PutUser)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{user}/tokens/{token}", wrapper.RevokeUserToken)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me", wrapper.GetMe)
-	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/me/look", wrapper.SetLook)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/me/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/me/password", wrapper.ChangePassword)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/sessions", wrapper.EndSessions)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/sessions/{session}", wrapper.EndSession)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/me/tokens", wrapper.MakeToken)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/tokens/{token}", wrapper.EndToken)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/me/tokens", wrapper.CreateToken)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/tokens/{token}", wrapper.RevokeToken)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/views", wrapper.DeleteView)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me/views", wrapper.ListViews)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/me/views", wrapper.PutView)

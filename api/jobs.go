@@ -104,7 +104,7 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) (any, e
 		})
 	}
 	out.Children = parentsOf(following)
-	if out.Notices, err = noticesOf(r.Context(), s.o.Notices, j.Def.ID); err != nil {
+	if out.Notifications, err = noticesOf(r.Context(), s.o.Notices, j.Def.ID); err != nil {
 		return nil, err
 	}
 	last, err := s.m.Last(r.Context(), j.Def.ID)

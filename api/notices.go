@@ -63,7 +63,7 @@ func noticeState(ctx context.Context, of Notices, job core.JobID) (st notice.Sta
 }
 
 // noticeOf returns the status of the notification of a run; nil means that there is none.
-func noticeOf(ctx context.Context, of Notices, r *core.Run) (*client.RunNotice, error) {
+func noticeOf(ctx context.Context, of Notices, r *core.Run) (*client.RunNotification, error) {
 	if core.EndEvent(r) == "" || !r.Notice { // saves a read for successful runs
 		return nil, nil
 	}
@@ -75,34 +75,34 @@ func noticeOf(ctx context.Context, of Notices, r *core.Run) (*client.RunNotice, 
 	if !is {
 		return nil, nil
 	}
-	out := &client.RunNotice{Event: string(n.Event), Stand: string(n.Stand), At: n.At}
+	out := &client.RunNotification{Event: string(n.Event), Status: string(n.Stand), At: n.At}
 	for i := range n.Waiting {
 		out.Waiting = append(out.Waiting, waitingOf(&n.Waiting[i]))
 	}
 	for _, g := range n.GivenUp {
-		out.GivenUp = append(out.GivenUp, client.UntakenNotice{Channel: g.Channel, At: g.When, Error: g.Error})
+		out.GivenUp = append(out.GivenUp, client.UndeliveredNotification{Channel: g.Channel, At: g.When, Error: g.Error})
 	}
 	return out, nil
 }
 
-func waitingOf(p *notice.Pending) client.WaitingNotice {
-	return client.WaitingNotice{Channel: p.Channel, Event: string(p.Event), Count: p.Count, MadeAt: p.Made, Tries: p.Tries, NextAt: p.Next,
-		Error: p.Error}
+func waitingOf(p *notice.Pending) client.WaitingNotification {
+	return client.WaitingNotification{Channel: p.Channel, Event: string(p.Event), Count: p.Count, MadeAt: p.Made, Tries: p.Tries,
+		NextAt: p.Next, Error: p.Error}
 }
 
 // noticesOf returns the notifications of a job; nil means none.
-func noticesOf(ctx context.Context, of Notices, job core.JobID) (*client.JobNotices, error) {
+func noticesOf(ctx context.Context, of Notices, job core.JobID) (*client.JobNotifications, error) {
 	st, err := noticeState(ctx, of, job)
 	if err != nil || len(st.Told)+len(st.Pending) == 0 {
 		return nil, err
 	}
-	out := &client.JobNotices{}
+	out := &client.JobNotifications{}
 	for _, t := range st.Told {
-		out.Told = append(out.Told, client.ToldEvent{Event: string(t.Event), At: t.Sent, QuietUntil: t.Quiet, Count: t.Count})
+		out.Sent = append(out.Sent, client.SentNotification{Event: string(t.Event), At: t.Sent, QuietUntil: t.Quiet, Count: t.Count})
 	}
 	for i := range st.Pending {
 		out.Waiting = append(out.Waiting, waitingOf(&st.Pending[i]))
 	}
-	slices.SortStableFunc(out.Told, func(a, b client.ToldEvent) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(out.Sent, func(a, b client.SentNotification) int { return b.At.Compare(a.At) })
 	return out, nil
 }

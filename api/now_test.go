@@ -47,7 +47,7 @@ func TestHome(t *testing.T) {
 	f.must("PUT", "/v1/jobs/shop/soon", `{"handler":"x","schedule":{"every":"5m"}}`)
 	later := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339) // so that it is not among the jobs of the next minutes
 	f.must("PUT", "/v1/jobs/shop/report", `{"handler":"x","schedule":{"at":"`+later+`"}}`)
-	h, err := f.c.GetHome(t.Context())
+	h, err := f.c.GetOverview(t.Context())
 	if err != nil || h.Coming.Jobs != 1 || len(h.Coming.First) != 1 || h.Coming.First[0].Job != "shop/soon" ||
 		len(h.AppsWithoutExecutor) != 1 || h.AppsWithoutExecutor[0].Jobs != 2 || h.Failing.Count != 0 {
 		t.Errorf("%+v, %v", h, err)

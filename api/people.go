@@ -60,12 +60,12 @@ func ParseGrants(words []string) []client.Grant {
 	return list
 }
 
-func tokenOf(t *access.Token) client.PersonToken {
-	return client.PersonToken{Name: t.Name, Grants: grantsOf(t.Grants), CreatedAt: t.Created, EndsAt: t.End}
+func tokenOf(t *access.Token) client.UserToken {
+	return client.UserToken{Name: t.Name, Grants: grantsOf(t.Grants), CreatedAt: t.Created, EndsAt: t.End}
 }
 
-func personOf(a *access.Account) client.Person {
-	p := client.Person{Name: a.Name, Rev: a.Edited, Disabled: a.Disabled, HasPassword: a.Password != "", MustChange: a.MustChange,
+func personOf(a *access.Account) client.User {
+	p := client.User{Name: a.Name, Rev: a.Edited, Disabled: a.Disabled, HasPassword: a.Password != "", MustChange: a.MustChange,
 		Issuer: a.Issuer, Subject: a.Subject, Grants: grantsOf(a.Grants), Sessions: len(a.Sessions), LastSeenAt: a.LastSeen, CreatedAt: a.Created}
 	for i := range a.Tokens {
 		p.Tokens = append(p.Tokens, tokenOf(&a.Tokens[i]))
@@ -75,20 +75,20 @@ func personOf(a *access.Account) client.Person {
 
 func (s *server) ListUsers(w http.ResponseWriter, r *http.Request) (any, error) {
 	list, err := s.o.Access.People(r.Context(), callerOf(r).Who)
-	out := client.UserList{Users: make([]client.Person, len(list))}
+	out := client.UserList{Users: make([]client.User, len(list))}
 	for i := range list {
 		out.Users[i] = personOf(&list[i])
 	}
 	return out, err
 }
 
-func (s *server) GetPerson(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+func (s *server) GetUser(w http.ResponseWriter, r *http.Request, name string) (any, error) {
 	acc, err := s.o.Access.Person(r.Context(), callerOf(r).Who, name)
 	return personOf(&acc), err
 }
 
-func (s *server) PutPerson(w http.ResponseWriter, r *http.Request, name string) (any, error) {
-	var body client.PersonSpec
+func (s *server) PutUser(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+	var body client.UserSpec
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		return nil, err
 	}
@@ -99,14 +99,14 @@ func (s *server) PutPerson(w http.ResponseWriter, r *http.Request, name string) 
 		spec.Grants = &grants
 	}
 	acc, change, err := s.o.Access.Save(r.Context(), callerOf(r).Who, spec)
-	return client.PersonResult{Name: name, Rev: acc.Edited, Change: change}, err
+	return client.UserResult{Name: name, Rev: acc.Edited, Change: change}, err
 }
 
-func (s *server) DeletePerson(w http.ResponseWriter, r *http.Request, name string) (any, error) {
-	return client.PersonResult{Name: name, Change: access.Deleted}, s.o.Access.Delete(r.Context(), callerOf(r).Who, name)
+func (s *server) DeleteUser(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+	return client.UserResult{Name: name, Change: access.Deleted}, s.o.Access.Delete(r.Context(), callerOf(r).Who, name)
 }
 
-func (s *server) EndTokenOf(w http.ResponseWriter, r *http.Request, person, token string) (any, error) {
+func (s *server) RevokeUserToken(w http.ResponseWriter, r *http.Request, person, token string) (any, error) {
 	return client.Done{Done: true}, s.o.Access.EndToken(r.Context(), callerOf(r).Who, person, token)
 }
 
@@ -124,7 +124,7 @@ func (s *server) GetMe(w http.ResponseWriter, r *http.Request) (any, error) {
 	acc, err := s.o.Access.Account(r.Context(), who)
 	out.Language, out.Zone, out.HasPassword = string(acc.Language), acc.Zone, acc.Password != ""
 	for _, x := range acc.Sessions {
-		out.Sessions = append(out.Sessions, client.PersonSession{ID: x.ID, CreatedAt: x.Created, SeenAt: x.Seen, From: x.From, Agent: x.Agent,
+		out.Sessions = append(out.Sessions, client.UserSession{ID: x.ID, CreatedAt: x.Created, SeenAt: x.Seen, From: x.From, Agent: x.Agent,
 			Current: x.ID == who.Session})
 	}
 	for i := range acc.Tokens {
@@ -133,8 +133,8 @@ func (s *server) GetMe(w http.ResponseWriter, r *http.Request) (any, error) {
 	return out, err
 }
 
-func (s *server) SetLook(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body client.LookRequest
+func (s *server) PutSettings(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body client.UserSettings
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (s *server) EndSessions(w http.ResponseWriter, r *http.Request) (any, error
 	return s.EndSession(w, r, "")
 }
 
-func (s *server) MakeToken(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) CreateToken(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body client.NewTokenSpec
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (s *server) MakeToken(w http.ResponseWriter, r *http.Request) (any, error) 
 	return client.NewToken{Token: tokenOf(&t), Secret: secret}, err
 }
 
-func (s *server) EndToken(w http.ResponseWriter, r *http.Request, token string) (any, error) {
+func (s *server) RevokeToken(w http.ResponseWriter, r *http.Request, token string) (any, error) {
 	who := callerOf(r).Who
 	return client.Done{Done: true}, s.o.Access.EndToken(r.Context(), who, who.Name, token)
 }

@@ -258,7 +258,7 @@ func TestNoOperationHoldsMuchMemory(t *testing.T) {
 	send := func(token, op, body string) (status int, says string, held int64) {
 		method, path, _ := strings.Cut(op, " ")
 		path = strings.NewReplacer("{app}", "shop", "{name}", "report", "{id}", "1", "{run}", "4294967297", "{at}", "2026-11-20T02:30",
-			"{key}", "k", "{version}", "1", "{person}", "vera", "{channel}", "c", "{token}", "t", "{session}", "s").Replace(path)
+			"{key}", "k", "{version}", "1", "{user}", "vera", "{channel}", "c", "{token}", "t", "{session}", "s").Replace(path)
 		held = peak.Of(func() { status, says = f.as(token, strings.ToUpper(method), path, body) })
 		return status, says, held
 	}

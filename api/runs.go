@@ -113,7 +113,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) (an
 		skip := skipOf(*v.Skip)
 		out.Skip, out.Message = &skip, words.Say(language(r), v.Away)
 	}
-	if out.Notice, err = noticeOf(r.Context(), s.o.Notices, &v.Run); err != nil {
+	if out.Notification, err = noticeOf(r.Context(), s.o.Notices, &v.Run); err != nil {
 		return nil, err
 	}
 	return out, nil

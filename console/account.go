@@ -58,7 +58,7 @@ func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
 		if err != nil {
 			return to, said, core.Invalid("for", t.For, "%v", err)
 		}
-		made, err := a.MakeToken(a.Ctx(), client.NewTokenSpec{Name: t.Name, Grants: api.ParseGrants(strings.Fields(t.Roles)),
+		made, err := a.CreateToken(a.Ctx(), client.NewTokenSpec{Name: t.Name, Grants: api.ParseGrants(strings.Fields(t.Roles)),
 			EndsAt: time.Now().Add(span)})
 		if err != nil {
 			return to, said, err
@@ -69,8 +69,8 @@ func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
 		}
 		a.render(http.StatusOK, "account", &accountPage{Me: me, Token: tokenForm{For: "90d"}, Secret: made.Secret})
 		return to, said, errShown
-	case "end-token":
-		_, err = a.EndToken(a.Ctx(), t.Name)
+	case "revoke-token":
+		_, err = a.RevokeToken(a.Ctx(), t.Name)
 		return to, core.Say("token %s is revoked", t.Name), err
 	case "end-session":
 		_, err = a.EndSession(a.Ctx(), a.Form("id"))

@@ -72,14 +72,14 @@ func TestAccount(t *testing.T) {
 	if strings.Contains(s.get("/console/account").Body.String(), secret) {
 		t.Error("the token is shown again")
 	}
-	s.done("/console/account", url.Values{"do": {"end-token"}, "name": {"ci"}})
+	s.done("/console/account", url.Values{"do": {"revoke-token"}, "name": {"ci"}})
 	if who, _ := s.access.Bearer(t.Context(), secret); who.Kind != access.Nobody {
 		t.Errorf("%+v", who)
 	}
-	if w := s.get("/console/people"); w.Code != http.StatusForbidden {
+	if w := s.get("/console/users"); w.Code != http.StatusForbidden {
 		t.Errorf("the users page for a user without the role admin: %d", w.Code)
 	}
-	if strings.Contains(s.get("/console/jobs").Body.String(), `href="/console/people"`) {
+	if strings.Contains(s.get("/console/jobs").Body.String(), `href="/console/users"`) {
 		t.Error("the menu shows users to a user without the role admin")
 	}
 }
@@ -89,24 +89,24 @@ func TestAccount(t *testing.T) {
 func TestPeoplePage(t *testing.T) {
 	s := goldenConsole(t)
 	form := url.Values{"do": {"save"}, "name": {"lina"}, "roles": {"shop:editor+scripts\nweb:viewer"}, "password": {goodPassword}}
-	s.done("/console/people?panel=new", form, "lina", "shop:editor+scripts web:viewer")
-	s.compare("the new user", "#person-lina")
-	s.wrong("/console/people?panel=new", form, http.StatusConflict, "shop:editor+scripts")
+	s.done("/console/users?panel=new", form, "lina", "shop:editor+scripts web:viewer")
+	s.compare("the new user", "#user-lina")
+	s.wrong("/console/users?panel=new", form, http.StatusConflict, "shop:editor+scripts")
 	bad := url.Values{"do": {"save"}, "name": {"<b>"}, "roles": {"viewer"}}
-	s.wrong("/console/people?panel=new", bad, http.StatusBadRequest)
-	body := s.get("/console/people?panel=person&name=lina").Body.String()
+	s.wrong("/console/users?panel=new", bad, http.StatusBadRequest)
+	body := s.get("/console/users?panel=user&name=lina").Body.String()
 	_, rest, _ := strings.Cut(body, `name="rev" value="`)
 	rev, _, _ := strings.Cut(rest, `"`)
 	edit := url.Values{"do": {"save"}, "name": {"lina"}, "rev": {rev}, "roles": {"viewer"}, "disabled": {"1"}}
-	s.done("/console/people?panel=person&name=lina", edit)
-	s.compare("the disabled user", "#person-lina")
+	s.done("/console/users?panel=user&name=lina", edit)
+	s.compare("the disabled user", "#user-lina")
 	edit.Set("roles", "operator")
-	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict)
+	body = s.wrong("/console/users?panel=user&name=lina", edit, http.StatusConflict)
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))
-	s.done("/console/people?panel=person&name=lina", edit, "operator")
-	body = s.shows(".cli", "/console/people?panel=person&name=lina")
+	s.done("/console/users?panel=user&name=lina", edit, "operator")
+	body = s.shows(".cli", "/console/users?panel=user&name=lina")
 	s.never(body, `name="do" value="delete"`)
-	const panel = "/console/people?name=lina&panel=delete"
+	const panel = "/console/users?name=lina&panel=delete"
 	gone := hidden(t, s.shows("dialog", panel), panel)
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"role": "operator"}], "disabled": false}`)
 	body = s.wrong(panel, gone, http.StatusConflict)
@@ -114,10 +114,10 @@ func TestPeoplePage(t *testing.T) {
 	gone = with(gone, "rev", between(body, `name="rev" value="`, `"`))
 	s.done(panel, gone)
 	s.wrong(panel, gone, http.StatusNotFound)
-	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, `value="lina"`)
+	body = s.wrong("/console/users?panel=user&name=lina", edit, http.StatusConflict, `value="lina"`)
 	s.compare("the panel after the deletion", "h2")
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))
-	s.done("/console/people?panel=person&name=lina", edit, "operator")
+	s.done("/console/users?panel=user&name=lina", edit, "operator")
 }
 
 // TestFilterOfPeople: users are found by a part of their name and by a role in any app. Without users, the page shows
@@ -125,25 +125,25 @@ func TestPeoplePage(t *testing.T) {
 func TestFilterOfPeople(t *testing.T) {
 	s := goldenConsole(t)
 	first := "tickring users set lina --role shop:editor --password first-password.txt"
-	s.shows("p", "/console/people", first)
+	s.shows("p", "/console/users", first)
 	s.in("zh")
-	s.never(s.shows("th", "/console/people"), "5月") // the roles column is not translated as a month
+	s.never(s.shows("th", "/console/users"), "5月") // the roles column is not translated as a month
 	s.in("en")
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
 	s.ask("PUT", "/v1/users/omar", `{"grants": [{"role": "operator"}]}`)
-	s.never(s.shows(".head", "/console/people"), first)
+	s.never(s.shows(".head", "/console/users"), first)
 	for query, want := range map[string]string{"text=IN": "lina admin", "role=viewer": "lina", "role=operator": "omar",
 		"text=o&role=editor": "",
 		"text=zz":            "", "role=odd": ""} {
-		body := s.says("/console/people?" + query)
+		body := s.says("/console/users?" + query)
 		for _, name := range []string{"lina", "omar", "admin"} {
-			shown := strings.Contains(body, `id="person-`+name+`"`)
+			shown := strings.Contains(body, `id="user-`+name+`"`)
 			if shown != strings.Contains(want, name) {
 				t.Errorf("%s: %s is shown: %t", query, name, shown)
 			}
 		}
 		if want == "" {
-			s.compare("GET /console/people?"+query, "#first")
+			s.compare("GET /console/users?"+query, "#first")
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Root is the path of the home page; every page is below it.
+// Root is the path of the overview page; every page is below it.
 const Root = "/console/"
 
 type Options struct {
@@ -228,7 +228,7 @@ func badForm(err error) error {
 	return core.Errorf(core.CodeInvalid, "the form cannot be read")
 }
 
-// here returns to if it is a path of the console, otherwise the home page.
+// here returns to if it is a path of the console, otherwise the overview page.
 func here(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, Root) || strings.Contains(u.Path, "..") ||
@@ -290,7 +290,7 @@ func (t inside) RoundTrip(r *http.Request) (*http.Response, error) {
 var _ http.RoundTripper = inside{}
 
 // pageOf maps a page of xxl-job's admin to the console's page.
-var pageOf = map[string]string{"jobinfo": "jobs", "jobcode": "scripts", "joblog": "runs", "jobgroup": "executors", "user": "people"}
+var pageOf = map[string]string{"jobinfo": "jobs", "jobcode": "scripts", "joblog": "runs", "jobgroup": "executors", "user": "users"}
 
 // SendAway redirects a browser that opens / or a page of xxl-job's admin, such as a
 // bookmark of /xxl-job-admin/jobinfo, to the console. Other requests go to next.

@@ -103,7 +103,7 @@ var groups = []group{
 		{Name: "overlap.key", Kind: "text", Label: core.Say("Limit per value of"),
 			Hint: core.Say("A JSON pointer into the params"), Sample: "/tenant"},
 	}},
-	{"notices", core.Say("Notifications"), []field{
+	{"notifications", core.Say("Notifications"), []field{
 		{Name: "notify.to", Kind: "lines", Label: core.Say("Channels"), Hint: core.Say("One per line (default: the app's setting)")},
 		{Name: "notify.on", Kind: "marks", Label: core.Say("Events"), Hint: core.Say("Default: the app's setting"),
 			Options: []string{"failed", "lost", "no-executor", "recovered", "skipped", "late", "slow", "paused", "unplanned", "dead-letter",

@@ -172,14 +172,14 @@ var actions = []action{
 	{core.Say("Late jobs"), Root + "jobs?status=late", access.Enter, false},
 	{core.Say("Paused jobs"), Root + "jobs?status=paused", access.Enter, false},
 	{core.Say("New app"), Root + "executors?panel=new", access.Edit, true},
-	{core.Say("New channel"), Root + "notices?panel=new", access.Secret, false},
+	{core.Say("New channel"), Root + "notifications?panel=new", access.Secret, false},
 	{core.Say("Failed runs"), Root + "runs?failed=1", access.Enter, false},
 	{core.Say("Upcoming in the next 7 days"), Root + "upcoming?days=7", access.Enter, false},
-	{core.Say("Pause everything"), Root + "operating?panel=pause", access.Operate, false},
-	{core.Say("Resume everything"), Root + "operating?panel=resume", access.Operate, false},
-	{core.Say("Dead-letter messages"), Root + "operating#letters", access.See, false},
-	{core.Say("Audit the last 24 hours"), Root + "operating?audit=24h#audit", access.Enter, false},
-	{core.Say("Resend missing runs"), Root + "operating?panel=replan", access.Operate, true},
+	{core.Say("Pause everything"), Root + "system?panel=pause", access.Operate, false},
+	{core.Say("Resume everything"), Root + "system?panel=resume", access.Operate, false},
+	{core.Say("Dead-letter messages"), Root + "system#letters", access.See, false},
+	{core.Say("Audit the last 24 hours"), Root + "system?audit=24h#audit", access.Enter, false},
+	{core.Say("Resend missing runs"), Root + "system?panel=replan", access.Operate, true},
 	{core.Say("Clean up runs"), Root + "runs/clean", access.Edit, true},
 	{core.Say("Shortcuts"), Root + "keys", access.Known, false},
 }
@@ -216,7 +216,7 @@ var commands = []command{
 	{core.Say("resume job"), "resume", "", access.Operate},
 	{core.Say("kill runs of"), "kill", "", access.Operate},
 	{core.Say("delete job"), "delete", "", access.Edit},
-	{core.Say("changes of"), "", "/changes", access.See},
+	{core.Say("changes of"), "", "/audit-log", access.See},
 }
 
 // command splits a text into the command that it starts with and the rest; nil if it starts with none.
@@ -235,9 +235,9 @@ func (a *ask) command(text string) (*command, string) {
 }
 
 // pageCommands has the CLI command with the function of each page.
-var pageCommands = map[string]string{"home": "overview", "jobs": "get", "runs": "runs", "upcoming": "upcoming", "executors": "executors",
-	"lateness": "lateness", "reports": "report", "notices": "get channels", "scripts": "script", "changes": "changes", "people": "users",
-	"operating": "doctor, tickring audit, tickring redrive"}
+var pageCommands = map[string]string{"overview": "overview", "jobs": "get", "runs": "runs", "upcoming": "upcoming",
+	"executors": "executors", "lateness": "lateness", "reports": "report", "notifications": "get channels", "scripts": "script",
+	"audit-log": "changes", "users": "users", "system": "doctor, tickring audit, tickring redrive"}
 
 // CommandOf returns the CLI command of a menu entry.
 func (a *ask) CommandOf(e entry) string { return "tickring " + pageCommands[e.Name] }

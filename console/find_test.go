@@ -21,10 +21,10 @@ func TestFind(t *testing.T) {
 	for text, want := range map[string]string{
 		"stock": `href="/console/jobs/shop/stock"`, "shop/sto": `href="/console/jobs/shop/stock"`, "LEVELS": `href="/console/jobs/shop/stock"`,
 		"1": `href="/console/jobs/shop/stock"`, "pay": `href="/console/executors/pay"`, "Payments": `href="/console/executors/pay"`,
-		"notif": `href="/console/notices"`, "new app": `href="/console/executors?panel=new"`,
+		"notif": `href="/console/notifications"`, "new app": `href="/console/executors?panel=new"`,
 		"pause stock": `href="/console/jobs/shop/stock?panel=pause"`, "run shop/stock": `href="/console/jobs/shop/stock?panel=run"`,
-		"audit": `href="/console/operating?audit=24h#audit"`, "everything": `href="/console/operating?panel=pause"`,
-		"changes stock":               `href="/console/jobs/shop/stock/changes"`,
+		"audit": `href="/console/system?audit=24h#audit"`, "everything": `href="/console/system?panel=pause"`,
+		"changes stock":               `href="/console/jobs/shop/stock/audit-log"`,
 		"shop/stock@2026-11-20T02:30": `href="/console/jobs/shop/stock/at/2026-11-20T02:30"`,
 		"":                            `href="/console/jobs"`, "no such thing": "", strings.Repeat("x", 100_000): "", "a/b/c\x00": "",
 	} {
@@ -79,7 +79,7 @@ func TestNamesOfFilters(t *testing.T) {
 	}
 	s.ask("PUT", "/v1/jobs/shop/other", `{"handler": "x"}`)
 	s.ask("PUT", "/v1/apps/pay", `{}`)
-	for _, page := range []string{"runs", "reports", "runs/clean", "changes", "operating"} {
+	for _, page := range []string{"runs", "reports", "runs/clean", "audit-log", "system"} {
 		s.says("/console/"+page, `list="jobs-named"`, `<datalist id="jobs-named"`, "/console/find/names?of=job")
 	}
 	list := s.says("/console/find/names?of=job&job=nightly", `<option value="shop/nightly-00">`)

@@ -196,7 +196,7 @@ func TestEditKeepsAll(t *testing.T) {
 	s.wrong("/console/jobs/new", again, http.StatusBadRequest) // the form does not have it
 	s.done("/console/jobs/new", with(again, "call.auth.basic.password", "p"))
 	s.done("/console/jobs/web/full/edit", with(form, "title", "other"), "other")
-	s.shows("td", "/console/jobs/web/full/changes")
+	s.shows("td", "/console/jobs/web/full/audit-log")
 }
 
 // TestTwoEdit: if two users edit one job, the second sees who changed what, loses no input, and may overwrite it.
@@ -209,7 +209,7 @@ func TestTwoEdit(t *testing.T) {
 	body := s.wrong(at, with(second, "title", "mine", "expr.0", "0 7 * * *"), http.StatusConflict, `value="mine"`, `value="0 7 * * *"`)
 	_, body, _ = strings.Cut(body, `<form class="stack full"`)
 	s.done(at, with(second, "rev", cutOut(body, `name="rev" value="`, `"`)), "mine", "at 07:00")
-	s.never(s.get("/console/jobs/shop/ledger/changes").Body.String(), "<b>theirs")
+	s.never(s.get("/console/jobs/shop/ledger/audit-log").Body.String(), "<b>theirs")
 	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
 	s.wrong(at, second, http.StatusNotFound)
 }
@@ -257,8 +257,8 @@ func TestChoicesAreSaid(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/mend", `{"handler":"h","after":[{"job":"shop/ledger","when":"failed"}]}`)
 	s.shows("dl", "/console/jobs/shop/mend")
 	s.shows("fieldset", "/console/executors/shop?panel=edit", `value="slow" checked`)
-	s.shows("td", "/console/notices")
-	s.shows("td", "/console/notices/oncall")
+	s.shows("td", "/console/notifications")
+	s.shows("td", "/console/notifications/oncall")
 	s.done("/console/jobs/shop/ledger/edit", with(s.form("/console/jobs/shop/ledger?view=edit"), "route", "hash"), "(hash)")
 	if j := s.Job("shop/ledger"); len(j.Def.Retry.On) != 2 || j.Def.Retry.On[1] != core.Lost || len(j.Def.Notify.On) != 1 {
 		t.Errorf("%+v", j.Def)

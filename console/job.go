@@ -525,17 +525,17 @@ func (a *ask) Told(p *jobPage) (list []told) {
 		}
 		list = append(list, told{to, note})
 	}
-	if p.Notices == nil {
+	if p.Notifications == nil {
 		return list
 	}
-	for _, t := range p.Notices.Told {
+	for _, t := range p.Notifications.Sent {
 		note := a.Say("notified at %s", a.plainTime(t.At, p.Schedule.Timezone))
 		if t.Count > 0 {
 			note = a.Say("%s; %d more since, to be sent at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
 		}
 		list = append(list, told{a.Choice("notify.on", t.Event), note})
 	}
-	for _, w := range p.Notices.Waiting {
+	for _, w := range p.Notifications.Waiting {
 		list = append(list, told{a.Choice("notify.on", w.Event), a.Say("channel %s has not accepted the notification: %s; next attempt at %s",
 			w.Channel, w.Error, a.plainTime(w.NextAt, p.Schedule.Timezone))})
 	}

@@ -52,7 +52,7 @@ func TestJobPage(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
 	s.ask("PUT", "/v1/jobs/shop/mail", `{"handler":"sweep","after":[{"job":"shop/ledger","when":"failed"}]}`)
-	body := s.shows("#live", "/console/jobs/shop/ledger", "next <time", "/console/jobs/shop/ledger/changes")
+	body := s.shows("#live", "/console/jobs/shop/ledger", "next <time", "/console/jobs/shop/ledger/audit-log")
 	if n := strings.Count(body, `class="muted rel"`); n < 10 {
 		t.Errorf("%d instants are shown", n)
 	}
@@ -276,24 +276,24 @@ func TestChanges(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		s.ask("PUT", "/v1/jobs/shop/"+name, `{"handler":"sweep"}`)
 	}
-	body := s.says("/console/changes")
+	body := s.says("/console/audit-log")
 	if strings.Count(body, `id="change-`) != 5 { // who logged in is one that was made
 		t.Errorf("%d lines", strings.Count(body, `id="change-`))
 	}
-	s.shows(".wide", "/console/changes?app=shop")
-	s.shows(".wide", "/console/changes?verb=updated")
-	s.shows("#first", "/console/changes?by=nobody")
-	s.shows(".wide", "/console/changes?app=shop&to=2026-11-20T12:00:30Z")
-	s.shows(".wide", "/console/changes?app=shop&from=2026-11-20T12:00:30Z")
-	s.loses("/console/changes?from=whenever", http.StatusBadRequest, "whenever")
-	s.loses("/console/changes?after=x", http.StatusBadRequest)
-	s.shows(".wide,.cli", "/console/changes?person=admin")
-	s.loses("/console/jobs/shop/none/changes", http.StatusNotFound)
-	body = s.shows("h1,.wide", "/console/jobs/shop/ledger/changes")
-	_, rest, _ := strings.Cut(body, "changes?diff=")
+	s.shows(".wide", "/console/audit-log?app=shop")
+	s.shows(".wide", "/console/audit-log?verb=updated")
+	s.shows("#first", "/console/audit-log?by=nobody")
+	s.shows(".wide", "/console/audit-log?app=shop&to=2026-11-20T12:00:30Z")
+	s.shows(".wide", "/console/audit-log?app=shop&from=2026-11-20T12:00:30Z")
+	s.loses("/console/audit-log?from=whenever", http.StatusBadRequest, "whenever")
+	s.loses("/console/audit-log?after=x", http.StatusBadRequest)
+	s.shows(".wide,.cli", "/console/audit-log?user=admin")
+	s.loses("/console/jobs/shop/none/audit-log", http.StatusNotFound)
+	body = s.shows("h1,.wide", "/console/jobs/shop/ledger/audit-log")
+	_, rest, _ := strings.Cut(body, "audit-log?diff=")
 	rev, _, _ := strings.Cut(rest, `"`)
-	s.says("/console/jobs/shop/ledger/changes?diff="+rev, `d-del`, `d-add`, "0 3 * * *")
-	body = s.says("/console/jobs/shop/ledger/changes?diff=" + rev + "&panel=restore")
+	s.says("/console/jobs/shop/ledger/audit-log?diff="+rev, `d-del`, `d-add`, "0 3 * * *")
+	body = s.says("/console/jobs/shop/ledger/audit-log?diff=" + rev + "&panel=restore")
 	s.compare("the panel", "h2,li")
 	_, rest, _ = strings.Cut(body, `name="rev" value="`)
 	seen, _, _ := strings.Cut(rest, `"`)
@@ -301,13 +301,13 @@ func TestChanges(t *testing.T) {
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {seen}})
 	s.compare("the restored job", ".answer")
 	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {"7000"}}, http.StatusNotFound)
-	s.shows(".break", "/console/jobs/shop/ledger/changes")
+	s.shows(".break", "/console/jobs/shop/ledger/audit-log")
 	// A deleted job is restored.
 	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
-	body = s.shows(".wide", "/console/jobs/shop/ledger/changes")
-	_, rest, _ = strings.Cut(body, "changes?diff=")
+	body = s.shows(".wide", "/console/jobs/shop/ledger/audit-log")
+	_, rest, _ = strings.Cut(body, "audit-log?diff=")
 	rev, _, _ = strings.Cut(rest, `"`)
-	s.says("/console/jobs/shop/ledger/changes?diff=" + rev + "&panel=restore")
+	s.says("/console/jobs/shop/ledger/audit-log?diff=" + rev + "&panel=restore")
 	s.compare("the panel of the deleted job", "h2,p")
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"0"}}, "lina")
 	s.compare("the new job", ".answer")
@@ -318,10 +318,10 @@ func TestChangesOfOthers(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "viewer"}], "password": "correct horse battery"}`)
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "editor", "rights": ["scripts"]}], "disabled": true}`)
-	s.never(s.shows(".wide", "/console/changes?person=lina"), "correct horse", "argon2")
+	s.never(s.shows(".wide", "/console/audit-log?user=lina"), "correct horse", "argon2")
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://a.example/hook", "secret": "hush-hush-hush-hush"}}`)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://b.example/hook", "secret": "hush-hush-hush-hush"}}`)
-	s.never(s.shows(".wide", "/console/changes?channel=oncall"), "hush", "/hook")
+	s.never(s.shows(".wide", "/console/audit-log?channel=oncall"), "hush", "/hook")
 }
 
 // TestManyChanges: a page has a limited number of changes and a link to the next page, which keeps the filter. A
@@ -333,7 +333,7 @@ func TestManyChanges(t *testing.T) {
 		s.Clock = s.Clock.Add(time.Second)
 		s.ask("PUT", "/v1/jobs/shop/ledger", strings.Replace(pay, "0 3", fmt.Sprintf("%d %d", i%60, i%24), 1))
 	}
-	body := s.says("/console/changes?by=admin-token&app=shop", `value="admin-token"`, `rel="next"`)
+	body := s.says("/console/audit-log?by=admin-token&app=shop", `value="admin-token"`, `rel="next"`)
 	s.compare("the command", ".cli")
 	first := strings.Count(body, `id="change-`)
 	_, rest, _ := strings.Cut(body, `rel="next" href="`)
@@ -345,18 +345,18 @@ func TestManyChanges(t *testing.T) {
 	_, rest, _ = strings.Cut(body, `rel="next" href="`)
 	next, _, _ = strings.Cut(rest, `"`)
 	body = s.says(next)
-	all := strings.Split(body, "changes?diff=")
+	all := strings.Split(body, "audit-log?diff=")
 	rev, _, _ := strings.Cut(all[len(all)-1], `&`) // of the first change of all
 	rev, _, _ = strings.Cut(rev, `"`)
-	if strings.Contains(s.get("/console/jobs/shop/ledger/changes").Body.String(), rev) {
+	if strings.Contains(s.get("/console/jobs/shop/ledger/audit-log").Body.String(), rev) {
 		t.Fatalf("%s is among the first", rev)
 	}
-	body = s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", `d-del`, `d-add`, "0 3 * * *", "<dialog")
+	body = s.says("/console/jobs/shop/ledger/audit-log?diff="+rev+"&panel=restore", `d-del`, `d-add`, "0 3 * * *", "<dialog")
 	if strings.Contains(body, `rel="next"`) {
 		t.Error("there is more behind the first change of all")
 	}
-	newest, _, _ := strings.Cut(strings.Split(s.says("/console/jobs/shop/ledger/changes"), "changes?diff=")[1], `"`)
-	_, rest, _ = strings.Cut(s.says("/console/jobs/shop/ledger/changes?diff="+newest, "d-add"), `rel="next" href="`)
+	newest, _, _ := strings.Cut(strings.Split(s.says("/console/jobs/shop/ledger/audit-log"), "audit-log?diff=")[1], `"`)
+	_, rest, _ = strings.Cut(s.says("/console/jobs/shop/ledger/audit-log?diff="+newest, "d-add"), `rel="next" href="`)
 	next, _, _ = strings.Cut(rest, `"`)
 	s.never(s.says(next, `id="change-`), newest) // it continues, and does not return to the open changes
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}})
@@ -386,7 +386,7 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 	s.shows("table", page)
 }
 
-// TestNotFailingWhileTriedAgain: a job whose last attempt is retried is not failing, as on the home page.
+// TestNotFailingWhileTriedAgain: a job whose last attempt is retried is not failing, as on the overview page.
 func TestNotFailingWhileTriedAgain(t *testing.T) {
 	s := goldenConsole(t)
 	j := s.Create(peopletest.Spec("tick", peopletest.Every(time.Minute)))

@@ -348,7 +348,7 @@ func (a *ask) deleteJob() (string, core.Text, error) {
 }
 
 func (a *ask) returnJobToCode() (string, core.Text, error) {
-	return a.act("giveback", func() (string, core.Text, error) {
+	return a.act("return-to-code", func() (string, core.Text, error) {
 		if _, err := a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")); err != nil {
 			return "", core.Text{}, err
 		}

@@ -229,17 +229,17 @@ func (s *site) refusedIsText(run string) {
 			"secret": {hostile}}},
 		{"executors/shop", url.Values{"do": {"edit"}, "rev": {"1"}, "title": {hostile}, "wait": {hostile}, "to": {hostile}, "quiet": {hostile}}},
 		{"executors/shop", url.Values{"do": {"pause"}, "reason": {hostile}, "until": {hostile}}},
-		{"notices", url.Values{"do": {"rest"}, "to": {hostile}}},
-		{"people?panel=new", url.Values{"do": {"save"}, "name": {hostile}, "roles": {hostile}, "issuer": {hostile}, "subject": {hostile}}},
-		{"people?panel=person", url.Values{"do": {"save"}, "name": {"ann"}, "rev": {"1"}, "roles": {hostile}}},
+		{"notifications", url.Values{"do": {"rest"}, "to": {hostile}}},
+		{"users?panel=new", url.Values{"do": {"save"}, "name": {hostile}, "roles": {hostile}, "issuer": {hostile}, "subject": {hostile}}},
+		{"users?panel=user", url.Values{"do": {"save"}, "name": {"ann"}, "rev": {"1"}, "roles": {hostile}}},
 		{"views", url.Values{"page": {"jobs"}, "query": {"text=" + url.QueryEscape(hostile)}, "name": {strings.Repeat(hostile, 9)}}},
-		{"operating", url.Values{"do": {"pause"}, "reason": {hostile}, "until": {hostile}}},
-		{"operating", url.Values{"do": {"replan"}, "job": {hostile}, "from": {hostile}, "to": {hostile}}},
+		{"system", url.Values{"do": {"pause"}, "reason": {hostile}, "until": {hostile}}},
+		{"system", url.Values{"do": {"replan"}, "job": {hostile}, "from": {hostile}, "to": {hostile}}},
 	}
 	channel := url.Values{"rev": {"1"}, "name": {hostile}, "language": {hostile}, "url": {hostile}, "secret": {hostile}, "to": {hostile},
 		"from": {hostile}, "host": {hostile}, "port": {hostile}, "user": {hostile}, "pass": {hostile}, "tls": {hostile}, "arn": {hostile}}
 	for _, kind := range core.ChannelKinds {
-		for path, do := range map[string]string{"notices": "new", "notices/team": "edit"} {
+		for path, do := range map[string]string{"notifications": "new", "notifications/team": "edit"} {
 			form := with(maps.Clone(channel), "kind", string(kind), "do", do)
 			forms = append(forms, struct {
 				path string
@@ -310,8 +310,8 @@ func TestMarkupIsText(t *testing.T) {
 			}
 			add(path)
 		}
-		for _, path := range []string{"people?panel=person&name=ann", "jobs/shop/line", "jobs/shop/line?view=edit", "notices/mail?panel=edit",
-			"notices/slack?panel=edit", "notices/dingtalk?panel=edit"} {
+		for _, path := range []string{"users?panel=user&name=ann", "jobs/shop/line", "jobs/shop/line?view=edit", "notifications/mail?panel=edit",
+			"notifications/slack?panel=edit", "notifications/dingtalk?panel=edit"} {
 			look("/console/" + path)
 		}
 		for len(next) > 0 {
@@ -325,8 +325,8 @@ func TestMarkupIsText(t *testing.T) {
 			t.Errorf("%d pages were checked", len(seen))
 		}
 	}
-	for _, path := range []string{"/console/jobs", "/console/runs", "/console/jobs/shop/stock", "/console/runs/" + id[1], "/console/changes",
-		"/console/executors", "/console/executors/shop", "/console/people", "/console/account", "/console/operating",
+	for _, path := range []string{"/console/jobs", "/console/runs", "/console/jobs/shop/stock", "/console/runs/" + id[1], "/console/audit-log",
+		"/console/executors", "/console/executors/shop", "/console/users", "/console/account", "/console/system",
 		"/console/scripts", "/console/jobs/shop/sweep/script", "/console/runs/" + id[1] + "/log"} {
 		if !said[path] {
 			t.Errorf("%s does not have the text that was written", path)

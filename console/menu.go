@@ -7,7 +7,7 @@ import (
 
 // pages registers all pages and forms, and fills the menu.
 func (c *Console) pages() {
-	c.page("GET /console/{$}", "home", (*ask).home)
+	c.page("GET /console/{$}", "overview", (*ask).overview)
 	c.page("GET /console/jobs", "jobs", (*ask).jobs)
 	c.form("POST /console/jobs/bulk", access.Operate, (*ask).bulk)
 	c.form("POST /console/views", access.Enter, (*ask).viewsDo)
@@ -15,10 +15,10 @@ func (c *Console) pages() {
 	c.form("POST /console/executors", access.Edit, (*ask).appNew)
 	c.page("GET /console/executors/{app}", "app", (*ask).app)
 	c.form("POST /console/executors/{app}", access.Operate, (*ask).appDo)
-	c.page("GET /console/notices", "notices", (*ask).notices)
-	c.form("POST /console/notices", access.Edit, (*ask).noticesDo)
-	c.page("GET /console/notices/{channel}", "channel", (*ask).channel)
-	c.form("POST /console/notices/{channel}", access.Operate, (*ask).channelDo)
+	c.page("GET /console/notifications", "notifications", (*ask).notifications)
+	c.form("POST /console/notifications", access.Edit, (*ask).notificationsDo)
+	c.page("GET /console/notifications/{channel}", "channel", (*ask).channel)
+	c.form("POST /console/notifications/{channel}", access.Operate, (*ask).channelDo)
 	c.page("GET /console/reports", "reports", (*ask).reports)
 	c.page("GET /console/lateness", "lateness", (*ask).lateness)
 	c.page("GET /console/runs", "runs", (*ask).runs)
@@ -49,34 +49,34 @@ func (c *Console) pages() {
 	c.page("GET /console/scripts", "scripts", (*ask).scripts)
 	c.page("GET /console/jobs/{app}/{name}/script", "script", (*ask).script)
 	c.form("POST /console/jobs/{app}/{name}/script", access.Script, (*ask).saveScript)
-	c.page("GET /console/changes", "changes", (*ask).changes)
-	c.page("GET /console/jobs/{app}/{name}/changes", "changes", (*ask).changes)
+	c.page("GET /console/audit-log", "audit-log", (*ask).auditLog)
+	c.page("GET /console/jobs/{app}/{name}/audit-log", "audit-log", (*ask).auditLog)
 	c.form("POST /console/jobs/{app}/{name}/restore", access.Edit, (*ask).restoreJob)
 	c.page("GET /console/find", "find", (*ask).find)
 	c.mux.HandleFunc("GET /console/find/list", c.findList)
 	c.mux.HandleFunc("GET /console/find/names", c.findNames)
 	c.page("GET /console/keys", "keys", (*ask).keys)
-	c.page("GET /console/operating", "operating", (*ask).operating)
-	c.form("POST /console/operating", access.Operate, (*ask).operate)
+	c.page("GET /console/system", "system", (*ask).system)
+	c.form("POST /console/system", access.Operate, (*ask).operate)
 	c.page("GET /console/upcoming", "upcoming", (*ask).upcoming)
 	c.page("GET /console/account", "account", (*ask).account)
 	c.form("POST /console/account", access.Own, (*ask).accountDo)
-	c.page("GET /console/people", "people", (*ask).people)
-	c.form("POST /console/people", access.Administer, (*ask).peopleDo)
+	c.page("GET /console/users", "users", (*ask).users)
+	c.form("POST /console/users", access.Administer, (*ask).usersDo)
 	c.mux.HandleFunc("POST /console/settings", c.settings)
 
 	c.menu = []entry{
-		{"home", Root, core.Say("Overview"), 0},
+		{"overview", Root, core.Say("Overview"), 0},
 		{"jobs", Root + "jobs", core.Say("Jobs"), 0},
 		{"runs", Root + "runs", core.Say("Runs"), 0},
 		{"upcoming", Root + "upcoming", core.Say("Upcoming"), 0},
 		{"executors", Root + "executors", core.Say("Executors"), 0},
 		{"lateness", Root + "lateness", core.Say("Lateness"), 1},
 		{"reports", Root + "reports", core.Say("Reports"), 1},
-		{"notices", Root + "notices", core.Say("Notifications"), 1},
+		{"notifications", Root + "notifications", core.Say("Notifications"), 1},
 		{"scripts", Root + "scripts", core.Say("Scripts"), 1},
-		{"changes", Root + "changes", core.Say("Audit log"), 1},
-		{"people", Root + "people", core.Say("Users"), 2},
-		{"operating", Root + "operating", core.Say("System"), 2},
+		{"audit-log", Root + "audit-log", core.Say("Audit log"), 1},
+		{"users", Root + "users", core.Say("Users"), 2},
+		{"system", Root + "system", core.Say("System"), 2},
 	}
 }

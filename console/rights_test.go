@@ -99,16 +99,16 @@ func TestOperatingByRole(t *testing.T) {
 	s.person("edi", access.Grant{Role: access.Editor})
 	s.person("sam", access.Grant{Role: access.Editor, Rights: []access.Right{access.Secrets}})
 	for _, c := range []struct{ name, shows, hides string }{
-		{"vic", "", "app test,app pause,app delete,new app,new channel,test,edit channel,delete channel,pause all,replan,clean,letters,people"},
+		{"vic", "", "app test,app pause,app delete,new app,new channel,test,edit channel,delete channel,pause all,replan,clean,letters,users"},
 		{"opa", "app test,app pause,replan", "app delete,new app,new channel,test,edit channel,delete channel,pause all,clean,letters"},
-		{"edi", "app test,app pause,app delete,new app,test,delete channel,pause all,replan,clean,letters", "new channel,edit channel,people"},
-		{"sam", "new channel,edit channel", "people"},
+		{"edi", "app test,app pause,app delete,new app,test,delete channel,pause all,replan,clean,letters", "new channel,edit channel,users"},
+		{"sam", "new channel,edit channel", "users"},
 	} {
 		if w := s.logInAs(c.name); w.Code != http.StatusSeeOther {
 			t.Fatalf("%s: %d", c.name, w.Code)
 		}
 		app, apps := s.says("/console/executors/shop", "10.0.0.7"), s.says("/console/executors", "shop")
-		list, channel, operating := s.says("/console/notices"), s.says("/console/notices/team"), s.says("/console/operating")
+		list, channel, operating := s.says("/console/notifications"), s.says("/console/notifications/team"), s.says("/console/system")
 		palette, pause := s.says("/console/find"), s.says("/console/find?text=pause+report")
 		both := func(page, link, path string) bool { // on its page and in the search, or on neither
 			t.Helper()
@@ -123,15 +123,15 @@ func TestOperatingByRole(t *testing.T) {
 			"app pause":      both(app, `panel=pause"`, "/console/jobs/shop/report?panel=pause"),
 			"app delete":     strings.Contains(app, `panel=delete"`),
 			"new app":        both(apps, `panel=new"`, "executors?panel=new"),
-			"new channel":    both(list, `panel=new"`, "notices?panel=new"),
+			"new channel":    both(list, `panel=new"`, "notifications?panel=new"),
 			"test":           strings.Contains(channel, `value="test"`),
 			"edit channel":   strings.Contains(channel, `panel=edit"`),
 			"delete channel": strings.Contains(channel, `panel=delete"`),
-			"pause all":      both(operating, `panel=pause"`, "operating?panel=pause"),
-			"replan":         both(operating, `panel=replan"`, "operating?panel=replan"),
+			"pause all":      both(operating, `panel=pause"`, "system?panel=pause"),
+			"replan":         both(operating, `panel=replan"`, "system?panel=replan"),
 			"clean":          both(operating, "runs/clean", "runs/clean"),
-			"letters":        both(operating, `id="letters"`, "operating#letters"),
-			"people":         strings.Contains(palette, "console/people"),
+			"letters":        both(operating, `id="letters"`, "system#letters"),
+			"users":          strings.Contains(palette, "console/users"),
 		}
 		for text, want := range map[string]bool{c.shows: true, c.hides: false} {
 			for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {

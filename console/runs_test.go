@@ -319,7 +319,7 @@ func TestRemoveRuns(t *testing.T) {
 	}
 	s.says(w.Header().Get("Location"))
 	s.messages("deleted")
-	s.says("/console/changes?job=shop/old&verb=cleaned")
+	s.says("/console/audit-log?job=shop/old&verb=cleaned")
 	s.compare("the change", ".wide")
 	if w := s.get("/console/runs/" + old.ID.String()); w.Code != http.StatusNotFound {
 		t.Errorf("it exists: %d", w.Code)

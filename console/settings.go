@@ -27,8 +27,8 @@ func (c *Console) settings(w http.ResponseWriter, r *http.Request) {
 		a.choose(langCookie, l)
 	}
 	if who, err := c.whoIs(r); err == nil {
-		look := client.LookRequest{Language: lang, Zone: map[string]string{"utc": time.UTC.String(), "mine": a.Mine()}[zone]}
-		if _, err := a.SetLook(api.As(r.Context(), who), look); err != nil {
+		look := client.UserSettings{Language: lang, Zone: map[string]string{"utc": time.UTC.String(), "mine": a.Mine()}[zone]}
+		if _, err := a.PutSettings(api.As(r.Context(), who), look); err != nil {
 			a.who = who
 			a.fail(err)
 			return

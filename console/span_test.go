@@ -16,7 +16,7 @@ import (
 func TestFieldsKeepTheSpan(t *testing.T) {
 	s := newConsole(t)
 	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Europe/Berlin"
-	for _, page := range []string{"runs", "changes", "reports"} {
+	for _, page := range []string{"runs", "audit-log", "reports"} {
 		for name, c := range map[string]struct {
 			from, to  string // in the page
 			typed, at string // in place of from; empty: unchanged

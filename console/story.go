@@ -245,7 +245,7 @@ func (a *ask) end(r *client.Run) event {
 
 // notice describes the notification of a run.
 func (a *ask) notice(r *client.Run) event {
-	n := r.Notice
+	n := r.Notification
 	if n == nil {
 		return event{}
 	}
@@ -259,9 +259,9 @@ func (a *ask) notice(r *client.Run) event {
 		w := n.Waiting[0]
 		return event{At: n.At, Shape: "wait", Text: a.Mark("notification %s: channel %s has not accepted it yet; next attempt %s %s", what,
 			html("<b>%s</b>", w.Channel), a.Rel(w.NextAt), text(firstLine(w.Error)))}
-	case n.Stand == "told":
+	case n.Status == "told":
 		return event{At: n.At, Shape: "ok", Text: a.Mark("notification %s: sent, each channel accepted it", what)}
-	case n.Stand == "counted":
+	case n.Status == "counted":
 		return event{Shape: "wait", Text: a.Mark("notification %s: counted, to be sent with others at %s", what, a.Time(n.At, r.Timezone))}
 	}
 	return event{Shape: "wait", Text: a.Mark("notification %s: will be created shortly", what)}

@@ -55,7 +55,7 @@ func TestTypedTimes(t *testing.T) {
 				s.answer("/v1/apps/shop", &state)
 				return state.Pause.Until
 			}},
-		{"all", "/console/operating?panel=pause", "/console/operating?panel=pause", "until", nil, func(s *site, job, _ string) time.Time {
+		{"all", "/console/system?panel=pause", "/console/system?panel=pause", "until", nil, func(s *site, job, _ string) time.Time {
 			s.answer("/v1/status", &state)
 			return state.Pause.Until
 		}},

@@ -141,8 +141,8 @@ func (a *ask) drawn(p *upcomingPage) error {
 				l.At[place], p.Fires = n, p.Fires+n
 			}
 		}
-		if app.Band != nil {
-			l.Many, l.Dense, p.Fires = int(app.Band.Fires), app.Band.Names, p.Fires+int(app.Band.Fires)
+		if app.Frequent != nil {
+			l.Many, l.Dense, p.Fires = int(app.Frequent.Fires), app.Frequent.Names, p.Fires+int(app.Frequent.Fires)
 		}
 		lanes[l.App] = l
 		p.Lanes = append(p.Lanes, l)
@@ -150,7 +150,7 @@ func (a *ask) drawn(p *upcomingPage) error {
 	if more := len(p.Lanes) - comeLanes; more > 0 {
 		p.Lanes, p.Hidden = p.Lanes[:comeLanes], p.Hidden+more
 	}
-	for _, pile := range shape.Piles {
+	for _, pile := range shape.Peaks {
 		if pile.Jobs < crowdFrom {
 			continue
 		}

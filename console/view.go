@@ -386,7 +386,7 @@ func (a *ask) Cli(command string) template.HTML {
 
 func (a *ask) Menu() (parts [][]entry) {
 	for _, e := range a.c.menu {
-		if e.Name == "people" && !a.IsAdmin() {
+		if e.Name == "users" && !a.IsAdmin() {
 			continue
 		}
 		for len(parts) <= e.Part {

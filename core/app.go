@@ -13,25 +13,25 @@ type App struct {
 	Name      string
 	Title     string
 	Set       string         // name of the manifest that created the app
-	Token     string         // sent by its executors; if empty, they are rejected unless the server allows it
-	Executors []string       // fixed addresses; empty: executors register themselves
-	Allow     []netip.Prefix // networks allowed for its executors, in addition to the server's own policy
-	// WaitForExecutor is the default for its jobs; 0: they do not wait.
+	Token     string         // the executors send it; if empty, the server rejects them unless its settings allow them
+	Executors []string       // fixed addresses; if empty, executors register themselves
+	Allow     []netip.Prefix // networks whose executors are allowed, in addition to the server's policy
+	// WaitForExecutor is the default of the app's jobs; 0: runs do not wait.
 	WaitForExecutor time.Duration
-	Overlap         Overlap // default for its jobs
+	Overlap         Overlap // default of the app's jobs
 	Limits          Limits  // limits over all runs of the app
-	Call            *Call   // settings of its call: executors; a job's own settings take precedence
-	Notify          Notify  // default notification settings for its jobs
-	// Withheld lists the declared jobs that a user deleted, in the order of deletion. A declaration
-	// from code does not create them again.
+	Call            *Call   // settings for call: executors; a job's own settings take precedence
+	Notify          Notify  // default of the app's jobs
+	// Withheld lists the suppressed jobs, oldest first: code declares them, but a user deleted them. A
+	// declaration does not create a suppressed job again.
 	Withheld []string
 	Rev      int64
-	Pause    Pause // the latest one
-	Past     Past  // earlier ones; the store updates it (Past.After)
+	Pause    Pause // the latest pause
+	Past     Past  // earlier pauses; the store updates them (Past.After)
 	Created  time.Time
 }
 
-// WithSecrets returns a copy of a with each secret replaced by turn's result for it.
+// WithSecrets returns a copy of a in which turn has replaced each secret.
 func (a App) WithSecrets(turn func(secret string) string) App {
 	turned([]secretField{{"token", &a.Token}}, turn)
 	a.Call = a.Call.withSecrets(turn)
@@ -40,7 +40,7 @@ func (a App) WithSecrets(turn func(secret string) string) App {
 
 func (a App) SecretsOf() string { return "app/" + a.Name }
 
-// Allows reports whether a.Allow contains the host of an address, which must be an IP address.
+// Allows reports whether the host of an address is an IP address in a.Allow.
 func (a *App) Allows(address string) bool {
 	_, target, err := ParseAddress(address)
 	if err != nil {
@@ -54,11 +54,11 @@ func (a *App) Allows(address string) bool {
 	return err == nil && slices.ContainsFunc(a.Allow, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// MaxWithheld bounds App.Withheld, because each dispatched run reads its app.
+// MaxWithheld is the maximum length of App.Withheld. It is limited because each dispatched run reads its app.
 const MaxWithheld = 1000
 
-// A Pause records when and why a user paused an app or everything. It changes no job:
-// dispatch skips the runs that are due during the pause.
+// A Pause records when and why a user paused an app or everything. Jobs stay unchanged, and dispatch
+// skips the runs that are due during the pause.
 type Pause struct {
 	From time.Time // zero: no pause
 	To   time.Time // zero: no end is set
@@ -71,15 +71,15 @@ func (p Pause) Covers(t time.Time) bool {
 	return !p.From.IsZero() && !t.Before(p.From) && (p.To.IsZero() || t.Before(p.To))
 }
 
-// MaxPast bounds the earlier pauses that are kept.
+// MaxPast is the maximum number of earlier pauses in a Past.
 const MaxPast = 16
 
-// Past holds earlier pauses, so that a late message cannot send a run whose scheduled time was
-// within an acknowledged pause.
+// Past holds the earlier pauses, so that dispatch can skip a run that was due during one of them even if
+// its message arrives late.
 type Past struct {
 	Pauses []Pause // oldest first, at most MaxPast, without By and Why
-	// From is the end of the newest pause that was dropped from the list. Whether a run was
-	// expected before From is unknown. Zero: no pause was dropped.
+	// From is the end of the newest pause that was dropped from the list; zero: none was dropped. It is
+	// unknown whether a run before From was expected.
 	From time.Time
 }
 
@@ -88,9 +88,9 @@ func (p Past) Covers(t time.Time) bool {
 	return slices.ContainsFunc(p.Pauses, func(x Pause) bool { return x.Covers(t) })
 }
 
-// After returns the past after next replaces last. If both begin at the same time, next only
-// changes last, and p stays. If next begins before last ends, which takes a clock that was
-// set back, last is cut at the beginning of next.
+// After adds last to p when next replaces it, and returns the result. If both begin at the same time,
+// next only changes last, and After returns p. If next begins before last ends, last ends when next
+// begins; this happens if a clock was set back.
 func (p Past) After(last, next Pause) Past {
 	if last.From.IsZero() || next.From.IsZero() || last.From.Equal(next.From) {
 		return p
@@ -115,50 +115,49 @@ func (p Past) After(last, next Pause) Past {
 type Global struct {
 	Pause Pause
 	Past  Past // earlier pauses, as in App.Past
-	// Partitions is the number of partitions of the due index. Readable is how many can still hold
-	// jobs; it is never less than Partitions.
+	// Partitions is the number of partitions of the due index. Readable is the number of partitions
+	// that can still hold jobs; it is at least Partitions.
 	Partitions int
 	Readable   int
-	// Busy is when the load last needed this many partitions: when their number changed, or a later
-	// check that is at most some hours old.
+	// Busy is when the load last needed all partitions: the time of the last change of their number, or
+	// of a later check. It can be some hours old.
 	Busy time.Time
-	// Groups is the number of job groups that plan their windows separately; it only grows.
-	// 0: the initial number.
+	// Groups is the number of job groups that plan their windows separately. It never decreases; 0: the
+	// initial number.
 	Groups int
-	// UpSince and DownAt describe the last outage of the scheduler itself: executors could not send
-	// heartbeats from DownAt to UpSince.
+	// DownAt and UpSince are the start and the end of the last outage of the scheduler. During the outage
+	// executors could not send heartbeats.
 	UpSince time.Time
 	DownAt  time.Time
-	// Holder is the only deployment whose processes can work on these tables; empty: none is
-	// bound. Generation grows with each restore or takeover. While Opening is true, no
-	// process can work.
+	// Holder is the only deployment whose processes may use these tables; empty: every deployment may.
+	// Each restore or takeover increments Generation. While Opening is true, no process may use them.
 	Holder     string
 	Generation int
 	Opening    bool
 	// Loss is the part of the delay queue that was lost and is not sent again yet.
 	Loss Loss
-	// Notify is for events without a readable job: dead-letter messages that name no job, and jobs
-	// that cannot be read.
+	// Notify has the channels for events without a readable job: dead-letter messages that name no job,
+	// and jobs that cannot be read.
 	Notify Notify
 	Rev    int64
 }
 
-// Loss records that the delay queue lost messages, and how far the scan over the jobs has
-// come that sends them again.
+// Loss records that the delay queue lost messages, and the progress of the scan over the jobs that
+// sends them again.
 type Loss struct {
 	From Instant   // the scan covers scheduled times after it; 0: no scan is running
 	Next string    // position of the scan; empty at its beginning
 	At   time.Time // when the loss was found or, if From is 0, when the last scan ended
-	// Again is the From of the next scan if a loss was found after this scan began and can
-	// lie behind its position. 0: none.
+	// Again is the From of the next scan; 0: no other scan is needed. It is set if a loss is found during
+	// a scan, because the scan may have passed the affected jobs.
 	Again Instant
 }
 
 // Nobody is the Holder of fenced tables. No deployment has this name.
 const Nobody = "-"
 
-// Admits returns an error for the processes of every deployment except the holder. A copy of the tables, or a
-// replica, is unusable until a restore or takeover.
+// Admits returns an error unless the deployment is the holder. It makes a copy or a replica of the tables unusable
+// until a restore or takeover.
 func (g Global) Admits(deployment string) error {
 	switch {
 	case g.Opening:
@@ -172,23 +171,22 @@ func (g Global) Admits(deployment string) error {
 		g.Generation, deployment)
 }
 
-// Health records whether a job or an address is slow. One dispatcher measures it, and all
-// dispatchers use it.
+// Health records whether a job or an address is slow. One dispatcher measures it for all dispatchers.
 type Health struct {
 	Of   string // "job/7", or an address
 	Slow bool
 	At   time.Time // time of the last measurement
 }
 
-// Uses counts how often each address of a job was chosen since a time. One dispatcher counts,
-// and all dispatchers use the counts.
+// Uses counts how often dispatch chose each address of a job since a time. One dispatcher counts for all
+// dispatchers.
 type Uses struct {
 	Job    JobID
 	Since  time.Time
 	Counts map[string]int64
 }
 
-// A Letter is a dead-letter message: it could not be dispatched and is kept for users.
+// A Letter is a dead-letter message: a message that could not be processed. Users can resend or delete it.
 type Letter struct {
 	ID     string
 	At     time.Time // when it was moved to the dead-letter queue
@@ -196,7 +194,7 @@ type Letter struct {
 	Body   string // original message, possibly truncated
 }
 
-// Executor is one live or fixed address of an app.
+// Executor is an address of an app, either fixed or registered.
 type Executor struct {
 	App     string
 	Address string    // as returned by NormalAddress
@@ -207,21 +205,21 @@ type Executor struct {
 	Clock   Clock  // measured at its last heartbeat
 }
 
-// Clock is the difference between another machine's clock and ours. The zero value: unknown.
+// Clock is the difference between an executor's clock and this machine's clock; zero value: unknown.
 type Clock struct {
 	Known bool
 	Ahead int32 // seconds; 0 if the difference is too small to measure
 }
 
-// Bounds for a clock that reports whole seconds. A difference below clockSame counts as none, and an answer that took
-// longer than clockTook gives no measurement.
+// Clocks report whole seconds, so a difference below clockSame counts as none. A response that took longer than
+// clockTook is not used.
 const (
 	clockSame = 2 * time.Second
 	clockTook = 2 * time.Second
 )
 
-// ClockOf compares a reported time, in full seconds, with this machine's clock. The request began at begun
-// and took took; the result assumes that the clock was read halfway through.
+// ClockOf compares a reported time, in whole seconds, with this machine's clock. The request began at begun and lasted
+// took. ClockOf assumes that the other machine read its clock halfway through.
 func ClockOf(said, begun time.Time, took time.Duration) Clock {
 	if said.IsZero() || took > clockTook || took < 0 {
 		return Clock{}
@@ -234,8 +232,8 @@ func ClockOf(said, begun time.Time, took time.Duration) Clock {
 	return Clock{Known: true, Ahead: int32(min(max(ahead, -most), most).Round(time.Second) / time.Second)}
 }
 
-// A Lease is the conditional-write lock of a partition. It saves work but is not needed for
-// safety. A released lease has no owner, and Until is when it was released.
+// A Lease is the lock of a partition, changed by conditional writes. It avoids duplicate work but is not needed
+// for correctness. A released lease has no owner, and Until is the time of its release.
 type Lease struct {
 	Name  string // "partition/3"
 	Owner string
@@ -243,33 +241,32 @@ type Lease struct {
 	Until time.Time
 }
 
-// A Change is the record of one change: actor, action and time.
+// A Change is a record of the audit log: the author, the action and its time.
 type Change struct {
-	// ID grows within its subject. It is the revision that the change made. For an action on
-	// runs it is the time in milliseconds, which is not unique.
+	// ID increases within an object: it is the object's revision after the change. For an action on runs
+	// it is the time in milliseconds, which is not unique.
 	ID   int64
 	At   time.Time
 	By   string
-	From string // as in Actor, like Via; records of an earlier version have neither
+	From string // as in Actor, like Via; both are empty in records of an earlier version
 	Via  string
 	Verb string // created, updated, paused, resumed, deleted, triggered, killed, …
 	App  string
 	Job  JobID  // 0 for an app or everything
-	Name string // of the job; if App and Job are empty, a channel or, after OfPerson, a user
+	Name string // name of the job; if App and Job are empty: a channel or, after OfPerson, a user
 	Why  string
-	Act  string // ID of the bulk operation that the change belongs to; empty: none
+	Act  string // ID of the bulk operation that made the change; empty: none
 	Old  string // JSON of the old state, without secrets; may be empty
 	New  string // JSON of the new state
 }
 
-// BeatExpiry is how long a registered executor counts as live after its last heartbeat.
+// BeatExpiry is how long after its last heartbeat a registered executor is live.
 const BeatExpiry = 90 * time.Second
 
-// Live returns the executors that can receive a run at now, with distinct addresses. Fixed
-// executors come first, in the given order. Registered executors follow, sorted by address, if
-// their last stored heartbeat is at most expiry ago. After an outage of the scheduler
-// (g.DownAt to g.UpSince), executors that were live when it began stay live until expiry
-// after g.UpSince.
+// Live returns the executors that can receive a run at now, with distinct addresses: first the fixed
+// executors in the given order, then the registered executors sorted by address. A registered
+// executor is live until expiry after its last stored heartbeat. If it was live when the last outage
+// of the scheduler began (g.DownAt), it stays live until expiry after the end (g.UpSince).
 func Live(executors []Executor, g Global, now time.Time, expiry time.Duration) []Executor {
 	var fixed, live []Executor
 	known := make(map[string]bool, len(executors))
@@ -297,8 +294,8 @@ func Live(executors []Executor, g Global, now time.Time, expiry time.Duration) [
 	return append(fixed, live...)
 }
 
-// Silent reports whether an executor has stopped sending heartbeats. For a queue this means
-// that no executor polls it. An executor that never sent a heartbeat is not silent.
+// Silent reports whether an executor has stopped sending heartbeats. A silent queue is a queue that no
+// executor polls. An executor that never sent a heartbeat is not silent.
 func (e Executor) Silent(g Global, now time.Time, expiry time.Duration) bool {
 	return !e.Beat.IsZero() && !beats(e, g, now, expiry)
 }
@@ -310,8 +307,8 @@ func beats(e Executor, g Global, now time.Time, expiry time.Duration) bool {
 	return !g.UpSince.IsZero() && !e.Beat.Add(expiry).Before(g.DownAt) && !g.UpSince.Add(expiry).Before(now)
 }
 
-// Candidates returns the live executors of the app: its fixed addresses if it has any,
-// otherwise the live registrations in stored.
+// Candidates returns the app's fixed addresses if it has any, otherwise the live registrations in
+// stored.
 func (a *App) Candidates(stored []Executor, g Global, now time.Time, expiry time.Duration) []Executor {
 	if len(a.Executors) == 0 {
 		return Live(stored, g, now, expiry)

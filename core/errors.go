@@ -8,21 +8,20 @@ import (
 	"strings"
 )
 
-// A write has four possible results: nil (it happened), ErrRefused (another writer was first), ErrThrottled (nothing
-// happened), or unknown. Unknown is any other error: the write happened, did not, or still will. After unknown,
-// callers read the item again.
+// A write returns nil (written), ErrRefused (another writer was first), ErrThrottled (not written), or another error. After
+// another error the result is unknown: the item was written, was not, or will be later. The caller must read the item again.
 var (
 	ErrRefused   = errors.New("condition refused")
 	ErrThrottled = errors.New("throttled")
 )
 
-// Unreadable lists the stored jobs that a read could not decode: they are damaged, or a newer
-// version wrote them. It comes with the result of the read, so other jobs are unaffected. Such jobs
-// still exist, and stay unreadable until a user fixes them.
+// Unreadable has the error of each stored job that a read could not decode, because the job is
+// damaged or was written by a newer version. The read also returns the other jobs. An unreadable
+// job still exists, and stays unreadable until a user fixes it.
 type Unreadable map[JobID]error
 
-// Besides splits the error of a job read into the unreadable jobs, which leave the result valid,
-// and any other error.
+// Besides returns the unreadable jobs if err, the error of a job read, is an Unreadable: the result
+// of the read is valid then. Otherwise it returns err.
 func Besides(err error) (Unreadable, error) {
 	if bad, ok := errors.AsType[Unreadable](err); ok {
 		return bad, nil
@@ -37,8 +36,8 @@ func (u *Unreadable) Add(job JobID, err error) {
 	(*u)[job] = err
 }
 
-// Unlock moves jobs from u to found that only lack their secrets: they can be shown and changed,
-// but not run.
+// Unlock removes from u each job whose secrets cannot be decrypted, and calls found with it. Users can
+// view and change these jobs, but the jobs cannot run.
 func (u Unreadable) Unlock(found func(j *Job)) {
 	for id, why := range u {
 		if l, is := why.(*Locked[*Job]); is {
@@ -71,10 +70,10 @@ func (u Unreadable) Error() string {
 	return strings.Join(reasons, "; ")
 }
 
-// UnreadableApps lists by name the stored apps that a read could not decode, like Unreadable.
+// UnreadableApps has the error of each stored app that a read could not decode, by name. See Unreadable.
 type UnreadableApps map[string]error
 
-// BesidesApps splits the error of an app read into the unreadable apps and any other error.
+// BesidesApps returns the unreadable apps if err, the error of an app read, is an UnreadableApps. Otherwise it returns err.
 func BesidesApps(err error) (UnreadableApps, error) {
 	if bad, ok := errors.AsType[UnreadableApps](err); ok {
 		return bad, nil
@@ -96,7 +95,7 @@ func (u UnreadableApps) Err() error {
 	return u
 }
 
-// Of returns the error for users about an unreadable app; nil if name is not in u.
+// Of returns an error message about the app name; nil if the app is not in u.
 func (u UnreadableApps) Of(name string) error {
 	if err := u[name]; err != nil {
 		return &Error{Code: CodeRefused, Reason: Say("app %s cannot be read: %s", name, Said(err)), Err: UnreadableApps{name: err}}
@@ -104,7 +103,7 @@ func (u UnreadableApps) Of(name string) error {
 	return nil
 }
 
-// Said prepares an error as an argument of a Text. An *Error is translated with the Text.
+// Said returns err as an argument of a Text: the *Error in it, so that it is translated with the Text, or err itself.
 func Said(err error) any {
 	if e, is := errors.AsType[*Error](err); is {
 		return e
@@ -121,40 +120,38 @@ func (u UnreadableApps) Error() string {
 	return text
 }
 
-// Code is the kind of an error for a caller. One place maps it to an HTTP status, and one to a
-// CLI exit code.
+// Code is the kind of an error. The API maps it to an HTTP status, and the CLI to an exit code.
 type Code string
 
 const (
 	CodeInvalid      Code = "invalid"      // the input is wrong; no change was made
 	CodeNotFound     Code = "not-found"    // the object does not exist
-	CodeConflict     Code = "conflict"     // it already exists, or another writer changed it
+	CodeConflict     Code = "conflict"     // the object already exists, or another writer changed it
 	CodeUnauthorized Code = "unauthorized" // no token or a wrong one
 	CodeForbidden    Code = "forbidden"    // the token lacks the permission
-	CodeTooLarge     Code = "too-large"    // over a limit
-	CodeRefused      Code = "refused"      // valid, but not possible in the current state
-	CodeUnavailable  Code = "unavailable"  // temporary: try again
-	CodeInternal     Code = "internal"     // a bug or a fault of the server; its text stays in the log
+	CodeTooLarge     Code = "too-large"    // the input exceeds a limit
+	CodeRefused      Code = "refused"      // the input is valid, but not possible in the current state
+	CodeUnavailable  Code = "unavailable"  // a temporary failure: the caller can retry
+	CodeInternal     Code = "internal"     // a bug or a failure of the server; only the log has its text
 )
 
-// Text is a translatable sentence. Its code is the English format string for package fmt.
-// Package words translates it by the code. Arguments can be Texts or *Errors, which are
-// translated too.
+// Text is a translatable sentence. Its code, an English format string for package fmt, is the key
+// in the catalogs of package words. Arguments that are Texts or *Errors are translated too.
 type Text struct {
 	code    string
 	args    []any
 	english string
 }
 
-// Say returns the Text of a constant code and its arguments. A test of package words finds codes
-// without translation.
+// Say returns the Text of a code and its arguments. The code must be a constant: a test of package
+// words finds codes without a translation.
 func Say(code string, args ...any) Text { return Text{code, args, fmt.Sprintf(code, args...)} }
 
-// Phrase returns the Text of a few words without arguments that are English data. Examples are the name of an
-// unreadable record or a line of the API document. A % has no special meaning.
+// Phrase returns a Text without arguments, for English data such as a line of the API document. A % has no
+// special meaning.
 func Phrase(english string) Text { return Text{code: english, english: english} }
 
-// Code returns the key of the translation tables.
+// Code returns the key in the translation catalogs.
 func (t Text) Code() string { return t.code }
 
 func (t Text) Args() []any { return t.args }
@@ -162,7 +159,7 @@ func (t Text) Args() []any { return t.args }
 // String returns the English sentence.
 func (t Text) String() string { return t.english }
 
-// Seen returns the text for a user who has access only to the apps for which sees is true.
+// Seen returns t without the names of jobs in apps for which sees is false.
 func (t Text) Seen(sees func(app string) bool) Text {
 	for i, arg := range t.args {
 		if names, is := arg.(JobNames); is {
@@ -174,11 +171,11 @@ func (t Text) Seen(sees func(app string) bool) Text {
 	return t
 }
 
-// JobNames are jobs in a Text, as app/name, and the number of further jobs.
+// JobNames is an argument of a Text: jobs as app/name, and the number of further jobs.
 type JobNames struct {
 	Names   []string
 	More    int
-	Between string
+	Between string // separator
 }
 
 func (n JobNames) String() string {
@@ -200,7 +197,7 @@ func (n JobNames) seen(sees func(app string) bool) JobNames {
 	return n
 }
 
-// Listed joins texts as "a, b, c"; the zero Text if there are none.
+// Listed joins texts as "a, b, c". It returns the zero Text if there are none.
 func Listed(parts []Text) Text {
 	if len(parts) == 0 {
 		return Text{}
@@ -218,7 +215,7 @@ type Error struct {
 	Field  string // path such as "schedule.cron"; may be empty
 	Value  string // input, truncated to 200 bytes; may be empty, never a secret
 	Reason Text   // the problem and the allowed values
-	Err    error  // cause, for the log only
+	Err    error  // cause; only the log shows it
 }
 
 func (e *Error) Error() string {
@@ -251,8 +248,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Reason: Say(format, args...)}
 }
 
-// CodeOf returns the code of an error for a caller. Errors that are neither an Error nor from a
-// store are internal.
+// CodeOf returns the code of an Error or of a store's error. All other errors are internal.
 func CodeOf(err error) Code {
 	var e *Error
 	switch {
@@ -266,7 +262,7 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// Passing returns the error for users if a store did not answer or records are unreadable.
+// Passing returns the error message for an error of a store: a timeout, or unreadable records.
 func Passing(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -286,8 +282,8 @@ func Passing(err error) error {
 	return &Error{Code: CodeUnavailable, Reason: Say("the store did not answer: try again"), Err: err}
 }
 
-// Unread returns the error for users about a strong read that left items out; nil if it is
-// complete.
+// Unread returns the error message for a strong read that failed or left items out. It returns nil
+// if the read is complete.
 func Unread[T any](left []T, err error) error {
 	if err == nil && len(left) > 0 {
 		err = ErrThrottled

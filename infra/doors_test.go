@@ -27,15 +27,15 @@ func TestDoorsAreBounded(t *testing.T) {
 		"just large enough": {infra.Props{HttpApi: true, AccountConcurrency: number(200)}, 1000.0, 2000.0, 10.0},
 		"an account":        {infra.Props{HttpApi: true, AccountConcurrency: number(1000)}, 1000.0, 2000.0, 50.0},
 		"a large one":       {infra.Props{HttpApi: true, AccountConcurrency: number(50_000)}, 10_000.0, 5000.0, 2500.0},
-		"as said": {infra.Props{HttpApi: true, AccountConcurrency: number(1000), DoorConcurrency: number(300),
+		"as said": {infra.Props{HttpApi: true, AccountConcurrency: number(1000), EndpointConcurrency: number(300),
 			Throttle: &infra.Throttle{Rate: 5, Burst: 7}}, 5.0, 7.0, 300.0},
-		"set for an unknown account": {infra.Props{HttpApi: true, DoorConcurrency: number(3)}, 1000.0, 2000.0, 3.0},
-		"no places": {infra.Props{HttpApi: true, AccountConcurrency: number(1000), DoorConcurrency: number(0)}, 1000.0, 2000.0,
+		"set for an unknown account": {infra.Props{HttpApi: true, EndpointConcurrency: number(3)}, 1000.0, 2000.0, 3.0},
+		"no places": {infra.Props{HttpApi: true, AccountConcurrency: number(1000), EndpointConcurrency: number(0)}, 1000.0, 2000.0,
 			nil},
 		"function URL":                {infra.Props{AccountConcurrency: number(1000)}, nil, nil, 150.0},
 		"function URL, small account": {infra.Props{AccountConcurrency: number(199)}, nil, nil, nil},
 		"function URL, nothing set":   {infra.Props{}, nil, nil, nil},
-		"function URL, accepted":      {infra.Props{DoorConcurrency: number(0)}, nil, nil, nil},
+		"function URL, accepted":      {infra.Props{EndpointConcurrency: number(0)}, nil, nil, nil},
 	} {
 		c.p.Functions = functions
 		stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Mine"), nil)
@@ -43,7 +43,7 @@ func TestDoorsAreBounded(t *testing.T) {
 		tmpl := read(t, stack)
 		found := assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"),
 			assertions.Match_StringLikeRegexp(jsii.String(".*the function URL has no limit.*")))
-		if warns := !c.p.HttpApi && c.places == nil && c.p.DoorConcurrency == nil; (len(*found) == 1) != warns {
+		if warns := !c.p.HttpApi && c.places == nil && c.p.EndpointConcurrency == nil; (len(*found) == 1) != warns {
 			t.Errorf("%s: %d warnings", name, len(*found))
 		}
 		doors, sum := []string{"api", "callback", "registry"}, 0.0

@@ -392,7 +392,7 @@ func TestFunctions(t *testing.T) {
 
 // provider is an identity provider for the console.
 var provider = &infra.Oidc{Issuer: "https://cognito-idp.us-east-1.amazonaws.com/us-east-1_abc", ClientId: "c",
-	SecretParameter: "/people/secret", Name: "Example", Scopes: []string{"openid", "profile"}, NameClaim: "cognito:username",
+	SecretParameter: "/oidc/secret", Name: "Example", Scopes: []string{"openid", "profile"}, NameClaim: "cognito:username",
 	RoleClaim: "cognito:groups", Roles: []string{"devs=shop:editor", "ops=admin"}}
 
 // TestEnvironment: every function starts with its environment, and no environment contains a secret.
@@ -438,7 +438,7 @@ func TestEnvironment(t *testing.T) {
 				t.Errorf("%s: %s gets the parameter of the read token: %t", form, id, reads)
 			}
 			if has := c.Provider.Set(); has != (p.Oidc != nil && strings.HasPrefix(id, "TickringApi")) ||
-				has && (c.Params.Provider != "/people/secret" || c.Provider.URL != p.PublicUrl || len(c.Provider.Roles) != 2 ||
+				has && (c.Params.Provider != "/oidc/secret" || c.Provider.URL != p.PublicUrl || len(c.Provider.Roles) != 2 ||
 					c.Provider.Issuer != p.Oidc.Issuer || len(c.Provider.Scopes) != 2) {
 				t.Errorf("%s: %s gets the provider %+v, %+v", form, id, c.Provider, c.Params)
 			}

@@ -90,7 +90,7 @@ type Props struct {
 	// ReadToken creates a second, read-only token of the API. Its parameter stays when this is unset.
 	ReadToken bool
 
-	// Oidc is the provider that lets people into the console; nil: there is none.
+	// Oidc is the provider of logins to the console; nil: there is none.
 	Oidc *Oidc
 
 	// Vpc that the functions which call executors live in; nil: none.
@@ -106,11 +106,11 @@ type Props struct {
 	// Throttle of each path of the HTTP API; nil: as many requests a second as AccountConcurrency, at least 1,000, and twice as
 	// many at once.
 	Throttle *Throttle
-	// DoorConcurrency is the reserved concurrency of each function that is called over HTTP; 0: none, the account bounds them.
+	// EndpointConcurrency is the reserved concurrency of each function that is called over HTTP; 0: none, the account bounds them.
 	// Nil: with an AccountConcurrency of at least 200, three twentieths of it for the function behind a function URL, and one
 	// twentieth for each of the three functions behind an HTTP API; else 0, because AWS rejects a deployment whose reservations
 	// leave less than 100 to other functions.
-	DoorConcurrency *float64
+	EndpointConcurrency *float64
 	// Domain of the HTTP API, which answers by that name alone.
 	Domain *Domain
 	// PublicUrl is the URL of the scheduler for executors and users if it is not the stack's own URL: behind a proxy, or in an
@@ -249,7 +249,7 @@ func (p *Props) Check() error {
 	number("MaxConcurrency", p.MaxConcurrency, minConcurrency, maxConcurrency)
 	number("SlowConcurrency", p.SlowConcurrency, minConcurrency, maxConcurrency)
 	number("AccountConcurrency", p.AccountConcurrency, 1, 1_000_000)
-	number("DoorConcurrency", p.DoorConcurrency, 0, 1_000_000)
+	number("EndpointConcurrency", p.EndpointConcurrency, 0, 1_000_000)
 	number("InvocationsAlarm", p.InvocationsAlarm, 1, maxAlarm)
 	number("WriteUnitsAlarm", p.WriteUnitsAlarm, 1, maxAlarm)
 	if b := p.Budget; b != nil && (b.Dollars < 1 || b.Dollars > maxDollars || !email.MatchString(b.Email)) {
@@ -266,15 +266,15 @@ func (p *Props) Check() error {
 	if len(p.Replicas) > 0 && p.EncryptionKey != nil {
 		fault("Replicas and EncryptionKey are both set: a replica needs a key of its own Region")
 	}
-	if d, a := p.DoorConcurrency, p.AccountConcurrency; d != nil && a != nil && *d > 0 && *d*float64(len(p.doors()))+keptByAWS > *a {
-		fault("DoorConcurrency is %v for each of %s: with AccountConcurrency %v that leaves others less than %v, which AWS refuses",
+	if d, a := p.EndpointConcurrency, p.AccountConcurrency; d != nil && a != nil && *d > 0 && *d*float64(len(p.doors()))+keptByAWS > *a {
+		fault("EndpointConcurrency is %v for each of %s: with AccountConcurrency %v that leaves others less than %v, which AWS refuses",
 			*d, strings.Join(p.doors(), ", "), *a, keptByAWS)
 	}
 	if t := p.Throttle; t != nil {
 		number("Throttle.Rate", &t.Rate, 1, maxRate)
 		number("Throttle.Burst", &t.Burst, 1, maxBurst)
 		if !p.httpApi() {
-			fault("Throttle is set without HttpApi: a function URL has no throttle; DoorConcurrency bounds the function behind it")
+			fault("Throttle is set without HttpApi: a function URL has no throttle; EndpointConcurrency bounds the function behind it")
 		}
 	}
 	if v := p.LogRetentionDays; v != nil && !slices.Contains(retentions, *v) {
@@ -513,7 +513,7 @@ func (p *Props) slow() *float64 {
 // places returns the reserved concurrency of each endpoint function; nil: none. Without a known account concurrency it reserves
 // none: in a new account, which has 10, any reservation fails.
 func (p *Props) places() *float64 {
-	switch n := p.DoorConcurrency; {
+	switch n := p.EndpointConcurrency; {
 	case n != nil && *n > 0:
 		return n
 	case n == nil && p.AccountConcurrency != nil && *p.AccountConcurrency >= 2*keptByAWS:

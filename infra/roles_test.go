@@ -196,7 +196,7 @@ func TestSecretsOfRoles(t *testing.T) {
 					continue
 				}
 				b, _ := json.Marshal(s.Resource)
-				for _, secret := range []string{"admin-token", "read-token", "report-key", "secret-key", "people/secret"} {
+				for _, secret := range []string{"admin-token", "read-token", "report-key", "secret-key", "oidc/secret"} {
 					if strings.Contains(string(b), "/"+secret) {
 						readers[secret+" "+a.(string)] = append(readers[secret+" "+a.(string)], strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0],
 							"Tickring"))
@@ -214,7 +214,7 @@ func TestSecretsOfRoles(t *testing.T) {
 			want["secret-key ssm:GetParameter"] = "Api Aside Callback Dispatch Slow Tick"
 		}
 		if p.Oidc != nil {
-			want["people/secret ssm:GetParameter"] = "Api"
+			want["oidc/secret ssm:GetParameter"] = "Api"
 		}
 		if p.ReadToken {
 			want["read-token ssm:GetParameter"], want["read-token ssm:PutParameter"] = "Api", "Api Tick"

@@ -173,10 +173,10 @@ func (s *Scheduler) doors(p *Props, dir string) {
 			calls: true, env: admin, reads: []*string{s.TokenParameter, s.ReadTokenParameter, provider, s.reportKey},
 			role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), creates)...)
 		s.callback(p, dir)
-		if p.DoorConcurrency == nil && p.places() == nil {
+		if p.EndpointConcurrency == nil && p.places() == nil {
 			awscdk.Annotations_Of(s.Construct).AddWarningV2(jsii.String("tickring:unbounded"), jsii.String("the function URL has no limit: "+
-				"unknown clients could use the concurrency of the whole account. Set AccountConcurrency (200 or more) or DoorConcurrency, or HttpApi, "+
-				"which has a throttle; DoorConcurrency 0 accepts it"))
+				"unknown clients could use the concurrency of the whole account. Set AccountConcurrency (200 or more) or EndpointConcurrency, "+
+				"or HttpApi, which has a throttle; EndpointConcurrency 0 accepts it"))
 		}
 		s.functionUrl = functionUrl(all)
 		s.Url = s.functionUrl

@@ -42,7 +42,7 @@ func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.F
 	if s.o.Hold {
 		f.Fenced = words.Say(l, onHold)
 	}
-	f.LogsLost, f.NoticesLost = s.m.logsLost.Load(), s.m.untold.Load()
+	f.LogsLost, f.NotificationsDropped = s.m.logsLost.Load(), s.m.untold.Load()
 	doctor.Gather(ctx, p.engine, time.Now(), l, &f, p.probe.Answer)
 	return f
 }

@@ -46,7 +46,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 		})
 	})
 	planners.Go(func() {
-		s.every(plan, s.o.LookEvery, "notices", func(ctx context.Context) error {
+		s.every(plan, s.o.LookEvery, "notifications", func(ctx context.Context) error {
 			_, err := p.notices.Pass(ctx)
 			return err
 		})

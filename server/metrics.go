@@ -92,7 +92,7 @@ func newMetrics() *metrics {
 			Help: "Spans of traces, by result: exported to the collector, or lost."}, []string{"result"}),
 		logs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_logs_archived_total",
 			Help: "Logs of runs to store, by outcome: kept, none (the executor has none), or failed."}, []string{"outcome"}),
-		notices: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_notices_total",
+		notices: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_notifications_total",
 			Help: "Deliveries of notifications to channels, by outcome: sent, failed (retried), or given-up."}, []string{"outcome"}),
 		apps: map[string]*appMetrics{}, chains: map[chain]map[core.State]int{}, places: map[string]int{},
 	}

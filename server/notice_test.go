@@ -252,9 +252,9 @@ func TestThousandNotices(t *testing.T) {
 	}
 }
 
-// TestNoticesGivenUp: if a channel rejects notifications, doctor, the metrics, and the pages of the channel and the job report it
+// TestNotificationsDropped: if a channel rejects notifications, doctor, the metrics, and the pages of the channel and the job report it
 // until the channel accepts one.
-func TestNoticesGivenUp(t *testing.T) {
+func TestNotificationsDropped(t *testing.T) {
 	texts := golden.New(t)
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no such hook", http.StatusGone)
@@ -300,7 +300,7 @@ func TestNoticesGivenUp(t *testing.T) {
 	}
 	fail("shop/one") // for it has no executor
 	eventually(t, 20*time.Second, func() error {
-		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notices_total{outcome="given-up"} 1`) {
+		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notifications_total{outcome="given-up"} 1`) {
 			return fmt.Errorf("metrics: %s", numbers)
 		}
 		ch, err := c.GetChannel(t.Context(), "oncall")
@@ -315,9 +315,9 @@ func TestNoticesGivenUp(t *testing.T) {
 	}
 	texts.Equal(t, "in trouble", says(), gone.Listener.Addr().String(), "HOST")
 	job, err := c.GetJob(t.Context(), "shop", "one")
-	if err != nil || job.Notices == nil || len(job.Notices.Told) != 1 || job.Notices.Told[0].Event != "no-executor" ||
-		!job.Notices.Told[0].QuietUntil.After(time.Now()) {
-		t.Errorf("the job is %+v, %v", job.Notices, err)
+	if err != nil || job.Notifications == nil || len(job.Notifications.Sent) != 1 || job.Notifications.Sent[0].Event != "no-executor" ||
+		!job.Notifications.Sent[0].QuietUntil.After(time.Now()) {
+		t.Errorf("the job is %+v, %v", job.Notifications, err)
 	}
 	now, is, err := s.Manage().FindChannel(t.Context(), "oncall")
 	if err != nil || !is {
@@ -330,7 +330,7 @@ func TestNoticesGivenUp(t *testing.T) {
 	fail("shop/two")
 	h.wait(t, 1, 20*time.Second)
 	eventually(t, 10*time.Second, func() error {
-		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notices_total{outcome="sent"} 1`) {
+		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notifications_total{outcome="sent"} 1`) {
 			return fmt.Errorf("metrics: %s", numbers)
 		}
 		if text := says(); strings.Contains(text, "oncall") {

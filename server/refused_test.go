@@ -175,7 +175,8 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 			t.Errorf("no tickring_rejected_requests_total%s in the metrics", line)
 		}
 	}
-	for line, n := range map[string]int{"msg=refused": 15, "door=registry reason=invalid": 1, `app=ship executor=http://10.0.0.4:9999 why="app ship`: 1} {
+	for line, n := range map[string]int{`msg="request rejected"`: 15, "endpoint=registry reason=invalid": 1,
+		`app=ship executor=http://10.0.0.4:9999 why="app ship`: 1} {
 		if got := strings.Count(log.String(), line); got != n {
 			t.Errorf("%d lines of one address in a minute have %s, want %d:\n%s", got, line, n, &log)
 		}

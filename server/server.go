@@ -441,7 +441,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	p.tokens = a.Tokens(registry.TokensOptions{})
 	p.refused = refusal.New(refusal.Options{Log: s.log, Longest: o.RefusedWait,
 		Waiting: waitingFor(conns.Most()),
-		Count:   func(door, reason string) { s.m.refused.WithLabelValues(door, reason).Inc() }})
+		Count:   func(endpoint, reason string) { s.m.refused.WithLabelValues(endpoint, reason).Inc() }})
 	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: p.disp.Waker()})
 	p.call = a.Callback(callback.Options{})
 

@@ -29,9 +29,9 @@ func (c *Client) ListJobs(ctx context.Context, params ListJobsParams) (JobPage, 
 	return do[JobPage](ctx, c, "GET", "/v1/jobs", params, nil)
 }
 
-// GetHome lists problems that need attention.
-func (c *Client) GetHome(ctx context.Context) (Home, error) {
-	return do[Home](ctx, c, "GET", "/v1/home", nil, nil)
+// GetOverview lists problems that need attention.
+func (c *Client) GetOverview(ctx context.Context) (Overview, error) {
+	return do[Overview](ctx, c, "GET", "/v1/overview", nil, nil)
 }
 
 // Bulk applies one operation to a part of many jobs; the next call continues after it.
@@ -332,24 +332,24 @@ func (c *Client) ListUsers(ctx context.Context) (UserList, error) {
 	return do[UserList](ctx, c, "GET", "/v1/users", nil, nil)
 }
 
-// GetPerson reads a user.
-func (c *Client) GetPerson(ctx context.Context, person string) (Person, error) {
-	return do[Person](ctx, c, "GET", "/v1/users/{person}", nil, nil, person)
+// GetUser reads a user.
+func (c *Client) GetUser(ctx context.Context, user string) (User, error) {
+	return do[User](ctx, c, "GET", "/v1/users/{user}", nil, nil, user)
 }
 
-// PutPerson creates a user or changes the fields in body.
-func (c *Client) PutPerson(ctx context.Context, person string, body PersonSpec) (PersonResult, error) {
-	return do[PersonResult](ctx, c, "PUT", "/v1/users/{person}", nil, body, person)
+// PutUser creates a user or changes the fields in body.
+func (c *Client) PutUser(ctx context.Context, user string, body UserSpec) (UserResult, error) {
+	return do[UserResult](ctx, c, "PUT", "/v1/users/{user}", nil, body, user)
 }
 
-// DeletePerson deletes a user, with all sessions, tokens and views of that user.
-func (c *Client) DeletePerson(ctx context.Context, person string) (PersonResult, error) {
-	return do[PersonResult](ctx, c, "DELETE", "/v1/users/{person}", nil, nil, person)
+// DeleteUser deletes a user, with all sessions, tokens and views of that user.
+func (c *Client) DeleteUser(ctx context.Context, user string) (UserResult, error) {
+	return do[UserResult](ctx, c, "DELETE", "/v1/users/{user}", nil, nil, user)
 }
 
-// EndTokenOf revokes a token of a user.
-func (c *Client) EndTokenOf(ctx context.Context, person, token string) (Done, error) {
-	return do[Done](ctx, c, "DELETE", "/v1/users/{person}/tokens/{token}", nil, nil, person, token)
+// RevokeUserToken revokes a token of a user.
+func (c *Client) RevokeUserToken(ctx context.Context, user, token string) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/users/{user}/tokens/{token}", nil, nil, user, token)
 }
 
 // GetMe returns the caller and, for a user, the sessions and tokens.
@@ -357,9 +357,9 @@ func (c *Client) GetMe(ctx context.Context) (Me, error) {
 	return do[Me](ctx, c, "GET", "/v1/me", nil, nil)
 }
 
-// SetLook sets the caller's language and time zone.
-func (c *Client) SetLook(ctx context.Context, body LookRequest) (Done, error) {
-	return do[Done](ctx, c, "PUT", "/v1/me/look", nil, body)
+// PutSettings sets the caller's language and time zone.
+func (c *Client) PutSettings(ctx context.Context, body UserSettings) (Done, error) {
+	return do[Done](ctx, c, "PUT", "/v1/me/settings", nil, body)
 }
 
 // ChangePassword changes the caller's password; all other sessions end.
@@ -377,13 +377,13 @@ func (c *Client) EndSession(ctx context.Context, session string) (Done, error) {
 	return do[Done](ctx, c, "DELETE", "/v1/me/sessions/{session}", nil, nil, session)
 }
 
-// MakeToken creates a token for the caller. Its secret is only in this answer.
-func (c *Client) MakeToken(ctx context.Context, body NewTokenSpec) (NewToken, error) {
+// CreateToken creates a token for the caller. Its secret is only in this answer.
+func (c *Client) CreateToken(ctx context.Context, body NewTokenSpec) (NewToken, error) {
 	return do[NewToken](ctx, c, "POST", "/v1/me/tokens", nil, body)
 }
 
-// EndToken revokes one token of the caller.
-func (c *Client) EndToken(ctx context.Context, token string) (Done, error) {
+// RevokeToken revokes one token of the caller.
+func (c *Client) RevokeToken(ctx context.Context, token string) (Done, error) {
 	return do[Done](ctx, c, "DELETE", "/v1/me/tokens/{token}", nil, nil, token)
 }
 

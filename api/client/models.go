@@ -379,11 +379,11 @@ type Change struct {
 
 	// Operation The bulk operation that made the change; acted is the record of the operation itself
 	Operation string `json:"operation,omitempty,omitzero"`
+	Reason    string `json:"reason,omitempty,omitzero"`
 
-	// Person The changed user
-	Person string `json:"person,omitempty,omitzero"`
-	Reason string `json:"reason,omitempty,omitzero"`
-	Verb   string `json:"verb"`
+	// User The changed user
+	User string `json:"user,omitempty,omitzero"`
+	Verb string `json:"verb"`
 
 	// Via How the author was authenticated, unless `by` shows it: session, or token: followed by the name of the token
 	Via string `json:"via,omitempty,omitzero"`
@@ -817,8 +817,6 @@ type ExecutorTestRequest struct {
 
 // Facts defines model for Facts.
 type Facts struct {
-	Aside *Depth `json:"aside,omitempty"`
-
 	// CertificateUntil End of the server certificate; missing if the server does not use TLS itself
 	CertificateUntil time.Time   `json:"certificateUntil,omitempty,omitzero"`
 	Checks           *Depth      `json:"checks,omitempty"`
@@ -854,16 +852,17 @@ type Facts struct {
 	// LossFound When lost messages were detected; missing once they were sent again
 	LossFound time.Time `json:"lossFound,omitempty,omitzero"`
 
-	// NoticesLost On a server on one machine: notifications that were dropped since its start
-	NoticesLost int64     `json:"noticesLost,omitempty,omitzero"`
-	Now         time.Time `json:"now"`
+	// NotificationsDropped On a server on one machine: notifications that were dropped since its start
+	NotificationsDropped int64     `json:"notificationsDropped,omitempty,omitzero"`
+	Now                  time.Time `json:"now"`
 
 	// OldestMessage The due time of the oldest message of a scheduled run, or earlier
 	OldestMessage time.Time `json:"oldestMessage,omitempty,omitzero"`
 	Partitions    int       `json:"partitions,omitempty,omitzero"`
 
 	// Paused Everything is paused
-	Paused bool `json:"paused,omitempty,omitzero"`
+	Paused  bool   `json:"paused,omitempty,omitzero"`
+	PostRun *Depth `json:"postRun,omitempty"`
 
 	// Refused Executors that were rejected for their token, address or app in the last five minutes
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
@@ -899,6 +898,19 @@ type FailingJob struct {
 
 	// Times Number of failures for good in a row; at most 3 are counted, and fewer are shown if the job never succeeded
 	Times int `json:"times"`
+}
+
+// FrequentJobs Frequent jobs: jobs that fire more than 100 times in the period.
+type FrequentJobs struct {
+	// About The number is an estimate, from the first scheduled times: the schedule has several rules, or the clock changes in the period
+	About bool `json:"about,omitempty,omitzero"`
+
+	// Fires Total number of scheduled runs of these jobs
+	Fires int64 `json:"fires"`
+	Jobs  int   `json:"jobs"`
+
+	// Names The most frequent jobs
+	Names []string `json:"names,omitempty,omitzero"`
 }
 
 // Generation defines model for Generation.
@@ -956,76 +968,6 @@ type HistogramBucket struct {
 	Running   int64 `json:"running,omitempty,omitzero"`
 	Skipped   int64 `json:"skipped,omitempty,omitzero"`
 	Succeeded int64 `json:"succeeded,omitempty,omitzero"`
-}
-
-// Home defines model for Home.
-type Home struct {
-	// AppsWithoutExecutor Apps without an executor that have scheduled jobs: the first 20
-	AppsWithoutExecutor []AppWithoutExecutor `json:"appsWithoutExecutor"`
-
-	// AppsWithoutExecutorCount Number of these apps
-	AppsWithoutExecutorCount int        `json:"appsWithoutExecutorCount,omitempty,omitzero"`
-	Coming                   HomeComing `json:"coming"`
-	Failing                  HomeJobs   `json:"failing"`
-	Late                     HomeJobs   `json:"late"`
-	Long                     HomeRuns   `json:"long"`
-	Now                      time.Time  `json:"now"`
-
-	// Partial The status of some jobs is not known: repeat the request
-	Partial   bool   `json:"partial,omitempty,omitzero"`
-	Scheduler *Facts `json:"scheduler,omitempty"`
-
-	// Unchecked How many more jobs may be failing: a page of the console on AWS reads the runs only of the 200 jobs that failed last
-	Unchecked int `json:"unchecked,omitempty,omitzero"`
-
-	// Unread Runs that started late or run long are not counted, because the runs of all jobs would have to be read
-	Unread bool `json:"unread,omitempty,omitzero"`
-}
-
-// HomeComing defines model for HomeComing.
-type HomeComing struct {
-	First []Coming `json:"first"`
-
-	// Jobs Jobs that fire within 15 minutes
-	Jobs int `json:"jobs"`
-}
-
-// HomeJob defines model for HomeJob.
-type HomeJob struct {
-	// Job app/name
-	Job   string `json:"job"`
-	JobID int32  `json:"jobId"`
-	Last  *Run   `json:"last,omitempty"`
-
-	// ScheduledAt For a late job without a run: the due scheduled time that was not planned
-	ScheduledAt time.Time `json:"scheduledAt,omitempty,omitzero"`
-	Title       string    `json:"title,omitempty,omitzero"`
-}
-
-// HomeJobs defines model for HomeJobs.
-type HomeJobs struct {
-	Count int `json:"count"`
-
-	// Jobs The first 20
-	Jobs []HomeJob `json:"jobs"`
-}
-
-// HomeRun defines model for HomeRun.
-type HomeRun struct {
-	// Job app/name
-	Job    string    `json:"job"`
-	Run    string    `json:"run"`
-	SentAt time.Time `json:"sentAt"`
-	Title  string    `json:"title,omitempty,omitzero"`
-
-	// UsualMs Median duration of the previous runs
-	UsualMs int64 `json:"usualMs"`
-}
-
-// HomeRuns defines model for HomeRuns.
-type HomeRuns struct {
-	Count int       `json:"count"`
-	Runs  []HomeRun `json:"runs"`
 }
 
 // Job defines model for Job.
@@ -1087,8 +1029,8 @@ type Job struct {
 	Name string `json:"name,omitempty,omitzero"`
 
 	// Next The next scheduled times; empty while the job, its app or everything is paused
-	Next    []time.Time `json:"next,omitempty,omitzero"`
-	Notices *JobNotices `json:"notices,omitempty"`
+	Next          []time.Time       `json:"next,omitempty,omitzero"`
+	Notifications *JobNotifications `json:"notifications,omitempty"`
 
 	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
@@ -1318,13 +1260,13 @@ type JobFacts struct {
 	Pending *Run `json:"pending,omitempty"`
 }
 
-// JobNotices defines model for JobNotices.
-type JobNotices struct {
-	// Told Notifications sent for the job
-	Told []ToldEvent `json:"told,omitempty,omitzero"`
+// JobNotifications defines model for JobNotifications.
+type JobNotifications struct {
+	// Sent Notifications sent for the job
+	Sent []SentNotification `json:"sent,omitempty,omitzero"`
 
 	// Waiting Notifications that a channel has not accepted yet
-	Waiting []WaitingNotice `json:"waiting,omitempty,omitzero"`
+	Waiting []WaitingNotification `json:"waiting,omitempty,omitzero"`
 }
 
 // JobPage defines model for JobPage.
@@ -1558,15 +1500,6 @@ type Log struct {
 	Text string `json:"text"`
 }
 
-// LookRequest defines model for LookRequest.
-type LookRequest struct {
-	// Language en or zh; default: the language of the browser
-	Language string `json:"language,omitempty,omitzero"`
-
-	// Zone Time zone, such as Europe/Berlin; default: the zone of the browser
-	Zone string `json:"zone,omitempty,omitzero"`
-}
-
 // Me defines model for Me.
 type Me struct {
 	// By How you were authenticated
@@ -1577,9 +1510,9 @@ type Me struct {
 	MustChange  bool    `json:"mustChange,omitempty,omitzero"`
 
 	// Name Your name: the author of your changes
-	Name     string          `json:"name"`
-	Sessions []PersonSession `json:"sessions,omitempty,omitzero"`
-	Tokens   []PersonToken   `json:"tokens,omitempty,omitzero"`
+	Name     string        `json:"name"`
+	Sessions []UserSession `json:"sessions,omitempty,omitzero"`
+	Tokens   []UserToken   `json:"tokens,omitempty,omitzero"`
 
 	// Within The permissions that the token is limited to
 	Within []Grant `json:"within,omitempty,omitzero"`
@@ -1606,8 +1539,8 @@ type NewPassword struct {
 // NewToken defines model for NewToken.
 type NewToken struct {
 	// Secret The value of the Authorization header, after Bearer
-	Secret string      `json:"secret"`
-	Token  PersonToken `json:"token"`
+	Secret string    `json:"secret"`
+	Token  UserToken `json:"token"`
 }
 
 // NewTokenSpec defines model for NewTokenSpec.
@@ -1696,6 +1629,76 @@ type Overlap struct {
 	WhenFull string `json:"whenFull,omitempty,omitzero"`
 }
 
+// Overview defines model for Overview.
+type Overview struct {
+	// AppsWithoutExecutor Apps without an executor that have scheduled jobs: the first 20
+	AppsWithoutExecutor []AppWithoutExecutor `json:"appsWithoutExecutor"`
+
+	// AppsWithoutExecutorCount Number of these apps
+	AppsWithoutExecutorCount int            `json:"appsWithoutExecutorCount,omitempty,omitzero"`
+	Coming                   OverviewComing `json:"coming"`
+	Failing                  OverviewJobs   `json:"failing"`
+	Late                     OverviewJobs   `json:"late"`
+	Long                     OverviewRuns   `json:"long"`
+	Now                      time.Time      `json:"now"`
+
+	// Partial The status of some jobs is not known: repeat the request
+	Partial   bool   `json:"partial,omitempty,omitzero"`
+	Scheduler *Facts `json:"scheduler,omitempty"`
+
+	// Unchecked How many more jobs may be failing: a page of the console on AWS reads the runs only of the 200 jobs that failed last
+	Unchecked int `json:"unchecked,omitempty,omitzero"`
+
+	// Unread Runs that started late or run long are not counted, because the runs of all jobs would have to be read
+	Unread bool `json:"unread,omitempty,omitzero"`
+}
+
+// OverviewComing defines model for OverviewComing.
+type OverviewComing struct {
+	First []Coming `json:"first"`
+
+	// Jobs Jobs that fire within 15 minutes
+	Jobs int `json:"jobs"`
+}
+
+// OverviewJob defines model for OverviewJob.
+type OverviewJob struct {
+	// Job app/name
+	Job   string `json:"job"`
+	JobID int32  `json:"jobId"`
+	Last  *Run   `json:"last,omitempty"`
+
+	// ScheduledAt For a late job without a run: the due scheduled time that was not planned
+	ScheduledAt time.Time `json:"scheduledAt,omitempty,omitzero"`
+	Title       string    `json:"title,omitempty,omitzero"`
+}
+
+// OverviewJobs defines model for OverviewJobs.
+type OverviewJobs struct {
+	Count int `json:"count"`
+
+	// Jobs The first 20
+	Jobs []OverviewJob `json:"jobs"`
+}
+
+// OverviewRun defines model for OverviewRun.
+type OverviewRun struct {
+	// Job app/name
+	Job    string    `json:"job"`
+	Run    string    `json:"run"`
+	SentAt time.Time `json:"sentAt"`
+	Title  string    `json:"title,omitempty,omitzero"`
+
+	// UsualMs Median duration of the previous runs
+	UsualMs int64 `json:"usualMs"`
+}
+
+// OverviewRuns defines model for OverviewRuns.
+type OverviewRuns struct {
+	Count int           `json:"count"`
+	Runs  []OverviewRun `json:"runs"`
+}
+
 // Parent defines model for Parent.
 type Parent struct {
 	// Job The parent job, as APP/NAME.
@@ -1747,76 +1750,6 @@ type Permit struct {
 
 	// Waiting Number of waiting runs
 	Waiting int `json:"waiting,omitempty,omitzero"`
-}
-
-// Person defines model for Person.
-type Person struct {
-	CreatedAt   time.Time `json:"createdAt,omitempty,omitzero"`
-	Disabled    bool      `json:"disabled,omitempty,omitzero"`
-	Grants      []Grant   `json:"grants,omitempty,omitzero"`
-	HasPassword bool      `json:"hasPassword"`
-	Issuer      string    `json:"issuer,omitempty,omitzero"`
-
-	// LastSeenAt When the user last logged in
-	LastSeenAt time.Time `json:"lastSeenAt,omitempty,omitzero"`
-
-	// MustChange Another user set the password: this session must change it before any other request
-	MustChange bool   `json:"mustChange,omitempty,omitzero"`
-	Name       string `json:"name"`
-	Rev        int64  `json:"rev"`
-
-	// Sessions Number of sessions
-	Sessions int           `json:"sessions,omitempty,omitzero"`
-	Subject  string        `json:"subject,omitempty,omitzero"`
-	Tokens   []PersonToken `json:"tokens,omitempty,omitzero"`
-}
-
-// PersonResult defines model for PersonResult.
-type PersonResult struct {
-	Change string `json:"change"`
-	Name   string `json:"name"`
-	Rev    int64  `json:"rev,omitempty,omitzero"`
-}
-
-// PersonSession defines model for PersonSession.
-type PersonSession struct {
-	// Agent The browser, as it describes itself
-	Agent     string    `json:"agent,omitempty,omitzero"`
-	CreatedAt time.Time `json:"createdAt"`
-
-	// Current The session of this request
-	Current bool   `json:"current,omitempty,omitzero"`
-	From    string `json:"from,omitempty,omitzero"`
-	ID      string `json:"id"`
-
-	// SeenAt Time of the last request, within a minute
-	SeenAt time.Time `json:"seenAt"`
-}
-
-// PersonSpec defines model for PersonSpec.
-type PersonSpec struct {
-	Disabled *bool    `json:"disabled,omitempty"`
-	Grants   *[]Grant `json:"grants,omitempty" most:"100"`
-	IfRev    *int64   `json:"ifRev,omitempty"`
-
-	// Issuer The identity provider of the user, set together with subject; both empty: none
-	Issuer *string `json:"issuer,omitempty"`
-
-	// Password Initial password, which the user must change at the first login. Empty: none
-	Password *string `json:"password,omitempty"`
-
-	// Subject The user's identity at the provider
-	Subject *string `json:"subject,omitempty"`
-}
-
-// PersonToken defines model for PersonToken.
-type PersonToken struct {
-	CreatedAt time.Time `json:"createdAt,omitempty,omitzero"`
-	EndsAt    time.Time `json:"endsAt"`
-
-	// Grants Missing: all permissions of its owner
-	Grants []Grant `json:"grants,omitempty,omitzero"`
-	Name   string  `json:"name"`
 }
 
 // Preview defines model for Preview.
@@ -2295,8 +2228,8 @@ type Run struct {
 	Message    string `json:"message,omitempty,omitzero"`
 
 	// Missing For an incomplete join: the parents that it waits for, until dueAt; only if one run is read
-	Missing []string   `json:"missing,omitempty,omitzero"`
-	Notice  *RunNotice `json:"notice,omitempty"`
+	Missing      []string         `json:"missing,omitempty,omitzero"`
+	Notification *RunNotification `json:"notification,omitempty"`
 
 	// Params Params instead of the job's
 	Params *string `json:"params,omitempty"`
@@ -2362,20 +2295,20 @@ type RunBrief struct {
 	State      string `json:"state"`
 }
 
-// RunNotice defines model for RunNotice.
-type RunNotice struct {
+// RunNotification defines model for RunNotification.
+type RunNotification struct {
 	// At When the notification was created; for counted, when it will be. Missing: a later notification of the same event exists, and not all channels that failed are known
 	At    time.Time `json:"at,omitempty,omitzero"`
 	Event string    `json:"event"`
 
 	// GivenUp Channels to which the delivery failed for good
-	GivenUp []UntakenNotice `json:"givenUp,omitempty,omitzero"`
+	GivenUp []UndeliveredNotification `json:"givenUp,omitempty,omitzero"`
 
-	// Stand owed: not counted; counted: sent at the end of the quiet period; told: delivered to each channel, except the channels in givenUp
-	Stand string `json:"stand"`
+	// Status owed: not counted; counted: sent at the end of the quiet period; told: delivered to each channel, except the channels in givenUp
+	Status string `json:"status"`
 
 	// Waiting Channels that have not accepted the notification yet
-	Waiting []WaitingNotice `json:"waiting,omitempty,omitzero"`
+	Waiting []WaitingNotification `json:"waiting,omitempty,omitzero"`
 }
 
 // RunPage defines model for RunPage.
@@ -2514,6 +2447,21 @@ type ScriptSpec struct {
 	Source string `json:"source,omitempty,omitzero"`
 }
 
+// SentNotification defines model for SentNotification.
+type SentNotification struct {
+	// At When the last notification of the event was created
+	At time.Time `json:"at,omitempty,omitzero"`
+
+	// Count Number of events since then, sent at the end of the quiet period
+	Count int64 `json:"count,omitempty,omitzero"`
+
+	// Event One of the events of Notify, or mute: a notification of the job could not be delivered
+	Event string `json:"event"`
+
+	// QuietUntil Until this time, further events are counted and not sent
+	QuietUntil time.Time `json:"quietUntil,omitempty,omitzero"`
+}
+
 // Shard defines model for Shard.
 type Shard struct {
 	// Index Index of the shard, from 0
@@ -2590,21 +2538,6 @@ type StopResult struct {
 	Sent    []KillAnswer `json:"sent,omitempty,omitzero"`
 }
 
-// ToldEvent defines model for ToldEvent.
-type ToldEvent struct {
-	// At When the last notification of the event was created
-	At time.Time `json:"at,omitempty,omitzero"`
-
-	// Count Number of events since then, sent at the end of the quiet period
-	Count int64 `json:"count,omitempty,omitzero"`
-
-	// Event One of the events of Notify, or mute: a notification of the job could not be delivered
-	Event string `json:"event"`
-
-	// QuietUntil Until this time, further events are counted and not sent
-	QuietUntil time.Time `json:"quietUntil,omitempty,omitzero"`
-}
-
 // TriggerChange At least one field is required.
 type TriggerChange struct {
 	// Addresses Addresses instead of the app's executors; an empty list restores the app's executors
@@ -2670,6 +2603,16 @@ type Try struct {
 	Request string `json:"request,omitempty,omitzero"`
 }
 
+// UndeliveredNotification defines model for UndeliveredNotification.
+type UndeliveredNotification struct {
+	// At When the delivery was given up
+	At      time.Time `json:"at"`
+	Channel string    `json:"channel"`
+
+	// Error Error of the last try
+	Error string `json:"error"`
+}
+
 // UnreadableApp defines model for UnreadableApp.
 type UnreadableApp struct {
 	// Message Why the app cannot be read
@@ -2682,16 +2625,6 @@ type UnreadableJob struct {
 	// Message Why the job cannot be read
 	Message string `json:"message"`
 	Number  int32  `json:"number"`
-}
-
-// UntakenNotice defines model for UntakenNotice.
-type UntakenNotice struct {
-	// At When the delivery was given up
-	At      time.Time `json:"at"`
-	Channel string    `json:"channel"`
-
-	// Error Error of the last try
-	Error string `json:"error"`
 }
 
 // Upcoming defines model for Upcoming.
@@ -2708,27 +2641,14 @@ type Upcoming struct {
 type UpcomingApp struct {
 	App string `json:"app"`
 
-	// Band Frequent jobs: jobs that fire more than 100 times in the period.
-	Band *UpcomingBand `json:"band,omitempty"`
-
 	// Fires Scheduled runs of each bucket, earliest first, without frequent jobs
 	Fires []int `json:"fires"`
 
+	// Frequent Frequent jobs: jobs that fire more than 100 times in the period.
+	Frequent *FrequentJobs `json:"frequent,omitempty"`
+
 	// Jobs Number of jobs with scheduled runs, including frequent jobs
 	Jobs int `json:"jobs,omitempty,omitzero"`
-}
-
-// UpcomingBand Frequent jobs: jobs that fire more than 100 times in the period.
-type UpcomingBand struct {
-	// About The number is an estimate, from the first scheduled times: the schedule has several rules, or the clock changes in the period
-	About bool `json:"about,omitempty,omitzero"`
-
-	// Fires Total number of scheduled runs of these jobs
-	Fires int64 `json:"fires"`
-	Jobs  int   `json:"jobs"`
-
-	// Names The most frequent jobs
-	Names []string `json:"names,omitempty,omitzero"`
 }
 
 // UpcomingHistogram defines model for UpcomingHistogram.
@@ -2746,16 +2666,16 @@ type UpcomingHistogram struct {
 	// Partial Some jobs were not scanned or cannot be read
 	Partial bool `json:"partial,omitempty,omitzero"`
 
-	// Piles The seconds in which the most jobs fire, without frequent jobs, highest first; at most 20
-	Piles []UpcomingPile `json:"piles"`
+	// Peaks The seconds in which the most jobs fire, without frequent jobs, highest first; at most 20
+	Peaks []UpcomingPeak `json:"peaks"`
 	To    time.Time      `json:"to"`
 
 	// Width Width of a bucket, such as 5m
 	Width string `json:"width"`
 }
 
-// UpcomingPile defines model for UpcomingPile.
-type UpcomingPile struct {
+// UpcomingPeak defines model for UpcomingPeak.
+type UpcomingPeak struct {
 	At time.Time `json:"at"`
 
 	// Jobs Number of jobs that fire in this second
@@ -2765,13 +2685,92 @@ type UpcomingPile struct {
 	Names []string `json:"names,omitempty,omitzero"`
 }
 
-// UserList defines model for UserList.
-type UserList struct {
-	Users []Person `json:"users"`
+// User defines model for User.
+type User struct {
+	CreatedAt   time.Time `json:"createdAt,omitempty,omitzero"`
+	Disabled    bool      `json:"disabled,omitempty,omitzero"`
+	Grants      []Grant   `json:"grants,omitempty,omitzero"`
+	HasPassword bool      `json:"hasPassword"`
+	Issuer      string    `json:"issuer,omitempty,omitzero"`
+
+	// LastSeenAt When the user last logged in
+	LastSeenAt time.Time `json:"lastSeenAt,omitempty,omitzero"`
+
+	// MustChange Another user set the password: this session must change it before any other request
+	MustChange bool   `json:"mustChange,omitempty,omitzero"`
+	Name       string `json:"name"`
+	Rev        int64  `json:"rev"`
+
+	// Sessions Number of sessions
+	Sessions int         `json:"sessions,omitempty,omitzero"`
+	Subject  string      `json:"subject,omitempty,omitzero"`
+	Tokens   []UserToken `json:"tokens,omitempty,omitzero"`
 }
 
-// WaitingNotice defines model for WaitingNotice.
-type WaitingNotice struct {
+// UserList defines model for UserList.
+type UserList struct {
+	Users []User `json:"users"`
+}
+
+// UserResult defines model for UserResult.
+type UserResult struct {
+	Change string `json:"change"`
+	Name   string `json:"name"`
+	Rev    int64  `json:"rev,omitempty,omitzero"`
+}
+
+// UserSession defines model for UserSession.
+type UserSession struct {
+	// Agent The browser, as it describes itself
+	Agent     string    `json:"agent,omitempty,omitzero"`
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Current The session of this request
+	Current bool   `json:"current,omitempty,omitzero"`
+	From    string `json:"from,omitempty,omitzero"`
+	ID      string `json:"id"`
+
+	// SeenAt Time of the last request, within a minute
+	SeenAt time.Time `json:"seenAt"`
+}
+
+// UserSettings defines model for UserSettings.
+type UserSettings struct {
+	// Language en or zh; default: the language of the browser
+	Language string `json:"language,omitempty,omitzero"`
+
+	// Zone Time zone, such as Europe/Berlin; default: the zone of the browser
+	Zone string `json:"zone,omitempty,omitzero"`
+}
+
+// UserSpec defines model for UserSpec.
+type UserSpec struct {
+	Disabled *bool    `json:"disabled,omitempty"`
+	Grants   *[]Grant `json:"grants,omitempty" most:"100"`
+	IfRev    *int64   `json:"ifRev,omitempty"`
+
+	// Issuer The identity provider of the user, set together with subject; both empty: none
+	Issuer *string `json:"issuer,omitempty"`
+
+	// Password Initial password, which the user must change at the first login. Empty: none
+	Password *string `json:"password,omitempty"`
+
+	// Subject The user's identity at the provider
+	Subject *string `json:"subject,omitempty"`
+}
+
+// UserToken defines model for UserToken.
+type UserToken struct {
+	CreatedAt time.Time `json:"createdAt,omitempty,omitzero"`
+	EndsAt    time.Time `json:"endsAt"`
+
+	// Grants Missing: all permissions of its owner
+	Grants []Grant `json:"grants,omitempty,omitzero"`
+	Name   string  `json:"name"`
+}
+
+// WaitingNotification defines model for WaitingNotification.
+type WaitingNotification struct {
 	Channel string `json:"channel"`
 
 	// Count Number of events in the notification
@@ -2811,14 +2810,14 @@ type PathChannel = string
 // PathName defines model for PathName.
 type PathName = string
 
-// PathPerson defines model for PathPerson.
-type PathPerson = string
-
 // PathRun defines model for PathRun.
 type PathRun = string
 
 // PathToken defines model for PathToken.
 type PathToken = string
+
+// PathUser defines model for PathUser.
+type PathUser = string
 
 // PathVersion defines model for PathVersion.
 type PathVersion = string
@@ -2851,8 +2850,8 @@ type ListChangesParams struct {
 	// Channel Only changes of this channel
 	Channel string `form:"channel,omitempty" json:"channel,omitempty,omitzero"`
 
-	// Person Only changes of this user's account
-	Person string `form:"person,omitempty" json:"person,omitempty,omitzero"`
+	// User Only changes of this user's account
+	User string `form:"user,omitempty" json:"user,omitempty,omitzero"`
 
 	// By Author of the changes
 	By string `form:"by,omitempty" json:"by,omitempty,omitzero"`
@@ -3172,14 +3171,14 @@ type TriggerJobJSONRequestBody = TriggerRequest
 // ChangeByKeyJSONRequestBody defines body for ChangeByKey for application/json ContentType.
 type ChangeByKeyJSONRequestBody = TriggerChange
 
-// SetLookJSONRequestBody defines body for SetLook for application/json ContentType.
-type SetLookJSONRequestBody = LookRequest
-
 // ChangePasswordJSONRequestBody defines body for ChangePassword for application/json ContentType.
 type ChangePasswordJSONRequestBody = NewPassword
 
-// MakeTokenJSONRequestBody defines body for MakeToken for application/json ContentType.
-type MakeTokenJSONRequestBody = NewTokenSpec
+// PutSettingsJSONRequestBody defines body for PutSettings for application/json ContentType.
+type PutSettingsJSONRequestBody = UserSettings
+
+// CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
+type CreateTokenJSONRequestBody = NewTokenSpec
 
 // PutViewJSONRequestBody defines body for PutView for application/json ContentType.
 type PutViewJSONRequestBody = SavedView
@@ -3208,5 +3207,5 @@ type ResumeAllJSONRequestBody = ResumeRequest
 // ChangeRunJSONRequestBody defines body for ChangeRun for application/json ContentType.
 type ChangeRunJSONRequestBody = TriggerChange
 
-// PutPersonJSONRequestBody defines body for PutPerson for application/json ContentType.
-type PutPersonJSONRequestBody = PersonSpec
+// PutUserJSONRequestBody defines body for PutUser for application/json ContentType.
+type PutUserJSONRequestBody = UserSpec

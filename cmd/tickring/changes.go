@@ -24,7 +24,7 @@ type changeCmd struct {
 	Verb      string `placeholder:"VERB" help:"Only changes of this kind, such as created, updated or paused."`
 	Operation string `placeholder:"OPERATION" help:"Only changes of this bulk operation."`
 	Channel   string `placeholder:"CHANNEL" help:"Only changes of this channel."`
-	Person    string `placeholder:"PERSON" help:"Only changes of this user's account."`
+	User      string `placeholder:"USER" help:"Only changes of this user's account."`
 	From      string `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago)."`
 	To        string `placeholder:"TIME" help:"End of the period."`
 	Limit     int    `default:"20" help:"Maximum number of changes to show, newest first."`
@@ -137,7 +137,7 @@ func spans(record json.RawMessage, of reflect.Type) json.RawMessage {
 
 // pages reads changes, the newest first, until enough is had, and answers where it would go on.
 func (c *changeCmd) pages(e *conn, enough func(page *client.ChangeList) bool, want func() int) (next string, err error) {
-	params := client.ListChangesParams{By: c.By, Verb: c.Verb, Operation: c.Operation, Channel: c.Channel, Person: c.Person}
+	params := client.ListChangesParams{By: c.By, Verb: c.Verb, Operation: c.Operation, Channel: c.Channel, User: c.User}
 	switch {
 	case c.What == "":
 	case kindOf(c.What) == appKind:

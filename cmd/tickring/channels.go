@@ -149,8 +149,8 @@ func subjectOf(ch *client.Change) string {
 	if ch.Channel != "" {
 		return channelWord + " " + ch.Channel
 	}
-	if ch.Person != "" {
-		return "person " + ch.Person
+	if ch.User != "" {
+		return "user " + ch.User
 	}
 	if ch.Job == "" && ch.JobID != 0 {
 		return fmt.Sprintf("%s, job %d", ch.App, ch.JobID) // its name is forgotten

@@ -71,7 +71,7 @@ func runMain(t *testing.T, url, stdin string, args ...string) (code int, out, er
 //
 // In addition to the usual commands a script has
 //
-//	bury                   creates two dead-letter messages: a scheduled run of the first
+//	dead-letter            creates two dead-letter messages: a scheduled run of the first
 //	                       job, due ten seconds ago, and one without a scheduled run
 //	work                   creates three runs of job 1 at one moment, as if sent to an executor
 //	                       one after the other; the log of the third begins late
@@ -118,7 +118,8 @@ func TestScripts(t *testing.T) {
 				}
 				texts.Equal(t, key, text)
 			},
-			"bury": has("bury"), "called": has("called"), "work": has("work"), "refuse": has("refuse"), "mute": has("mute"), "old": has("old"),
+			"dead-letter": has("dead-letter"), "called": has("called"), "work": has("work"), "refuse": has("refuse"),
+			"mute": has("mute"), "old": has("old"),
 			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
 				dir := ts.MkAbs(args[0])
 				ts.Check(os.MkdirAll(dir, 0o700))
@@ -310,7 +311,7 @@ func testServer() *httptest.Server {
 						Next: at.Add(time.Hour), Error: "hooks.example.com: answered 500"}}}})
 			return
 		}
-		if r.URL.Path == "/test/bury" {
+		if r.URL.Path == "/test/dead-letter" {
 			at := core.InstantOf(time.Now()) - 10
 			data.Ring.Bury(r.Context(),
 				ring.Message{Kind: ring.KindFires, Slot: at,

@@ -48,19 +48,19 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 		}
 		add("", "on "+strings.Join(on, ", ")+"; at most once in "+api.FormatDuration(n.Quiet))
 	}
-	if j.Notices == nil {
+	if j.Notifications == nil {
 		return told, nil
 	}
-	for _, t := range j.Notices.Told {
+	for _, t := range j.Notifications.Sent {
 		add("notified of "+t.Event, e.toldText(&t, zone))
 	}
-	for i := range j.Notices.Waiting {
-		add("notification waits", j.Notices.Waiting[i].Event+e.waitingText(&j.Notices.Waiting[i], zone))
+	for i := range j.Notifications.Waiting {
+		add("notification waits", j.Notifications.Waiting[i].Event+e.waitingText(&j.Notifications.Waiting[i], zone))
 	}
 	return told, nil
 }
 
-func (e *conn) waitingText(w *client.WaitingNotice, zone string) string {
+func (e *conn) waitingText(w *client.WaitingNotification, zone string) string {
 	text := fmt.Sprintf(" for channel %s since %s, for %d events; tried %s, next try at %s", w.Channel, e.full(w.MadeAt, zone), w.Count,
 		plural(w.Tries, "time"), e.full(w.NextAt, zone))
 	if w.Error != "" {
@@ -71,15 +71,15 @@ func (e *conn) waitingText(w *client.WaitingNotice, zone string) string {
 
 // noticeText adds a row with the status of the notification about a run's end.
 func (e *conn) noticeText(add func(name, value string), r *client.Run) {
-	n := r.Notice
+	n := r.Notification
 	if n == nil {
 		return
 	}
 	text := n.Event + ": "
 	switch {
-	case n.Stand == string(notice.Owed):
+	case n.Status == string(notice.Owed):
 		text += "on its way"
-	case n.Stand == string(notice.Counted):
+	case n.Status == string(notice.Counted):
 		text += "counted, sent at " + e.full(n.At, r.Timezone)
 	case n.At.IsZero():
 		text += "sent"
@@ -95,7 +95,7 @@ func (e *conn) noticeText(add func(name, value string), r *client.Run) {
 	}
 }
 
-func (e *conn) toldText(t *client.ToldEvent, zone string) string {
+func (e *conn) toldText(t *client.SentNotification, zone string) string {
 	text := "never yet"
 	if !t.At.IsZero() {
 		text = e.full(t.At, zone)

@@ -12,11 +12,11 @@ type overviewCmd struct{ watchFlags }
 func (c *overviewCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
 
 func (c *overviewCmd) once(e *conn) error {
-	h, err := e.GetHome(e.Ctx)
+	h, err := e.GetOverview(e.Ctx)
 	return e.show(h, err, func() {
 		rows := [][]string{}
 		add := func(what string, n int, of string) { rows = append(rows, []string{what, fmt.Sprint(n), of}) }
-		jobs := func(l *client.HomeJobs) (of string) {
+		jobs := func(l *client.OverviewJobs) (of string) {
 			for i, j := range l.Jobs {
 				if i == 3 {
 					return of + ", …"

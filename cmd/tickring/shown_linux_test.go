@@ -67,7 +67,7 @@ func TestShownCommands(t *testing.T) {
 
 	const job, some = "/console/jobs/shop/report", "/console/jobs?app=shop&label=team%3Dpay's&status=never-ran&text=a+b&panel="
 	paths := []string{job, job + "?panel=run", job + "?panel=pause", job + "?panel=resume", job + "?panel=kill", job + "?panel=label",
-		job + "?panel=giveback", job + "?panel=delete", job + "?view=manifest", job + "/changes", "/console/jobs/shop/sweep/script",
+		job + "?panel=return-to-code", job + "?panel=delete", job + "?view=manifest", job + "/audit-log", "/console/jobs/shop/sweep/script",
 		"/console/jobs/new", "/console/runs/" + run, "/console/runs/" + run + "?panel=cancel", "/console/runs/" + run + "?panel=kill",
 		"/console/runs/" + run + "?panel=rerun", "/console/runs/" + run + "/log",
 		"/console/runs?job=shop/report&state=failed&state=lost&cause=manual&from=2026-11-20T00:00:00Z&panel=rerun",
@@ -75,15 +75,15 @@ func TestShownCommands(t *testing.T) {
 		"/console/runs/clean?job=shop/report&older=30d", "/console/upcoming", "/console/executors", "/console/executors?panel=new",
 		"/console/executors/shop", "/console/executors/shop?panel=edit", "/console/executors/shop?panel=pause",
 		"/console/executors/shop?panel=resume", "/console/executors/shop?panel=delete", "/console/scripts",
-		"/console/notices", "/console/notices?panel=rest", "/console/notices/team", "/console/notices/team?panel=edit",
-		"/console/notices/team?panel=delete", "/console/changes", "/console/people", "/console/people?panel=new",
-		"/console/people?panel=person&name=lina", "/console/people?panel=person&name=nobody", "/console/people?panel=delete&name=lina",
+		"/console/notifications", "/console/notifications?panel=rest", "/console/notifications/team", "/console/notifications/team?panel=edit",
+		"/console/notifications/team?panel=delete", "/console/audit-log", "/console/users", "/console/users?panel=new",
+		"/console/users?panel=user&name=lina", "/console/users?panel=user&name=nobody", "/console/users?panel=delete&name=lina",
 		"/console/account", "/console/"}
 	for _, verb := range []string{"pause", "resume", "trigger", "kill", "label", "delete"} {
 		paths = append(paths, some+verb, "/console/jobs?pick=shop/report&pick=shop/sweep&panel="+verb)
 	}
 	for _, kind := range core.ChannelKinds {
-		paths = append(paths, "/console/notices?panel=new&kind="+string(kind))
+		paths = append(paths, "/console/notifications?panel=new&kind="+string(kind))
 	}
 	seen := map[string]bool{}
 	for _, path := range paths {

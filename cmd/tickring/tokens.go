@@ -43,7 +43,7 @@ func (c *tokensCreateCmd) Run(e *conn) error {
 	if err != nil {
 		return core.Invalid("for", c.For, "%v", err)
 	}
-	res, err := e.MakeToken(e.Ctx, client.NewTokenSpec{Name: c.Name, Grants: api.ParseGrants(c.Role), EndsAt: time.Now().Add(span)})
+	res, err := e.CreateToken(e.Ctx, client.NewTokenSpec{Name: c.Name, Grants: api.ParseGrants(c.Role), EndsAt: time.Now().Add(span)})
 	return e.show(res, err, func() {
 		e.printf("%s\n  shown only once; expires %s\n", res.Secret, e.full(res.Token.EndsAt, ""))
 	})
@@ -51,15 +51,15 @@ func (c *tokensCreateCmd) Run(e *conn) error {
 
 type tokensRevokeCmd struct {
 	Name string `arg:"" placeholder:"NAME" help:"Name of the token."`
-	Of   string `placeholder:"PERSON" help:"User who owns the token; only for admins (default: you)."`
+	Of   string `placeholder:"USER" help:"User who owns the token; only for admins (default: you)."`
 }
 
 func (c *tokensRevokeCmd) Run(e *conn) error {
 	var err error
 	if c.Of != "" {
-		_, err = e.EndTokenOf(e.Ctx, c.Of, c.Name)
+		_, err = e.RevokeUserToken(e.Ctx, c.Of, c.Name)
 	} else {
-		_, err = e.EndToken(e.Ctx, c.Name)
+		_, err = e.RevokeToken(e.Ctx, c.Name)
 	}
 	return e.show(client.Done{Done: true}, err, func() { e.printf("%s revoked\n", c.Name) })
 }

@@ -139,7 +139,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 			for _, n := range a.Fires {
 				sum += n
 			}
-			if b := a.Band; b != nil {
+			if b := a.Frequent; b != nil {
 				often = fmt.Sprintf("%d more of %d: %s", b.Fires, b.Jobs, strings.Join(b.Names, ", "))
 			}
 			rows = append(rows, []string{a.App, fmt.Sprint(a.Jobs), fmt.Sprint(sum), heights(a.Fires, most), often})
@@ -147,7 +147,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 		if len(s.Apps) > 0 {
 			table(e.Stdout, rows)
 		}
-		for _, p := range s.Piles {
+		for _, p := range s.Peaks {
 			e.printf("%s   %d jobs at once: %s\n", e.full(p.At, ""), p.Jobs, strings.Join(p.Names, ", "))
 		}
 		e.printf("%d jobs fire from %s to %s\n", s.Jobs, e.full(s.From, ""), e.full(s.To, ""))

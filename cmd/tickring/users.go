@@ -42,7 +42,7 @@ func (c *usersListCmd) Run(e *conn) error {
 	})
 }
 
-func logsIn(p *client.Person) string {
+func logsIn(p *client.User) string {
 	var ways []string
 	switch {
 	case p.Disabled:
@@ -73,7 +73,7 @@ func (c *usersSetCmd) Run(e *conn) error {
 	if c.NoRole && len(c.Role) > 0 || c.Enable && c.Disable {
 		return usagef("set only one of --no-role and --role, and only one of --enable and --disable")
 	}
-	spec := client.PersonSpec{Issuer: c.Issuer, Subject: c.Subject}
+	spec := client.UserSpec{Issuer: c.Issuer, Subject: c.Subject}
 	if len(c.Role) > 0 || c.NoRole {
 		grants := api.ParseGrants(c.Role)
 		spec.Grants = &grants
@@ -88,7 +88,7 @@ func (c *usersSetCmd) Run(e *conn) error {
 		}
 		spec.Password = &text
 	}
-	res, err := e.PutPerson(e.Ctx, c.Name, spec)
+	res, err := e.PutUser(e.Ctx, c.Name, spec)
 	if err != nil {
 		return err
 	}
@@ -127,6 +127,6 @@ type usersDeleteCmd struct {
 }
 
 func (c *usersDeleteCmd) Run(e *conn) error {
-	res, err := e.DeletePerson(e.Ctx, c.Name)
+	res, err := e.DeleteUser(e.Ctx, c.Name)
 	return e.show(res, err, func() { e.printf("%s deleted\n", res.Name) })
 }

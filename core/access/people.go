@@ -59,7 +59,7 @@ func (a *Access) Person(ctx context.Context, who Who, name string) (Account, err
 	if err := who.May(Administer, ""); err != nil {
 		return Account{}, err
 	}
-	if err := CheckName("person", name); err != nil {
+	if err := CheckName("user", name); err != nil {
 		return Account{}, err
 	}
 	acc, err := a.account(ctx, name)
@@ -160,7 +160,7 @@ func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 	if err := who.May(Administer, ""); err != nil {
 		return err
 	}
-	if err := CheckName("person", name); err != nil {
+	if err := CheckName("user", name); err != nil {
 		return err
 	}
 	tried := false
@@ -364,7 +364,7 @@ func (a *Access) EndToken(ctx context.Context, who Who, person, name string) err
 	if err := who.May(deed, ""); err != nil {
 		return err
 	}
-	if err := CheckName("person", person); err != nil {
+	if err := CheckName("user", person); err != nil {
 		return err
 	}
 	tried := false

@@ -44,7 +44,7 @@ func (f *ChangeFilter) check() (limit int, err error) {
 	if f.Verb != "" && !slices.Contains(core.Verbs, f.Verb) {
 		return 0, core.Invalid("verb", f.Verb, "allowed values: %s", core.Words(core.Verbs))
 	}
-	for _, sought := range []struct{ name, is string }{{"by", f.By}, {"operation", f.Act}, {"channel", f.Channel}, {"person", f.Person}} {
+	for _, sought := range []struct{ name, is string }{{"by", f.By}, {"operation", f.Act}, {"channel", f.Channel}, {"user", f.Person}} {
 		if len(sought.is) > maxSought {
 			return 0, core.Invalid(sought.name, sought.is, "at most %d bytes are allowed", maxSought)
 		}

@@ -8,38 +8,38 @@ import (
 )
 
 const (
-	maxTroubled  = 10_000 // scanned jobs
+	maxTroubled  = 10_000 // jobs scanned for one page
 	lookedAtOnce = 256    // jobs whose runs are read before more jobs are read
 	failsInARow  = 3      // failed chains in a row that make a job failing
-	maxFailing   = 100    // named jobs
-	maxUntold    = 100    // named missing channels
+	maxFailing   = 100    // failing jobs listed by name
+	maxUntold    = 100    // missing channels listed by name
 	maxPast      = 100    // runs read for one job
 )
 
-// Trouble lists failing jobs and jobs that cannot run, among the jobs that one page scanned.
+// Trouble lists the failing jobs, and the jobs that cannot run, of one page of the scan.
 type Trouble struct {
 	Looked int  // number of scanned jobs
 	More   bool // more jobs follow
-	// Deserted are the apps without an executor that have scheduled jobs without a command, ordered by their first
-	// such job.
+	// Deserted lists the apps that have scheduled jobs but no executor, ordered by their first job. Jobs with a
+	// command need no executor.
 	Deserted []Deserted
-	Failing  []Failing // the first ones
+	Failing  []Failing // at most maxFailing
 	Fail     int       // number of failing jobs
-	Untold   []Untold  // the first ones
-	Locked   []Locked  // the first ones; unreadable jobs only if the caller sees all apps
+	Untold   []Untold  // at most maxUntold
+	Locked   []Locked  // at most maxUntold; unreadable jobs only if the caller can see all apps
 	Pending  *core.Run // the oldest due run that was not sent; nil: none
-	// Named has the jobs that the other fields mention.
+	// Named has each job of Failing and Pending by its ID.
 	Named map[core.JobID]*core.Job
 }
 
-// Deserted is an app without an executor.
+// Deserted is an app that has scheduled jobs but no executor.
 type Deserted struct {
 	App   string
-	Jobs  int // number of scheduled jobs
-	First string
+	Jobs  int    // number of scheduled jobs
+	First string // name of its first scheduled job
 }
 
-// Untold is an app or a job with notifications to a missing channel.
+// Untold is an app or a job whose notifications name a missing channel.
 type Untold struct {
 	Subject string // app, or app/name of a job
 	Channel string
@@ -51,14 +51,14 @@ type Locked struct {
 	Why *core.Error
 }
 
-// Failing is a job whose last failsInARow chains, or all chains, failed.
+// Failing is a job whose last failsInARow retry chains failed, or all of its chains if there are fewer.
 type Failing struct {
-	Times int
+	Times int // failed chains in a row, at most failsInARow
 	Last  core.Run
 }
 
-// Trouble finds failing jobs and jobs that cannot run in the apps for which sees is true; nil: all apps. Paused jobs
-// are skipped.
+// Trouble finds the failing jobs, and the jobs that cannot run, of the apps for which sees is true; nil: all apps.
+// It skips paused jobs.
 func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble, error) {
 	res := Trouble{Named: map[core.JobID]*core.Job{}}
 	apps, _, err := q.Apps(ctx) // unreadable apps are reported elsewhere
@@ -151,7 +151,7 @@ func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble,
 	return res, err
 }
 
-// fails counts a failing job. If more than maxFailing fail, the jobs that failed most often are named.
+// fails counts a failing job. Failing keeps the maxFailing jobs with the most failures in a row.
 func (t *Trouble) fails(j *core.Job, f *fares) {
 	t.Fail++
 	x := Failing{f.times, f.last}
@@ -189,17 +189,17 @@ func (q *Ask) standing(ctx context.Context, apps []core.App) (deserted map[strin
 	return deserted, func(app string) bool { return standing[app] }, nil
 }
 
-// fares is the recent success of a job.
+// fares describes the last ended runs of a job.
 type fares struct {
-	times   int      // failures in a row
-	all     bool     // there is no other end
-	last    core.Run // newest failure
-	pending *core.Run
+	times   int       // failures in a row
+	all     bool      // every ended run that was read failed
+	last    core.Run  // newest failure
+	pending *core.Run // oldest due run that was not sent; nil: none
 }
 
 func (f *fares) fails() bool { return f.times >= failsInARow || f.times > 0 && f.all }
 
-// fares reads backwards from the newest due run to the first end that is not a failure.
+// fares reads the runs of a job from the newest due run backwards, until a run ended without a failure.
 func (q *Ask) fares(ctx context.Context, job core.JobID) (f fares, err error) {
 	now := core.InstantOf(q.o.Now())
 	low, high := core.RunRange(job, firstInstant, now)

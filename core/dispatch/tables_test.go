@@ -10,11 +10,11 @@ import (
 )
 
 var (
-	errLost = errors.New("connection reset") // unknown
+	errLost = errors.New("connection reset") // the result of the write is unknown
 	answers = map[string]error{"ok": nil, "refused": core.ErrRefused, "throttled": core.ErrThrottled, "unknown": errLost}
 )
 
-// words returns the page's name of a phase.
+// words returns the name of a phase in the claim protocol.
 func words(p phase) string {
 	switch p := p.(type) {
 	case undecided:
@@ -45,12 +45,12 @@ func TestPageJudge(t *testing.T) {
 	const minute, hour = time.Minute, time.Hour
 	type facts struct {
 		cause  core.Cause
-		due    time.Duration // time since it was due
-		rev    int64         // of the fire; the job's is 2, half an hour old
+		due    time.Duration // time since the run was due
+		rev    int64         // the job's revision in the message; the current one is 2, made 30 minutes ago
 		tail   bool
 		job    core.Sched
 		gone   bool
-		pause  core.Pause // of the app, of everything, and of both
+		pause  core.Pause // tested on the app, on everything, and on both
 		past   core.Past
 		misses bool // the next scheduled time has passed
 	}
@@ -215,7 +215,7 @@ func TestPageLook(t *testing.T) {
 		"owner empty, not maybeSent": {
 			with(func(r *core.Run) { r.State, r.Owner = core.Planned, "" }),
 			with(func(r *core.Run) { r.State, r.Owner, r.Cause = core.Planned, "", core.CauseAPI }),
-			with(func(r *core.Run) { r.State, r.Owner, r.Slot = core.Planned, "", 101 })}, // no trigger: jitter after an edit
+			with(func(r *core.Run) { r.State, r.Owner, r.Slot = core.Planned, "", 101 })}, // a scheduled run whose jitter was edited
 		"queued (nobody's, and it waits for an executor or a permit)": {
 			with(func(r *core.Run) { r.State, r.Owner = core.Queued, "" }),
 			with(func(r *core.Run) { r.State, r.Owner, r.Cause = core.Queued, "", core.CauseAPI })},
@@ -238,7 +238,7 @@ func TestPageLook(t *testing.T) {
 			}
 		}
 		what := rows[0]
-		p.Says(found, deeds[look(what, sends)], deeds[look(what, fallsRecorded)])
+		p.Says(found, actions[look(what, sends)], actions[look(what, fallsRecorded)])
 		late, past := sends, sends
 		switch found {
 		case "no item", "owner empty, not maybeSent":
@@ -247,13 +247,13 @@ func TestPageLook(t *testing.T) {
 			past = fallsRecorded
 		}
 		if look(what, fallsLate) != look(what, late) || look(what, fallsPast) != look(what, past) {
-			t.Errorf("%s: what falls late: %s, past its deadline: %s", found, deeds[look(what, fallsLate)], deeds[look(what, fallsPast)])
+			t.Errorf("%s: what falls late: %s, past its deadline: %s", found, actions[look(what, fallsLate)], actions[look(what, fallsPast)])
 		}
 	}
 }
 
-// deeds are the page's names of actions.
-var deeds = map[act]string{
+// actions has the name of each action in the claim protocol.
+var actions = map[act]string{
 	isDone:   "done",
 	toClaim:  "claim (A)",
 	toRecord: "skipped record (A)",
@@ -400,7 +400,7 @@ func TestPageAck(t *testing.T) {
 	}
 }
 
-// TestPageClose: step 8, and table G.
+// TestPageClose checks step 8 and table G of the claim protocol.
 func TestPageClose(t *testing.T) {
 	until := time.Unix(1_800_000_000, 0)
 	for answer, want := range map[string]string{"ok": "done", "refused": "not done", "throttled": "?", "unknown": "?"} {

@@ -9,25 +9,24 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// State is the stored state of the notifications of one job, or of the health of a channel. Its JSON is the
-// stored form.
+// State is the stored state of the notifications of one job, or the health of a channel. It is stored as JSON.
 type State struct {
 	Name    string    `json:"-"` // JobName or ChannelName
 	V       int64     `json:"-"` // version, incremented by each write; 0: not stored
 	Told    []Told    `json:"told,omitempty"`
 	Pending []Pending `json:"pending,omitempty"`
-	// Failing is the end of the last failed retry chain until the job recovers; Failures counts them.
+	// Failing is the last failed retry chain since the job last succeeded, and Failures the number of such chains.
 	Failing  *Happening   `json:"failing,omitempty"`
 	Failures int64        `json:"failures,omitempty"`
-	Checked  core.Instant `json:"checked,omitempty"` // the last time that was checked for overdue
-	Success  core.Instant `json:"success,omitempty"` // the end of the last success seen
-	Slow     core.Instant `json:"slow,omitempty"`    // runs sent up to then were checked for slow
+	Checked  core.Instant `json:"checked,omitempty"` // the last expected time that was checked for overdue
+	Success  core.Instant `json:"success,omitempty"` // end time of the last known success
+	Slow     core.Instant `json:"slow,omitempty"`    // runs sent until this time were checked for slow
 	Of       *Subject     `json:"of,omitempty"`
-	Look     core.Instant `json:"look,omitempty"`    // the next check in the index; 0: none
+	Look     core.Instant `json:"look,omitempty"`    // time of the next check, as in the index; 0: none
 	Trouble  *Trouble     `json:"trouble,omitempty"` // only for a channel
 }
 
-// Subject describes the job in notifications, because the job may be deleted by then.
+// Subject describes the job in notifications. It is stored because the job can be deleted before they are sent.
 type Subject struct {
 	App   string `json:"app"`
 	Name  string `json:"name"`
@@ -35,7 +34,7 @@ type Subject struct {
 	Zone  string `json:"zone,omitempty"`
 }
 
-// JobName returns the name of a job's item; ID 0 is the item for everything without a job.
+// JobName returns the name of a job's State. ID 0 is for events without a job.
 func JobName(id core.JobID) string { return "job/" + id.String() }
 
 func ChannelName(name string) string { return "channel/" + name }
@@ -43,18 +42,19 @@ func ChannelName(name string) string { return "channel/" + name }
 // Told is the notification state of one event.
 type Told struct {
 	Event core.Event `json:"event"`
-	Sent  time.Time  `json:"sent"`            // when the last notification of it was made
-	Quiet time.Time  `json:"quiet"`           // no other notification before then
-	Count int64      `json:"count,omitempty"` // notes since the last notification
-	First *Happening `json:"first,omitempty"` // the first and the last of them
+	Sent  time.Time  `json:"sent"`            // when the last notification was created
+	Quiet time.Time  `json:"quiet"`           // until then, events are counted and not notified
+	Count int64      `json:"count,omitempty"` // records of the event since the last notification
+	First *Happening `json:"first,omitempty"` // the first and the last of these records
 	Last  *Happening `json:"last,omitempty"`
-	// Since is the first happening of the last notification, Through the last happening that was ever notified.
+	// Since is the time of the first occurrence in the last notification, Through the time of the newest
+	// occurrence in any notification.
 	Since   time.Time `json:"since,omitzero"`
 	Through time.Time `json:"through,omitzero"`
-	// GivenUp has the last notification that each channel finally did not accept.
+	// GivenUp has the last dropped notification of each channel.
 	GivenUp []Untaken `json:"givenUp,omitempty"`
-	// Seen are the runs counted last, so that copies of their notes do not count. A note copiesFor later is no
-	// copy, even with the same run: the run then stands for a cause.
+	// Seen has the runs that were counted last, so that a second record of the same run is ignored. A record
+	// that arrives copiesFor later is counted: several occurrences can name one run as their cause.
 	Seen []core.RunID `json:"seen,omitempty"`
 }
 
@@ -64,25 +64,25 @@ type Happening struct {
 	At     core.Instant `json:"at,omitempty"`
 	Reason core.Reason  `json:"reason,omitempty"`
 	Why    string       `json:"why,omitempty"`
-	Times  int64        `json:"count,omitempty"` // the number of occurrences; 0: one
+	Times  int64        `json:"count,omitempty"` // number of occurrences; 0: one
 	When   time.Time    `json:"when"`
 }
 
-// Pending is a notification that a channel has not accepted.
+// Pending is a notification that a channel has not accepted yet.
 type Pending struct {
 	Channel string     `json:"channel"`
 	Event   core.Event `json:"event"`
 	Count   int64      `json:"count"`
 	First   Happening  `json:"first"`
 	Last    Happening  `json:"last"`
-	Added   *Happening `json:"added,omitempty"` // the first occurrence since it was taken
+	Added   *Happening `json:"added,omitempty"` // the first occurrence since the last Take
 	Made    time.Time  `json:"made"`
 	Tries   int        `json:"tries,omitempty"`
-	Next    time.Time  `json:"next"` // the next attempt; during one, the end of its lease
+	Next    time.Time  `json:"next"` // time of the next attempt; during an attempt, the end of its lease
 	Error   string     `json:"error,omitempty"`
 }
 
-// Untaken is a notification that a channel did not accept and that was given up.
+// Untaken is a notification that was dropped because a channel did not accept it.
 type Untaken struct {
 	Channel string    `json:"channel"`
 	First   Happening `json:"first"`
@@ -91,25 +91,25 @@ type Untaken struct {
 	Error   string    `json:"error"`
 }
 
-// Trouble means that a channel accepts nothing.
+// Trouble describes a channel that accepts no notifications.
 type Trouble struct {
 	Since   time.Time `json:"since"`
 	Last    time.Time `json:"last"`
 	Error   string    `json:"error"`
-	GivenUp int64     `json:"givenUp,omitempty"` // notifications
+	GivenUp int64     `json:"givenUp,omitempty"` // number of dropped notifications
 }
 
 const (
 	seenMost = 16
-	// copiesFor is how long after a note its copies can arrive.
+	// copiesFor is how long after a record its duplicates can arrive.
 	copiesFor = 24 * time.Hour
-	// least and most are the limits of the time between two attempts.
+	// least and most limit the time between two attempts.
 	least, most = time.Minute, time.Hour
-	// busyFor is the delay of a notification that found no free place.
+	// busyFor is the delay before a notification is retried if all senders were busy.
 	busyFor = 10 * time.Second
 )
 
-// told returns the state of an event, and adds it if it is missing.
+// told returns the Told of an event, and adds one if it is missing.
 func (s *State) told(e core.Event) *Told {
 	i := slices.IndexFunc(s.Told, func(t Told) bool { return t.Event == e })
 	if i < 0 {
@@ -118,7 +118,7 @@ func (s *State) told(e core.Event) *Told {
 	return &s.Told[i]
 }
 
-// Fold counts a note, unless it is a copy.
+// Fold counts a record of an event, unless it is a duplicate, and returns the state of the event.
 func (s *State) Fold(note *ring.Note) *Told {
 	t := s.told(note.Event)
 	newest := t.Sent
@@ -142,7 +142,7 @@ func (s *State) Fold(note *ring.Note) *Told {
 	if t.Count == 0 || !h.When.Before(t.Last.When) {
 		t.Last = h
 	}
-	t.Count++ // one note, whatever its Times
+	t.Count++ // a record counts once, regardless of its Times
 	return t
 }
 
@@ -150,7 +150,7 @@ func happening(n *ring.Note) *Happening {
 	return &Happening{n.Run, n.At, n.Reason, n.Why, n.Times, n.When.UTC()}
 }
 
-// tell makes the notification of an event for each channel.
+// tell creates a notification of an event for each channel, or adds the event to a pending notification.
 func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 	for _, c := range to {
 		i := slices.IndexFunc(s.Pending, func(p Pending) bool { return p.Channel == c && p.Event == t.Event })
@@ -159,7 +159,7 @@ func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 				Made: now.UTC(), Next: now.UTC()})
 			continue
 		}
-		p := &s.Pending[i] // merge it into the pending one
+		p := &s.Pending[i] // merge with the pending notification
 		p.Count += t.Count
 		if t.First.When.Before(p.First.When) {
 			p.First = *t.First
@@ -178,7 +178,7 @@ func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 	t.Count, t.First, t.Last = 0, nil, nil
 }
 
-// Due makes the notifications of counted events whose quiet period is over.
+// Due creates notifications of the counted events whose quiet period has ended.
 func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
 	for i := range s.Told {
 		if t := &s.Told[i]; t.Count > 0 && !now.Before(t.Quiet) {
@@ -187,8 +187,7 @@ func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
 	}
 }
 
-// Take returns the notifications to send now and leases them. Notifications that others leased are retried with their
-// messages.
+// Take leases the notifications that are due and returns them. It skips notifications that another worker leased.
 func (s *State) Take(now time.Time, lease time.Duration) (mine []Pending) {
 	for i := range s.Pending {
 		if p := &s.Pending[i]; !now.Before(p.Next) {
@@ -199,12 +198,12 @@ func (s *State) Take(now time.Time, lease time.Duration) (mine []Pending) {
 	return mine
 }
 
-// is returns the index of a taken notification.
+// is returns the index of a notification that Take returned; -1 if it is not pending.
 func (s *State) is(p *Pending) int {
 	return slices.IndexFunc(s.Pending, func(o Pending) bool { return o.Channel == p.Channel && o.Event == p.Event })
 }
 
-// Sent records that a channel accepted a notification. Occurrences added since then stay pending.
+// Sent records that a channel accepted a notification. Occurrences that were added after Take stay pending.
 func (s *State) Sent(p *Pending, now time.Time) {
 	i := s.is(p)
 	if i < 0 {
@@ -221,8 +220,9 @@ func (s *State) Sent(p *Pending, now time.Time) {
 	s.Pending = slices.Delete(s.Pending, i, i+1)
 }
 
-// Failed records that a channel did not accept a notification, and reports whether it is given up: if forGood,
-// or after a day. Otherwise it is retried with growing delays, at least after; busy: no place was free.
+// Failed records that a channel did not accept a notification. It reports whether the notification is dropped: if
+// forGood is set, or a day after its creation. Otherwise the notification is retried with increasing delays of at least
+// after, or soon if busy is set because all senders were busy.
 func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after time.Duration, now time.Time) (
 	givenUp bool) {
 	i := s.is(p)
@@ -253,7 +253,7 @@ func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after 
 	return false
 }
 
-// Next returns when the item needs a check; zero: never.
+// Next returns the time of the next check; zero: none is needed.
 func (s *State) Next() (at time.Time) {
 	sooner := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {
@@ -279,7 +279,7 @@ func (s State) Clone() State {
 	return s
 }
 
-// Keep returns until when an item is needed; zero: its content decides.
+// Keep returns when the item expires; zero: not while it has its current content.
 func (s *State) Keep() (until time.Time) {
 	if len(s.Pending) > 0 || s.Failing != nil || s.Trouble != nil || s.Look != 0 {
 		return until
@@ -299,5 +299,5 @@ func (s *State) Keep() (until time.Time) {
 	return until.Add(keepFor)
 }
 
-// keepFor is how long an item without content stays: copies of notes arrive within that time.
+// keepFor is how long an item without content is kept, because duplicates of records can arrive during that time.
 const keepFor = 24 * time.Hour

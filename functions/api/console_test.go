@@ -158,9 +158,10 @@ func consoleUnits(t *testing.T) {
 	}
 	run := core.PlannedRun(1, core.InstantOf(time.Now().Truncate(time.Minute))-300)
 	for _, page := range []struct{ name, path string }{{"Overview", ""}, {"Jobs", "jobs"}, {"Upcoming", "upcoming"},
-		{"Executors", "executors"}, {"", "jobs/app-0/nightly-report-0"}, {"", "jobs/app-0/nightly-report-0/changes"}, {"", "jobs?status=late"},
+		{"Executors", "executors"}, {"", "jobs/app-0/nightly-report-0"}, {"", "jobs/app-0/nightly-report-0/audit-log"}, {"", "jobs?status=late"},
 		{"", "jobs?sort=last"}, {"", "runs"}, {"", "runs?shape=1"}, {"", "runs/" + run.String()}, {"", "executors/app-0"}, {"", "lateness"},
-		{"", "reports"}, {"", "notices"}, {"", "scripts"}, {"", "changes"}, {"", "people"}, {"", "operating"}, {"", "account"}, {"", "keys"}} {
+		{"", "reports"}, {"", "notifications"}, {"", "scripts"}, {"", "audit-log"}, {"", "users"}, {"", "system"}, {"", "account"},
+		{"", "keys"}} {
 		w, u, requests := b.ask("GET", "/console/"+page.path, "")
 		if page.name != "" && u.Read > pageUnits {
 			t.Errorf("%s takes %v read units: %v", page.name, u.Read, u.Requests)

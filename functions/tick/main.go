@@ -55,7 +55,7 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 		a.Reports(report.Options{Zone: c.ReportZone}),
 		func(fires int64) { log.Warn("lost messages sent again", "fires", fires) })
 	told := a.Notices(nil, notice.Options{}) // it queues the due checks for notifications and sends none
-	minutely = append(minutely, tick.Task{Name: "notices", Do: func(ctx context.Context) error {
+	minutely = append(minutely, tick.Task{Name: "notifications", Do: func(ctx context.Context) error {
 		_, err := told.Pass(ctx)
 		return err
 	}})

@@ -57,8 +57,8 @@ const (
 // deploys and choose cannot read whether the stack exists, it returns an error.
 func (s *settings) choose(ctx context.Context, open func(context.Context) (account, error)) (warnings []string, err error) {
 	if s.emulator {
-		if s.props.DoorConcurrency == nil {
-			s.props.DoorConcurrency = new(0.0)
+		if s.props.EndpointConcurrency == nil {
+			s.props.EndpointConcurrency = new(0.0)
 		}
 		return s.emulated(ctx, open)
 	}
@@ -90,7 +90,7 @@ func (s *settings) choose(ctx context.Context, open func(context.Context) (accou
 		_, s.props.HttpApi = outputs["HttpApi"]
 		return warnings, nil
 	}
-	if s.props.DoorConcurrency != nil {
+	if s.props.EndpointConcurrency != nil {
 		return warnings, nil
 	}
 	const keep = "To choose yourself, set %shttpApi in cdk.json"

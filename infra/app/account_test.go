@@ -70,9 +70,9 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 		"no permission to read stacks":      {account: fakeAccount{limit: 1000, outputs: denied}, limit: 1000},
 		"function URL chosen":               {context: said{"httpApi": false}, account: fakeAccount{limit: 10}, limit: 10, warns: "burst"},
 		"HTTP API chosen":                   {context: said{"httpApi": true}, account: fakeAccount{limit: 1000}, httpApi: true, limit: 1000},
-		"a bound":                           {context: said{"doorConcurrency": 5}, account: fakeAccount{limit: 150}, limit: 150},
+		"a bound":                           {context: said{"endpointConcurrency": 5}, account: fakeAccount{limit: 150}, limit: 150},
 		"a stack with an HTTP API":          {account: api, httpApi: true, limit: 1000},
-		"a stack with an HTTP API, a bound": {context: said{"doorConcurrency": 5}, account: api, httpApi: true, limit: 1000},
+		"a stack with an HTTP API, a bound": {context: said{"endpointConcurrency": 5}, account: api, httpApi: true, limit: 1000},
 		"a stack with a function URL":       {account: fakeAccount{outputs: url}},
 		"an emulator":                       {context: said{"emulator": true}, account: fakeAccount{limit: 10}},
 		"no emulator":                       {context: said{"emulator": true}},
@@ -109,7 +109,7 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 				t.Errorf("%s: %q does not name %s", name, warnings[i], w)
 			}
 		}
-		if d := s.props.DoorConcurrency; s.emulator && (d == nil || *d != 0) {
+		if d := s.props.EndpointConcurrency; s.emulator && (d == nil || *d != 0) {
 			t.Errorf("%s: concurrency is reserved: %v", name, d)
 		}
 	}

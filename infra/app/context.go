@@ -243,7 +243,7 @@ var all = []setting{
 	{"oidcIssuer", "issuer URL of an OpenID Connect provider for logins to the console",
 		text(func(s *settings) *string { return &s.provider().Issuer })},
 	{"oidcClientId", "client ID of the console at the provider", text(func(s *settings) *string { return &s.provider().ClientId })},
-	{"oidcSecretParameter", "name of the SSM parameter with the client secret: /people/tickring-client",
+	{"oidcSecretParameter", "name of the SSM parameter with the client secret: /oidc/tickring-client",
 		text(func(s *settings) *string { return &s.provider().SecretParameter })},
 	{"oidcUrl", "URL of the console in browsers",
 		text(func(s *settings) *string { return &s.provider().Url })},
@@ -273,8 +273,8 @@ var all = []setting{
 		}
 		return err
 	}},
-	{"doorConcurrency", "reserved concurrency of each function that serves HTTP requests; 0: none",
-		number(func(s *settings) **float64 { return &s.props.DoorConcurrency })},
+	{"endpointConcurrency", "reserved concurrency of each function that serves HTTP requests; 0: none",
+		number(func(s *settings) **float64 { return &s.props.EndpointConcurrency })},
 	{"domain", "domain name of the HTTP API: jobs.example.com", text(func(s *settings) *string { return &s.domain })},
 	{"certificate", "ARN of the certificate of the domain", text(func(s *settings) *string { return &s.certificate })},
 	{"zone", "ID of the Route 53 hosted zone of the domain", text(func(s *settings) *string { return &s.zone })},

@@ -14,7 +14,7 @@ import (
 func TestContext(t *testing.T) {
 	s, err := readContext(map[string]any{
 		"tickring:name": "Jobs", "tickring:allow": "10.0.0.0/8, 192.168.0.0/16", "tickring:memory": "dispatch=512,api=256",
-		"tickring:provisioned": "5,100,5,400", "tickring:throttle": "20,40", "tickring:doorConcurrency": 30, "tickring:noToken": true,
+		"tickring:provisioned": "5,100,5,400", "tickring:throttle": "20,40", "tickring:endpointConcurrency": 30, "tickring:noToken": true,
 		"tickring:noTokenPublic": "true", "tickring:readToken": "true",
 		"tickring:oidcIssuer": "https://id.example.com", "tickring:oidcRoles": "devs=shop:editor;ops=admin",
 		"tickring:alarms": "false", "tickring:dashboard": true, "tickring:maxConcurrency": 50, "tickring:invokeTag": "tickring=yes",
@@ -30,7 +30,7 @@ func TestContext(t *testing.T) {
 	if s.name != "Jobs" || len(p.Allow) != 2 || p.Memory["dispatch"] != 512 || p.Provisioned.MaxWrite != 400 || !p.NoAlarms || p.NoCanary ||
 		!p.Dashboard || *p.MaxConcurrency != 50 ||
 		p.InvokeTag.Value != "yes" || p.RemovalPolicy != "DESTROY" || p.Environment["B"] != "x=y" || *p.DeletionProtection ||
-		p.Tables.State != "a-state" || *p.Throttle != (infra.Throttle{Rate: 20, Burst: 40}) || *p.DoorConcurrency != 30 || !p.NoToken ||
+		p.Tables.State != "a-state" || *p.Throttle != (infra.Throttle{Rate: 20, Burst: 40}) || *p.EndpointConcurrency != 30 || !p.NoToken ||
 		!p.NoTokenPublic || !p.ReadToken ||
 		p.Oidc.Issuer != "https://id.example.com" || len(p.Oidc.Roles) != 2 || s.tags["env"] != "prod" || *p.Budget != (infra.Budget{Dollars: 50,
 		Email: "ops@example.com"}) || len(p.Replicas) != 1 || *p.InvocationsAlarm != 100 || *p.WriteUnitsAlarm != 200 {

@@ -162,7 +162,7 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 		d.a.Reports(report.Options{}),
 		func(fires int64) { t.Errorf("%d fires were sent again", fires) })
 	told := d.a.Notices(nil, notice.Options{})
-	d.minutely = append(d.minutely, tick.Task{Name: "notices", Do: func(ctx context.Context) error {
+	d.minutely = append(d.minutely, tick.Task{Name: "notifications", Do: func(ctx context.Context) error {
 		_, err := told.Pass(ctx)
 		return err
 	}})

@@ -23,7 +23,7 @@ var checks = []check{
 	{core.Say("planning"), ours, planning},
 	{core.Say("messages"), own, messages},
 	{core.Say("logs and notifications"), own, aside},
-	{core.Say("notices"), own, notices},
+	{core.Say("notifications"), own, notifications},
 	{core.Say("losses"), ours | aws, losses},
 	{core.Say("canary"), ours, canary},
 	{core.Say("apps"), own, apps},
@@ -279,7 +279,7 @@ func messages(f *Facts, s *sheet) core.Text {
 
 // aside checks the post-run queue: logs that must be kept, and how many of them and of notifications wait.
 func aside(f *Facts, s *sheet) core.Text {
-	d := f.Own.Aside
+	d := f.Own.PostRun
 	if d == nil {
 		return core.Text{}
 	}
@@ -296,8 +296,8 @@ func aside(f *Facts, s *sheet) core.Text {
 	return text
 }
 
-// notices checks that notifications reach users.
-func notices(f *Facts, s *sheet) core.Text {
+// notifications checks that notifications reach users.
+func notifications(f *Facts, s *sheet) core.Text {
 	test := func(channel string) core.Text {
 		return core.Say("fix the channel in its manifest, then test it: %s", "tickring channels test "+channel)
 	}
@@ -321,7 +321,7 @@ func notices(f *Facts, s *sheet) core.Text {
 		}
 		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; pending messages are retried for a day", test(c.Channel))
 	}
-	if n := f.Own.NoticesLost; n > 0 {
+	if n := f.Own.NotificationsDropped; n > 0 {
 		s.warn("%d were dropped since %s", n, f.Own.UpSince.Format(time.RFC3339)).
 			do("the server's log names each (given up), with its channel and the reason")
 	}
@@ -733,7 +733,7 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 		text := core.Say("%s was throttled %.0f times in 15 minutes: no concurrency was left", fn.Name, fn.Throttles)
 		if fn.Reserved != nil {
 			s.warn("%s: it can run %d at the same time", text, *fn.Reserved).do("find the clients that send these requests; for your jobs, set %s",
-				"-c tickring:doorConcurrency=N")
+				"-c tickring:endpointConcurrency=N")
 		} else {
 			s.warn("%s", text).do("other functions of the account use it up: request more (Service Quotas: Lambda, concurrent executions), or " +
 				"reserve some")

@@ -297,12 +297,12 @@ func TestFindings(t *testing.T) {
 		{"a channel that takes nothing", here, func(f *Facts) {
 			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-3 * time.Hour), LastAt: now,
 				Error: "no answer\nline 2"}}
-		}, "notices", Warning},
+		}, "notifications", Warning},
 		{"a channel of AWS that is mute", well, func(f *Facts) {
 			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-time.Hour), LastAt: now,
 				Error: "410 Gone", GivenUp: 7}}
-		}, "notices", Wrong},
-		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning},
+		}, "notifications", Wrong},
+		{"dropped notifications", here, func(f *Facts) { f.Own.NotificationsDropped = 3 }, "notifications", Warning},
 		{"a channel that is not there", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{MissingChannels: []client.MissingChannel{{Subject: "web/a", Channel: "gone"}}}
 		}, "jobs", Wrong},

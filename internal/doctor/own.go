@@ -89,7 +89,7 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 		}
 	}
 	f.Fires, f.Checks = k.depth(ctx, "queue of fires", ring.KindFires), k.depth(ctx, "queue of checks", ring.KindCheck)
-	f.Aside = k.depth(ctx, "queue of logs and notices", ring.KindAside)
+	f.PostRun = k.depth(ctx, "queue of logs and notifications", ring.KindAside)
 	if letters, err := e.Dead.Letters(ctx, "", maxLetters); k.known("dead letters", err) {
 		n := len(letters)
 		f.DeadLetters = &n
@@ -105,7 +105,7 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 	}
 	if k.known("channels", err) {
 		troubled, err := api.Troubles(ctx, e.Notices, channels)
-		k.known("notices", err)
+		k.known("notifications", err)
 		for _, name := range slices.Sorted(maps.Keys(troubled)) {
 			f.TroubledChannels = append(f.TroubledChannels, *troubled[name])
 		}

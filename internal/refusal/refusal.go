@@ -56,7 +56,7 @@ type Options struct {
 	Now func() time.Time
 	Log *slog.Logger
 	// Count is called for each; nil: no call.
-	Count func(door, reason string)
+	Count func(endpoint, reason string)
 	// Longest is how long an address that keeps coming with wrong tokens waits for its
 	// answer at most; it grows from its fourth on.
 	Longest time.Duration // 0: no wait
@@ -97,7 +97,7 @@ type address struct {
 }
 
 // line is a kind of rejection, for which an address has a line a minute.
-type line struct{ remote, door, reason string }
+type line struct{ remote, endpoint, reason string }
 
 type told struct {
 	at    time.Time
@@ -163,8 +163,8 @@ func (t *Trace) Note(ctx context.Context, r Refusal) (closes bool) {
 	}
 	t.mu.Unlock()
 	if tells {
-		t.o.Log.Warn("refused", "door", r.Door, "reason", r.Reason, "from", r.Remote, "times", times, "app", r.App, "executor", r.Address,
-			"why", r.Why)
+		t.o.Log.Warn("request rejected", "endpoint", r.Door, "reason", r.Reason, "from", r.Remote, "times", times, "app", r.App,
+			"executor", r.Address, "why", r.Why)
 	}
 	if !waits {
 		return wait > 0

@@ -23,9 +23,9 @@ type fault struct {
 	doubled   bool    // queues of the deployment get each send twice
 }
 
-// A door is a proxy between the functions of an emulator and its tables and queues. It adds faults, because the emulator has none
+// A faultProxy is a proxy between the functions of an emulator and its tables and queues. It adds faults, because the emulator has none
 // of its own.
-type door struct {
+type faultProxy struct {
 	server  *http.Server
 	at      string // its URL
 	to      *url.URL
@@ -34,8 +34,8 @@ type door struct {
 	other   string // prefix of the names of queues that are not of the deployment
 }
 
-// openDoor opens one to an emulator.
-func openDoor(to, other string) (*door, error) {
+// newFaultProxy returns a proxy to an emulator.
+func newFaultProxy(to, other string) (*faultProxy, error) {
 	u, err := url.Parse(to)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func openDoor(to, other string) (*door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the proxy of the emulator: %w", err)
 	}
-	d := &door{at: "http://" + l.Addr().String(), to: u, forward: httputil.NewSingleHostReverseProxy(u), other: other}
+	d := &faultProxy{at: "http://" + l.Addr().String(), to: u, forward: httputil.NewSingleHostReverseProxy(u), other: other}
 	d.fault.Store(&fault{})
 	d.forward.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) }
 	d.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: d}
@@ -52,7 +52,7 @@ func openDoor(to, other string) (*door, error) {
 	return d, nil
 }
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *faultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := d.fault.Load()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // sends reports whether a request sends to a queue of the deployment. An executor's own
 // queue may bring a message twice without a fault, and the executor begins it once.
-func (d *door) sends(r *http.Request, body []byte) bool {
+func (d *faultProxy) sends(r *http.Request, body []byte) bool {
 	var in struct{ QueueUrl string } //nolint:revive // as SQS names it
 	return strings.HasPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS.SendMessage") && json.Unmarshal(body, &in) == nil &&
 		!strings.HasPrefix(in.QueueUrl[strings.LastIndexByte(in.QueueUrl, '/')+1:], d.other)

@@ -23,7 +23,7 @@ func TestDoor(t *testing.T) {
 		_, _ = io.Copy(w, r.Body)
 	}))
 	defer to.Close()
-	d, err := openDoor(to.URL, "Tickring-counter")
+	d, err := newFaultProxy(to.URL, "Tickring-counter")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -236,17 +236,17 @@ func (p *proof) count(ctx context.Context) error {
 	return nil
 }
 
-// emulator is MiniStack, run by the scripts of localstack/. A door connects its functions to its tables and queues.
+// emulator is MiniStack, run by the scripts of localstack/. A proxy connects its functions to its tables and queues.
 type emulator struct {
-	p    *proof
-	door *door
+	p     *proof
+	proxy *faultProxy
 	// armed lets the next arriving run kill dispatch before the run is answered, so that its send is not recorded.
 	armed chan func()
 }
 
 func newEmulator(p *proof) (*emulator, error) {
-	d, err := openDoor(os.Getenv("AWS_ENDPOINT_URL"), p.counter())
-	return &emulator{p: p, door: d, armed: make(chan func(), 1)}, err
+	d, err := newFaultProxy(os.Getenv("AWS_ENDPOINT_URL"), p.counter())
+	return &emulator{p: p, proxy: d, armed: make(chan func(), 1)}, err
 }
 
 func (e *emulator) script(ctx context.Context, name string, args ...string) error {
@@ -279,7 +279,7 @@ func (e *emulator) deploy(ctx context.Context, invoke, queue string) error {
 	}
 	return e.script(ctx, "deploy", "-c", "tickring:logLevel=debug", "-c", "tickring:removalPolicy=destroy",
 		"-c", "tickring:invoke="+invoke, "-c", "tickring:queues="+queue,
-		"-c", "tickring:environment=TICKRING_ALLOW_LOOPBACK=1,AWS_ENDPOINT_URL_DYNAMODB="+e.door.at+",AWS_ENDPOINT_URL_SQS="+e.door.at)
+		"-c", "tickring:environment=TICKRING_ALLOW_LOOPBACK=1,AWS_ENDPOINT_URL_DYNAMODB="+e.proxy.at+",AWS_ENDPOINT_URL_SQS="+e.proxy.at)
 }
 
 // arrived is called before an arrived run is answered.
@@ -312,7 +312,7 @@ func (e *emulator) killDispatch() error {
 		return err
 	}
 	name, killed := []byte("AWS_LAMBDA_FUNCTION_NAME="+e.p.outputs["DispatchFunction"]+"\x00"), 0
-	mine := []byte(e.door.at) // there may be other emulators
+	mine := []byte(e.proxy.at) // there may be other emulators
 	for _, file := range found {
 		b, err := os.ReadFile(file)
 		if err != nil || !bytes.Contains(append(b, 0), name) || !bytes.Contains(b, mine) {
@@ -330,7 +330,7 @@ func (e *emulator) killDispatch() error {
 }
 
 func (e *emulator) suffer(_ context.Context, f fault) error {
-	e.door.fault.Store(&f)
+	e.proxy.fault.Store(&f)
 	return nil
 }
 
@@ -342,7 +342,7 @@ func (e *emulator) restart(ctx context.Context) error {
 }
 
 func (e *emulator) remove(ctx context.Context) error {
-	return errors.Join(e.script(ctx, "down"), e.door.server.Close(), os.RemoveAll(filepath.Join(e.state(), "kept")))
+	return errors.Join(e.script(ctx, "down"), e.proxy.server.Close(), os.RemoveAll(filepath.Join(e.state(), "kept")))
 }
 
 // again asks each so often until it is so, or something is wrong.

@@ -43,7 +43,7 @@ func TestErrands(t *testing.T) {
 
 	p.open("/console/jobs/shop/prices")
 	p.clicked()
-	p.click("css:main a[href='/console/jobs/shop/prices/changes']")
+	p.click("css:main a[href='/console/jobs/shop/prices/audit-log']")
 	p.sees("Audit log of shop/prices", "admin-token")
 	clicks[3] = p.clicked()
 

@@ -292,9 +292,9 @@ func (s scrolled) String() string {
 		100*float64(slow)/float64(len(s.Frames)), 100*float64(s.Blank)/float64(len(s.Frames)))
 }
 
-// scroll scrolls down a log from its head, by pixels a frame. With told, each step waits until the browser has reported the visible
-// part to the page, as it does between two frames when idle.
-func (p *page) scroll(by, frames int, told bool) scrolled {
+// scroll scrolls down a log from its head, by pixels a frame. If settled is set, each step waits until the
+// browser has reported the visible part to the page, as it does between two frames when idle.
+func (p *page) scroll(by, frames int, settled bool) scrolled {
 	p.tb.Helper()
 	return eval[scrolled](p, fmt.Sprintf(`new Promise((done) => {
 		const box = document.querySelector('#log'), r = box.getBoundingClientRect(), seen = new Set();
@@ -314,7 +314,7 @@ func (p *page) scroll(by, frames int, told bool) scrolled {
 			const on = () => requestAnimationFrame(step);
 			if (%t) new IntersectionObserver((_, o) => { o.disconnect(); on(); }).observe(box); else on();
 		});
-	})`, by, frames, told))
+	})`, by, frames, settled))
 }
 
 // TestLongLogScrolls: of a log of 100,000 lines only the visible part is in the page, and lines appear as the user scrolls.

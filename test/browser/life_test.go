@@ -46,7 +46,7 @@ func TestRunIsFollowedAndKilled(t *testing.T) {
 	p.sees("killed", "A killed run is not retried automatically")
 	run := strings.TrimPrefix(p.url(), w.URL+"/console/runs/")
 	w.WaitState(t, run, "killed", patience)
-	p.open("/console/changes?job=shop/rebuild")
+	p.open("/console/audit-log?job=shop/rebuild")
 	p.open("/console/runs/" + run)
 	p.sees("killed")
 }
@@ -170,12 +170,12 @@ func TestBadLinks(t *testing.T) {
 		"/console/runs?state=nonsense":                      "nonsense",
 		"/console/runs?from=nonsense":                       "nonsense",
 		"/console/jobs?sort=nonsense":                       "nonsense",
-		"/console/changes?from=nonsense":                    "nonsense",
+		"/console/audit-log?from=nonsense":                  "nonsense",
 		"/console/jobs/shop/prices?view=nonsense":           "shop/prices",
 		"/console/nonsense":                                 "nonsense",
 		"/console/jobs/" + strings.Repeat("a", 3000) + "/b": "aaaa",
 		"/console/executors/nobody":                         "nobody",
-		"/console/notices/nobody":                           "nobody",
+		"/console/notifications/nobody":                     "nobody",
 	} {
 		p.open(path)
 		if !strings.Contains(p.text(), words) || p.answered() >= 500 {

@@ -90,7 +90,7 @@ apps:
 	}
 	p.size(1280, 720)
 	p.sees("Failing: 1") // the import, from second 46 of each minute
-	p.shots(dir, "console-home")
+	p.shots(dir, "console-overview")
 	for _, v := range []struct {
 		name, path string
 		width      int64

@@ -54,8 +54,8 @@ func TestRoles(t *testing.T) {
 		{"/console/jobs/reports/script/script", "form[data-keep] button.first", "/console/jobs/reports/script/script", "source=true&kind=shell"},
 		{"/console/executors/reports?panel=edit", "[name=token]", "/console/executors/reports", "do=edit&token=set&secret=of-somebody"},
 		{"/console/jobs/reports/nightly?panel=run", "[name=other]", "/console/jobs/reports/nightly/trigger", "other=http%3A%2F%2F127.0.0.1%3A9"},
-		{"/console/notices", "#rest a[href*='panel=rest']", "/console/notices", "do=rest&to=oncall"},
-		{"/console/people", "a[href*='panel=new']", "/console/people", "do=save&name=made&roles=viewer&password=" + url.QueryEscape(given)},
+		{"/console/notifications", "#rest a[href*='panel=rest']", "/console/notifications", "do=rest&to=oncall"},
+		{"/console/users", "a[href*='panel=new']", "/console/users", "do=save&name=made&roles=viewer&password=" + url.QueryEscape(given)},
 	}
 	const script, secret, address, rest, people = "0", "1", "2", "3", "4"
 	p := w.person(t, "paul", "viewer")

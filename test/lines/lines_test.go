@@ -197,8 +197,8 @@ func come(t *testing.T, strangers int, to, door string) {
 	}
 }
 
-// hold keeps a connection open after writing says, and opens another if it is closed.
-func hold(t *testing.T, to, says string) {
+// hold keeps a connection open after writing text, and opens another if it is closed.
+func hold(t *testing.T, to, text string) {
 	for t.Context().Err() == nil {
 		c, err := net.Dial("tcp", to)
 		if err != nil {
@@ -212,7 +212,7 @@ func hold(t *testing.T, to, says string) {
 			}
 			c.Close()
 		}()
-		c.Write([]byte(says))
+		c.Write([]byte(text))
 		for b := make([]byte, 4096); err == nil; {
 			_, err = c.Read(b)
 		}

@@ -40,8 +40,8 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// trusted and stranger are certificates for this machine, which trusts the first and not the second.
-var trusted, stranger tls.Certificate
+// trusted and untrusted are certificates for this machine, which trusts the first and not the second.
+var trusted, untrusted tls.Certificate
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "mail")
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	if err == nil {
-		stranger, _, err = certificate()
+		untrusted, _, err = certificate()
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -394,8 +394,8 @@ func TestNotToBeRead(t *testing.T) {
 		permanent bool
 	}{
 		{"no STARTTLS", core.TLSStart, core.TLSNone, trusted, "does not support STARTTLS", true},
-		{"an unknown server with STARTTLS", core.TLSStart, core.TLSStart, stranger, "certificate signed by unknown authority", false},
-		{"an unknown server with TLS", core.TLSImplicit, core.TLSImplicit, stranger, "certificate signed by unknown authority", false},
+		{"an unknown server with STARTTLS", core.TLSStart, core.TLSStart, untrusted, "certificate signed by unknown authority", false},
+		{"an unknown server with TLS", core.TLSImplicit, core.TLSImplicit, untrusted, "certificate signed by unknown authority", false},
 	} {
 		s := (&server{ways: []string{sasl.Plain}}).start(t, c.offers, c.cert)
 		u := send(t, channel(s.port, c.asked, core.English), failed(), 0)

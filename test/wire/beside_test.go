@@ -20,8 +20,8 @@ var (
 	during = flag.Int("beside.runs", 500, "how many runs end while it is away")
 )
 
-// A besides is a server and one executor, in its own process with its defaults.
-type besides struct {
+// A bench is a server and one executor, in its own process with its defaults.
+type bench struct {
 	*testing.B
 	addr    string
 	srv     *http.Server
@@ -36,8 +36,8 @@ type besides struct {
 	last    time.Time // of the newest result
 }
 
-func beside(b *testing.B, kind string) *besides {
-	s := &besides{B: b, addr: "127.0.0.1:0", port: ports.Free(b), results: map[int64]bool{}, changed: make(chan struct{}, 1),
+func beside(b *testing.B, kind string) *bench {
+	s := &bench{B: b, addr: "127.0.0.1:0", port: ports.Free(b), results: map[int64]bool{}, changed: make(chan struct{}, 1),
 		beat:   make(chan struct{}, 1),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}}}
 	s.up()
@@ -54,7 +54,7 @@ func beside(b *testing.B, kind string) *besides {
 }
 
 // up has the server listen, at the address that it had before.
-func (s *besides) up() {
+func (s *bench) up() {
 	ln, err := net.Listen("tcp", s.addr)
 	if err != nil {
 		s.Fatal(err)
@@ -65,9 +65,9 @@ func (s *besides) up() {
 }
 
 // down stops listening, and closes open connections.
-func (s *besides) down() { s.srv.Close() }
+func (s *bench) down() { s.srv.Close() }
 
-func (s *besides) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -95,7 +95,7 @@ func (s *besides) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // until waits for n results in all, or until none comes for as long; how many
 // there are.
-func (s *besides) until(n int, quiet time.Duration) int {
+func (s *bench) until(n int, quiet time.Duration) int {
 	for {
 		s.mu.Lock()
 		have := len(s.results)
@@ -113,7 +113,7 @@ func (s *besides) until(n int, quiet time.Duration) int {
 
 // send sends n runs of an empty handler, spread over a time; how many of all
 // were taken.
-func (s *besides) send(n int, over time.Duration) (taken int) {
+func (s *bench) send(n int, over time.Duration) (taken int) {
 	var ok, left atomic.Int64
 	left.Store(int64(n))
 	began := time.Now()
@@ -136,7 +136,7 @@ func (s *besides) send(n int, over time.Duration) (taken int) {
 	return int(ok.Load())
 }
 
-func (s *besides) sendOne() bool {
+func (s *bench) sendOne() bool {
 	id := s.next.Add(1)
 	// Each of a job of its own: the other one refuses a second run of a job at
 	// work.

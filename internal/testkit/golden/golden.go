@@ -1,8 +1,7 @@
 // Package golden compares texts with files in testdata. With -update, a test writes its file.
 //
 // A test asserts what users may rely on, such as states, exit codes and data attributes, in
-// its code. The wording of messages stands in its golden file, where a change of a text shows up
-// as one diff.
+// its code. Its golden file has the wording of messages, so a change of a text is one diff.
 package golden
 
 import (
@@ -46,7 +45,7 @@ func New(t testing.TB) *Texts {
 }
 
 // Equal fails t if the file has another text under key. Use the part that varies between
-// runs, such as a port, in replace: pairs of a text and what stands for it.
+// runs, such as a port, in replace: pairs of a text and its placeholder.
 func (g *Texts) Equal(t testing.TB, key, got string, replace ...string) {
 	t.Helper()
 	got = strings.TrimRight(strings.NewReplacer(replace...).Replace(got), "\n") + "\n"

@@ -5,7 +5,7 @@ import "fmt"
 // move is one step from a state.
 type move[S comparable] struct {
 	to      S
-	words   string // only where pen.say
+	words   string // empty unless traces are printed
 	fault   bool   // the good end must be reachable without it
 	broken  string // the promise that this step breaks
 	window  string // the window of section 8 that it goes through

@@ -139,7 +139,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 				})
 			},
 			Minutely: append(boot.Minutely(boot.NewPulse(a.Engine, w.log), in.watchdog(), healer, nil,
-				func(fires int64) { w.count("sent again after a loss", int(fires)) }), tick.Task{Name: "notices", Do: in.looks(a)}),
+				func(fires int64) { w.count("sent again after a loss", int(fires)) }), tick.Task{Name: "notifications", Do: in.looks(a)}),
 		}).Run(ctx)
 	}
 }

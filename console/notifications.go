@@ -26,7 +26,7 @@ type noticesPage struct {
 	Wrong    string
 }
 
-func (a *ask) notices() (any, error) {
+func (a *ask) notifications() (any, error) {
 	p, err := a.noticesPage()
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (a *ask) channel() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Panel, p.Form, a.page = a.Q("panel"), channelFormOf(p.Channel), "notices"
+	p.Panel, p.Form, a.page = a.Q("panel"), channelFormOf(p.Channel), "notifications"
 	return p, nil
 }
 
@@ -133,7 +133,7 @@ func (a *ask) channelPage(name string) (*channelPage, error) {
 	return p, nil
 }
 
-func (a *ask) ChannelPath(name string) string { return Root + "notices/" + url.PathEscape(name) }
+func (a *ask) ChannelPath(name string) string { return Root + "notifications/" + url.PathEscape(name) }
 
 // channelForm has secrets only as input.
 type channelForm struct {
@@ -231,8 +231,8 @@ func (f channelForm) differs(now client.Channel) []difference {
 	return differences(manifest.DiffChannel(&now, &mine))
 }
 
-// noticesDo creates a channel, or sets the channels for events without a job.
-func (a *ask) noticesDo() (string, core.Text, error) {
+// notificationsDo creates a channel, or sets the channels for events without a job.
+func (a *ask) notificationsDo() (string, core.Text, error) {
 	var err error
 	f := a.channelForm()
 	switch a.Form("do") {
@@ -255,7 +255,7 @@ func (a *ask) noticesDo() (string, core.Text, error) {
 			err = refusal(res.Notify.Error)
 		}
 		if err == nil {
-			return Root + "notices", core.Say("the channels for events without a job are saved"), nil
+			return Root + "notifications", core.Say("the channels for events without a job are saved"), nil
 		}
 	default:
 		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no form with this name")
@@ -265,7 +265,7 @@ func (a *ask) noticesDo() (string, core.Text, error) {
 		return "", core.Text{}, err
 	}
 	p.Panel, p.Form, p.Wrong = a.Form("do"), f, a.problemOf(err).Message
-	return a.again(err, "notices", p)
+	return a.again(err, "notifications", p)
 }
 
 // refusal converts the error of one item to the error of a request.
@@ -301,7 +301,7 @@ func (a *ask) channelDo() (string, core.Text, error) {
 		test = &res
 	case "delete":
 		if _, err = a.DeleteChannel(a.Ctx(), name); err == nil {
-			return Root + "notices", core.Say("%s is deleted", name), nil
+			return Root + "notifications", core.Say("%s is deleted", name), nil
 		}
 	default:
 		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no form with this name")
@@ -313,7 +313,7 @@ func (a *ask) channelDo() (string, core.Text, error) {
 	if gone != nil {
 		return "", core.Text{}, gone
 	}
-	a.page, p.Test, p.Form = "notices", test, channelFormOf(p.Channel)
+	a.page, p.Test, p.Form = "notifications", test, channelFormOf(p.Channel)
 	if err == nil { // the test failed: the page shows the reason
 		a.render(http.StatusOK, "channel", p)
 		return "", core.Text{}, errShown

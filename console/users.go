@@ -17,7 +17,7 @@ import (
 const peopleDeed = access.Administer
 
 type peoplePage struct {
-	People []client.Person
+	People []client.User
 	All    int    // users before the filters
 	Text   string // a part of the name, as a filter
 	Role   string // a role in any app, as a filter
@@ -31,13 +31,13 @@ type peoplePage struct {
 type personForm struct {
 	Name, Rev, Roles, Password, Issuer, Subject string
 	Disabled, HasPassword                       bool
-	Tokens                                      []client.PersonToken
+	Tokens                                      []client.UserToken
 }
 
 // peoplePage returns the page of the users that match the filters.
-func (a *ask) peoplePage(list []client.Person) *peoplePage {
+func (a *ask) peoplePage(list []client.User) *peoplePage {
 	p := &peoplePage{All: len(list), Text: strings.TrimSpace(a.Q("text")), Role: a.Q("role"), Panel: a.Q("panel")}
-	p.People = slices.DeleteFunc(list, func(one client.Person) bool {
+	p.People = slices.DeleteFunc(list, func(one client.User) bool {
 		return !has(one.Name, p.Text) || p.Role != "" && !slices.ContainsFunc(one.Grants, func(g client.Grant) bool { return g.Role == p.Role })
 	})
 	return p
@@ -45,14 +45,14 @@ func (a *ask) peoplePage(list []client.Person) *peoplePage {
 
 func (p *peoplePage) RoleNames() []access.Role { return access.Roles }
 
-func (a *ask) people() (any, error) {
+func (a *ask) users() (any, error) {
 	list, err := a.ListUsers(a.Ctx())
 	p := a.peoplePage(list.Users)
 	if p.Panel == "" || err != nil {
 		return p, err
 	}
 	if name := a.Q("name"); name != "" {
-		one, err := a.GetPerson(a.Ctx(), name)
+		one, err := a.GetUser(a.Ctx(), name)
 		if err != nil {
 			return nil, err
 		}
@@ -61,22 +61,22 @@ func (a *ask) people() (any, error) {
 	return p, nil
 }
 
-func personFormOf(one client.Person) personForm {
+func personFormOf(one client.User) personForm {
 	return personForm{Name: one.Name, Rev: itoa(one.Rev), Roles: strings.ReplaceAll(api.FormatGrants(one.Grants), " ", "\n"),
 		Issuer: one.Issuer, Subject: one.Subject, Disabled: one.Disabled, HasPassword: one.HasPassword, Tokens: one.Tokens}
 }
 
 // differs returns the differences between the stored user and the form.
-func (f personForm) differs(now client.Person) []difference {
+func (f personForm) differs(now client.User) []difference {
 	mine := now
 	mine.Grants, mine.Issuer, mine.Subject, mine.Disabled = api.ParseGrants(strings.Fields(f.Roles)), f.Issuer, f.Subject, f.Disabled
 	return personDiffers(&now, &mine)
 }
 
 // personDiffers returns the differences between two versions of a user.
-func personDiffers(was, is *client.Person) (list []difference) {
+func personDiffers(was, is *client.User) (list []difference) {
 	set := func(is bool, word string) string { return map[bool]string{true: word}[is] }
-	tokens := func(p *client.Person) string {
+	tokens := func(p *client.User) string {
 		names := make([]string, len(p.Tokens))
 		for i, t := range p.Tokens {
 			names[i] = t.Name
@@ -96,7 +96,7 @@ func personDiffers(was, is *client.Person) (list []difference) {
 	return list
 }
 
-func (a *ask) peopleDo() (string, core.Text, error) {
+func (a *ask) usersDo() (string, core.Text, error) {
 	f := personForm{Name: a.Form("name"), Rev: a.Form("rev"), Roles: a.Form("roles"), Password: a.Form("password"), Issuer: a.Form("issuer"),
 		Subject: a.Form("subject"), Disabled: a.Form("disabled") != "", HasPassword: a.Form("haspassword") != ""}
 	to, said, err := a.personTo(f)
@@ -111,15 +111,15 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 	p := a.peoplePage(list.Users)
 	p.Form, p.Wrong = f, a.problemOf(err).Message
 	if a.Form("do") == "delete" {
-		if now, gone := a.GetPerson(a.Ctx(), f.Name); gone == nil {
+		if now, gone := a.GetUser(a.Ctx(), f.Name); gone == nil {
 			p.Form = personFormOf(now)
 		}
-		return a.again(err, "people", p)
+		return a.again(err, "users", p)
 	}
 	if f.Rev == "" || !isConflict(err) {
-		return a.again(err, "people", p)
+		return a.again(err, "users", p)
 	}
-	switch now, gone := a.GetPerson(a.Ctx(), f.Name); {
+	switch now, gone := a.GetUser(a.Ctx(), f.Name); {
 	case gone != nil && a.problemOf(gone).Status == http.StatusNotFound: // another save creates the user
 		p.Form.Rev, p.Form.HasPassword, p.Wrong = "", false, a.Say("%s was already deleted", f.Name)
 	case gone != nil:
@@ -128,28 +128,28 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 		p.Clash, p.Wrong = &clash{Differs: f.differs(now)}, ""
 		p.Form.Rev, p.Form.HasPassword, p.Form.Tokens = itoa(now.Rev), now.HasPassword, now.Tokens
 	}
-	return a.again(err, "people", p)
+	return a.again(err, "users", p)
 }
 
 func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
-	to = Root + "people"
+	to = Root + "users"
 	switch a.Form("do") {
 	case "delete":
-		now, gone := a.GetPerson(a.Ctx(), f.Name)
+		now, gone := a.GetUser(a.Ctx(), f.Name)
 		switch {
 		case gone != nil && a.problemOf(gone).Status != http.StatusNotFound:
 			return to, said, gone
 		case gone == nil && f.Rev != "" && f.Rev != itoa(now.Rev): // the panel showed an older version of the user
 			return to, said, core.Errorf(core.CodeConflict, "%s was changed after you opened this page: the current values are shown", f.Name)
 		}
-		_, err = a.DeletePerson(a.Ctx(), f.Name)
+		_, err = a.DeleteUser(a.Ctx(), f.Name)
 		return to, core.Say("%s is deleted", f.Name), err
-	case "end-token":
-		_, err = a.EndTokenOf(a.Ctx(), f.Name, a.Form("token"))
+	case "revoke-token":
+		_, err = a.RevokeUserToken(a.Ctx(), f.Name, a.Form("token"))
 		return a.personPath(f.Name), core.Say("token %s is revoked", a.Form("token")), err
 	}
 	grants := api.ParseGrants(strings.Fields(f.Roles))
-	spec := client.PersonSpec{Grants: &grants, Disabled: &f.Disabled, Issuer: &f.Issuer, Subject: &f.Subject}
+	spec := client.UserSpec{Grants: &grants, Disabled: &f.Disabled, Issuer: &f.Issuer, Subject: &f.Subject}
 	if f.Password != "" {
 		spec.Password = &f.Password
 	}
@@ -160,12 +160,12 @@ func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
 		}
 	}
 	spec.IfRev = &rev
-	_, err = a.PutPerson(a.Ctx(), f.Name, spec)
+	_, err = a.PutUser(a.Ctx(), f.Name, spec)
 	return to, core.Say("%s is saved", f.Name), err
 }
 
 func (a *ask) personPath(name string) string {
-	return Root + "people?" + url.Values{"panel": {"person"}, "name": {name}}.Encode()
+	return Root + "users?" + url.Values{"panel": {"user"}, "name": {name}}.Encode()
 }
 
 func (a *ask) PersonPath(name string) string { return a.personPath(name) }

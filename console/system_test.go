@@ -19,20 +19,20 @@ import (
 // and resume everything.
 func TestOperating(t *testing.T) {
 	s := goldenConsole(t)
-	s.shows("h2,p,dl,.cli", "/console/operating")
-	s.shows("h2,.s", "/console/operating?all=1&jobs=1")
-	s.shows("dialog", "/console/operating?panel=pause")
-	s.wrong("/console/operating?panel=pause", url.Values{"do": {"pause"}, "reason": {"kept as typed"}, "until": {"whenever"}},
+	s.shows("h2,p,dl,.cli", "/console/system")
+	s.shows("h2,.s", "/console/system?all=1&jobs=1")
+	s.shows("dialog", "/console/system?panel=pause")
+	s.wrong("/console/system?panel=pause", url.Values{"do": {"pause"}, "reason": {"kept as typed"}, "until": {"whenever"}},
 		http.StatusBadRequest, "whenever", `value="kept as typed"`)
-	s.done("/console/operating?panel=pause", url.Values{"do": {"pause"}, "reason": {"a move <b>of</b> house"}, "until": {"2h"}},
+	s.done("/console/system?panel=pause", url.Values{"do": {"pause"}, "reason": {"a move <b>of</b> house"}, "until": {"2h"}},
 		"a move <b>of</b> house", "panel=resume")
-	if body := s.get("/console/operating").Body.String(); strings.Contains(body, "<b>of</b>") {
+	if body := s.get("/console/system").Body.String(); strings.Contains(body, "<b>of</b>") {
 		t.Error("a reason is markup")
 	}
-	s.done("/console/operating?panel=resume", url.Values{"do": {"resume"}})
+	s.done("/console/system?panel=resume", url.Values{"do": {"resume"}})
 	s.Clock = s.Clock.Add(time.Minute)
-	s.never(s.says("/console/operating", "panel=pause"), `class="warn"`, "panel=resume")
-	s.wrong("/console/operating", url.Values{"do": {"explode"}}, http.StatusBadRequest)
+	s.never(s.says("/console/system", "panel=pause"), `class="warn"`, "panel=resume")
+	s.wrong("/console/system", url.Values{"do": {"explode"}}, http.StatusBadRequest)
 }
 
 // TestAuditIsShown: an audit has counts for all jobs and for one job. An invalid request shows an error.
@@ -40,16 +40,16 @@ func TestAuditIsShown(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}}`)
 	s.Clock = s.Clock.Add(time.Hour)
-	s.shows("tr", "/console/operating?audit=24h", "panel=replan", "shop/stock",
+	s.shows("tr", "/console/system?audit=24h", "panel=replan", "shop/stock",
 		`<span class="s fail">overdue</span></td><td class="num">45</td>`)
-	s.shows(".hint", "/console/operating?audit=24h&job=shop/stock")
-	s.shows("[role=alert]", "/console/operating?audit=24h&job=shop/none")
+	s.shows(".hint", "/console/system?audit=24h&job=shop/stock")
+	s.shows("[role=alert]", "/console/system?audit=24h&job=shop/none")
 	for _, span := range []string{"soon", "-3h", "400d", "99999999999999999d"} {
-		s.shows("[role=alert]", "/console/operating?audit="+span)
+		s.shows("[role=alert]", "/console/system?audit="+span)
 	}
-	s.done("/console/operating?panel=replan", url.Values{"do": {"replan"}, "from": {"24h"}})
-	s.shows("tr", "/console/operating?audit=24h")
-	s.wrong("/console/operating?panel=replan", url.Values{"do": {"replan"}, "from": {"long ago"}, "job": {"shop/stock"}},
+	s.done("/console/system?panel=replan", url.Values{"do": {"replan"}, "from": {"24h"}})
+	s.shows("tr", "/console/system?audit=24h")
+	s.wrong("/console/system?panel=replan", url.Values{"do": {"replan"}, "from": {"long ago"}, "job": {"shop/stock"}},
 		http.StatusBadRequest, "long ago", `value="shop/stock"`)
 }
 
@@ -79,7 +79,7 @@ func TestAuditSaysNoMoreThanItKnows(t *testing.T) {
 			{`{"jobs": 3, "partial": true}`, false},
 		} {
 			answer = c.answer
-			body := s.says("/console/operating?audit=24h")
+			body := s.says("/console/system?audit=24h")
 			body = cutOut(body, `id="audit"`, "</table>")
 			body = body[strings.LastIndex(body, "<tr>"):]
 			if strings.Contains(body, `<span class="muted">`) != c.well {
@@ -111,11 +111,11 @@ func TestDeadLetters(t *testing.T) {
 		}
 	}
 	s.ask("DELETE", "/v1/jobs/shop/gone", "")
-	s.shows("#letters,.rows", "/console/operating", "received <b>too often</b>", "panel=redrive", "panel=drop")
-	if body := s.get("/console/operating").Body.String(); strings.Contains(body, "<b>too") {
+	s.shows("#letters,.rows", "/console/system", "received <b>too often</b>", "panel=redrive", "panel=drop")
+	if body := s.get("/console/system").Body.String(); strings.Contains(body, "<b>too") {
 		t.Error("a reason is markup")
 	}
-	s.done("/console/operating?panel=redrive", url.Values{"do": {"redrive"}})
-	s.done("/console/operating?panel=drop", url.Values{"do": {"drop"}, "unread": {"1"}})
+	s.done("/console/system?panel=redrive", url.Values{"do": {"redrive"}})
+	s.done("/console/system?panel=drop", url.Values{"do": {"drop"}, "unread": {"1"}})
 	s.compare("no letters are left", ".muted")
 }

@@ -58,11 +58,11 @@ type finding struct {
 var levels = map[doctor.Level]string{doctor.Well: "ok", doctor.Unknown: "skip", doctor.Warning: "late", doctor.Wrong: "fail"}
 
 // foundAt has the page for the findings of each check.
-var foundAt = map[string]string{"dead letters": Root + "operating#letters", "pause": Root + "operating?panel=resume",
-	"apps": Root + "executors", "executors": Root + "executors", "notices": Root + "notices", "jobs": Root + "jobs?status=failing",
-	"losses": Root + "operating?panel=replan"}
+var foundAt = map[string]string{"dead letters": Root + "system#letters", "pause": Root + "system?panel=resume",
+	"apps": Root + "executors", "executors": Root + "executors", "notifications": Root + "notifications", "jobs": Root + "jobs?status=failing",
+	"losses": Root + "system?panel=replan"}
 
-func (a *ask) operating() (any, error) {
+func (a *ask) system() (any, error) {
 	p, err := a.operatingPage()
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (a *ask) workForm() workForm {
 func (a *ask) operate() (string, core.Text, error) {
 	said, err := a.operateAs(a.Form("do"))
 	if err == nil {
-		return Root + "operating", said, nil
+		return Root + "system", said, nil
 	}
 	p, gone := a.operatingPage()
 	if gone != nil {
@@ -205,7 +205,7 @@ func (a *ask) operate() (string, core.Text, error) {
 		return "", core.Text{}, err
 	}
 	p.Refused = a.problemOf(err).Message
-	return a.again(err, "operating", p)
+	return a.again(err, "system", p)
 }
 
 var operatingForms = []string{"pause", "resume", "redrive", "drop", "replan"}

@@ -14,7 +14,7 @@ import (
 // empty.
 func TestChannelForms(t *testing.T) {
 	s := goldenConsole(t)
-	s.shows("#first,#rest", "/console/notices")
+	s.shows("#first,#rest", "/console/notifications")
 	for kind, form := range map[string]url.Values{
 		"webhook":  {"url": {"https://hooks.example.com/t"}, "secret": {"very-secret-1"}},
 		"slack":    {"url": {"https://hooks.slack.com/services/very-secret-1"}},
@@ -24,13 +24,13 @@ func TestChannelForms(t *testing.T) {
 		"email": {"to": {"a@example.com\nb@example.com"}, "from": {"t@example.com"}, "host": {"mail.example.com"}, "port": {"587"},
 			"user": {"t"}, "pass": {"very-secret-1"}},
 	} {
-		s.says("/console/notices?panel=new&kind="+kind, `name="kind" value="`+kind+`"`)
+		s.says("/console/notifications?panel=new&kind="+kind, `name="kind" value="`+kind+`"`)
 		form.Set("do", "new")
 		form.Set("kind", kind)
 		form.Set("name", "by-"+kind)
-		s.done("/console/notices?panel=new&kind="+kind, form)
+		s.done("/console/notifications?panel=new&kind="+kind, form)
 		s.compare(kind, ".t-late")
-		at := "/console/notices/by-" + kind
+		at := "/console/notifications/by-" + kind
 		page := s.shows("dialog", at+"?panel=edit")
 		if strings.Contains(page, "very-secret-1") {
 			t.Errorf("%s: a secret is shown:\n%s", kind, page)
@@ -63,14 +63,14 @@ func TestChannelForms(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	s.wrong("/console/notices?panel=new", url.Values{"do": {"new"}, "kind": {"pigeon"}, "name": {"p"}}, http.StatusBadRequest, "pigeon")
-	s.wrong("/console/notices?panel=new", url.Values{"do": {"new"}, "kind": {"email"}, "name": {"m"}, "port": {"many"},
+	s.wrong("/console/notifications?panel=new", url.Values{"do": {"new"}, "kind": {"pigeon"}, "name": {"p"}}, http.StatusBadRequest, "pigeon")
+	s.wrong("/console/notifications?panel=new", url.Values{"do": {"new"}, "kind": {"email"}, "name": {"m"}, "port": {"many"},
 		"from": {"kept@example.com"}},
 		http.StatusBadRequest, "many", "kept@example.com")
-	s.wrong("/console/notices?panel=new", url.Values{"do": {"new"}, "kind": {"webhook"}, "name": {""}, "url": {"https://x.example"}},
+	s.wrong("/console/notifications?panel=new", url.Values{"do": {"new"}, "kind": {"webhook"}, "name": {""}, "url": {"https://x.example"}},
 		http.StatusBadRequest, `role="alert"`)
-	s.done("/console/notices/by-slack?panel=delete", url.Values{"do": {"delete"}})
-	s.wrong("/console/notices/by-slack?panel=delete", url.Values{"do": {"delete"}}, http.StatusNotFound)
+	s.done("/console/notifications/by-slack?panel=delete", url.Values{"do": {"delete"}})
+	s.wrong("/console/notifications/by-slack?panel=delete", url.Values{"do": {"delete"}}, http.StatusNotFound)
 }
 
 // TestWhoIsTold: the page lists the apps and jobs that use a channel. A channel in use cannot be deleted. The
@@ -80,26 +80,26 @@ func TestWhoIsTold(t *testing.T) {
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://hooks.example.com/t"}}`)
 	s.ask("PUT", "/v1/apps/pay", `{"notify": {"to": ["oncall"], "on": ["failed"]}}`)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}, "notify": {"to": ["oncall"]}}`)
-	s.says("/console/notices", "oncall", "hooks.example.com", "/console/executors/pay", "shop/stock")
+	s.says("/console/notifications", "oncall", "hooks.example.com", "/console/executors/pay", "shop/stock")
 	s.compare("all channels", "td")
-	s.says("/console/notices/oncall", "shop/stock", "/console/executors/pay")
-	s.wrong("/console/notices/oncall?panel=delete", url.Values{"do": {"delete"}}, http.StatusConflict, `role="alert"`)
-	s.done("/console/notices?panel=rest", url.Values{"do": {"rest"}, "to": {"oncall"}})
-	s.wrong("/console/notices?panel=rest", url.Values{"do": {"rest"}, "to": {"nobody-there"}}, http.StatusNotFound, "nobody-there")
-	s.shows("td", "/console/notices/oncall")
+	s.says("/console/notifications/oncall", "shop/stock", "/console/executors/pay")
+	s.wrong("/console/notifications/oncall?panel=delete", url.Values{"do": {"delete"}}, http.StatusConflict, `role="alert"`)
+	s.done("/console/notifications?panel=rest", url.Values{"do": {"rest"}, "to": {"oncall"}})
+	s.wrong("/console/notifications?panel=rest", url.Values{"do": {"rest"}, "to": {"nobody-there"}}, http.StatusNotFound, "nobody-there")
+	s.shows("td", "/console/notifications/oncall")
 }
 
 // TestChannelIsTested: the page shows that a test was accepted, or the error.
 func TestChannelIsTested(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://hooks.example.com/t"}}`)
-	s.done("/console/notices/oncall", url.Values{"do": {"test"}})
-	s.wrong("/console/notices/oncall", url.Values{"do": {"test"}}, http.StatusConflict, `role="alert"`)
+	s.done("/console/notifications/oncall", url.Values{"do": {"test"}})
+	s.wrong("/console/notifications/oncall", url.Values{"do": {"test"}}, http.StatusConflict, `role="alert"`)
 	s.Clock = s.Clock.Add(10 * time.Second)
 	s.Notifier.Err = &core.Undelivered{Reason: "<b>401</b> no such robot", Permanent: true}
-	s.wrong("/console/notices/oncall", url.Values{"do": {"test"}}, http.StatusOK, "<b>401</b> no such robot", `role="alert"`)
+	s.wrong("/console/notifications/oncall", url.Values{"do": {"test"}}, http.StatusOK, "<b>401</b> no such robot", `role="alert"`)
 	s.Clock = s.Clock.Add(10 * time.Second)
-	if body := s.post("/console/notices/oncall", url.Values{"do": {"test"}}).Body.String(); strings.Contains(body, "<b>401") {
+	if body := s.post("/console/notifications/oncall", url.Values{"do": {"test"}}).Body.String(); strings.Contains(body, "<b>401") {
 		t.Errorf("the answer is shown as markup: %s", body)
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-func (s *server) GetHome(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) GetOverview(w http.ResponseWriter, r *http.Request) (any, error) {
 	h, err := s.m.Home(r.Context(), callerOf(r).Sift())
 	if err != nil {
 		return nil, err
 	}
-	jobs := func(count int, list []ask.HomeJob) client.HomeJobs {
-		out := client.HomeJobs{Count: count, Jobs: []client.HomeJob{}}
+	jobs := func(count int, list []ask.HomeJob) client.OverviewJobs {
+		out := client.OverviewJobs{Count: count, Jobs: []client.OverviewJob{}}
 		for i := range list {
-			j := client.HomeJob{Job: list[i].Job.Name(), JobID: int32(list[i].Job.Def.ID), Title: list[i].Job.Def.Title}
+			j := client.OverviewJob{Job: list[i].Job.Name(), JobID: int32(list[i].Job.Def.ID), Title: list[i].Job.Def.Title}
 			if list[i].Last != nil {
 				last := runOf(list[i].Last, &list[i].Job)
 				j.Last = &last
@@ -27,12 +27,12 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) (any, error) {
 		}
 		return out
 	}
-	out := client.Home{Now: s.m.Now().UTC(), Failing: jobs(h.Fail, h.Failing), Late: jobs(h.Delayed, h.Late), Partial: h.Partial,
-		Unread: h.Unread, Unchecked: h.Unchecked, Long: client.HomeRuns{Count: h.Linger, Runs: []client.HomeRun{}},
-		Coming: client.HomeComing{Jobs: h.Soon, First: []client.Coming{}}, AppsWithoutExecutor: []client.AppWithoutExecutor{},
+	out := client.Overview{Now: s.m.Now().UTC(), Failing: jobs(h.Fail, h.Failing), Late: jobs(h.Delayed, h.Late), Partial: h.Partial,
+		Unread: h.Unread, Unchecked: h.Unchecked, Long: client.OverviewRuns{Count: h.Linger, Runs: []client.OverviewRun{}},
+		Coming: client.OverviewComing{Jobs: h.Soon, First: []client.Coming{}}, AppsWithoutExecutor: []client.AppWithoutExecutor{},
 		AppsWithoutExecutorCount: h.Alone}
 	for _, l := range h.Long {
-		out.Long.Runs = append(out.Long.Runs, client.HomeRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
+		out.Long.Runs = append(out.Long.Runs, client.OverviewRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
 			UsualMs: l.Usual.Milliseconds()})
 	}
 	for _, c := range h.Coming {

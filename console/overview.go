@@ -17,7 +17,7 @@ const homeRows = 6
 
 // homePage lists problems and upcoming runs.
 type homePage struct {
-	client.Home
+	client.Overview
 	Findings []finding // findings about the scheduler that are not healthy
 	Verdict  string
 	Shape    string // for Verdict
@@ -29,14 +29,14 @@ func (p *homePage) Calm() bool {
 	return p.Failing.Count+p.Late.Count+p.Long.Count+p.AppsWithoutExecutorCount+len(p.Findings)+p.Unchecked == 0
 }
 
-// home lists the current problems; each one links to its page.
-func (a *ask) home() (any, error) {
+// overview lists the current problems; each one links to its page.
+func (a *ask) overview() (any, error) {
 	began := time.Now()
-	home, err := a.GetHome(a.Ctx())
+	home, err := a.GetOverview(a.Ctx())
 	if err != nil {
 		return nil, err
 	}
-	p := &homePage{Home: home}
+	p := &homePage{Overview: home}
 	if home.Partial {
 		a.unsure()
 	}
@@ -58,7 +58,7 @@ func (a *ask) home() (any, error) {
 	return p, nil
 }
 
-// first returns the rows of a list that home shows.
+// first returns the rows of a list that the overview shows.
 func first[T any](list []T) []T { return list[:min(len(list), homeRows)] }
 
 // Rest returns the number of rows that are not shown.
@@ -114,7 +114,7 @@ func (a *ask) Alarm(e entry) template.HTML {
 	if !young {
 		ctx, cancel := context.WithTimeout(a.Ctx(), alarmWait)
 		defer cancel()
-		home, err := a.GetHome(ctx)
+		home, err := a.GetOverview(ctx)
 		if err == nil { // else the last known count is shown
 			apps = home.AppsWithoutExecutorCount
 		}

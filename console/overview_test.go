@@ -23,7 +23,7 @@ func TestHome(t *testing.T) {
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.shows("#live", "/console/")
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "title": "<b>levels</b>", "schedule": {"every": "1m", "offset": "0s"}}`)
-	calm := s.shows(".head,h2,.hint", "/console/", `href="/console/jobs/shop/stock"`, `href="/console/upcoming"`, `href="/console/operating"`)
+	calm := s.shows(".head,h2,.hint", "/console/", `href="/console/jobs/shop/stock"`, `href="/console/upcoming"`, `href="/console/system"`)
 	s.never(calm, `id="failing-`, `id="late-`, `id="app-`)
 	s.ask("PUT", "/v1/apps/pay", `{"title": "<b>Payments</b>"}`)
 	s.ask("PUT", "/v1/jobs/pay/out", `{"handler": "out", "schedule": {"cron": "0 0 3 * * ?"}}`)
@@ -42,7 +42,7 @@ func TestHome(t *testing.T) {
 	s.Clock = s.Clock.Add(2 * time.Second) // the state of last runs may be a second old
 	s.shows(".head,h2,.rows", "/console/", `href="/console/jobs?status=failing"`, "/console/runs/"+id.String(),
 		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)
-	for _, path := range []string{"/console/", "/console/operating", "/console/operating?jobs=1"} {
+	for _, path := range []string{"/console/", "/console/system", "/console/system?jobs=1"} {
 		s.shows("#first", path)
 	}
 	if raw := s.get("/console/").Body.String(); strings.Contains(raw, "<b>") {
@@ -62,7 +62,7 @@ func TestHomeSaysWhatItCuts(t *testing.T) {
 }
 
 // TestMenuCountsApps: the menu of every page has the number of apps without executors. The count is repeated after
-// some time, and on the home page.
+// some time, and on the overview page.
 func TestMenuCountsApps(t *testing.T) {
 	s := goldenConsole(t)
 	const one = `: 1">1</span>`
@@ -104,7 +104,7 @@ func TestPausesOfMoreThanAJobAreSaid(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/a", `{"handler": "x", "schedule": {"every": "1h"}}`)
 	s.ask("PUT", "/v1/apps/pay", `{}`)
 	s.ask("POST", "/v1/pause", `{"reason": "a <b>move"}`)
-	s.shows("p", "/console/upcoming", `<a href="/console/operating">`, "a <b>move")
+	s.shows("p", "/console/upcoming", `<a href="/console/system">`, "a <b>move")
 	s.ask("POST", "/v1/resume", `{}`)
 	s.Resumed()
 	s.ask("POST", "/v1/apps/shop/pause", `{"reason": "stock-taking"}`)
@@ -210,7 +210,7 @@ func TestMenuDoesNotWaitForACount(t *testing.T) {
 	slow, asked := false, 0
 	s.h = console.New(console.Options{Access: s.access, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.Clock },
 		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/v1/home" || !slow {
+			if r.URL.Path != "/v1/overview" || !slow {
 				s.api.ServeHTTP(w, r)
 				return
 			}
@@ -232,7 +232,7 @@ func TestMenuDoesNotWaitForACount(t *testing.T) {
 	}
 }
 
-// TestHomeSaysWhatItRead: if the runs of some jobs were not read, the home page shows that, and does not claim that
+// TestOverviewSaysWhatItRead: if the runs of some jobs were not read, the overview page shows that, and does not claim that
 // no job is late.
 func TestHomeSaysWhatItRead(t *testing.T) {
 	s := goldenConsole(t)
@@ -240,7 +240,7 @@ func TestHomeSaysWhatItRead(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m", "offset": "0s"}}`)
 	s.h = console.New(console.Options{Access: s.access, Now: func() time.Time { return s.Clock }, Log: slog.New(slog.DiscardHandler),
 		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/v1/home" {
+			if r.URL.Path != "/v1/overview" {
 				s.api.ServeHTTP(w, r)
 				return
 			}
@@ -252,7 +252,7 @@ func TestHomeSaysWhatItRead(t *testing.T) {
 	s.shows(".head,.hint", "/console/", `href="/console/jobs?status=late"`)
 }
 
-// TestPagesSayWhatTheyDidNotCheck: if more jobs may be failing than a page checks, the home page and the job list
+// TestPagesSayWhatTheyDidNotCheck: if more jobs may be failing than a page checks, the overview page and the job list
 // show how many, with a link. They do not claim that no job fails.
 func TestPagesSayWhatTheyDidNotCheck(t *testing.T) {
 	s := goldenConsole(t)

@@ -41,14 +41,14 @@ func (a *ask) FixedName(f [2]string) string {
 	switch f[0] {
 	case "channel":
 		return a.Say("channel %s", f[1])
-	case "person":
+	case "user":
 		return a.Say("user %s", f[1])
 	}
 	return a.Say("bulk operation %s", f[1])
 }
 
 func (p *changesPage) Fixed() (list [][2]string) {
-	for _, f := range [][2]string{{"operation", p.Filter.Operation}, {"channel", p.Filter.Channel}, {"person", p.Filter.Person}} {
+	for _, f := range [][2]string{{"operation", p.Filter.Operation}, {"channel", p.Filter.Channel}, {"user", p.Filter.User}} {
 		if f[1] != "" {
 			list = append(list, f)
 		}
@@ -60,7 +60,7 @@ func (p *changesPage) Command() string {
 	f := &p.Filter
 	command := strings.TrimSpace("tickring changes " + cmp.Or(f.Job, f.App))
 	for _, flag := range [][2]string{{"by", f.By}, {"verb", f.Verb}, {"operation", f.Operation}, {"channel", f.Channel},
-		{"person", f.Person}} {
+		{"user", f.User}} {
 		if flag[1] != "" {
 			command += " --" + flag[0] + " " + quoted(flag[1])
 		}
@@ -99,7 +99,7 @@ func (a *ask) changeOf(c *client.Change) change {
 	out := change{Change: *c}
 	if c.Job == "" && c.JobID == 0 {
 		switch {
-		case c.Person != "":
+		case c.User != "":
 			was, _ := recordedPerson(c.Old) // a new user has no earlier record
 			if is, ok := recordedPerson(c.New); ok {
 				out.Fields = personDiffers(was, is)
@@ -144,7 +144,7 @@ func recordedChannel(record json.RawMessage) *client.Channel {
 
 // recordedPerson returns the user in a record, or the zero value if the record has none; false means that it cannot
 // be read.
-func recordedPerson(record json.RawMessage) (*client.Person, bool) {
+func recordedPerson(record json.RawMessage) (*client.User, bool) {
 	var p struct {
 		Disabled, HasPassword bool
 		Issuer, Subject       string
@@ -152,9 +152,9 @@ func recordedPerson(record json.RawMessage) (*client.Person, bool) {
 		Tokens                []struct{ Name string }
 	}
 	err := json.Unmarshal(record, &p)
-	out := client.Person{Disabled: p.Disabled, HasPassword: p.HasPassword, Issuer: p.Issuer, Subject: p.Subject, Grants: p.Grants}
+	out := client.User{Disabled: p.Disabled, HasPassword: p.HasPassword, Issuer: p.Issuer, Subject: p.Subject, Grants: p.Grants}
 	for _, t := range p.Tokens {
-		out.Tokens = append(out.Tokens, client.PersonToken{Name: t.Name})
+		out.Tokens = append(out.Tokens, client.UserToken{Name: t.Name})
 	}
 	return &out, err == nil
 }
@@ -166,18 +166,18 @@ const (
 	changesAsked = 10
 )
 
-func (a *ask) changes() (any, error) {
+func (a *ask) auditLog() (any, error) {
 	p := &changesPage{Verbs: core.Verbs}
 	s, err := a.spanOf()
 	if err != nil {
 		return nil, err
 	}
 	p.Filter = client.ListChangesParams{Job: strings.TrimSpace(a.Q("job")), App: a.Q("app"), By: strings.TrimSpace(a.Q("by")),
-		Verb: a.Q("verb"), Operation: a.Q("operation"), Channel: a.Q("channel"), Person: a.Q("person"), From: s.From, To: s.To,
+		Verb: a.Q("verb"), Operation: a.Q("operation"), Channel: a.Q("channel"), User: a.Q("user"), From: s.From, To: s.To,
 		After: a.Q("after")}
 	if a.Path("name") != "" {
 		p.Filter.Job = a.ref()
-		a.page = "changes"
+		a.page = "audit-log"
 	}
 	if apps, err := a.ListApps(a.Ctx()); err == nil {
 		for i := range apps.Apps {
@@ -316,9 +316,9 @@ func (a *ask) Subject(c change) template.HTML {
 	case c.JobID != 0:
 		return html("%s", a.Say("job %d", c.JobID))
 	case c.Channel != "":
-		return html(`<a href="%s">%s</a>`, Root+"changes?channel="+url.QueryEscape(c.Channel), a.Say("channel %s", c.Channel))
-	case c.Person != "":
-		return html(`<a href="%s">%s</a>`, Root+"changes?person="+url.QueryEscape(c.Person), a.Say("user %s", c.Person))
+		return html(`<a href="%s">%s</a>`, Root+"audit-log?channel="+url.QueryEscape(c.Channel), a.Say("channel %s", c.Channel))
+	case c.User != "":
+		return html(`<a href="%s">%s</a>`, Root+"audit-log?user="+url.QueryEscape(c.User), a.Say("user %s", c.User))
 	case c.App != "":
 		return html("%s", a.Say("app %s", c.App))
 	}
