@@ -46,8 +46,8 @@ func TestCompare(t *testing.T) {
 		{"sent again after a death", []time.Time{at, at.Add(5 * time.Second)}, []time.Time{at.Add(time.Second)}, core.Succeeded, 0,
 			Report{Fires: 1, Runs: 1, Resent: 1, InHand: 1}, ""},
 		{"twice without a death", []time.Time{at, at}, nil, core.Succeeded, 0, Report{Fires: 1, Runs: 1, Twice: 1}, "came 2 times"},
-		{"twice, long before the death", []time.Time{at, at.Add(time.Minute)}, []time.Time{at.Add(3 * time.Second)}, core.Succeeded, 0,
-			Report{Fires: 1, Runs: 1, Twice: 1, InHand: 1}, "3s before the process died"},
+		{"twice, long before the death", []time.Time{at, at.Add(time.Minute)}, []time.Time{at.Add(resendable + time.Second)}, core.Succeeded, 0,
+			Report{Fires: 1, Runs: 1, Twice: 1, InHand: 1}, "6s before the process died"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := &load{o: Options{Log: t.Logf}, got: map[core.RunID][]time.Time{}, struck: map[core.RunID][]time.Time{}, early: c.early}
