@@ -36,7 +36,7 @@ func TestRunIsFollowedAndKilled(t *testing.T) {
 	p.sees("running", "waits for again")
 	p.click(`css:a[href*="panel=kill"]`)
 	p.click("css:dialog button.danger")
-	p.told() // on the page after the form: the one before may show the end by itself
+	p.confirmed() // on the page after the form: the one before may show the end by itself
 	p.sees("killed", "A killed run is not retried automatically")
 	run := strings.TrimPrefix(p.url(), w.URL+"/console/runs/")
 	w.WaitState(t, run, "killed", patience)

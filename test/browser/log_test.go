@@ -26,8 +26,8 @@ const answers = `(() => {
 	};
 })()`
 
-// stand is true if the page states its number of lines with the text of this data attribute.
-func stand(data, lines string) string {
+// lineCount is true if the page states its number of lines with the text of this data attribute.
+func lineCount(data, lines string) string {
 	return "document.querySelector('[data-stand]').textContent === document.querySelector('#log').dataset." + data +
 		".replace('{}', " + lines + ")"
 }
@@ -50,14 +50,14 @@ func TestLogThatBreaksOff(t *testing.T) {
 		t.Errorf("lines that came with the page, or none, are announced as %q", stand)
 	}
 	p.click("css:[data-again]")
-	p.wait(stand("broken", "2"))
+	p.wait(lineCount("broken", "2"))
 	p.sees("The rest is missing: it is gone")
 	p.wait("!!document.querySelector('#L2') && !document.querySelector('#L3')")
 	p.click("css:[data-again]") // the server fails, and on the retry reports that there is none
 	p.wait("window.asked === 5 && !document.querySelector('[data-again]').hidden")
-	p.wait(stand("broken", "2"))
+	p.wait(lineCount("broken", "2"))
 	p.click("css:[data-again]")
-	p.wait(stand("all", "1"))
+	p.wait(lineCount("all", "1"))
 	p.sees("lines 1 to 49 are missing", "fifty")
 	p.wait("!!document.querySelector('#L50') && !document.querySelector('#L1') && document.querySelector('[data-again]').hidden")
 }

@@ -47,7 +47,7 @@ func TestJobIsMade(t *testing.T) {
 	p.click(`css:a[href*="panel=delete"]`)
 	p.fill("css:dialog input[name=name]", "shop/sums")
 	p.click("css:dialog button.danger")
-	p.told()
+	p.confirmed()
 	p.open("/console/jobs?app=shop")
 	p.sees("shop/prices")
 	p.wait("!document.querySelector('main').innerText.includes('shop/sums')")

@@ -331,8 +331,8 @@ const (
 	saveManifest = `css:form[action$="/manifest"] button.first`
 )
 
-// told waits for the text on the page that follows a form.
-func (p *page) told() {
+// confirmed waits for the confirmation on the page that follows a form.
+func (p *page) confirmed() {
 	p.tb.Helper()
 	p.wait("document.querySelector('main > .said') && !document.querySelector('dialog')")
 }

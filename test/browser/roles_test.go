@@ -29,7 +29,7 @@ func (w *world) person(t *testing.T, name, role string) *page {
 	p.fill("css:[name=password]", password)
 	p.fill("css:[name=twice]", password)
 	p.press(kb.Enter)
-	p.told()
+	p.confirmed()
 	return p
 }
 

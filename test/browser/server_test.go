@@ -112,7 +112,7 @@ func TestLogIn(t *testing.T) {
 	p.press(kb.Enter)
 	p.at("/console/jobs?text=a%20b")
 	p.click(logOut)
-	p.told()
+	p.confirmed()
 	p.loggedOut()
 	eval[bool](p, "(window.old = true, history.back(), true)")
 	p.wait("!window.old")

@@ -132,18 +132,18 @@ func person(name string, groups ...string) *mockoidc.MockUser {
 
 var alert = regexp.MustCompile(`role="alert">([^<]*)<`)
 
-// refused logs in again, expects a status and no session, and returns the text of the alert.
-func (p *place) refused(b *http.Client, at string, status int) string {
+// rejected logs in again, expects a status and no session, and returns the text of the alert.
+func (p *place) rejected(b *http.Client, at string, status int) string {
 	p.t.Helper()
 	got, where, text := p.get(b, at)
-	said := alert.FindStringSubmatch(text)
-	if got != status || said == nil {
+	shown := alert.FindStringSubmatch(text)
+	if got != status || shown == nil {
 		p.t.Fatalf("%s: %d, want %d and an alert: %s", where, got, status, text)
 	}
 	if got, _, _ := p.get(b, p.s.URL+"/console/jobs"); got != http.StatusUnauthorized {
 		p.t.Errorf("%s: there is a session", where)
 	}
-	return said[1]
+	return shown[1]
 }
 
 // TestLogIn: by the link of the page that was asked for, on to that page, with the role that the
@@ -170,12 +170,12 @@ func TestLogIn(t *testing.T) {
 	// A user whom an admin disables stays out, whatever the provider answers.
 	p.s.OK(t, "", "users", "set", "lina", "--disable")
 	p.m.QueueUser(person("Lina", "ops"))
-	texts.Equal(t, "disabled user", p.refused(b, p.link(b, "/console/jobs"), http.StatusForbidden))
+	texts.Equal(t, "disabled user", p.rejected(b, p.link(b, "/console/jobs"), http.StatusForbidden))
 	// Another account of the provider with the same name is another user.
 	p.m.QueueUser(&mockoidc.MockUser{Subject: "other", PreferredUsername: "lina", Groups: []string{"ops"}})
-	texts.Equal(t, "another account", p.refused(b, p.link(b, "/console/jobs"), http.StatusForbidden))
+	texts.Equal(t, "another account", p.rejected(b, p.link(b, "/console/jobs"), http.StatusForbidden))
 	p.m.QueueUser(person("max", "others"))
-	texts.Equal(t, "no role", p.refused(b, p.link(b, "/console/jobs"), http.StatusForbidden))
+	texts.Equal(t, "no role", p.rejected(b, p.link(b, "/console/jobs"), http.StatusForbidden))
 }
 
 // TestSharedMachine: if an earlier user marked the browser as shared, the session of a provider login ends with the browser.
@@ -230,14 +230,14 @@ func TestWhatIsNotOurs(t *testing.T) {
 		return u.Scheme + "://" + u.Host + u.Path + "?" + q.Encode()
 	}
 	b, stop := browser()
-	texts.Equal(t, "another browser, or too late", p.refused(b, with(callback(b, stop), "state", "other"), http.StatusUnauthorized))
-	texts.Equal(t, "not verified", p.refused(b, with(callback(b, stop), "code", "other"), http.StatusUnauthorized))
+	texts.Equal(t, "another browser, or too late", p.rejected(b, with(callback(b, stop), "state", "other"), http.StatusUnauthorized))
+	texts.Equal(t, "not verified", p.rejected(b, with(callback(b, stop), "code", "other"), http.StatusUnauthorized))
 
 	back := callback(b, stop)
 	stranger, _ := browser() // got the link of another user
-	texts.Equal(t, "another browser, or too late", p.refused(stranger, back.String(), http.StatusUnauthorized))
+	texts.Equal(t, "another browser, or too late", p.rejected(stranger, back.String(), http.StatusUnauthorized))
 	p.m.SessionStore.Store[back.Query().Get("code")].OIDCNonce = "other"
-	texts.Equal(t, "not verified", p.refused(b, back.String(), http.StatusUnauthorized))
+	texts.Equal(t, "not verified", p.rejected(b, back.String(), http.StatusUnauthorized))
 
 	// A login started by another process of the deployment is valid, and expires after an hour.
 	for _, c := range []struct {
@@ -258,7 +258,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 		where = strings.Replace(where, "scope=openid+profile+email", "scope=openid+profile+groups", 1)
 		p.m.QueueUser(person("lina", "devs"))
 		if c.ago > 0 {
-			texts.Equal(t, "another browser, or too late", p.refused(b, where, c.status))
+			texts.Equal(t, "another browser, or too late", p.rejected(b, where, c.status))
 		} else if status, _, text := p.get(b, where); status != c.status {
 			t.Errorf("of a twin: %d %s", status, text)
 		}
@@ -269,7 +269,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 func TestProviderAway(t *testing.T) {
 	p := newPlace(t, true)
 	b, _ := browser()
-	golden.New(t).Equal(t, "provider away", p.refused(b, p.link(b, "/console/jobs"), http.StatusServiceUnavailable))
+	golden.New(t).Equal(t, "provider away", p.rejected(b, p.link(b, "/console/jobs"), http.StatusServiceUnavailable))
 	r, err := b.PostForm(p.s.URL+"/console/login", url.Values{"token": {rig.Token}, "to": {"/console/jobs"}})
 	if err != nil {
 		t.Fatal(err)
