@@ -48,7 +48,7 @@ func TestRefreshKeepsWhatIsOpen(t *testing.T) {
 	p := newPage(t, w.URL, manner{})
 	p.logIn()
 	p.open("/console/jobs/shop/prices")
-	p.click("More")
+	p.click("css:#more-acts summary")
 	w.OK(t, "", "pause", "shop/prices", "--reason", "one refresh")
 	p.sees("one refresh")
 	p.wait("document.querySelector('details.more-acts[open]')")

@@ -26,6 +26,12 @@ const answers = `(() => {
 	};
 })()`
 
+// lineCount is true if the page states its number of lines with the text of this data attribute.
+func lineCount(data, lines string) string {
+	return "document.querySelector('[data-stand]').textContent === document.querySelector('#log').dataset." + data +
+		".replace('{}', " + lines + ")"
+}
+
 // TestLogThatBreaksOff: a log with a missing rest shows that, and is requested again on a click. After a server error the page retries
 // by itself. Kept lines keep their numbers, and do not continue the lines before.
 func TestLogThatBreaksOff(t *testing.T) {
@@ -39,17 +45,19 @@ func TestLogThatBreaksOff(t *testing.T) {
 	p.logIn()
 	call(p, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{Source: answers})
 	p.open("/console/runs/" + run + "/log")
-	p.sees("it is not there", "Try again")
+	p.sees("it is not there")
 	if stand := eval[string](p, "document.querySelector('[data-stand]').textContent"); strings.HasPrefix(stand, "0 ") {
 		t.Errorf("lines that came with the page, or none, are announced as %q", stand)
 	}
-	p.click("Try again")
-	p.sees("2 lines; the rest is missing", "The rest is missing: it is gone", "Try again")
+	p.click("css:[data-again]")
+	p.wait(lineCount("broken", "2"))
+	p.sees("The rest is missing: it is gone")
 	p.wait("!!document.querySelector('#L2') && !document.querySelector('#L3')")
-	p.click("Try again") // the server fails, and on the retry reports that there is none
+	p.click("css:[data-again]") // the server fails, and on the retry reports that there is none
 	p.wait("window.asked === 5 && !document.querySelector('[data-again]').hidden")
-	p.sees("2 lines; the rest is missing")
-	p.click("Try again")
-	p.sees("1 lines", "lines 1 to 49 are missing", "fifty")
+	p.wait(lineCount("broken", "2"))
+	p.click("css:[data-again]")
+	p.wait(lineCount("all", "1"))
+	p.sees("lines 1 to 49 are missing", "fifty")
 	p.wait("!!document.querySelector('#L50') && !document.querySelector('#L1') && document.querySelector('[data-again]').hidden")
 }

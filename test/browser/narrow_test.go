@@ -11,14 +11,14 @@ func TestPhone(t *testing.T) {
 	for _, job := range []string{"shop/prices", "shop/stock"} {
 		p.click(`css:input[data-pick][value="` + job + `"]`)
 	}
-	p.sees("2 selected")
+	p.wait("document.querySelector('[data-count]').textContent === '2'")
 	for _, bad := range p.layout(p.width) {
 		t.Error(bad)
 	}
-	p.click("Pause…")
-	p.sees("the 2 selected")
+	p.click(pauseLink)
+	p.wait("document.querySelectorAll('dialog input[name=pick]').length === 2")
 	p.open("/console/jobs")
-	p.click("Find")
+	p.click("css:nav [data-find]")
 	p.fill("css:dialog.palette input", "ledger-sync")
 	p.click("pay/ledger-sync")
 	p.at("/console/jobs/pay/ledger-sync")

@@ -321,6 +321,34 @@ func (p *page) sees(texts ...string) {
 	}
 }
 
+// The controls that many tests use.
+const (
+	jobsLink     = `css:nav a[href="/console/jobs"]`
+	logOut       = `css:form[action="/console/logout"] button`
+	pauseLink    = `css:a[href*="panel=pause"]`
+	runLink      = `css:a[href*="panel=run"]`
+	submit       = "css:dialog button.first"
+	saveManifest = `css:form[action$="/manifest"] button.first`
+)
+
+// confirmed waits for the confirmation on the page that follows a form.
+func (p *page) confirmed() {
+	p.tb.Helper()
+	p.wait("document.querySelector('main > .said') && !document.querySelector('dialog')")
+}
+
+// loggedOut waits for the login page.
+func (p *page) loggedOut() {
+	p.tb.Helper()
+	p.wait(`document.querySelector('form[action="/console/login"]')`)
+}
+
+// warned waits for the warning that the page has in this data attribute.
+func (p *page) warned(data string) {
+	p.tb.Helper()
+	p.wait("document.querySelector('.lost')?.textContent === document.body.dataset." + data)
+}
+
 func (p *page) text() string { s, _ := ask[string](p, "document.body.innerText"); return s }
 func (p *page) url() string  { s, _ := ask[string](p, "location.href"); return s }
 

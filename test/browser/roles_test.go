@@ -21,15 +21,15 @@ func (w *world) person(t *testing.T, name, role string) *page {
 	p := newPage(t, w.URL, manner{})
 	p.may("status of 401", "status of 403", "status of 404")
 	p.open("/console/login")
-	p.fill("Name", name)
-	p.fill("Password", given)
+	p.fill("css:[name=name]", name)
+	p.fill("css:[name=password]", given)
 	p.press(kb.Enter)
 	p.at("/console/account")
-	p.fill("Current password", given)
-	p.fill("New password", password)
-	p.fill("Repeat password", password)
+	p.fill("css:[name=old]", given)
+	p.fill("css:[name=password]", password)
+	p.fill("css:[name=twice]", password)
 	p.press(kb.Enter)
-	p.sees("the password is changed")
+	p.confirmed()
 	return p
 }
 
@@ -105,18 +105,18 @@ func TestRoles(t *testing.T) {
 	// Through the page, as users do it.
 	p = w.person(t, "vera", "viewer")
 	p.open("/console/jobs/shop/stock?panel=pause")
-	p.fill("Reason", "I would like it quiet")
-	p.click("css:dialog button.first")
+	p.fill("css:[name=reason]", "I would like it quiet")
+	p.click(submit)
 	p.sees("vera", "operator") // the user without permission, and the permission needed
 	if out := w.OK(t, "", "get", "shop/stock"); strings.Contains(out, "quiet") {
 		t.Error("a viewer paused a job")
 	}
 	p = w.person(t, "otto", "operator")
 	p.open("/console/jobs/shop/stock")
-	p.click("Pause…")
-	p.fill("Reason", "I would like it quiet")
-	p.click("css:dialog button.first")
-	p.sees("paused by otto")
+	p.click(pauseLink)
+	p.fill("css:[name=reason]", "I would like it quiet")
+	p.click(submit)
+	p.wait("document.querySelector('.answer').innerText.includes('otto')")
 }
 
 // TestSessionEndsInAnEdit: a user who is logged out during an edit keeps the text, and sees a warning until the next login.
@@ -128,11 +128,11 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	p.fill("css:textarea[name=text]", strings.Replace(text, "Stock levels", "Typed for an hour", 1))
 	other := p.beside()
 	other.open("/console/jobs")
-	other.click("Log out")
-	other.sees("you are logged out")
+	other.click(logOut)
+	other.loggedOut()
 	p.count()
 	eval[bool](p, "dispatchEvent(new Event('pagehide')) && dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
-	p.sees("Log in in another tab")
+	p.warned("ended")
 	asked := 0
 	if err := rig.Eventually(patience, func() error { // one request at once, and then one every few seconds
 		requests, _ := p.count()
@@ -148,13 +148,12 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	p.sees("Log in in another tab")
-	p.click("Save")
-	p.fill("Name", "lina")
-	p.fill("Password", password)
+	p.warned("ended")
+	p.click(saveManifest)
+	p.fill("css:[name=name]", "lina")
+	p.fill("css:[name=password]", password)
 	p.press(kb.Enter)
-	p.sees("Submit")
-	p.click("Submit")
+	p.click(saveManifest + "[autofocus]")
 	p.at("/console/jobs/shop/stock")
 	p.sees("Typed for an hour")
 }
@@ -171,8 +170,9 @@ func TestShownOnceStays(t *testing.T) {
 	token := eval[string](p, "document.querySelector('#secret').innerText")
 	other := p.beside()
 	other.open("/console/account")
-	other.click("Log out")
-	other.sees("you are logged out")
+	other.click(logOut)
+	other.loggedOut()
 	eval[bool](p, "dispatchEvent(new Event('pagehide')) && dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
-	p.sees("Log in in another tab", token)
+	p.warned("ended")
+	p.sees(token)
 }

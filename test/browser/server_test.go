@@ -28,14 +28,14 @@ func TestServerGone(t *testing.T) {
 	p.logIn()
 	p.open("/console/jobs")
 	p.sees("shop/prices")
-	const lost = "The server does not respond"
 	w.Kill()
-	p.sees(lost)
+	p.warned("lost")
 	p.press("?")
 	p.press("k", kb.ModifierCtrl)
-	p.sees(lost, "shop/prices")
+	p.warned("lost")
+	p.sees("shop/prices")
 	w.Server = rig.Start(t, binary, w.Dir, "--listen", strings.TrimPrefix(w.URL, "http://"))
-	p.wait("!document.body.innerText.includes(" + quote(lost) + ")")
+	p.wait("!document.querySelector('.lost')")
 	w.OK(t, "", "pause", "shop/prices", "--reason", "after the fall")
 	p.sees("after the fall")
 }
@@ -65,9 +65,8 @@ func TestProxyAnswersForTheServer(t *testing.T) {
 	p.logIn()
 	p.open("/console/runs/" + w.runs["held"])
 	p.sees("shop/import", "Log")
-	const lost = "The server does not respond"
 	w.Kill()
-	p.sees(lost)
+	p.warned("lost")
 	logAsked := func() { // again and again, by a page that is still there
 		t.Helper()
 		p.count()
@@ -91,9 +90,10 @@ func TestProxyAnswersForTheServer(t *testing.T) {
 	if !eval[bool](p, "!!window.same") {
 		t.Errorf("a key led to %s", p.url())
 	}
-	p.sees(lost, "shop/import")
+	p.warned("lost")
+	p.sees("shop/import")
 	w.Server = rig.Start(t, binary, w.Dir, "--listen", at.Host)
-	p.wait("!document.body.innerText.includes(" + quote(lost) + ")")
+	p.wait("!document.querySelector('.lost')")
 }
 
 // TestLogIn: users without a login are asked to log in, and then see the page that they wanted. A wrong token is reported. After a
@@ -103,7 +103,7 @@ func TestLogIn(t *testing.T) {
 	p := newPage(t, w.URL, manner{})
 	p.may("status of 401")
 	p.open("/")
-	p.sees("Log in")
+	p.loggedOut()
 	p.open("/console/jobs?text=a%20b")
 	p.fill("css:input[name=token]", "a wrong one")
 	p.press(kb.Enter)
@@ -111,17 +111,18 @@ func TestLogIn(t *testing.T) {
 	p.fill("css:input[name=token]", rig.Token)
 	p.press(kb.Enter)
 	p.at("/console/jobs?text=a%20b")
-	p.click("Log out")
-	p.sees("you are logged out")
+	p.click(logOut)
+	p.confirmed()
+	p.loggedOut()
 	eval[bool](p, "(window.old = true, history.back(), true)")
 	p.wait("!window.old")
 	p.at("/console/jobs?text=a%20b")
-	p.sees("Log in")
-	if strings.Contains(p.text(), "Log out") {
+	p.loggedOut()
+	if eval[bool](p, `!!document.querySelector('form[action="/console/logout"]')`) {
 		t.Errorf("Back shows a page after the logout: %s", p.text())
 	}
 	p.open("/console/jobs")
-	p.sees("Log in")
+	p.loggedOut()
 }
 
 // TestReloadAndBack: no browser keeps a page, and each shows the same all the same: its filter by Back,
@@ -134,7 +135,7 @@ func TestReloadAndBack(t *testing.T) {
 	p.sees("shop/stock")
 	p.click("shop/stock")
 	p.at("/console/jobs/shop/stock")
-	p.click("Pause…")
+	p.click(pauseLink)
 	p.wait("!!document.querySelector('dialog:modal') && location.search.includes('panel=pause')")
 	eval[bool](p, "(window.old = true, location.reload(), true)")
 	p.wait("!window.old && !!document.querySelector('dialog:modal input[name=reason]')")
@@ -151,7 +152,7 @@ func TestPanelOfTheURLCloses(t *testing.T) {
 	p.logIn()
 	p.open("/console/jobs?panel=pause&pick=shop%2Fstock&text=stock")
 	p.wait("!!document.querySelector('dialog:modal input[name=reason]')")
-	p.click("Cancel")
+	p.click("css:dialog [data-close]")
 	p.wait("!document.querySelector('dialog') && location.pathname + location.search === '/console/jobs?text=stock'")
 }
 
@@ -163,12 +164,12 @@ func TestPagesLetGo(t *testing.T) {
 	p.logIn()
 	for range 8 {
 		p.open("/console/jobs/shop/prices")
-		p.click("Jobs")
+		p.click(jobsLink)
 		p.wait("location.pathname === '/console/jobs' && document.readyState === 'complete'")
 		p.wait("document.querySelectorAll('tbody tr').length > 5")
 	}
 	p.click("shop/prices")
-	p.click("Pause…")
+	p.click(pauseLink)
 	p.wait("!!document.querySelector('dialog:modal')")
 }
 

@@ -36,8 +36,8 @@ func TestLeavingAsks(t *testing.T) {
 	for _, leave := range []func(){
 		func() { p.choose("css:[name=lang]", "zh") },
 		func() { p.choose("css:[name=zone]", "utc") },
-		func() { p.click("Log out") },
-		func() { p.click("Log out") }, // staying, it may be meant again
+		func() { p.click(logOut) },
+		func() { p.click(logOut) }, // staying, it may be meant again
 	} {
 		leave()
 		select {
@@ -54,7 +54,7 @@ func TestLeavingAsks(t *testing.T) {
 	p.wait("document.querySelector('#check .error')") // it appears later, and moves the button
 	p.click("css:form#first .buttons button.first")
 	p.at("/console/jobs/shop/prices/edit")
-	p.click("Log out")
+	p.click(logOut)
 	select {
 	case <-asked:
 	case <-time.After(patience):
@@ -78,7 +78,7 @@ func TestClosedPanelIsForgotten(t *testing.T) {
 	p.logIn()
 	asked := p.stays()
 	for says, open := range map[string]func(){
-		"opened by a click": func() { p.open("/console/executors/shop"); p.click("Edit") },
+		"opened by a click": func() { p.open("/console/executors/shop"); p.click("css:a[data-key=e]") },
 		"opened by a link":  func() { p.open("/console/executors/shop?panel=edit") },
 	} {
 		open()
@@ -88,7 +88,7 @@ func TestClosedPanelIsForgotten(t *testing.T) {
 		p.wait("!document.querySelector('dialog:modal')")
 		w.OK(t, "", "pause", "shop", "--reason", says)
 		p.sees(says)
-		p.click("Jobs")
+		p.click(jobsLink)
 		p.at("/console/jobs")
 		if len(asked) > 0 {
 			t.Fatal("leaving the page of a closed panel shows the question")
@@ -130,7 +130,7 @@ func TestScriptIsRunFromItsPage(t *testing.T) {
 	p.logIn()
 	p.open("/console/jobs/reports/script/script")
 	p.fill("css:#source", "echo half")
-	p.click("Run now…")
+	p.click(runLink)
 	p.wait("!!document.querySelector('dialog:modal textarea[name=params]')")
 	p.press(kb.Escape)
 	p.wait("!document.querySelector('dialog') && document.querySelector('#source').value === 'echo half'")

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/oauth2-proxy/mockoidc"
 
 	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/ports"
 	"github.com/tickring/tickring/test/rig"
 )
@@ -118,7 +120,7 @@ func (p *place) link(b *http.Client, page string) string {
 	status, _, text := p.get(b, p.s.URL+page)
 	_, after, found := strings.Cut(text, `href="`+p.s.URL+oidc.StartPath)
 	rest, _, _ := strings.Cut(after, `"`)
-	if status != http.StatusUnauthorized || !found || !strings.Contains(text, "Log in with Mock") {
+	if status != http.StatusUnauthorized || !found || !strings.Contains(text, "Mock</a>") {
 		p.t.Fatalf("%d %s", status, text)
 	}
 	return p.s.URL + oidc.StartPath + rest
@@ -128,22 +130,26 @@ func person(name string, groups ...string) *mockoidc.MockUser {
 	return &mockoidc.MockUser{Subject: "sub-" + name, PreferredUsername: name, Groups: groups}
 }
 
-// says logs in again and expects a text with a status, and no session.
-func (p *place) says(b *http.Client, at string, status int, want string) {
+var alert = regexp.MustCompile(`role="alert">([^<]*)<`)
+
+// rejected logs in again, expects a status and no session, and returns the text of the alert.
+func (p *place) rejected(b *http.Client, at string, status int) string {
 	p.t.Helper()
 	got, where, text := p.get(b, at)
-	if got != status || !strings.Contains(text, want) {
-		p.t.Errorf("%s: %d, want %d and %q: %s", where, got, status, want, text)
+	shown := alert.FindStringSubmatch(text)
+	if got != status || shown == nil {
+		p.t.Fatalf("%s: %d, want %d and an alert: %s", where, got, status, text)
 	}
 	if got, _, _ := p.get(b, p.s.URL+"/console/jobs"); got != http.StatusUnauthorized {
 		p.t.Errorf("%s: there is a session", where)
 	}
+	return shown[1]
 }
 
 // TestLogIn: by the link of the page that was asked for, on to that page, with the role that the
 // claims give; and out.
 func TestLogIn(t *testing.T) {
-	p := newPlace(t, false)
+	p, texts := newPlace(t, false), golden.New(t)
 	p.m.QueueUser(person("Lina", "devs", "others"))
 	b, _ := browser()
 	if status, at, text := p.get(b, p.link(b, "/console/jobs?state=paused")); status != http.StatusOK || at != "/console/jobs?state=paused" ||
@@ -164,12 +170,12 @@ func TestLogIn(t *testing.T) {
 	// A user whom an admin disables stays out, whatever the provider answers.
 	p.s.OK(t, "", "users", "set", "lina", "--disable")
 	p.m.QueueUser(person("Lina", "ops"))
-	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "user lina is disabled")
+	texts.Equal(t, "disabled user", p.rejected(b, p.link(b, "/console/jobs"), http.StatusForbidden))
 	// Another account of the provider with the same name is another user.
 	p.m.QueueUser(&mockoidc.MockUser{Subject: "other", PreferredUsername: "lina", Groups: []string{"ops"}})
-	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "is not linked to this account of the provider")
+	texts.Equal(t, "another account", p.rejected(b, p.link(b, "/console/jobs"), http.StatusForbidden))
 	p.m.QueueUser(person("max", "others"))
-	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "gives max no role")
+	texts.Equal(t, "no role", p.rejected(b, p.link(b, "/console/jobs"), http.StatusForbidden))
 }
 
 // TestSharedMachine: if an earlier user marked the browser as shared, the session of a provider login ends with the browser.
@@ -201,8 +207,7 @@ func TestSharedMachine(t *testing.T) {
 // TestWhatIsNotOurs: another state, an old or missing cookie, another nonce, a code used twice: no
 // session, and words.
 func TestWhatIsNotOurs(t *testing.T) {
-	const again, unsure = "this login started in another browser or too long ago", "could not be verified"
-	p := newPlace(t, false)
+	p, texts := newPlace(t, false), golden.New(t)
 	callback := func(b *http.Client, stop *func(*http.Request) bool) (back *url.URL) {
 		t.Helper()
 		p.m.QueueUser(person("lina", "devs"))
@@ -225,14 +230,14 @@ func TestWhatIsNotOurs(t *testing.T) {
 		return u.Scheme + "://" + u.Host + u.Path + "?" + q.Encode()
 	}
 	b, stop := browser()
-	p.says(b, with(callback(b, stop), "state", "other"), http.StatusUnauthorized, again)
-	p.says(b, with(callback(b, stop), "code", "other"), http.StatusUnauthorized, unsure)
+	texts.Equal(t, "another browser, or too late", p.rejected(b, with(callback(b, stop), "state", "other"), http.StatusUnauthorized))
+	texts.Equal(t, "not verified", p.rejected(b, with(callback(b, stop), "code", "other"), http.StatusUnauthorized))
 
 	back := callback(b, stop)
 	stranger, _ := browser() // got the link of another user
-	p.says(stranger, back.String(), http.StatusUnauthorized, again)
+	texts.Equal(t, "another browser, or too late", p.rejected(stranger, back.String(), http.StatusUnauthorized))
 	p.m.SessionStore.Store[back.Query().Get("code")].OIDCNonce = "other"
-	p.says(b, back.String(), http.StatusUnauthorized, unsure)
+	texts.Equal(t, "not verified", p.rejected(b, back.String(), http.StatusUnauthorized))
 
 	// A login started by another process of the deployment is valid, and expires after an hour.
 	for _, c := range []struct {
@@ -253,7 +258,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 		where = strings.Replace(where, "scope=openid+profile+email", "scope=openid+profile+groups", 1)
 		p.m.QueueUser(person("lina", "devs"))
 		if c.ago > 0 {
-			p.says(b, where, c.status, again)
+			texts.Equal(t, "another browser, or too late", p.rejected(b, where, c.status))
 		} else if status, _, text := p.get(b, where); status != c.status {
 			t.Errorf("of a twin: %d %s", status, text)
 		}
@@ -264,8 +269,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 func TestProviderAway(t *testing.T) {
 	p := newPlace(t, true)
 	b, _ := browser()
-	p.says(b, p.link(b, "/console/jobs"), http.StatusServiceUnavailable,
-		"Mock returned an unexpected answer: try again, or log in with a password")
+	golden.New(t).Equal(t, "provider away", p.rejected(b, p.link(b, "/console/jobs"), http.StatusServiceUnavailable))
 	r, err := b.PostForm(p.s.URL+"/console/login", url.Values{"token": {rig.Token}, "to": {"/console/jobs"}})
 	if err != nil {
 		t.Fatal(err)
