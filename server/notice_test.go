@@ -285,7 +285,7 @@ func TestNotificationsDropped(t *testing.T) {
 		}
 		var found []string
 		for _, x := range doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts, Jobs: &jobs}) {
-			if x.Check.String() == "notices" {
+			if x.Check.String() == "notifications" {
 				found = append(found, fmt.Sprintf("%s: %s; %s", x.Level, x.Says, x.Do))
 			}
 		}
