@@ -263,7 +263,7 @@ func (l *Lane) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later
 		return nil, fmt.Errorf("note that the log of run %d is kept: %w", run.ID, err)
 	}
 	if outcome == Failed {
-		l.o.Log.Warn("the log of a run could not be stored", "run", run.ID, "job", run.ID.Job(), "app", run.App, "instant", run.At.String(),
+		l.o.Log.Warn("the log of a run could not be stored", "run", run.ID, "job", run.ID.Job(), "app", run.App, "scheduledAt", run.At.String(),
 			"address", run.Address, "tries", m.Try+1, "why", k.Why)
 	}
 	if l.o.Made != nil {

@@ -124,7 +124,7 @@ func (b *batch) bury(ctx context.Context, it *item, why string) phase {
 	if err := b.d.ring.Bury(ctx, m, why); err != nil {
 		return notDone{why: err}
 	}
-	b.d.o.Log.Error("undeliverable fire", "run", it.fire.Run, "job", it.fire.Run.Job(), "instant", it.fire.At, "why", why)
+	b.d.o.Log.Error("undeliverable fire", "run", it.fire.Run, "job", it.fire.Run.Job(), "scheduledAt", it.fire.At, "why", why)
 	return done{}
 }
 

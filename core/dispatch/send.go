@@ -275,7 +275,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 			b.d.health.note(&a, b.now(), it.run.Address, jobName(it.fire.Run.Job()))
 		}
 		if a.Ours {
-			b.d.wants(it.run.Address, a.Message, "run", it.fire.Run, "job", it.fire.Run.Job(), "instant", it.fire.At)
+			b.d.wants(it.run.Address, a.Message, "run", it.fire.Run, "job", it.fire.Run.Job(), "scheduledAt", it.fire.At)
 		}
 		if b.d.o.Sent != nil {
 			b.d.o.Sent(it.run, sentAt, &a)

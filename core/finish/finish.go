@@ -164,7 +164,7 @@ func (f *Finish) done(run core.Run, c *core.RunPut, i int, rest *Rest) {
 // once, at its last attempt.
 func (f *Finish) Ended(run *core.Run) {
 	if run.FailedForGood() {
-		f.o.Log.Warn("failed for good", "run", run.ID, "app", run.App, "job", run.ID.Job(), "instant", run.At.String(), "state", run.State,
+		f.o.Log.Warn("failed for good", "run", run.ID, "app", run.App, "job", run.ID.Job(), "scheduledAt", run.At.String(), "state", run.State,
 			"reason", run.Reason, "code", run.Code, "attempt", run.Attempt)
 	}
 	if f.o.Closed != nil {

@@ -144,7 +144,7 @@ func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 		}
 		for _, run := range over[c.name] {
 			f.o.Log.Info("concurrency slot released by a waiting run", "permit", c.name, "run", run.ID, "job", run.ID.Job(),
-				"instant", run.At.String(),
+				"scheduledAt", run.At.String(),
 				"err", c.err)
 		}
 	}
@@ -161,7 +161,7 @@ func (f *Finish) HandBack(ctx context.Context, run *core.Run, names []string) {
 	}
 	if err := f.handBack(ctx, run, names); err != nil {
 		f.o.Log.Info("concurrency slot kept by a run without an executor", "permit", names, "run", run.ID, "job", run.ID.Job(),
-			"instant", run.At.String(), "err", err)
+			"scheduledAt", run.At.String(), "err", err)
 	}
 }
 

@@ -150,7 +150,7 @@ func (n *Notices) note(st *State, r *sent, who *core.Notify, now time.Time) {
 	if !st.Failed(&r.of, r.err.Error(), r.forGood, r.tried, errors.Is(r.err, errBusy), r.after, now) {
 		return
 	}
-	n.o.Log.Error("a notice is given up", "channel", r.of.Channel, "event", r.of.Event, "subject", st.Name, "run", r.of.Last.Run, "err", r.err)
+	n.o.Log.Error("notification dropped", "channel", r.of.Channel, "event", r.of.Event, "subject", st.Name, "run", r.of.Last.Run, "err", r.err)
 	if r.of.Event == core.EventMute {
 		return
 	}
@@ -206,7 +206,7 @@ func (n *Notices) send(ctx context.Context, s *State, p *Pending, ch core.Channe
 		l.rest, l.why = time.Now().Add(max(n.o.Rest, min(r.after, time.Hour))), r.err.Error()
 		l.mu.Unlock()
 	}
-	n.o.Log.Warn("a channel did not take a notice", "channel", p.Channel, "event", p.Event, "subject", s.Name, "forGood", r.forGood, "err",
+	n.o.Log.Warn("channel rejected a notification", "channel", p.Channel, "event", p.Event, "subject", s.Name, "forGood", r.forGood, "err",
 		r.err)
 	return r
 }

@@ -402,7 +402,7 @@ func (p *planned) whole() bool { return len(p.Fires)+len(p.Skips)+len(p.lost) ==
 func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now time.Time) (pl planned, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			t.o.Log.Error("planning panicked", "job", s.ID, "instant", s.Next, "panic", fmt.Sprint(r))
+			t.o.Log.Error("planning panicked", "job", s.ID, "scheduledAt", s.Next, "panic", fmt.Sprint(r))
 			pl, ok = t.setAside(s, now, fmt.Sprint("internal error: ", r)), true
 		}
 		pl.of = s
@@ -452,7 +452,7 @@ func (t *Ticker) adopt(ctx context.Context, s core.Sched, now time.Time, late pl
 
 // setAside postpones a job that cannot be planned.
 func (t *Ticker) setAside(s core.Sched, now time.Time, why string) planned {
-	t.o.Log.Error("job cannot be planned", "job", s.ID, "instant", s.Next, "err", why)
+	t.o.Log.Error("job cannot be planned", "job", s.ID, "scheduledAt", s.Next, "err", why)
 	move := s.Stay()
 	move.NewPlanAt = core.InstantOf(now.Add(t.o.PlanBackoff))
 	move.PlanError = ring.CutWhy(why)
@@ -716,7 +716,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		switch {
 		case !ok && slices.Contains(unread, e.Run):
 		case !ok: // open runs stay in the store, so it ended long ago
-			t.o.Log.Warn("an entry of the due index whose run is not stored any more is dropped", "job", e.Job, "run", e.Run, "instant", e.PlanAt)
+			t.o.Log.Warn("an entry of the due index whose run is not stored any more is dropped", "job", e.Job, "run", e.Run, "scheduledAt", e.PlanAt)
 			drop = append(drop, e)
 		case !run.State.Open() && !run.Owing() && !run.ShardEnded():
 			drop = append(drop, e)

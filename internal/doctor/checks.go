@@ -316,14 +316,14 @@ func notifications(f *Facts, s *sheet) core.Text {
 			c.Since.UTC().Format(time.RFC3339), span(f.Own.Now.Sub(c.Since)))
 		if c.GivenUp > 0 {
 			s.wrong("%s: %s; %d were dropped", since, oneLine(c.Error), c.GivenUp).
-				do("%s; dropped notifications are in the log (given up) and are not sent again", test(c.Channel))
+				do("%s; dropped notifications are in the log (notification dropped) and are not sent again", test(c.Channel))
 			continue
 		}
 		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; pending messages are retried for a day", test(c.Channel))
 	}
 	if n := f.Own.NotificationsDropped; n > 0 {
 		s.warn("%d were dropped since %s", n, f.Own.UpSince.Format(time.RFC3339)).
-			do("the server's log names each (given up), with its channel and the reason")
+			do("the server's log names each (notification dropped), with its channel and the reason")
 	}
 	return core.Say("all channels accept notifications")
 }

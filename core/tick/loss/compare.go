@@ -99,7 +99,7 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 				return
 			}
 			for _, l := range c.Lost {
-				f.o.Log.Error("an instant had neither a run nor a record: it is sent again", "job", s.ID, "run", l.Run, "instant", l.At)
+				f.o.Log.Error("scheduled time without run or record found: it is sent again", "job", s.ID, "run", l.Run, "scheduledAt", l.At)
 			}
 			found[i] = c
 		})

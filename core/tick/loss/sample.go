@@ -79,7 +79,7 @@ func (f *Finder) Sample(ctx context.Context) error {
 			return fmt.Errorf("compare job %s: %w", s.ID, err)
 		}
 		for _, l := range c.Lost {
-			f.o.Log.Error("scheduled time without run or record found: scan of all jobs started", "job", s.ID, "run", l.Run, "instant", l.At)
+			f.o.Log.Error("scheduled time without run or record found: scan of all jobs started", "job", s.ID, "run", l.Run, "scheduledAt", l.At)
 			lost = Earlier(lost, l.At)
 		}
 	}
