@@ -199,7 +199,7 @@ func TestPoisoned(t *testing.T) {
 	if len(c.fires) != 2 {
 		t.Errorf("%d messages were dispatched, want 2", len(c.fires))
 	}
-	for i, why := range []string{"not JSON", "0 fires, 1 to 50", "and not of", "-7 is no run"} {
+	for i, why := range []string{"not JSON", "0 fires, 1 to 50", "not for", "-7 is not a run ID"} {
 		if i >= len(c.reasons) || !strings.Contains(c.reasons[i], why) {
 			t.Errorf("dead letter %d: %q; want the reason %q", i, c.reasons, why)
 		}
@@ -226,11 +226,11 @@ func TestBadMessages(t *testing.T) {
 		`{"v":1}`:                              "slot 0 is out of range",
 		`{"v":-1,"kind":"fires"}`:              "version -1",
 		`{"v":1,"kind":"herd","slot":99}`:      `kind "herd" is unknown`,
-		`{"v":1,"kind":"check","slot":99}`:     "a check without runs",
+		`{"v":1,"kind":"check","slot":99}`:     "the field check is missing",
 		`{"v":1,"kind":"fires","slot":"9"}`:    "not a message",
-		f(0, "schedule"):                       "0 is no run",
+		f(0, "schedule"):                       "0 is not a run ID",
 		f(core.PlannedRun(7, slot), "boredom"): `cause "boredom" is unknown`,
-		f(core.PlannedRun(7, slot+1), "schedule"): "and not of",
+		f(core.PlannedRun(7, slot+1), "schedule"): "not for",
 		many(51):     "51 fires, 1 to 50",
 		many(10_000): "at most 262144",
 		`{"v":1,"pad":"` + strings.Repeat("x", ring.MaxBytes) + `"}`: "at most 262144 are allowed",
