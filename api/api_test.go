@@ -274,7 +274,7 @@ func TestBadInput(t *testing.T) {
 		{"log from a line that executors cannot count", "GET /v1/runs/4294967297/log?from=2147483648", "", 400, core.CodeInvalid, "from",
 			"to 2147483647"},
 		{"log from a line beyond the range", "GET /v1/runs/4294967297/log?from=18446744073709551617", "", 400, core.CodeInvalid, "from", ""},
-		{"audit without a span", "GET /v1/audit", "", 400, core.CodeInvalid, "from", "needed"},
+		{"audit without a span", "GET /v1/audit", "", 400, core.CodeInvalid, "from", "required"},
 		{"audit backwards", "GET /v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z", "", 400, core.CodeInvalid, "from",
 			"must be earlier than to"},
 		{"a shape of too long", "GET /v1/upcoming/histogram?for=8d", "", 400, core.CodeInvalid, "for", "1s to 7d"},

@@ -101,7 +101,7 @@ func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client
 		}
 		return to, core.Invalid(name, value, "allowed values: 1s to 366d")
 	}
-	params.For = api.FormatDuration(ahead)
+	params.For = core.FormatDuration(ahead)
 	return to, nil
 }
 
@@ -119,7 +119,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 	params := client.GetUpcomingHistogramParams{App: c.What, For: list.For, Buckets: shapeMarks}
 	if c.From != "" { // a second of list.For lies before it
 		params.From = list.From.Add(time.Second)
-		params.For = api.FormatDuration(to.Sub(params.From).Round(time.Second))
+		params.For = core.FormatDuration(to.Sub(params.From).Round(time.Second))
 	}
 	if e.Output != "text" {
 		params.Buckets = 0

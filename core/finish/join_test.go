@@ -163,7 +163,7 @@ func TestJoinOver(t *testing.T) {
 		r.must(r.closes(2, 0)())
 		r.wantJoins("the next", 0, 1, 1)
 		for _, run := range r.numbered(joinJob) {
-			if want := "orders/job-2 had not ended as asked within 1h0m0s of orders/job-1"; run.State == core.Skipped && run.Message != want {
+			if want := "orders/job-2 did not end as required within 1h after orders/job-1"; run.State == core.Skipped && run.Message != want {
 				t.Errorf("%q, want %q", run.Message, want)
 			}
 		}

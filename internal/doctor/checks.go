@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -241,7 +240,7 @@ func losses(f *Facts, s *sheet) core.Text {
 		s.warn("due times since %s (%s ago) are not checked yet: a message of that age can still be under way",
 			since.UTC().Format(time.RFC3339), span(age)).
 			do("it continues when the queues have caught up; if queues were purged: %s",
-				"tickring replan --from "+api.FormatDuration((age+time.Hour).Truncate(time.Hour)))
+				"tickring replan --from "+core.FormatDuration((age+time.Hour).Truncate(time.Hour)))
 	}
 	return core.Say("all due times have their runs")
 }
