@@ -48,7 +48,7 @@ func TestContradictions(t *testing.T) {
 			"Memory of tick is 64: a whole number from 128 to 10240"},
 		"memory of no function": {infra.Props{Memory: map[string]float64{"tack": 128}},
 			`Memory names the function "tack": there are tick, dispatch`},
-		"no run in its URL": {infra.Props{RunUrl: "https://jobs.example.com/runs"}, "{run} is to stand in it"},
+		"no run in its URL": {infra.Props{RunUrl: "https://jobs.example.com/runs"}, "the URL must contain {run}"},
 		"a zone":            {infra.Props{ReportZone: "Mars/Base"}, `ReportZone is "Mars/Base"`},
 		"a level":           {infra.Props{LogLevel: "loud"}, `LogLevel is "loud"`},
 		"capacity upside down": {infra.Props{Provisioned: &infra.Provisioned{MinRead: 5, MaxRead: 4, MinWrite: 1, MaxWrite: 1}},

@@ -306,7 +306,7 @@ func TestNoticesGivenUp(t *testing.T) {
 	}
 	text := says()
 	for _, want := range []string{"channel oncall has failed since 20", "410 Gone",
-		"; 1 were dropped", "1 were dropped since 20"} {
+		"; 1 dropped", "1 dropped since 20"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("doctor does not say %q: %s", want, text)
 		}

@@ -150,7 +150,7 @@ func subjectOf(ch *client.Change) string {
 		return channelWord + " " + ch.Channel
 	}
 	if ch.Person != "" {
-		return "person " + ch.Person
+		return "user " + ch.Person
 	}
 	if ch.Job == "" && ch.JobID != 0 {
 		return fmt.Sprintf("%s, job %d", ch.App, ch.JobID) // its name is forgotten

@@ -104,7 +104,7 @@ func (e *conn) toldText(t *client.ToldEvent, zone string) string {
 		text += ", quiet until " + e.full(t.QuietUntil, zone)
 	}
 	if t.Count > 0 {
-		text += fmt.Sprintf("; %d events since, sent then", t.Count)
+		text += fmt.Sprintf("; %d more events, reported then", t.Count)
 	}
 	return text
 }

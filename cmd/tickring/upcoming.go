@@ -140,7 +140,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 				sum += n
 			}
 			if b := a.Band; b != nil {
-				often = fmt.Sprintf("%d more of %d: %s", b.Fires, b.Jobs, strings.Join(b.Names, ", "))
+				often = fmt.Sprintf("%d more of %s: %s", b.Fires, plural(b.Jobs, "job"), strings.Join(b.Names, ", "))
 			}
 			rows = append(rows, []string{a.App, fmt.Sprint(a.Jobs), fmt.Sprint(sum), heights(a.Fires, most), often})
 		}
@@ -206,7 +206,7 @@ func (c *upcomeCmd) print(e *Env, res *client.Upcoming, now, to time.Time) {
 		table(e.Stdout, rows)
 		e.printf("until %s", until)
 	} else {
-		e.printf("nothing%s until %s", of(c.What), until)
+		e.printf("no runs%s until %s", of(c.What), until)
 	}
 	if res.Partial { // the page is full, so later times were not computed
 		e.printf("   for later runs of one job: tickring upcoming JOB\n")

@@ -104,7 +104,7 @@ func TestWrongLine(t *testing.T) {
 			"write the value between them, or --params=-x if it is the value",
 		"apply -f --dry-run": "--file requires a value, as in --file FILE|DIR|-, but --dry-run after it is a flag: " +
 			"write the value between them, or --file=--dry-run if it is the value",
-		"serve --drain soon":     `--drain: "soon": allowed values: spans such as 30s, 10m and 1h30m`,
+		"serve --drain soon":     `--drain: "soon": allowed values: durations such as 30s, 10m and 1h30m`,
 		"pause --all=maybe":      `--all: "maybe": allowed values: true and false`,
 		"create a/b --label x":   `--label: "x": allowed values: KEY=VALUE`,
 		"serve --log-level warm": `--log-level: "warm": allowed values: debug, info, warn, error, did you mean warn?`,

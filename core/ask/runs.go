@@ -112,7 +112,8 @@ func (f *RunFilter) check() (limit int, err error) {
 		}
 	}
 	if f.Shorter > 0 && f.Longer >= f.Shorter {
-		return 0, core.Invalid("longer", core.FormatDuration(f.Longer), "no run can take longer than this and less than %s", core.FormatDuration(f.Shorter))
+		return 0, core.Invalid("longer", core.FormatDuration(f.Longer), "no run can take longer than this and less than %s",
+			core.FormatDuration(f.Shorter))
 	}
 	return limitOf(f.Limit)
 }

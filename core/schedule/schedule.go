@@ -118,8 +118,8 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 		}
 	case core.KindAt:
 		if w.At <= 0 || w.At > core.Horizon {
-			return r, core.Invalid(path+".at", time.Unix(int64(w.At), 0).UTC().Format(time.RFC3339), "expected a time after 1970-01-01T00:00:00Z, up to %s",
-				core.Horizon)
+			return r, core.Invalid(path+".at", time.Unix(int64(w.At), 0).UTC().Format(time.RFC3339),
+				"expected a time after 1970-01-01T00:00:00Z, up to %s", core.Horizon)
 		}
 		r.at = w.At
 	default:

@@ -314,14 +314,14 @@ func notices(f *Facts, s *sheet) core.Text {
 		since := core.Say("channel %s has failed since %s, %s ago", c.Channel,
 			c.Since.UTC().Format(time.RFC3339), span(f.Own.Now.Sub(c.Since)))
 		if c.GivenUp > 0 {
-			s.wrong("%s: %s; %d were dropped", since, oneLine(c.Error), c.GivenUp).
+			s.wrong("%s: %s; %d dropped", since, oneLine(c.Error), c.GivenUp).
 				do("%s; dropped notifications are in the log (given up) and are not sent again", test(c.Channel))
 			continue
 		}
 		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; pending messages are retried for a day", test(c.Channel))
 	}
 	if n := f.Own.NoticesLost; n > 0 {
-		s.warn("%d were dropped since %s", n, f.Own.UpSince.Format(time.RFC3339)).
+		s.warn("%d dropped since %s", n, f.Own.UpSince.Format(time.RFC3339)).
 			do("the server's log names each (given up), with its channel and the reason")
 	}
 	return core.Say("all channels accept notifications")

@@ -302,8 +302,8 @@ func TestFindings(t *testing.T) {
 		{"a channel of AWS that is mute", well, func(f *Facts) {
 			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-time.Hour), LastAt: now,
 				Error: "410 Gone", GivenUp: 7}}
-		}, "notices", Wrong, "410 Gone; 7 were dropped"},
-		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning, "3 were dropped since"},
+		}, "notices", Wrong, "410 Gone; 7 dropped"},
+		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning, "3 dropped since"},
 		{"a channel that is not there", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{MissingChannels: []client.MissingChannel{{Subject: "web/a", Channel: "gone"}}}
 		}, "jobs", Wrong, "web/a notifies channel gone, which does not exist"},
