@@ -28,7 +28,7 @@ func (s *server) GetUpcomingHistogram(w http.ResponseWriter, r *http.Request, pa
 	if err != nil {
 		return nil, err
 	}
-	out := client.UpcomingHistogram{From: c.From.Time(), To: c.To.Time(), Width: FormatDuration(time.Duration(c.Width) * time.Second),
+	out := client.UpcomingHistogram{From: c.From.Time(), To: c.To.Time(), Width: core.FormatDuration(time.Duration(c.Width) * time.Second),
 		Jobs: c.Jobs, Apps: []client.UpcomingApp{}, MoreApps: c.MoreApps, Peaks: []client.UpcomingPeak{}, Partial: c.Partial}
 	for i := range c.Apps {
 		from := &c.Apps[i]

@@ -228,16 +228,16 @@ func scheduleOf(s core.Schedule) client.Schedule {
 		case core.KindCrontab:
 			r.Crontab = w.Expr
 		case core.KindEvery:
-			r.Every = FormatDuration(w.Every)
+			r.Every = core.FormatDuration(w.Every)
 		case core.KindFixedDelay:
-			r.FixedDelay = FormatDuration(w.Every)
+			r.FixedDelay = core.FormatDuration(w.Every)
 		case core.KindAt:
 			r.At = w.At.Time()
 		default: // a job must not be shown as one that never fires
 			panic("api: a rule has no field for the kind " + string(w.Kind))
 		}
 		if w.Offset != 0 || w.Aligned {
-			text := FormatDuration(w.Offset)
+			text := core.FormatDuration(w.Offset)
 			r.Offset = &text
 		}
 	}

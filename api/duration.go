@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -9,11 +8,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 )
-
-var units = []struct {
-	name string
-	size time.Duration
-}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
 
 // ParseDuration parses a duration such as 500ms, 10s, 5m, 2h or 30d. It can have several units, each once and the
 // larger first: 1h30m. A day is 24 hours. Numbers are whole, without a sign. The error names the allowed formats.
@@ -65,20 +59,20 @@ func ReadDuration(text string) (d time.Duration, why core.Text) {
 			return 0, core.Say("use whole numbers, such as 1h30m")
 		}
 		u := next
-		for u < len(units) && units[u].name != unit {
+		for u < len(core.Units) && core.Units[u].Name != unit {
 			u++
 		}
 		if weeks, err := strconv.Atoi(number); err == nil && unit == "w" {
 			return 0, core.Say("the unit w is not supported: use %dd", 7*weeks)
 		}
-		if number == "" || u == len(units) {
+		if number == "" || u == len(core.Units) {
 			return 0, core.Say(isNone)
 		}
 		v, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || v > math.MaxInt64/int64(units[u].size) || time.Duration(v)*units[u].size > math.MaxInt64-sum {
+		if err != nil || v > math.MaxInt64/int64(core.Units[u].Size) || time.Duration(v)*core.Units[u].Size > math.MaxInt64-sum {
 			return 0, core.Say("too long; a duration has at most 292 years")
 		}
-		sum += time.Duration(v) * units[u].size
+		sum += time.Duration(v) * core.Units[u].Size
 		next = u + 1
 	}
 	return sum, core.Text{}
@@ -99,29 +93,10 @@ func parseDuration(field, text string) (time.Duration, error) {
 	return 0, core.Invalid(field, text, "write a duration as 500ms, 10s, 5m, 2h, 30d or 1h30m")
 }
 
-// FormatDuration formats a duration in the fewest exact units: 90s is 1m30s, 720h is 30d. ParseDuration reads the
-// result, unless the duration is negative or has a fraction of a millisecond.
-func FormatDuration(d time.Duration) string {
-	switch {
-	case d == 0:
-		return "0s"
-	case d < 0 || d%time.Millisecond != 0:
-		return d.String()
-	}
-	var b strings.Builder
-	for _, u := range units {
-		if n := d / u.size; n > 0 {
-			fmt.Fprintf(&b, "%d%s", n, u.name)
-			d -= n * u.size
-		}
-	}
-	return b.String()
-}
-
-// orNone is FormatDuration, but returns "" for 0.
+// orNone is core.FormatDuration, but returns "" for 0.
 func orNone(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return FormatDuration(d)
+	return core.FormatDuration(d)
 }

@@ -204,7 +204,7 @@ func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
 	var format *InvalidParamFormatError
 	switch {
 	case errors.As(err, &missing):
-		err = core.Invalid(missing.ParamName, "", "needed")
+		err = core.Invalid(missing.ParamName, "", "required")
 	case errors.As(err, &format):
 		allowed := core.Say("the format is invalid")
 		switch name := format.ParamName; name {

@@ -51,7 +51,7 @@ func (s *server) GetHistogram(w http.ResponseWriter, r *http.Request, params cli
 	if err != nil {
 		return nil, err
 	}
-	out := client.Histogram{From: a.From.Time(), To: a.To.Time(), Width: FormatDuration(time.Duration(a.Width) * time.Second),
+	out := client.Histogram{From: a.From.Time(), To: a.To.Time(), Width: core.FormatDuration(time.Duration(a.Width) * time.Second),
 		CountedFrom: a.CountedFrom.Time(), CountedTo: a.CountedTo.Time(), Partial: s.partial(&a)}
 	rows := a.Rows
 	for at := a.From; at < a.To; at += a.Width {
@@ -82,7 +82,7 @@ func (s *server) GetLateness(w http.ResponseWriter, r *http.Request, params clie
 	if err != nil {
 		return nil, err
 	}
-	out := client.Lateness{From: a.From.Time(), To: a.To.Time(), Width: FormatDuration(time.Duration(a.Width) * time.Second),
+	out := client.Lateness{From: a.From.Time(), To: a.To.Time(), Width: core.FormatDuration(time.Duration(a.Width) * time.Second),
 		CountedFrom: a.CountedFrom.Time(), CountedTo: a.CountedTo.Time(), Partial: s.partial(&a), Rows: []client.LatenessRow{}}
 	type subject struct {
 		app string

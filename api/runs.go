@@ -156,7 +156,7 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		return nil, core.Invalid("from", r.URL.Query().Get("from"), "line numbers from 1 to %d are allowed", math.MaxInt32)
 	}
 	if tail := params.Tail; r.URL.Query().Has("tail") && (tail < 1 || tail > aside.MaxTail || params.From > 1) {
-		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "1 to %d lines are allowed, without from", aside.MaxTail)
+		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "allowed values: 1 to %d; tail and from cannot be combined", aside.MaxTail)
 	}
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err

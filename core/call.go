@@ -277,7 +277,7 @@ func (c *Call) validate() error {
 		}
 		switch {
 		case name == "" || len(name) > MaxHeader || strings.Trim(lower, "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
-			return Invalid("call.headers", strconv.Quote(name), "a header name has 1 to %d letters, digits and !#$%%&'*+-.^_`|~", MaxHeader)
+			return Invalid("call.headers", name, "a header name has 1 to %d letters, digits and !#$%%&'*+-.^_`|~", MaxHeader)
 		case taken:
 			return Invalid(field, name, "this header cannot be set: %s", why)
 		case names[lower]:
@@ -305,7 +305,7 @@ func (c *Call) validate() error {
 	for i, status := range c.Expect {
 		field := fmt.Sprintf("call.expect[%d]", i)
 		if status < 200 || status > 599 {
-			return Invalid(field, strconv.Itoa(status), "a status must be 200 to 599")
+			return Invalid(field, strconv.Itoa(status), "allowed values: whole numbers from %d to %d", 200, 599)
 		}
 		if slices.Index(c.Expect, status) != i {
 			return Invalid(field, strconv.Itoa(status), "named twice")
@@ -339,7 +339,7 @@ func (a *Auth) validate() error {
 		}
 		for _, f := range []struct{ field, text string }{{"clientId", a.OAuth.ClientID}, {"clientSecret", a.OAuth.ClientSecret}} {
 			if f.text == "" {
-				return Invalid("call.auth.oauth."+f.field, "", "needed")
+				return Invalid("call.auth.oauth."+f.field, "", "required")
 			}
 		}
 		for _, f := range []struct{ field, text string }{{"clientId", a.OAuth.ClientID}, {"scope", a.OAuth.Scope}} {

@@ -227,7 +227,7 @@ func (c Channel) validateURL() error {
 	u, err := url.Parse(c.URL)
 	switch {
 	case c.URL == "":
-		return wrong("needed")
+		return wrong("required")
 	case len(c.URL) > MaxChannelURL:
 		return wrong("at most %d bytes are allowed", MaxChannelURL)
 	case !printable(c.URL) || strings.ContainsAny(c.URL, " \\"):

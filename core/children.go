@@ -138,7 +138,7 @@ func (d *Def) validateAfter() error {
 	}
 	if d.Within != 0 {
 		if len(d.After) == 0 {
-			return Invalid("within", d.Within.String(), "a join (within) needs at least one parent job")
+			return Invalid("within", FormatDuration(d.Within), "a join (within) needs at least one parent job")
 		}
 		if err := bounded("within", d.Within, MinWithin, MaxWithin); err != nil {
 			return err

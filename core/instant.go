@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Instant is a whole second, counted from 1970-01-01T00:00:00Z. Zero means none. Schedules and due
 // times are Instants; measured times (sends, ends, changes) are time.Time in UTC.
@@ -52,4 +56,29 @@ func FromMillis(ms int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(ms).UTC()
+}
+
+// Units are the units of durations in texts, the longest first.
+var Units = []struct {
+	Name string
+	Size time.Duration
+}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
+
+// FormatDuration formats a duration in the fewest exact units: 90s is 1m30s, 720h is 30d. Package api parses the
+// result, unless the duration is negative or has a fraction of a millisecond.
+func FormatDuration(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "0s"
+	case d < 0 || d%time.Millisecond != 0:
+		return d.String()
+	}
+	var b strings.Builder
+	for _, u := range Units {
+		if n := d / u.Size; n > 0 {
+			fmt.Fprintf(&b, "%d%s", n, u.Name)
+			d -= n * u.Size
+		}
+	}
+	return b.String()
 }

@@ -111,7 +111,7 @@ func (j *Join) Lacks(d *Def) string {
 			first = clip(p.Job)
 		}
 	}
-	return fmt.Sprintf("%s had not ended as asked within %s of %s", text, j.End.Time().Sub(j.Begun.Time()), first)
+	return fmt.Sprintf("%s did not end as required within %s after %s", text, FormatDuration(j.End.Time().Sub(j.Begun.Time())), first)
 }
 
 // Clear ends the round. The marks stay, so that no end is recorded twice.

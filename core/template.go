@@ -77,7 +77,7 @@ func ParseTemplate(text string) (*Template, error) {
 		}
 		p.from, p.to = open, end
 		if t.places = append(t.places, p); len(t.places) > maxPlaces {
-			return nil, badTemplate(text, open, text[open:end], Say("at most %d are allowed", maxPlaces))
+			return nil, badTemplate(text, open, text[open:end], Say("at most %d placeholders are allowed", maxPlaces))
 		}
 		at = end
 	}
@@ -215,8 +215,8 @@ func parsePattern(w string) (parts []part, err error) {
 			}
 			layout, is := patternLetters[w[i:i+n]]
 			if !is {
-				return nil, Errorf(CodeInvalid, "%s: %s is not allowed in a pattern; allowed values: yyyy yy MM M dd d HH mm ss XXX EEE, "+
-					"other letters in 'quotes'", w, w[i:i+n])
+				return nil, Errorf(CodeInvalid, "%s is not allowed in a pattern; allowed values: yyyy yy MM M dd d HH mm ss XXX EEE, "+
+					"other letters in 'quotes'", w[i:i+n])
 			}
 			parts = append(parts, part{letter: c, text: layout})
 		default:
@@ -256,8 +256,8 @@ func (t *Template) checkParent() error {
 		case "scheduledAt":
 			longest += maxPattern + 2*len(time.RFC3339)
 		default:
-			return badTemplate(t.text, p.from, t.text[p.from:p.to], Say("only parent.data and scheduledAt are allowed: scheduledAt is filled in "+
-				"when the run is created, and retries keep it"))
+			return badTemplate(t.text, p.from, t.text[p.from:p.to], Say("a template with parent.data can have only parent.data and scheduledAt: "+
+				"tickring fills in the template once, when it creates the run"))
 		}
 	}
 	if longest > MaxParams {

@@ -163,9 +163,10 @@ func (n Notify) Validate(path string) error {
 		switch {
 		case f.d == 0:
 		case f.d < f.least || f.d > f.most || f.d%time.Second != 0:
-			return Invalid(path+"."+f.name, f.d.String(), "allowed values: whole seconds from %s to %s", f.least, f.most)
+			return Invalid(path+"."+f.name, FormatDuration(f.d), "allowed values: whole seconds from %s to %s",
+				FormatDuration(f.least), FormatDuration(f.most))
 		case f.of != "" && !said(f.of):
-			return Invalid(path+"."+f.name, f.d.String(), "on does not include %s: add it to on, or leave this field out", f.of)
+			return Invalid(path+"."+f.name, FormatDuration(f.d), "on does not include %s: add it to on, or leave this field out", f.of)
 		}
 	}
 	if by := n.Overdue.By; by != "" {
@@ -308,7 +309,7 @@ func (d *Def) validateTexts() error {
 		return err
 	}
 	if strings.TrimSpace(d.Handler) != d.Handler {
-		return Invalid("handler", strconv.Quote(d.Handler), "remove the surrounding spaces")
+		return Invalid("handler", d.Handler, "remove the surrounding spaces")
 	}
 	if err := CheckParams("params", d.Params); err != nil || !d.Template {
 		return err
@@ -402,7 +403,7 @@ func (r Retry) validate() error {
 		return err
 	}
 	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
-		return Invalid("retry.maxDelay", r.MaxDelay.String(), "shorter than retry.delay, %s", r.Delay)
+		return Invalid("retry.maxDelay", FormatDuration(r.MaxDelay), "shorter than retry.delay, %s", FormatDuration(r.Delay))
 	}
 	for _, on := range r.On {
 		if err := oneOf("retry.on", on, RetryOns); err != nil {
@@ -437,7 +438,7 @@ func (s Schedule) validate() error {
 // bounded returns an error unless d is a whole number of seconds from least to most.
 func bounded(field string, d, least, most time.Duration) error {
 	if d < least || d > most || d%time.Second != 0 {
-		return Invalid(field, d.String(), "allowed values: whole seconds from %s to %s", least, most)
+		return Invalid(field, FormatDuration(d), "allowed values: whole seconds from %s to %s", FormatDuration(least), FormatDuration(most))
 	}
 	return nil
 }
@@ -502,7 +503,7 @@ func text(field, s string, characters int) error {
 	}
 	for _, r := range s {
 		if r < ' ' || r == 0x7f {
-			return Invalid(field, strconv.Quote(s), "control characters are not allowed")
+			return Invalid(field, s, "control characters are not allowed")
 		}
 	}
 	return nil

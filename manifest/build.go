@@ -123,7 +123,7 @@ func (b *builder) checkSchedule(job object, path string) {
 			}
 			job["schedule"] = nil
 		case len(kinds) == 1 && r.object[kinds[0]] == "":
-			wrong(kinds[0], "is empty")
+			wrong(kinds[0], "the expression is empty")
 		}
 		switch {
 		case r.object["offset"] == nil:
@@ -261,7 +261,7 @@ func (b *builder) job(own object, path string) manage.JobSpec {
 			b.errorf(at, below, "%s", message(e))
 			continue
 		}
-		if whole {
+		if _, written := b.placeOf(path, e.Field); whole && (written == path || !b.failed(written)) {
 			b.errorf(at, below, "%s: %s", e.Field, message(e))
 		}
 		return s
@@ -298,6 +298,11 @@ func (b *builder) placeOf(path, field string) (Pos, string) {
 		return at, below
 	}
 	return b.places[path], path
+}
+
+// failed reports whether a value or one below it has an error.
+func (b *builder) failed(path string) bool {
+	return slices.ContainsFunc(b.c.errs, func(e *Error) bool { return e.File == b.file && strings.HasPrefix(e.Path+".", path+".") })
 }
 
 // message returns the text of a core error, without the path.
@@ -484,8 +489,7 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 }
 
 func (b *builder) channel(form object, path string) manage.ChannelSpec {
-	wrong := func(e *Error) bool { return e.File == b.file && strings.HasPrefix(e.Path+".", path+".") }
-	if slices.ContainsFunc(b.c.errs, wrong) { // the errors are reported; the rest is checked once they are fixed
+	if b.failed(path) { // the errors are reported; the rest is checked once they are fixed
 		name, _ := form["name"].(string)
 		return manage.ChannelSpec{Channel: core.Channel{Name: name}}
 	}

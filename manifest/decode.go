@@ -19,10 +19,11 @@ type collector struct {
 	errs     Errors
 	warnings []*Error
 	seen     map[string]bool
+	last     bool // the last error makes further ones useless
 }
 
 // full reports whether enough errors are collected.
-func (c *collector) full() bool { return len(c.errs) > 4*MaxErrors }
+func (c *collector) full() bool { return c.last || len(c.errs) > 4*MaxErrors }
 
 func (c *collector) add(e *Error) {
 	if c.seen == nil {
@@ -140,7 +141,8 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 			if d.aliases > 0 {
 				text, _ := scalar(n)
 				if d.budget -= valueBytes + len(path) + len(text); d.budget < 0 {
-					d.errorf(at, path, "the aliases in this file expand to more than %d bytes", d.o.aliased())
+					d.errorf(at, path, "the aliases in this file expand to more than %d MB: use fewer aliases, or several files", d.o.aliased()>>20)
+					d.c.last = true
 					return nil, false
 				}
 			}

@@ -23,7 +23,7 @@ func FormatDuration(d time.Duration) string {
 	if d == time.Minute {
 		return "60s"
 	}
-	return api.FormatDuration(d)
+	return core.FormatDuration(d)
 }
 
 // node is a value in written form.

@@ -488,10 +488,10 @@ func TestManyAliases(t *testing.T) {
 	}
 	_, err := Parse("m", []byte(b.String()), Options{})
 	errs, is := errors.AsType[Errors](err)
-	if !is || errs[0].Path != "jobs[6808].labels" {
+	if !is || errs[0].Path != "jobs[6807].labels.k21" {
 		t.Fatal(err)
 	}
-	golden.New(t).Equal(t, "the first error", errs[0].Error())
+	golden.New(t).Equal(t, "all errors", err.Error())
 }
 
 // TestKnownToken: the publicly known default token causes a warning, whatever its source.
@@ -601,7 +601,7 @@ jobs:
 	}
 	o.Parameter = func(string) (string, error) { return "", errors.New("no stack") }
 	_, err = Parse("m", []byte(file), o)
-	if got := places(t, err); got != "4:3 jobs[0], 8:25 jobs[0].call.auth.oauth.clientSecret.ssm" {
+	if got := places(t, err); got != "8:25 jobs[0].call.auth.oauth.clientSecret.ssm" {
 		t.Errorf("errors at %q", got)
 	}
 	texts.Equal(t, "{ssm: /a/b}", err.Error())

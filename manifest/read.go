@@ -83,8 +83,8 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 		}
 	}()
 	if len(p.text) > MaxDocument {
-		return nil, problem(0, 0, "the document has %d MB, but at most %d MB are read at once: "+
-			"start the next document with the lines --- and version: 1, or use several files", len(p.text)>>20, MaxDocument>>20)
+		return nil, problem(0, 0, "the document has %d bytes, at most %d (%d MB) are allowed: "+
+			"start the next document with the lines --- and version: 1, or use several files", len(p.text), MaxDocument, MaxDocument>>20)
 	}
 	marks := 0
 	for i := range len(p.text) {

@@ -147,7 +147,7 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, ke
 		a = dispatch.Answer{Kind: dispatch.AnswerRefused, Message: plain(err)}
 	case parent.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		a = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.TimedOut, Reason: core.ReasonTimeout, TimedOut: true,
-			Message: "no answer within " + timeout.String()}
+			Message: "no answer within " + core.FormatDuration(timeout)}
 	default:
 		a = dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: wirehttp.Unproven(0, nil, inner(err), time.Since(started)).Error()}
 	}

@@ -188,7 +188,7 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult
 			} else if n.Old != nil && n.New != nil {
 				lines = e.diffLines(manifest.DiffNotify(n.Old, n.New))
 			}
-			rows = append(rows, changeRows(mark+" defaults (events of no job)", lines)...)
+			rows = append(rows, changeRows(mark+" defaults (events without a job)", lines)...)
 		}
 	}
 	for i, c := range res.Channels {
@@ -333,7 +333,7 @@ func (e *Env) diffLines(changes []manifest.FieldChange) []string {
 		case c.Old == "":
 			lines = append(lines, c.Path+"  set to "+e.truncate(c.New, 100))
 		case c.New == "":
-			lines = append(lines, c.Path+"  "+e.truncate(c.Old, 100)+" -> left out")
+			lines = append(lines, c.Path+"  "+e.truncate(c.Old, 100)+" -> not set")
 		default:
 			lines = append(lines, c.Path+"  "+e.truncate(c.Old, 100)+" -> "+e.truncate(c.New, 100))
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/parts"
@@ -108,7 +107,7 @@ func spans(record json.RawMessage, of reflect.Type) json.RawMessage {
 	var said any
 	switch {
 	case of == reflect.TypeFor[time.Duration]() && json.Unmarshal(record, &ns) == nil:
-		said = api.FormatDuration(ns)
+		said = core.FormatDuration(ns)
 	case of.Kind() == reflect.Slice && json.Unmarshal(record, &list) == nil && list != nil:
 		for i := range list {
 			list[i] = spans(list[i], of.Elem())

@@ -347,7 +347,7 @@ func (c *descCmd) app(e *conn) error {
 		}
 	}
 	if len(a.Withheld) > 0 {
-		add("withheld", strings.Join(a.Withheld, ", ")+": deleted by a user, so code does not create them until "+
+		add("suppressed", strings.Join(a.Withheld, ", ")+": deleted by a user, so code does not create them until "+
 			"tickring return-to-code "+a.Name+"/JOB")
 	}
 	for _, x := range list.Executors {

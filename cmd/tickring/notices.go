@@ -35,18 +35,18 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 			switch {
 			case !n.Tells(event):
 			case event == core.EventLate && n.Late > 0:
-				on = append(on, "late by "+api.FormatDuration(n.Late))
+				on = append(on, "late by "+core.FormatDuration(n.Late))
 			case event == core.EventSlow:
-				on = append(on, "slow after "+api.FormatDuration(n.Slow))
+				on = append(on, "slow after "+core.FormatDuration(n.Slow))
 			case event == core.EventOverdue && n.Overdue.By != "":
 				on = append(on, "overdue by "+n.Overdue.By)
 			case event == core.EventOverdue:
-				on = append(on, "overdue after "+api.FormatDuration(n.Overdue.Within))
+				on = append(on, "overdue after "+core.FormatDuration(n.Overdue.Within))
 			default:
 				on = append(on, string(event))
 			}
 		}
-		add("", "on "+strings.Join(on, ", ")+"; at most once in "+api.FormatDuration(n.Quiet))
+		add("", "on "+strings.Join(on, ", ")+"; at most once in "+core.FormatDuration(n.Quiet))
 	}
 	if j.Notifications == nil {
 		return told, nil
@@ -104,7 +104,7 @@ func (e *conn) toldText(t *client.SentNotification, zone string) string {
 		text += ", quiet until " + e.full(t.QuietUntil, zone)
 	}
 	if t.Count > 0 {
-		text += fmt.Sprintf("; %d events since, sent then", t.Count)
+		text += fmt.Sprintf("; %d more events, reported then", t.Count)
 	}
 	return text
 }

@@ -101,7 +101,7 @@ func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client
 		}
 		return to, core.Invalid(name, value, "allowed values: 1s to 366d")
 	}
-	params.For = api.FormatDuration(ahead)
+	params.For = core.FormatDuration(ahead)
 	return to, nil
 }
 
@@ -119,7 +119,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 	params := client.GetUpcomingHistogramParams{App: c.What, For: list.For, Buckets: shapeMarks}
 	if c.From != "" { // a second of list.For lies before it
 		params.From = list.From.Add(time.Second)
-		params.For = api.FormatDuration(to.Sub(params.From).Round(time.Second))
+		params.For = core.FormatDuration(to.Sub(params.From).Round(time.Second))
 	}
 	if e.Output != "text" {
 		params.Buckets = 0
@@ -140,7 +140,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 				sum += n
 			}
 			if b := a.Frequent; b != nil {
-				often = fmt.Sprintf("%d more of %d: %s", b.Fires, b.Jobs, strings.Join(b.Names, ", "))
+				often = fmt.Sprintf("%d more of %s: %s", b.Fires, plural(b.Jobs, "job"), strings.Join(b.Names, ", "))
 			}
 			rows = append(rows, []string{a.App, fmt.Sprint(a.Jobs), fmt.Sprint(sum), heights(a.Fires, most), often})
 		}
@@ -206,7 +206,7 @@ func (c *upcomeCmd) print(e *Env, res *client.Upcoming, now, to time.Time) {
 		table(e.Stdout, rows)
 		e.printf("until %s", until)
 	} else {
-		e.printf("nothing%s until %s", of(c.What), until)
+		e.printf("no runs%s until %s", of(c.What), until)
 	}
 	if res.Partial { // the page is full, so later times were not computed
 		e.printf("   for later runs of one job: tickring upcoming JOB\n")

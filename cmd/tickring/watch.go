@@ -22,7 +22,7 @@ type watchFlags struct {
 // does not answer for a while is asked again; but it must have answered before.
 func (w *watchFlags) run(e *conn, once func(e *conn) error) error {
 	if w.Interval < 500*time.Millisecond || w.Interval > time.Hour {
-		return core.Invalid("interval", w.Interval.String(), "allowed values: 500ms to 1h")
+		return core.Invalid("interval", core.FormatDuration(w.Interval), "allowed values: 500ms to 1h")
 	}
 	if !w.Watch {
 		return once(e)
@@ -95,7 +95,7 @@ func (s *screen) show(out, notes string) {
 		}
 	}
 	s.out, s.notes, s.gone = out, notes, time.Time{}
-	s.draw(fmt.Sprintf("every %s   %s   to stop: Ctrl-C", s.every, s.e.full(time.Now().Truncate(time.Second), "")))
+	s.draw(fmt.Sprintf("every %s   %s   to stop: Ctrl-C", core.FormatDuration(s.every), s.e.full(time.Now().Truncate(time.Second), "")))
 }
 
 // away reports, once, that the server does not answer.
@@ -103,11 +103,11 @@ func (s *screen) away(err error) {
 	if s.gone.IsZero() {
 		s.gone = time.Now()
 		if !s.inPlace {
-			s.e.notef("%s\nretrying every %s\n", s.e.errorText(err), s.every)
+			s.e.notef("%s\nretrying every %s\n", s.e.errorText(err), core.FormatDuration(s.every))
 		}
 	}
 	s.draw(fmt.Sprintf("from %s, since then: %s   retrying every %s", s.e.full(s.gone.Truncate(time.Second), ""),
-		oneLine(firstLineOf(err.Error())), s.every))
+		oneLine(firstLineOf(err.Error())), core.FormatDuration(s.every)))
 }
 
 // draw puts the picture in place of the one before, under a line on its state.

@@ -208,7 +208,7 @@ func badValueWords(v *kong.Value, name, text string) string {
 	allowed := "allowed values: " + placeholder(v)
 	switch {
 	case kind == reflect.TypeFor[time.Duration]():
-		allowed = "allowed values: spans such as 30s, 10m and 1h30m"
+		allowed = "allowed values: durations such as 30s, 10m and 1h30m"
 	case kind.Kind() == reflect.Bool:
 		allowed = "allowed values: true and false"
 	case kind.Kind() >= reflect.Int && kind.Kind() <= reflect.Uint64:

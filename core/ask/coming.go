@@ -99,7 +99,7 @@ func (q *Ask) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, error
 		return nil, err
 	}
 	if a.For < time.Second || a.For > MaxComing {
-		return nil, core.Invalid("for", a.For.String(), "allowed values: 1s to 7d")
+		return nil, core.Invalid("for", core.FormatDuration(a.For), "allowed values: 1s to 7d")
 	}
 	if a.Buckets < 0 || a.Buckets > ComingBuckets {
 		return nil, core.Invalid("buckets", strconv.Itoa(a.Buckets), "allowed values: 1 to %d", ComingBuckets)

@@ -1048,7 +1048,7 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead t
 		return UpcomingResult{}, err
 	}
 	if ahead < 0 || ahead > MaxUpcoming {
-		return UpcomingResult{}, core.Invalid("for", ahead.String(), "allowed values: 0s to 366 days")
+		return UpcomingResult{}, core.Invalid("for", core.FormatDuration(ahead), "allowed values: 0s to 366d")
 	}
 	p := q.Page()
 	g, err := q.Global(ctx)

@@ -108,11 +108,12 @@ func (f *RunFilter) check() (limit int, err error) {
 		is   time.Duration
 	}{{"longer", f.Longer}, {"shorter", f.Shorter}, {"late", f.Late}} {
 		if span.is < 0 {
-			return 0, core.Invalid(span.name, span.is.String(), "the duration cannot be negative")
+			return 0, core.Invalid(span.name, core.FormatDuration(span.is), "the duration cannot be negative")
 		}
 	}
 	if f.Shorter > 0 && f.Longer >= f.Shorter {
-		return 0, core.Invalid("longer", f.Longer.String(), "no run can take longer than this and less than %s", f.Shorter.String())
+		return 0, core.Invalid("longer", core.FormatDuration(f.Longer), "no run can take longer than this and less than %s",
+			core.FormatDuration(f.Shorter))
 	}
 	return limitOf(f.Limit)
 }

@@ -53,8 +53,11 @@ const (
 )
 
 func (k kind) String() string {
-	return [...]string{"seconds", "minutes", "hours", "day-of-month", "month", "day-of-week", "year"}[k]
+	return kindNames[k].String()
 }
+
+var kindNames = [...]core.Text{core.Say("seconds"), core.Say("minutes"), core.Say("hours"), core.Say("day-of-month"), core.Say("month"),
+	core.Say("day-of-week"), core.Say("year")}
 
 // maxYear is the largest year that may be written. It is beyond LastYear
 // because people write 3000 or 9999 for "no end".
@@ -148,10 +151,10 @@ func readQuartz(text string) ([][]item, error) {
 				"day-of-week [year]")}
 	case n < 6:
 		return nil, &ParseError{text, len(text), "",
-			core.Say("has only %s; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", counted(n))}
+			core.Say("the expression has only %s; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", counted(n))}
 	case n > 7:
 		return nil, &ParseError{text, words[7].pos, "",
-			core.Say("has %d fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", n)}
+			core.Say("the expression has %d fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", n)}
 	}
 	fields, err := readFields(text, words, quartzFields, false)
 	if err != nil {
@@ -159,7 +162,7 @@ func readQuartz(text string) ([][]item, error) {
 	}
 	dom, dow := fields[daysOfMonth][0], fields[daysOfWeek][0]
 	if dom.form == formAny && dow.form == formAny {
-		return nil, &ParseError{text, dow.pos, daysOfWeek.String(), core.Say("day-of-month and day-of-week are both ?; exactly one must be")}
+		return nil, &ParseError{text, dow.pos, daysOfWeek.String(), core.Say("day-of-month and day-of-week are both ?; exactly one must be ?")}
 	}
 	if dom.form != formAny && dow.form != formAny {
 		return nil, bothDays(text, words, fields[daysOfMonth], fields[daysOfWeek])
@@ -192,10 +195,11 @@ func readCrontab(text string) ([][]item, error) {
 		return nil, &ParseError{text, first.pos, "",
 			core.Say("%d fields are Quartz syntax: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week", n)}
 	case n < 5:
-		return nil, &ParseError{text, len(text), "", core.Say("has only %s; allowed: 5: minutes hours day-of-month month day-of-week",
-			counted(n))}
+		return nil, &ParseError{text, len(text), "",
+			core.Say("the expression has only %s; allowed: 5: minutes hours day-of-month month day-of-week", counted(n))}
 	case n > 5:
-		return nil, &ParseError{text, words[5].pos, "", core.Say("has %d fields; allowed: 5: minutes hours day-of-month month day-of-week", n)}
+		return nil, &ParseError{text, words[5].pos, "",
+			core.Say("the expression has %d fields; allowed: 5: minutes hours day-of-month month day-of-week", n)}
 	}
 	return readFields(text, words, crontabFields, true)
 }
@@ -242,7 +246,7 @@ type word struct {
 // split splits the text into fields. There is at least one.
 func split(text string) ([]word, error) {
 	if len(text) > MaxText {
-		return nil, &ParseError{text, MaxText, "", core.Say("is %d bytes long; allowed: %d", len(text), MaxText)}
+		return nil, &ParseError{text, MaxText, "", core.Say("the expression has %d bytes, at most %d are allowed", len(text), MaxText)}
 	}
 	// A line end at either end comes from files; inside it is a mistake.
 	end := len(strings.TrimRight(text, " \t\r\n"))
@@ -259,7 +263,7 @@ func split(text string) ([]word, error) {
 		pos += n + 1
 	}
 	if len(words) == 0 {
-		return nil, &ParseError{text, 0, "", core.Say("is empty")}
+		return nil, &ParseError{text, 0, "", core.Say("the expression is empty")}
 	}
 	return words, nil
 }

@@ -91,9 +91,10 @@ func trapStep(k kind, it item) []core.Text {
 	gap := it.lo + period - (it.lo + (number-1)*it.step)
 	switch {
 	case number == 1:
-		return []core.Text{core.Say("%s in %s matches only %d: the step goes past the end of the %s", it.text, k, it.lo, unit)}
+		return []core.Text{core.Say("%s in %s matches only %d: the step goes past the end of the %s", it.text, kindNames[k], it.lo, unit)}
 	case gap != it.step:
-		return []core.Text{core.Say("%s in %s restarts each %s at %d: gap %d, but %d at the end", it.text, k, unit, it.lo, it.step, gap)}
+		return []core.Text{core.Say("%s in %s restarts each %s at %d: gap %d, but %d at the end", it.text, kindNames[k], unit, it.lo,
+			it.step, gap)}
 	}
 	return nil
 }

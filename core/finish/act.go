@@ -227,7 +227,7 @@ func (c *conversation) function(ctx context.Context) {
 		if a.age < limit+c.w.o.FunctionGrace {
 			continue
 		}
-		message := "no result was reported before the end of the function's timeout of " + limit.String() + " is over"
+		message := "no result was reported within the function's timeout of " + core.FormatDuration(limit)
 		res := &Result{Run: a.run, State: core.Lost, Reason: core.ReasonNoReport, Message: a.says(message)}
 		if a.timedOut {
 			res.State, res.Reason = core.TimedOut, core.ReasonTimeout

@@ -60,7 +60,7 @@ func CheckLink(link string) error {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.User != nil:
 		return fmt.Errorf("%q: an http or https URL without a password is allowed, such as https://jobs.example.com/runs/%s", link, RunInLink)
 	case !strings.Contains(link, RunInLink):
-		return fmt.Errorf("%q: %s is to stand in it for the number of the run", link, RunInLink)
+		return fmt.Errorf("%q: the URL must contain %s, which is replaced by the run ID", link, RunInLink)
 	case len(link) > maxLink:
 		return fmt.Errorf("a URL of %d bytes: at most %d are allowed", len(link), maxLink)
 	}

@@ -142,14 +142,14 @@ func (w Want) check() error {
 	case w.Max < 1 || w.Max > MaxTake:
 		return core.Invalid("max", fmt.Sprint(w.Max), "allowed values: 1 to %d", MaxTake)
 	case w.Wait < 0 || w.Wait > MaxWait:
-		return core.Invalid("waitSeconds", w.Wait.String(), "allowed values: 0 to 20 seconds")
+		return core.Invalid("waitSeconds", core.FormatDuration(w.Wait), "allowed values: 0 to 20 seconds")
 	}
 	return checkVisibility(w.Visibility)
 }
 
 func checkVisibility(d time.Duration) error {
 	if d < MinVisibility || d > MaxVisibility {
-		return core.Invalid("visibilitySeconds", d.String(), "allowed values: 5 seconds to 12 hours")
+		return core.Invalid("visibilitySeconds", core.FormatDuration(d), "allowed values: 5 seconds to 12 hours")
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func decodeNotes(list []wireNote) ([]Note, error) {
 		n := Note{Job: core.JobID(w.Job), Event: w.Event, Run: core.RunID(w.Run), At: core.Instant(w.At), Reason: w.Reason, Times: w.Times,
 			Why: w.Why, When: core.FromMillis(w.When)}
 		if w.Job < 0 || w.Event == "" || w.Times < 0 || w.Run != 0 && !n.Run.Valid() || int64(n.Job) != w.Job {
-			return nil, poison("note %d of job %d is none", i, w.Job)
+			return nil, poison("note %d of job %d is not valid", i, w.Job)
 		}
 		notes[i] = n
 	}
@@ -128,7 +128,7 @@ func decodeLooks(list []wireLook) ([]Look, error) {
 	for i, w := range list {
 		looks[i] = Look{core.Instant(w.At), core.JobID(w.Job)}
 		if w.Job < 0 || w.At <= 0 || int64(looks[i].Job) != w.Job {
-			return nil, poison("look %d at job %d is none", i, w.Job)
+			return nil, poison("look %d at job %d is not valid", i, w.Job)
 		}
 	}
 	return looks, nil
@@ -137,7 +137,7 @@ func decodeLooks(list []wireLook) ([]Look, error) {
 func decodeAside(w *wireAside) (*Aside, error) {
 	switch {
 	case w == nil:
-		return nil, poison("an aside of nothing")
+		return nil, poison("the field aside is missing")
 	case len(w.Notes)+len(w.Looks) > 0 && w.Run == 0:
 		notes, err := decodeNotes(w.Notes)
 		if err != nil {
@@ -146,9 +146,9 @@ func decodeAside(w *wireAside) (*Aside, error) {
 		looks, err := decodeLooks(w.Looks)
 		return &Aside{Notes: notes, Looks: looks}, err
 	case !core.RunID(w.Run).Valid():
-		return nil, poison("an aside of no run")
+		return nil, poison("%d is not a run ID", w.Run)
 	case w.Aside == core.Aside{}:
-		return nil, poison("an aside of run %d that asks for nothing", w.Run)
+		return nil, poison("the field aside of run %d is empty", w.Run)
 	}
 	return &Aside{Run: core.RunID(w.Run), Aside: w.Aside}, nil
 }

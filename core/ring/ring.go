@@ -241,9 +241,9 @@ func Decode(b []byte) (Message, error) {
 	if w.Slot <= 0 || w.Slot > int64(core.Horizon)+86400 {
 		return Message{}, poison("slot %d is out of range", w.Slot)
 	}
-	for _, n := range [2]int{w.Try, w.Unread} {
+	for i, n := range [2]int{w.Try, w.Unread} {
 		if n < 0 || n > 1<<20 {
-			return Message{}, poison("try %d is out of range", n)
+			return Message{}, poison("%s %d is out of range", [2]string{"try", "unread"}[i], n)
 		}
 	}
 	switch w.Kind {
@@ -262,7 +262,7 @@ func Decode(b []byte) (Message, error) {
 		}
 	case KindCheck:
 		if w.Check == nil {
-			return Message{}, poison("a check without runs")
+			return Message{}, poison("the field check is missing")
 		}
 		c, err := decodeCheck(w.Check)
 		if err != nil {
@@ -283,10 +283,10 @@ func Decode(b []byte) (Message, error) {
 
 func check(f core.Fire) error {
 	if !f.Run.Valid() {
-		return fmt.Errorf("%d is no run", f.Run)
+		return fmt.Errorf("%d is not a run ID", f.Run)
 	}
 	if _, planned := f.Run.Planned(); f.Of != 0 && (planned || f.Of.Job() != f.Run.Job()) {
-		return fmt.Errorf("run %d is no shard of run %d", f.Run, f.Of)
+		return fmt.Errorf("run %d is not a shard of run %d", f.Run, f.Of)
 	}
 	known := false
 	for _, c := range core.Causes {
@@ -296,7 +296,7 @@ func check(f core.Fire) error {
 		return fmt.Errorf("cause %q is unknown", f.Cause)
 	}
 	if at, ok := f.Run.Planned(); ok && at != f.At {
-		return fmt.Errorf("run %d is of %s and not of %s", f.Run, at, f.At)
+		return fmt.Errorf("run %d is scheduled for %s, not for %s", f.Run, at, f.At)
 	}
 	return nil
 }
@@ -308,18 +308,18 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 	c := &Check{Idle: w.Idle}
 	for _, r := range w.Runs {
 		if !core.RunID(r).Valid() {
-			return nil, poison("%d is no run", r)
+			return nil, poison("%d is not a run ID", r)
 		}
 		c.Runs = append(c.Runs, core.RunID(r))
 	}
 	if wj := w.Journal; wj != nil {
 		if wj.Nonce == "" || wj.Suffix < 0 || wj.Suffix >= core.JournalSuffixes || len(wj.Entries) > 10000 {
-			return nil, poison("the journal in it has no usable key")
+			return nil, poison("the journal of the check has an invalid key, or more than 10000 entries")
 		}
 		j := &core.Journal{Key: core.JournalKey{Minute: wj.Minute, Suffix: wj.Suffix, Nonce: wj.Nonce}, V: wj.V}
 		for _, e := range wj.Entries {
 			if !core.RunID(e.Run).Valid() || e.Outcome == 0 || e.Outcome > uint8(core.Recorded) {
-				return nil, poison("a journal entry of run %d with outcome %d", e.Run, e.Outcome)
+				return nil, poison("a journal entry has an invalid run ID or outcome: run %d, outcome %d", e.Run, e.Outcome)
 			}
 			j.Entries = append(j.Entries, core.Entry{Run: core.RunID(e.Run), Address: e.Address, Outcome: core.Outcome(e.Outcome),
 				Answer: core.CutAnswer(e.Answer)})

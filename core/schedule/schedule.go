@@ -43,7 +43,7 @@ type rule struct {
 // schedule has any time left is not checked: see Never.
 func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	if len(s.Any) > MaxRules {
-		return nil, core.Invalid("schedule", fmt.Sprint(len(s.Any)), "too many rules; at most %d are allowed", MaxRules)
+		return nil, core.Invalid("schedule", fmt.Sprint(len(s.Any), " rules"), "at most %d are allowed", MaxRules)
 	}
 	c := &Schedule{source: s, rules: make([]rule, 0, len(s.Any))}
 	var err error
@@ -55,7 +55,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 		if len(s.Any) > 1 {
 			path = fmt.Sprintf("schedule[%d]", i)
 			if w.Kind == core.KindFixedDelay {
-				return nil, core.Invalid(path+".fixedDelay", w.Every.String(), "a fixed delay cannot be part of a list")
+				return nil, core.Invalid(path+".fixedDelay", core.FormatDuration(w.Every), "a fixed delay cannot be part of a list")
 			}
 		}
 		r, err := compileRule(w, job, path)
@@ -66,7 +66,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	}
 	c.delay, _ = s.FixedDelay()
 	if s.Jitter < 0 || s.Jitter > MaxJitter || s.Jitter%time.Second != 0 {
-		return nil, core.Invalid("schedule.jitter", s.Jitter.String(), "allowed values: whole seconds from 0s to 24h")
+		return nil, core.Invalid("schedule.jitter", core.FormatDuration(s.Jitter), "allowed values: whole seconds from 0s to 24h")
 	}
 	if c.from, _, err = c.bound("schedule.from", s.From); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 	r := rule{kind: w.Kind}
 	if w.Kind != core.KindEvery && (w.Offset != 0 || w.Aligned) {
-		return r, core.Invalid(path+".offset", w.Offset.String(), "only every can have an offset")
+		return r, core.Invalid(path+".offset", core.FormatDuration(w.Offset), "only every can have an offset")
 	}
 	switch w.Kind {
 	case core.KindCron, core.KindCrontab:
@@ -102,15 +102,15 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 		r.expr, r.realTime = expr, expr.RealTime()
 	case core.KindEvery, core.KindFixedDelay:
 		if w.Every < MinPeriod || w.Every > MaxPeriod || w.Every%time.Second != 0 {
-			return r, core.Invalid(path+"."+string(w.Kind), w.Every.String(), "allowed values: whole seconds from 1s to 8784h (366 days)")
+			return r, core.Invalid(path+"."+string(w.Kind), core.FormatDuration(w.Every), "allowed values: whole seconds from 1s to 366d")
 		}
 		r.period = int64(w.Every / time.Second)
 		if w.Kind == core.KindFixedDelay {
 			break
 		}
 		if w.Offset < 0 || w.Offset >= w.Every || w.Offset%time.Second != 0 {
-			return r, core.Invalid(path+".offset", w.Offset.String(),
-				"an offset must be at least 0s, shorter than the period (%s), and in whole seconds", w.Every)
+			return r, core.Invalid(path+".offset", core.FormatDuration(w.Offset),
+				"an offset must be at least 0s, shorter than the period (%s), and in whole seconds", core.FormatDuration(w.Every))
 		}
 		r.offset = int64(w.Offset / time.Second)
 		if !w.Aligned && w.Offset == 0 {
@@ -118,7 +118,8 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 		}
 	case core.KindAt:
 		if w.At <= 0 || w.At > core.Horizon {
-			return r, core.Invalid(path+".at", fmt.Sprint(int64(w.At)), "expected a time from 1970 to %s", core.Horizon)
+			return r, core.Invalid(path+".at", time.Unix(int64(w.At), 0).UTC().Format(time.RFC3339),
+				"expected a time after 1970-01-01T00:00:00Z, up to %s", core.Horizon)
 		}
 		r.at = w.At
 	default:
@@ -132,11 +133,10 @@ func invalidText(field, text string, err error) error {
 	reason := core.Say("%v", err)
 	if p, ok := errors.AsType[*cron.ParseError](err); ok {
 		reason = p.Reason
-		if p.Pos > 0 || p.Field != "" { // position 0 can mean the whole text
-			reason = core.Say("at offset %d: %s", p.Pos, reason)
-		}
 		if p.Field != "" {
-			reason = core.Say("%s: %s", p.Field, reason)
+			reason = core.Say("%s: at offset %d: %s", core.Phrase(p.Field), p.Pos, reason)
+		} else if p.Pos > 0 { // position 0 can mean the whole text
+			reason = core.Say("at offset %d: %s", p.Pos, reason)
 		}
 	}
 	e := core.Invalid(field, text, "%s", reason)
@@ -150,16 +150,19 @@ func (s *Schedule) bound(field, text string) (first, last core.Instant, err erro
 	if text == "" {
 		return 0, 0, nil
 	}
-	if d, err := time.Parse(time.DateOnly, text); err == nil && d.Unix() > 0 {
-		midnight := cron.Wall(d.Unix())
-		return core.Instant(s.zone.first(midnight)), core.Instant(s.zone.first(midnight+day) - 1), nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || t.Unix() <= 0 {
+	d, noDate := time.Parse(time.DateOnly, text)
+	t, noTime := time.Parse(time.RFC3339, text)
+	switch {
+	case noDate != nil && noTime != nil:
 		return 0, 0, core.Invalid(field, text,
 			"expected a date such as 2026-12-01 (that day in the schedule's zone) or a time such as 2026-12-01T09:00:00+01:00")
+	case max(d.Unix(), t.Unix()) <= 0:
+		return 0, 0, core.Invalid(field, text, "too early: expected a date after 1970-01-01")
+	case noTime == nil:
+		return core.Ceil(t), core.InstantOf(t), nil
 	}
-	return core.Ceil(t), core.InstantOf(t), nil
+	midnight := cron.Wall(d.Unix())
+	return core.Instant(s.zone.first(midnight)), core.Instant(s.zone.first(midnight+day) - 1), nil
 }
 
 // Next returns the earliest scheduled time after the given one, over all rules, inside from and until

@@ -62,7 +62,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		return nil, fmt.Errorf("read the AWS configuration: %w", err)
 	}
 	if cfg.Region == "" {
-		return nil, errors.New("no AWS Region: say --region, or set AWS_REGION or the region of the profile")
+		return nil, errors.New("no AWS Region: set --region, AWS_REGION or the region of the profile")
 	}
 	if strings.ContainsAny(cfg.Region, "/:@?# \t") {
 		return nil, fmt.Errorf("%q is no AWS Region: one is written as eu-central-1", cfg.Region)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -241,7 +240,7 @@ func losses(f *Facts, s *sheet) core.Text {
 		s.warn("due times since %s (%s ago) are not checked yet: a message of that age can still be under way",
 			since.UTC().Format(time.RFC3339), span(age)).
 			do("it continues when the queues have caught up; if queues were purged: %s",
-				"tickring replan --from "+api.FormatDuration((age+time.Hour).Truncate(time.Hour)))
+				"tickring replan --from "+core.FormatDuration((age+time.Hour).Truncate(time.Hour)))
 	}
 	return core.Say("all due times have their runs")
 }
@@ -315,14 +314,14 @@ func notifications(f *Facts, s *sheet) core.Text {
 		since := core.Say("channel %s has failed since %s, %s ago", c.Channel,
 			c.Since.UTC().Format(time.RFC3339), span(f.Own.Now.Sub(c.Since)))
 		if c.GivenUp > 0 {
-			s.wrong("%s: %s; %d were dropped", since, oneLine(c.Error), c.GivenUp).
+			s.wrong("%s: %s; %d dropped", since, oneLine(c.Error), c.GivenUp).
 				do("%s; dropped notifications are in the log (notification dropped) and are not sent again", test(c.Channel))
 			continue
 		}
 		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; pending messages are retried for a day", test(c.Channel))
 	}
 	if n := f.Own.NotificationsDropped; n > 0 {
-		s.warn("%d were dropped since %s", n, f.Own.UpSince.Format(time.RFC3339)).
+		s.warn("%d dropped since %s", n, f.Own.UpSince.Format(time.RFC3339)).
 			do("the server's log names each (notification dropped), with its channel and the reason")
 	}
 	return core.Say("all channels accept notifications")
@@ -418,17 +417,17 @@ func executors(f *Facts, s *sheet) core.Text {
 	refused := slices.DeleteFunc(slices.Clone(f.Own.Refused), since)
 	for _, r := range refused[max(0, len(refused)-10):] { // the newest; unknown clients can cause any number
 		if f.Apps != nil && !slices.Contains(f.Apps, r.App) {
-			s.warn("app %q does not exist: its executor at %q was rejected %d times, last %s ago from %s", r.App, r.Address, r.Times,
+			s.warn("app %q does not exist: its executor at %q was rejected (%d in total), last %s ago from %s", r.App, r.Address, r.Times,
 				span(f.Own.Now.Sub(r.At)), r.From).
 				do("create the app, with the token of its executors, in a manifest (tickring apply); if the executor is not yours, it may be an attack")
 			continue
 		}
 		if r.Why != "" {
-			s.warn("app %q: the executor at %q was rejected %d times, last %s ago from %s: %s", r.App, r.Address, r.Times,
+			s.warn("app %q: the executor at %q was rejected (%d in total), last %s ago from %s: %s", r.App, r.Address, r.Times,
 				span(f.Own.Now.Sub(r.At)), r.From, r.Why).do("change the address that the executor registers; the executor logs it too")
 			continue
 		}
-		s.warn("app %q: the executor at %q was rejected %d times because of its token, last %s ago from %s", r.App, r.Address, r.Times,
+		s.warn("app %q: the executor at %q was rejected because of its token (%d in total), last %s ago from %s", r.App, r.Address, r.Times,
 			span(f.Own.Now.Sub(r.At)), r.From).
 			do("set its access token to the token of its app; if the executor is not yours, it may be an attack")
 	}
