@@ -188,17 +188,17 @@ func (s *Schedule) trapChanges(r *rule, after core.Instant) []core.Text {
 		case skipped && r.realTime:
 			text = core.Say("%s: %s does not exist in %s and is left out", day, times, z.name)
 		case skipped && several:
-			text = core.Say("%s: %s do not exist in %s, fire once at %s", day, times, z.name, wall(now).clock())
+			text = core.Say("%s: %s do not exist in %s; the job fires once at %s", day, times, z.name, wall(now).clock())
 		case skipped:
-			text = core.Say("%s: %s does not exist in %s, fires at %s", day, times, z.name, wall(now).clock())
+			text = core.Say("%s: %s does not exist in %s; the job fires at %s", day, times, z.name, wall(now).clock())
 		case r.realTime && several:
-			text = core.Say("%s: %s exist twice in %s, fire both times", day, times, z.name)
+			text = core.Say("%s: %s exist twice in %s; the job fires both times", day, times, z.name)
 		case r.realTime:
-			text = core.Say("%s: %s exists twice in %s, fires both times", day, times, z.name)
+			text = core.Say("%s: %s exists twice in %s; the job fires both times", day, times, z.name)
 		case several:
-			text = core.Say("%s: %s exist twice in %s, fire the first time", day, times, z.name)
+			text = core.Say("%s: %s exist twice in %s; the job fires the first time", day, times, z.name)
 		default:
-			text = core.Say("%s: %s exists twice in %s, fires the first time", day, times, z.name)
+			text = core.Say("%s: %s exists twice in %s; the job fires the first time", day, times, z.name)
 		}
 		traps = append(traps, text)
 	}
