@@ -31,11 +31,11 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/password"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/internal/testkit/memory"
-	"github.com/tickring/tickring/internal/testkit/pipe"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/words"
 )
 
@@ -110,7 +110,7 @@ func newFixture(t testing.TB) *fixture {
 	f.faulty = &faulty{Store: f.e.Manage}
 	with := *f.e
 	with.Manage = f.faulty
-	a := assembly.New(&with, assembly.Options{Plan: plan.Local()})
+	a := wiring.New(&with, wiring.Options{Plan: plan.Local()})
 	f.finish = a.Finish
 	f.m = a.People(killer{}, people.Options{})
 	f.access = a.Access(token, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond})
@@ -1078,9 +1078,9 @@ func TestBodyThatDoesNotCome(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	synctest.Test(t, func(t *testing.T) {
-		inner := pipe.Listen()
+		inner := memlistener.Listen()
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			r.Body = struct{ io.ReadCloser }{r.Body} // as internal/conns does: net/http does not recognize the body as its own
+			r.Body = struct{ io.ReadCloser }{r.Body} // as internal/connlimit does: net/http does not recognize the body as its own
 			f.h.ServeHTTP(w, r)
 		})}
 		var serving sync.WaitGroup

@@ -7,7 +7,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/words"
 )
 
@@ -19,14 +19,14 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params cli
 	if params.For == "" {
 		span = time.Hour
 	}
-	if span > ask.MaxUpcoming {
+	if span > query.MaxUpcoming {
 		return nil, core.Invalid("for", params.For, "allowed values: 1s to 366d")
 	}
 	sees, err := s.sift(r, params.Job, params.App)
 	if err != nil {
 		return nil, err
 	}
-	f := ask.JobFilter{App: params.App, After: core.JobID(params.After), Sees: sees}
+	f := query.JobFilter{App: params.App, After: core.JobID(params.After), Sees: sees}
 	if params.Job != "" {
 		if f.Job, err = s.m.JobID(r.Context(), params.Job); err != nil {
 			return nil, err
@@ -43,7 +43,7 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params cli
 	return out, nil
 }
 
-func comingOf(c ask.Coming) client.Coming {
+func comingOf(c query.Coming) client.Coming {
 	out := client.Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Timezone: c.Timezone,
 		Cause: string(c.Cause)}
 	if c.Run != 0 {
@@ -76,7 +76,7 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params clie
 	if _, err := s.sift(r, params.Job, params.App); err != nil {
 		return nil, err
 	}
-	f := ask.ChangeFilter{Job: params.Job, App: params.App, Channel: params.Channel, Person: params.User, By: params.By, Verb: params.Verb,
+	f := query.ChangeFilter{Job: params.Job, App: params.App, Channel: params.Channel, Person: params.User, By: params.By, Verb: params.Verb,
 		Act: params.Operation, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
 	f.NoPeople = callerOf(r).May(access.Administer, "") != nil
 	if apps, all := callerOf(r).Apps(); !all {
@@ -95,7 +95,7 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params client.Aud
 	if err != nil {
 		return nil, err
 	}
-	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Sees: sees, Job: params.Job, From: core.InstantOf(params.From),
+	sum, err := s.m.AuditPage(r.Context(), query.AuditAsk{Sees: sees, Job: params.Job, From: core.InstantOf(params.From),
 		To:    core.InstantOf(params.To),
 		After: params.After})
 	out := client.Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind,
@@ -115,7 +115,7 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.mayThese(r, access.Operate, body.Job, ""); err != nil {
 		return nil, err
 	}
-	of := ask.AuditAsk{Job: body.Job, From: core.InstantOf(body.From), After: body.After}
+	of := query.AuditAsk{Job: body.Job, From: core.InstantOf(body.From), After: body.After}
 	if !body.To.IsZero() {
 		of.To = core.InstantOf(body.To)
 	}
@@ -125,7 +125,7 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // countOf converts the counts that the audit of a job and the total share.
-func countOf(c *ask.AuditCount) client.AuditCount {
+func countOf(c *query.AuditCount) client.AuditCount {
 	out := client.AuditCount{Expected: c.Demanded, OnTime: c.OnTime, Late: c.Late, WorstMs: c.Worst.Milliseconds(), NotSent: c.NotSent(),
 		Pending: c.Pending, Overdue: c.Overdue, OutOfReach: c.OutOfReach, Unaccounted: c.Unaccounted, Skipped: map[string]int64{}}
 	for reason, n := range c.Skipped {
@@ -134,7 +134,7 @@ func countOf(c *ask.AuditCount) client.AuditCount {
 	return out
 }
 
-func jobAudit(r ask.AuditReport) client.JobAudit {
+func jobAudit(r query.AuditReport) client.JobAudit {
 	out := client.JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing),
 		Waiting: timesOf(r.Waiting)}
 	fill(&out, countOf(&r.AuditCount))

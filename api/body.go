@@ -88,11 +88,11 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte,
 		return data, done, err
 	}
 	who := of.App + "/" + of.Name
-	if !of.long.Enter(r.Context(), who, waitFor) {
+	if !of.long.Acquire(r.Context(), who, waitFor) {
 		return nil, done, errNoPlace
 	}
 	more, err := io.ReadAll(body)
-	return append(data, more...), func() { of.long.Leave(who) }, err
+	return append(data, more...), func() { of.long.Release(who) }, err
 }
 
 // decodeOrNone is decode, but leaves v as it is if there is no body.

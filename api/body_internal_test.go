@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/internal/places"
+	"github.com/tickring/tickring/internal/fairsem"
 )
 
 // TestLongBodiesAreFew: the server holds few long bodies at once for callers without an admin token, and half of them
 // at most for one caller. Others get an error that asks to retry. Short bodies and an admin's never wait.
 func TestLongBodiesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		held := places.New(longPlaces)
+		held := fairsem.New(longPlaces)
 		read := func(c caller, body io.Reader) (time.Duration, error) {
 			r := httptest.NewRequest(http.MethodPut, "/v1/jobs/a/b", body)
 			began := time.Now()

@@ -6,8 +6,8 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bulk"
+	"github.com/tickring/tickring/core/query"
 )
 
 func (s *server) Bulk(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -31,12 +31,12 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) (any, error) {
 		q.Until = &body.Until
 	}
 	if f := body.Filter; f != nil {
-		q.Filter = &ask.JobsAsk{JobFilter: ask.JobFilter{App: f.App, Set: f.Set, Text: f.Text, Labels: labelsOf(f.Label)}}
+		q.Filter = &query.JobsAsk{JobFilter: query.JobFilter{App: f.App, Set: f.Set, Text: f.Text, Labels: labelsOf(f.Label)}}
 		for _, state := range f.State {
 			q.Filter.States = append(q.Filter.States, core.JobState(state))
 		}
 		for _, is := range f.Status {
-			q.Filter.Is = append(q.Filter.Is, ask.Standing(is))
+			q.Filter.Is = append(q.Filter.Is, query.Standing(is))
 		}
 	}
 	res, err := s.m.Act(r.Context(), actor(r), q)

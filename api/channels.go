@@ -87,7 +87,7 @@ func ManageChannel(s client.ChannelSpec) (manage.ChannelSpec, error) {
 	}
 	out := manage.ChannelSpec{Channel: c, IfRev: s.IfRev}
 	if given != 1 {
-		return out, core.Invalid("", "", "a channel needs exactly one of %s", core.Words(core.ChannelKinds))
+		return out, core.Invalid("", "", "a channel needs exactly one of %s", core.JoinAllowed(core.ChannelKinds))
 	}
 	return out, nil
 }

@@ -6,15 +6,15 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/query"
 )
 
 func (s *server) GetUpcomingHistogram(w http.ResponseWriter, r *http.Request, params client.GetUpcomingHistogramParams) (any, error) {
-	a := ask.ComingAsk{From: params.From, For: 24 * time.Hour, Buckets: params.Buckets, JobFilter: ask.JobFilter{App: params.App}}
+	a := query.ComingAsk{From: params.From, For: 24 * time.Hour, Buckets: params.Buckets, JobFilter: query.JobFilter{App: params.App}}
 	var err error
 	if params.For != "" {
 		a.For, err = parseDuration("for", params.For)
-		if err == nil && (a.For < time.Second || a.For > ask.MaxComing) {
+		if err == nil && (a.For < time.Second || a.For > query.MaxComing) {
 			err = core.Invalid("for", params.For, "allowed values: 1s to 7d")
 		}
 	}

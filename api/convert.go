@@ -13,8 +13,8 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/words"
 )
@@ -212,7 +212,7 @@ func parentsOf(list []core.Parent) (out []client.Parent) {
 
 func coreParents(list []client.Parent) (out []core.Parent) {
 	for _, p := range list {
-		out = append(out, core.Parent{Job: p.Job, When: core.Upon(p.When)})
+		out = append(out, core.Parent{Job: p.Job, When: core.ParentCondition(p.When)})
 	}
 	return out
 }
@@ -299,7 +299,7 @@ func coreRule(r client.Rule, path string) (core.When, error) {
 	take(core.KindFixedDelay, r.FixedDelay != "")
 	take(core.KindAt, !r.At.IsZero())
 	if len(kinds) != 1 {
-		return w, core.Invalid(path, strings.Join(kinds, ", "), "exactly one of %s is expected", core.Words(core.Kinds))
+		return w, core.Invalid(path, strings.Join(kinds, ", "), "exactly one of %s is expected", core.JoinAllowed(core.Kinds))
 	}
 	switch w.Kind {
 	case core.KindCron:
@@ -466,7 +466,7 @@ func runOf(r *core.Run, job *core.Job) client.Run {
 	return out
 }
 
-func ranWithOf(w *ask.RanWith) *client.RanWith {
+func ranWithOf(w *query.RanWith) *client.RanWith {
 	if w == nil {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/query"
 )
 
 // Beats asks addresses for a heartbeat and their clock; *send.Sender implements it.
@@ -39,7 +39,7 @@ func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(list, func(e ask.ExecutorView) bool { return e.Address == body.Address }) {
+	if !slices.ContainsFunc(list, func(e query.ExecutorView) bool { return e.Address == body.Address }) {
 		return nil, &core.Error{Code: core.CodeNotFound, Field: "address", Value: core.Truncate(body.Address),
 			Reason: core.Say("app %s has no executor at this address", app)}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // beats answers for good addresses, and records each address that was asked.
@@ -33,7 +33,7 @@ func TestExecutorsAreTested(t *testing.T) {
 	f := newFixture(t)
 	f.must("PUT", "/v1/apps/fixed", `{"token":"secret-token","executors":["http://10.0.0.1:9999","http://dead:9999"]}`)
 	var asked []string
-	a := assembly.New(f.e, assembly.Options{Plan: plan.Local()})
+	a := wiring.New(f.e, wiring.Options{Plan: plan.Local()})
 	if status, answer := f.ask("POST", "/v1/apps/fixed/executors/test", `{"address":"http://10.0.0.1:9999"}`); status != 409 {
 		t.Errorf("without a sender: %d %s", status, answer)
 	}

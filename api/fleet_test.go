@@ -16,11 +16,11 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -59,12 +59,12 @@ func (s *slow) Skips(ctx context.Context, job core.JobID, from, to core.Instant)
 	return s.Store.Skips(ctx, job, from, to)
 }
 
-func (s *slow) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+func (s *slow) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	s.wait()
-	return s.Store.RunSpan(ctx, first, last, limit)
+	return s.Store.RunsByID(ctx, first, last, limit)
 }
 
-func (s *slow) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) ([]core.Run, ask.RunPlace, error) {
+func (s *slow) RecentRuns(ctx context.Context, of query.Recent, from query.RunPlace, limit int) ([]core.Run, query.RunPlace, error) {
 	s.wait()
 	return s.Store.RecentRuns(ctx, of, from, limit)
 }
@@ -87,7 +87,7 @@ func (s *slow) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c co
 // Kill is slow, like an executor under load.
 func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.JobID) error {
 	time.Sleep(f.slow.takes)
-	_, err := bound.OpenRuns(ctx, job, f.e.Manage.OpenRuns, nil, func(r *core.Run) bool {
+	_, err := budget.OpenRuns(ctx, job, f.e.Manage.OpenRuns, nil, func(r *core.Run) bool {
 		if r.Address == address && r.KillAt.IsZero() {
 			f.t.Errorf("%s is called before run %d there is marked", address, r.ID)
 		}
@@ -150,7 +150,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	time.Sleep(90 * time.Minute)
 	f.slow = &slow{Store: f.e.Manage, takes: takes}
 	m := people.New(f.slow, f.ring, finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()}), f,
-		people.Options{Plan: plan.Local(), Ask: ask.Options{Now: now}})
+		people.Options{Plan: plan.Local(), Ask: query.Options{Now: now}})
 	h := api.NewHandler(m, nil, api.Options{Token: token})
 	f.h = func(method, path, body string, into any) {
 		t.Helper()

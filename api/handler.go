@@ -21,9 +21,9 @@ import (
 	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/boundlog"
-	"github.com/tickring/tickring/internal/places"
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/fairsem"
+	"github.com/tickring/tickring/internal/ratelog"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/words"
 )
 
@@ -68,7 +68,7 @@ type Options struct {
 	// Rotator replaces the key of stored secrets.
 	Rotator engine.Rotator
 	// Refused records rejected requests, and lists the executors among them; nil means no record.
-	Refused *refusal.Trace
+	Refused *rejectlog.Trace
 	// Log gets the details that callers do not see; nil means slog.Default().
 	Log *slog.Logger
 }
@@ -91,9 +91,9 @@ func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	o.Log = boundlog.Of(o.Log)
-	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: places.New(longPlaces), tails: places.New(longPlaces),
-		reads: places.New(2 * longPlaces), mux: &queryMux{http.NewServeMux(), map[string][]string{}}}
+	o.Log = ratelog.Of(o.Log)
+	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: fairsem.New(longPlaces), tails: fairsem.New(longPlaces),
+		reads: fairsem.New(2 * longPlaces), mux: &queryMux{http.NewServeMux(), map[string][]string{}}}
 	HandlerWithOptions(s, StdHTTPServerOptions{BaseRouter: s.mux, ErrorHandlerFunc: s.badParam})
 	return s
 }
@@ -103,8 +103,8 @@ type server struct {
 	logs         Logs
 	o            Options
 	known        []known
-	long         *places.Places // long bodies
-	tails, reads *places.Places // tails and pieces of logs; admins count too
+	long         *fairsem.Semaphore // long bodies
+	tails, reads *fairsem.Semaphore // tails and pieces of logs; admins count too
 	quota        quota
 	mux          *queryMux
 }
@@ -142,7 +142,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		if core.CodeOf(err) == core.CodeUnauthorized {
-			if s.o.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.API, Reason: refusal.Token, Remote: r.RemoteAddr}) ||
+			if s.o.Refused.Note(r.Context(), rejectlog.Refusal{Door: rejectlog.API, Reason: rejectlog.Token, Remote: r.RemoteAddr}) ||
 				r.ContentLength != 0 { // else net/http would wait for the body before it answers
 				w.Header().Set("Connection", "close")
 			}

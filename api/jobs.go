@@ -12,10 +12,10 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/schedule"
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/rejectlog"
 )
 
 // nextShown is the number of next scheduled times in the answer for a single job.
@@ -26,7 +26,7 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.
 	if err != nil {
 		return nil, err
 	}
-	f := ask.JobFilter{Sees: sees, App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit,
+	f := query.JobFilter{Sees: sees, App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit,
 		Last: params.Last}
 	for _, state := range params.State {
 		f.States = append(f.States, core.JobState(state))
@@ -97,7 +97,7 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) (any, e
 	if err != nil {
 		return nil, err
 	}
-	if sees := callerOf(r).Sift(); sees != nil {
+	if sees := callerOf(r).Filter(); sees != nil {
 		following = slices.DeleteFunc(following, func(p core.Parent) bool {
 			app, _, _ := strings.Cut(p.Job, "/")
 			return !sees(app)
@@ -183,7 +183,7 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 
 // over records that code exceeded its quota.
 func (s *server) over(r *http.Request) {
-	s.o.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.API, Reason: refusal.Quota, Remote: r.RemoteAddr})
+	s.o.Refused.Note(r.Context(), rejectlog.Refusal{Door: rejectlog.API, Reason: rejectlog.Quota, Remote: r.RemoteAddr})
 }
 
 func jobResult(r manage.SaveResult) client.JobResult {
@@ -252,7 +252,7 @@ func (s *server) ResumeAll(w http.ResponseWriter, r *http.Request) (any, error) 
 
 func (s *server) ListApps(w http.ResponseWriter, r *http.Request) (any, error) {
 	apps, bad, err := s.m.Apps(r.Context())
-	if sees := callerOf(r).Sift(); sees != nil {
+	if sees := callerOf(r).Filter(); sees != nil {
 		apps = slices.DeleteFunc(apps, func(a core.App) bool { return !sees(a.Name) })
 		maps.DeleteFunc(bad, func(name string, _ error) bool { return !sees(name) })
 	}
@@ -297,11 +297,11 @@ func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) 
 
 // RefusedExecutors lists the executors of an app that were recently rejected because of their token, address or app.
 // An empty app means all apps.
-func RefusedExecutors(t *refusal.Trace, app string) []client.RefusedExecutor {
+func RefusedExecutors(t *rejectlog.Trace, app string) []client.RefusedExecutor {
 	var list []client.RefusedExecutor
 	for _, r := range t.Executors(app) {
 		x := client.RefusedExecutor{App: r.App, Address: r.Address, From: r.Remote, At: r.At, Times: r.Count}
-		if r.Reason != refusal.Token && r.Reason != refusal.App {
+		if r.Reason != rejectlog.Token && r.Reason != rejectlog.App {
 			x.Why = r.Why
 		}
 		list = append(list, x)
@@ -310,7 +310,7 @@ func RefusedExecutors(t *refusal.Trace, app string) []client.RefusedExecutor {
 }
 
 // ExecutorOf converts an executor, with the last response of its address if answer is not nil and has one.
-func ExecutorOf(app string, v *ask.ExecutorView, answer Answer) client.Executor {
+func ExecutorOf(app string, v *query.ExecutorView, answer Answer) client.Executor {
 	x := client.Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used, BeatAt: v.Beat, Since: v.Since,
 		Dialect: v.Dialect, ClockAheadMs: aheadOf(v.Clock), Replaced: v.Replaced}
 	if answer == nil {

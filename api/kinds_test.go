@@ -96,8 +96,8 @@ func TestDocumentNamesThePolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, want := range map[string]string{
-		"route": core.Words(core.Routes), "misfire": core.Words(core.Misfires), "block": core.Words(core.Blocks),
-		"backoff": core.Words(core.Backoffs),
+		"route": core.JoinAllowed(core.Routes), "misfire": core.JoinAllowed(core.Misfires), "block": core.JoinAllowed(core.Blocks),
+		"backoff": core.JoinAllowed(core.Backoffs),
 	} {
 		found := regexp.MustCompile(`(?m)^ +`+field+`: \{type: string, enum: \[([^]]*)\]`).FindAllSubmatch(doc, -1)
 		if len(found) == 0 {

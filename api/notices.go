@@ -7,13 +7,13 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 )
 
 // Notices reads the state of the notifications of jobs and of channels. The result omits names without a stored
 // state.
 type Notices interface {
-	Notices(ctx context.Context, names []string) (map[string]notice.State, error)
+	Notices(ctx context.Context, names []string) (map[string]notification.State, error)
 }
 
 // Troubles returns the channels that failed to take notifications, by name.
@@ -23,11 +23,11 @@ func Troubles(ctx context.Context, of Notices, channels []core.Channel) (map[str
 	}
 	names := make([]string, len(channels))
 	for i := range channels {
-		names[i] = notice.ChannelName(channels[i].Name)
+		names[i] = notification.ChannelName(channels[i].Name)
 	}
 	found, err := of.Notices(ctx, names)
 	if err != nil {
-		return nil, core.Passing(err)
+		return nil, core.Retryable(err)
 	}
 	list := map[string]*client.ChannelTrouble{}
 	for i := range channels {
@@ -50,14 +50,14 @@ func later(a, b time.Time) time.Time {
 }
 
 // noticeState returns the notification state of a job.
-func noticeState(ctx context.Context, of Notices, job core.JobID) (st notice.State, err error) {
+func noticeState(ctx context.Context, of Notices, job core.JobID) (st notification.State, err error) {
 	if of == nil {
 		return st, nil
 	}
-	name := notice.JobName(job)
+	name := notification.JobName(job)
 	found, err := of.Notices(ctx, []string{name})
 	if err != nil {
-		return st, core.Passing(err)
+		return st, core.Retryable(err)
 	}
 	return found[name], nil
 }
@@ -85,7 +85,7 @@ func noticeOf(ctx context.Context, of Notices, r *core.Run) (*client.RunNotifica
 	return out, nil
 }
 
-func waitingOf(p *notice.Pending) client.WaitingNotification {
+func waitingOf(p *notification.Pending) client.WaitingNotification {
 	return client.WaitingNotification{Channel: p.Channel, Event: string(p.Event), Count: p.Count, MadeAt: p.Made, Tries: p.Tries,
 		NextAt: p.Next, Error: p.Error}
 }

@@ -7,24 +7,26 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 )
 
 // known is a fixed state of notifications.
-type known map[string]notice.State
+type known map[string]notification.State
 
-func (k known) Notices(context.Context, []string) (map[string]notice.State, error) { return k, nil }
+func (k known) Notices(context.Context, []string) (map[string]notification.State, error) {
+	return k, nil
+}
 
 // TestTroubles: the trouble of a deleted channel is not reported for a newer channel of the same name.
 func TestTroubles(t *testing.T) {
 	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	is := func(since, last int) notice.State {
-		return notice.State{Trouble: &notice.Trouble{Since: at.Add(time.Duration(since) * time.Hour),
+	is := func(since, last int) notification.State {
+		return notification.State{Trouble: &notification.Trouble{Since: at.Add(time.Duration(since) * time.Hour),
 			Last:  at.Add(time.Duration(last) * time.Hour),
 			Error: "410 Gone", GivenUp: 2}}
 	}
-	k := known{notice.ChannelName("old"): is(-3, -1), notice.ChannelName("both"): is(-3, 1), notice.ChannelName("new"): is(1, 2),
-		notice.ChannelName("well"): {}}
+	k := known{notification.ChannelName("old"): is(-3, -1), notification.ChannelName("both"): is(-3, 1), notification.ChannelName("new"): is(1, 2),
+		notification.ChannelName("well"): {}}
 	var list []core.Channel
 	for _, name := range []string{"old", "both", "new", "well", "unknown"} {
 		list = append(list, core.Channel{Name: name, Created: at})

@@ -6,14 +6,14 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/query"
 )
 
 // jobsAsk converts the parameters of a job list.
-func jobsAsk(p *client.ListJobsParams, f ask.JobFilter) ask.JobsAsk {
-	a := ask.JobsAsk{JobFilter: f, By: ask.Order(p.Sort), Down: p.Reverse, Cursor: p.Cursor, Recent: p.Runs}
+func jobsAsk(p *client.ListJobsParams, f query.JobFilter) query.JobsAsk {
+	a := query.JobsAsk{JobFilter: f, By: query.Order(p.Sort), Down: p.Reverse, Cursor: p.Cursor, Recent: p.Runs}
 	for _, is := range p.Status {
-		a.Is = append(a.Is, ask.Standing(is))
+		a.Is = append(a.Is, query.Standing(is))
 	}
 	if p.Last {
 		a.Recent = max(a.Recent, 1)
@@ -22,7 +22,7 @@ func jobsAsk(p *client.ListJobsParams, f ask.JobFilter) ask.JobsAsk {
 }
 
 // jobsNow lists jobs with their current status.
-func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.ListJobsParams, f ask.JobFilter) (any, error) {
+func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.ListJobsParams, f query.JobFilter) (any, error) {
 	if params.After != 0 {
 		return nil, core.Invalid("after", r.URL.Query().Get("after"), "use cursor to continue this list")
 	}
@@ -48,9 +48,9 @@ func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.
 	}
 	out.Failed = failedJobs(page.Jobs, page.Failed)
 	if params.Counts {
-		out.Counts = &client.JobCounts{All: page.All, Failing: page.Of[ask.IsFailing], Late: page.Of[ask.IsLate], Paused: page.Of[ask.IsHeld],
-			Started:  page.Of[ask.IsStarted],
-			NeverRan: page.Of[ask.IsNeverRan], Ended: page.Of[ask.IsOver], Unread: page.Unread, Unchecked: page.Unchecked}
+		out.Counts = &client.JobCounts{All: page.All, Failing: page.Of[query.IsFailing], Late: page.Of[query.IsLate], Paused: page.Of[query.IsHeld],
+			Started:  page.Of[query.IsStarted],
+			NeverRan: page.Of[query.IsNeverRan], Ended: page.Of[query.IsOver], Unread: page.Unread, Unchecked: page.Unchecked}
 	}
 	return out, nil
 }

@@ -4,15 +4,15 @@ import (
 	"net/http"
 
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/query"
 )
 
 func (s *server) GetOverview(w http.ResponseWriter, r *http.Request) (any, error) {
-	h, err := s.m.Home(r.Context(), callerOf(r).Sift())
+	h, err := s.m.Home(r.Context(), callerOf(r).Filter())
 	if err != nil {
 		return nil, err
 	}
-	jobs := func(count int, list []ask.HomeJob) client.OverviewJobs {
+	jobs := func(count int, list []query.HomeJob) client.OverviewJobs {
 		out := client.OverviewJobs{Count: count, Jobs: []client.OverviewJob{}}
 		for i := range list {
 			j := client.OverviewJob{Job: list[i].Job.Name(), JobID: int32(list[i].Job.Def.ID), Title: list[i].Job.Def.Title}

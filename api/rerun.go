@@ -46,7 +46,7 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	filter.Thorough, filter.Sees = true, callerOf(r).Sift()
+	filter.Thorough, filter.Sees = true, callerOf(r).Filter()
 	again := operate.RerunRequest{Run: q.Run, Filter: filter, May: each, Params: q.Params, Addresses: q.Addresses, SameAddress: q.SameAddress,
 		Direct: func(app string) error { return may(r, access.Direct, app) }, Retries: q.Retries, Cause: core.CauseAPI, Key: q.Key,
 		DryRun: q.DryRun}

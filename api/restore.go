@@ -65,7 +65,7 @@ func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) (any, error) {
 	if f == nil {
 		return nil, core.Errorf(core.CodeRefused, "this server has no information about the deployment")
 	}
-	f.Failing = CountFailing(r.Context(), s.m, callerOf(r).Sift())
+	f.Failing = CountFailing(r.Context(), s.m, callerOf(r).Filter())
 	return f, nil
 }
 
@@ -84,7 +84,7 @@ func (s *server) facts(r *http.Request) *client.Facts {
 		return nil
 	}
 	f := s.o.Facts(r.Context(), language(r))
-	if sees := callerOf(r).Sift(); sees != nil {
+	if sees := callerOf(r).Filter(); sees != nil {
 		f.Executors = slices.DeleteFunc(f.Executors, func(e client.Executor) bool { return !sees(e.App) })
 		f.Refused = slices.DeleteFunc(f.Refused, func(e client.RefusedExecutor) bool { return !sees(e.App) })
 		f.UnreadableApps = slices.DeleteFunc(f.UnreadableApps, func(a client.UnreadableApp) bool { return !sees(a.Name) })
@@ -94,7 +94,7 @@ func (s *server) facts(r *http.Request) *client.Facts {
 }
 
 func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) (any, error) {
-	t, err := s.m.Trouble(r.Context(), callerOf(r).Sift())
+	t, err := s.m.Trouble(r.Context(), callerOf(r).Filter())
 	out := client.JobFacts{Looked: t.Looked, More: t.More, FailingJobs: t.Fail}
 	for _, d := range t.Deserted {
 		out.AppsWithoutExecutor = append(out.AppsWithoutExecutor, client.AppWithoutExecutor{App: d.App, Jobs: d.Jobs, Job: d.First})

@@ -13,8 +13,8 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/internal/places"
+	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/fairsem"
 )
 
 // A rule is the permission that an operation needs, and how the server finds the app that the request is about. The
@@ -186,7 +186,7 @@ func (s *server) mayJob(ctx context.Context, who access.Who, deed access.Deed, r
 }
 
 // mayRun is mayJob for a run, given by its ID, or by its job with a scheduled time or a key.
-func (s *server) mayRun(ctx context.Context, who access.Who, deed access.Deed, ref ask.RunRef) error {
+func (s *server) mayRun(ctx context.Context, who access.Who, deed access.Deed, ref query.RunRef) error {
 	if who.May(deed, "") == nil {
 		return nil
 	}
@@ -235,9 +235,9 @@ func (s *server) mayThese(r *http.Request, deed access.Deed, job, app string) er
 // an error unless the caller may see it.
 func (s *server) sift(r *http.Request, job, app string) (func(app string) bool, error) {
 	if job == "" && app == "" {
-		return callerOf(r).Sift(), nil
+		return callerOf(r).Filter(), nil
 	}
-	return callerOf(r).Sift(), s.mayThese(r, access.See, job, app)
+	return callerOf(r).Filter(), s.mayThese(r, access.See, job, app)
 }
 
 // unless returns the permission of an operation: with dryRun, reading is enough.
@@ -251,7 +251,7 @@ func unless(dryRun bool, deed access.Deed) access.Deed {
 // A caller is the authenticated sender of a request.
 type caller struct {
 	access.Who
-	long *places.Places // limits long bodies at a time; nil for admins
+	long *fairsem.Semaphore // limits long bodies at a time; nil for admins
 }
 
 type callerKey struct{}

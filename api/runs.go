@@ -12,14 +12,14 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/aside"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/postrun"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/words"
 )
 
 // runs shows a page of runs.
-func (s *server) runs(page *ask.RunPage) client.RunPage {
+func (s *server) runs(page *query.RunPage) client.RunPage {
 	out := client.RunPage{Runs: make([]client.Run, len(page.Runs)), Next: page.Next, ScannedTo: page.LookedTo, NoWaiting: page.NoWaiting}
 	for i := range page.Runs {
 		r := &page.Runs[i]
@@ -34,8 +34,8 @@ func (s *server) runs(page *ask.RunPage) client.RunPage {
 }
 
 // runFilter returns the filter that the parameters describe.
-func runFilter(p *client.ListRunsParams) (ask.RunFilter, error) {
-	f := ask.RunFilter{Job: p.Job, App: p.App, Failed: p.Failed, Address: p.Address, Text: p.Text, From: p.From, To: p.To,
+func runFilter(p *client.ListRunsParams) (query.RunFilter, error) {
+	f := query.RunFilter{Job: p.Job, App: p.App, Failed: p.Failed, Address: p.Address, Text: p.Text, From: p.From, To: p.To,
 		Limit: p.Limit, After: p.After}
 	for _, state := range p.State {
 		f.States = append(f.States, core.State(state))
@@ -67,7 +67,7 @@ func (s *server) ListWaiting(w http.ResponseWriter, r *http.Request, app, name s
 	return s.runs(&page), err
 }
 
-func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) (any, error) {
+func (s *server) run(w http.ResponseWriter, r *http.Request, ref query.RunRef) (any, error) {
 	v, err := s.m.Run(r.Context(), ref)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) (an
 	for i := range shards {
 		out.Shards = append(out.Shards, shardOf(&shards[i]))
 	}
-	sees := callerOf(r).Sift()
+	sees := callerOf(r).Filter()
 	for i := range children {
 		if sees != nil && !sees(children[i].Run.App) {
 			continue
@@ -155,8 +155,8 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 	if params.From < 0 || params.From > math.MaxInt32 { // executors use 32 bits
 		return nil, core.Invalid("from", r.URL.Query().Get("from"), "line numbers from 1 to %d are allowed", math.MaxInt32)
 	}
-	if tail := params.Tail; r.URL.Query().Has("tail") && (tail < 1 || tail > aside.MaxTail || params.From > 1) {
-		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "allowed values: 1 to %d; tail and from cannot be combined", aside.MaxTail)
+	if tail := params.Tail; r.URL.Query().Has("tail") && (tail < 1 || tail > postrun.MaxTail || params.From > 1) {
+		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "allowed values: 1 to %d; tail and from cannot be combined", postrun.MaxTail)
 	}
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
@@ -165,10 +165,10 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 	if params.Tail != 0 {                                      // a tail holds several answers at once
 		room = s.tails
 	}
-	if !room.Enter(r.Context(), who, waitFor) {
+	if !room.Acquire(r.Context(), who, waitFor) {
 		return nil, errNoPlace
 	}
-	defer room.Leave(who)
+	defer room.Release(who)
 	v, err := s.m.Run(r.Context(), run)
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 	found := false
 	if tail := params.Tail; tail != 0 {
 		from = 1
-		log.Text, log.From, log.Next, log.End, err = aside.Tail(r.Context(), s.logs, &app, &v.Run, tail)
+		log.Text, log.From, log.Next, log.End, err = postrun.Tail(r.Context(), s.logs, &app, &v.Run, tail)
 		found = core.CodeOf(err) != core.CodeNotFound // else the text is an error message, or empty
 	}
 	if !found {
@@ -201,7 +201,7 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 	}
 	if params.Tail != 0 {
 		var cut int
-		log.Text, cut = aside.LastLines(log.Text, params.Tail)
+		log.Text, cut = postrun.LastLines(log.Text, params.Tail)
 		log.From += cut
 	}
 	return log, err
@@ -251,7 +251,7 @@ func (s *server) kept(r *http.Request, run *core.Run, live *client.Log, from int
 	k, is, kerr := s.m.KeptLog(ctx, run.ID)
 	var text string
 	if kerr == nil {
-		text, kerr = aside.Text(&k)
+		text, kerr = postrun.Text(&k)
 	}
 	if kerr != nil {
 		s.o.Log.WarnContext(ctx, "the kept log of a run cannot be read", "run", run.ID, "job", run.ID.Job(), "err", kerr)
@@ -313,7 +313,7 @@ func (s *server) ChangeByKey(w http.ResponseWriter, r *http.Request, app, name, 
 	return s.change(w, r, app+"/"+name+"#"+key)
 }
 
-func (s *server) change(w http.ResponseWriter, r *http.Request, ref ask.RunRef) (any, error) {
+func (s *server) change(w http.ResponseWriter, r *http.Request, ref query.RunRef) (any, error) {
 	var body client.TriggerChange
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		return nil, err

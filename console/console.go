@@ -19,8 +19,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/internal/fairsem"
 	"github.com/tickring/tickring/internal/oidc"
-	"github.com/tickring/tickring/internal/places"
 	"github.com/tickring/tickring/words"
 )
 
@@ -62,7 +62,7 @@ type Console struct {
 	asks   map[words.Language]*client.Client
 	menu   []entry
 	intake intake
-	listen *places.Places // listening pages
+	listen *fairsem.Semaphore // listening pages
 }
 
 func New(o Options) *Console {
@@ -74,7 +74,7 @@ func New(o Options) *Console {
 	}
 	listeners := min(maxListeners, max(1, cmp.Or(o.Listeners, maxListeners)))
 	c := &Console{o: o, mux: http.NewServeMux(), asks: map[words.Language]*client.Client{}, intake: newIntake(),
-		listen: places.New(listeners)}
+		listen: fairsem.New(listeners)}
 	for _, l := range words.Languages {
 		// An https URL spares the client the proof of the server; the transport never leaves this process. The user
 		// is in the context of each request (api.As), and not in the token.

@@ -22,7 +22,7 @@ import (
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/password"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 	"github.com/tickring/tickring/words"
 )
 
@@ -30,7 +30,7 @@ const adminToken = "the-admin-token"
 
 // site is a console on a memory engine, with the cookies of a logged-in browser.
 type site struct {
-	*peopletest.Fixture
+	*usecasetest.Fixture
 	t       *testing.T
 	h       http.Handler
 	api     http.Handler
@@ -69,7 +69,7 @@ func (s *site) AskClock(_ context.Context, _ *core.App, address string) (core.Cl
 
 // newConsole returns a console with an app named shop, logged in with the admin token.
 func newConsole(t *testing.T) *site {
-	f := peopletest.New(t)
+	f := usecasetest.New(t)
 	log := slog.New(slog.DiscardHandler)
 	s := &site{Fixture: f, t: t, cookies: map[string]string{}}
 	now := func() time.Time { return f.Clock }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/internal/places"
+	"github.com/tickring/tickring/internal/fairsem"
 )
 
 // Limits of incoming forms, which bound memory. Unknown clients send long forms too, because a form that was posted
@@ -22,10 +22,10 @@ const (
 
 // intake limits the long forms in progress.
 type intake struct {
-	strangers, people *places.Places
+	strangers, people *fairsem.Semaphore
 }
 
-func newIntake() intake { return intake{places.New(longPlaces), places.New(longPlaces)} }
+func newIntake() intake { return intake{fairsem.New(longPlaces), fairsem.New(longPlaces)} }
 
 var errNoPlace = core.Errorf(core.CodeUnavailable,
 	"the server cannot accept more long forms now: go back and submit the form again (your input is kept)")
@@ -43,13 +43,13 @@ func (c *Console) take(w http.ResponseWriter, r *http.Request, bound int64) (lea
 		if p, err := c.whoIs(r); err == nil {
 			of, who = c.intake.people, p.Name
 		}
-		if !of.Enter(r.Context(), who, placeWithin) {
+		if !of.Acquire(r.Context(), who, placeWithin) {
 			_ = rc.SetReadDeadline(time.Now().Add(formFor))
 			_, _ = io.Copy(io.Discard, r.Body) // else a browser that is still sending gets no answer
 			w.Header().Set("Retry-After", "10")
 			return nil, errNoPlace
 		}
-		leave = func() { of.Leave(who) }
+		leave = func() { of.Release(who) }
 		if of == c.intake.strangers {
 			_ = rc.SetWriteDeadline(time.Now().Add(strangerFor))
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // never fails if a page has one of the texts.
@@ -72,9 +72,9 @@ func TestClockChange(t *testing.T) {
 // TestFailingSince: the line has the first failure in the newest series of failures.
 func TestFailingSince(t *testing.T) {
 	s := goldenConsole(t)
-	j := s.Create(peopletest.Spec("tick", peopletest.Every(time.Minute)))
+	j := s.Create(usecasetest.Spec("tick", usecasetest.Every(time.Minute)))
 	s.Clock = s.Clock.Add(10 * time.Minute)
-	at := core.InstantOf(peopletest.Start).Time().Truncate(time.Minute)
+	at := core.InstantOf(usecasetest.Start).Time().Truncate(time.Minute)
 	for i, state := range []core.State{core.Succeeded, core.Succeeded, core.Failed, core.Failed} {
 		due := core.InstantOf(at.Add(time.Duration(i) * time.Minute))
 		run := core.Run{ID: core.PlannedRun(j.Def.ID, due), App: "shop", State: state, Cause: core.CauseSchedule, At: due, Slot: due,
@@ -82,7 +82,7 @@ func TestFailingSince(t *testing.T) {
 		if state == core.Failed {
 			run.Reason, run.Message = core.ReasonHandler, "<b>no</b> luck"
 		}
-		if err := s.E.Finish.Create(peopletest.Ctx, []core.Run{run})[0]; err != nil {
+		if err := s.E.Finish.Create(usecasetest.Ctx, []core.Run{run})[0]; err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -389,7 +389,7 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 // TestNotFailingWhileTriedAgain: a job whose last attempt is retried is not failing, as on the overview page.
 func TestNotFailingWhileTriedAgain(t *testing.T) {
 	s := goldenConsole(t)
-	j := s.Create(peopletest.Spec("tick", peopletest.Every(time.Minute)))
+	j := s.Create(usecasetest.Spec("tick", usecasetest.Every(time.Minute)))
 	s.ended(&j, 2, func(*core.Run) {})
 	tried := func(r *core.Run) { r.State, r.Reason, r.Then = core.Failed, core.ReasonHandler, r.ID+100 }
 	s.ended(&j, 1, tried)
@@ -410,7 +410,7 @@ func (s *site) skipped(j *core.Job, n int) core.Run {
 func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // synctest: a slow machine does not exceed the time limit
 		s := goldenConsole(t)
-		spec := peopletest.Spec("tick", peopletest.Every(time.Minute))
+		spec := usecasetest.Spec("tick", usecasetest.Every(time.Minute))
 		spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
 		j := s.Create(spec)
 		for n := range 3 {
@@ -443,7 +443,7 @@ func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
 func TestAtWorkIsSoughtOnlyThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // synctest: a slow machine does not exceed the time limit
 		s := newConsole(t)
-		spec := peopletest.Spec("tick", peopletest.Every(time.Minute))
+		spec := usecasetest.Spec("tick", usecasetest.Every(time.Minute))
 		spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
 		j := s.Create(spec)
 		sought := 0

@@ -173,7 +173,7 @@ func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) 
 	}
 	for _, name := range shown {
 		if !slices.Contains(names, name) {
-			return nil, core.Invalid("cols", name, "allowed values: %s", core.Words(names))
+			return nil, core.Invalid("cols", name, "allowed values: %s", core.JoinAllowed(names))
 		}
 	}
 	if len(shown) == 0 {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // TestRowsOfJobs: a row has the labels of its job. The row of a paused job has its last result, and its end with the
@@ -66,7 +66,7 @@ func TestColumnsOfJobs(t *testing.T) {
 func TestRowsOfPages(t *testing.T) {
 	s := newConsole(t)
 	for n := range 30 {
-		job := s.Create(peopletest.Spec(fmt.Sprintf("job-%d", n), peopletest.Every(time.Minute)))
+		job := s.Create(usecasetest.Spec(fmt.Sprintf("job-%d", n), usecasetest.Every(time.Minute)))
 		s.ended(&job, 1, func(*core.Run) {})
 	}
 	for path, want := range map[string]int{"jobs?rows=10": 10, "jobs?rows=25": 25, "jobs": 30, "runs?rows=25": 25, "runs?rows=100": 30} {
@@ -80,7 +80,7 @@ func TestRowsOfPages(t *testing.T) {
 func TestZoneOfTimes(t *testing.T) {
 	s := newConsole(t)
 	s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "America/New_York", "mine"
-	job := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Minute)))
 	s.ended(&job, 1, func(*core.Run) {})
 	run := s.ended(&job, 2, func(*core.Run) {})
 	around := cutOut(s.says("/console/runs/"+run.ID.String()), "<tbody>", "</table>")

@@ -108,11 +108,11 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	case c.o.Writes == nil:
 		http.Error(w, "ask again instead", http.StatusNotFound)
 		return
-	case !c.listen.Enter(r.Context(), a.who.Name, 0):
+	case !c.listen.Acquire(r.Context(), a.who.Name, 0):
 		http.Error(w, "too many pages listen: ask again instead", http.StatusServiceUnavailable)
 		return
 	}
-	defer c.listen.Leave(a.who.Name)
+	defer c.listen.Release(a.who.Name)
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // TestLogThatBreaksOff: if a later piece of a log cannot be read, users see that the rest is missing, and why. This
@@ -18,7 +18,7 @@ import (
 func TestLogThatBreaksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := goldenConsole(t)
-		job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+		job := s.Create(usecasetest.Spec("long", usecasetest.Every(time.Minute)))
 		r := s.ended(&job, 1, func(*core.Run) {})
 		var rest error
 		s.log = func(_ *core.Run, from int) (string, int, bool, error) {
@@ -37,7 +37,7 @@ func TestLogThatBreaksOff(t *testing.T) {
 
 		rest = core.Errorf(core.CodeUnavailable, "the executor is gone")
 		kept := core.KeptLog{Run: r.ID, At: s.Clock, From: 50, Text: zipped(t, "fifty\nlast\n")}
-		if err := s.E.Aside.PutLog(t.Context(), &r, kept); err != nil {
+		if err := s.E.PostRun.PutLog(t.Context(), &r, kept); err != nil {
 			t.Fatal(err)
 		}
 		s.never(s.note(page+"/lines?from=3", `"from":50`, `"next":52`), "broken")
@@ -46,7 +46,7 @@ func TestLogThatBreaksOff(t *testing.T) {
 		r = s.ended(&job, 2, func(*core.Run) {})
 		page = "/console/runs/" + r.ID.String() + "/log"
 		kept = core.KeptLog{Run: r.ID, At: s.Clock, Why: "it was too long"}
-		if err := s.E.Aside.PutLog(t.Context(), &r, kept); err != nil {
+		if err := s.E.PostRun.PutLog(t.Context(), &r, kept); err != nil {
 			t.Fatal(err)
 		}
 		s.note(page+"/lines?from=3", `"broken":true`)
@@ -80,7 +80,7 @@ func zipped(t *testing.T, text string) []byte {
 // an executor that returns none, for a function before its first line, and for a run that was not sent.
 func TestLogOfAnOpenRun(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("long", usecasetest.Every(time.Minute)))
 	r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
 	page := "/console/runs/" + r.ID.String() + "/log"
 	s.shows(".warn", page)
@@ -106,7 +106,7 @@ func TestLogOfAnOpenRun(t *testing.T) {
 func TestLogPageComesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := goldenConsole(t)
-		job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+		job := s.Create(usecasetest.Spec("long", usecasetest.Every(time.Minute)))
 		r := s.ended(&job, 1, func(*core.Run) {})
 		s.log = func(_ *core.Run, from int) (string, int, bool, error) { return "", from, false, errHangs }
 		began := time.Now()

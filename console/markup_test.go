@@ -104,7 +104,7 @@ func hostileSite(t *testing.T) *site {
 		Role: access.Viewer}}, Issuer: &issuer, Subject: &subject}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.access.LogInByToken(t.Context(), adminToken, access.From{Address: hostile, Agent: hostile}); err != nil {
+	if _, err := s.access.LogInByToken(t.Context(), adminToken, access.Origin{Address: hostile, Agent: hostile}); err != nil {
 		t.Fatal(err)
 	}
 	s.viewsOf(t.Context(), hostile)

@@ -210,7 +210,7 @@ func (f channelForm) spec() (client.ChannelSpec, error) {
 	case core.ChannelSNS:
 		s.Sns = &client.ChannelTopic{Arn: f.ARN}
 	default:
-		return s, core.Invalid("kind", f.Kind, "allowed values: %s", core.Words(core.ChannelKinds))
+		return s, core.Invalid("kind", f.Kind, "allowed values: %s", core.JoinAllowed(core.ChannelKinds))
 	}
 	rev, err := strconv.ParseInt(f.Rev, 10, 64)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // TestHome: without problems the page shows one line and the upcoming runs. Failing and late jobs and apps without
@@ -87,8 +87,8 @@ func TestMenuCountsApps(t *testing.T) {
 func TestHomeNamesWhatWaits(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
-	late := s.Create(peopletest.Spec("stock", peopletest.Every(time.Hour)))
-	long := s.Create(peopletest.Spec("export", peopletest.Every(time.Hour)))
+	late := s.Create(usecasetest.Spec("stock", usecasetest.Every(time.Hour)))
+	long := s.Create(usecasetest.Spec("export", usecasetest.Every(time.Hour)))
 	s.ended(&late, 4, func(r *core.Run) { r.State, r.SentAt, r.EndedAt = core.Planned, time.Time{}, time.Time{} })
 	s.ended(&long, 30, func(*core.Run) {})
 	run := s.ended(&long, 4, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
@@ -131,12 +131,12 @@ func TestPausesOfMoreThanAJobAreSaid(t *testing.T) {
 func TestWhatWaitsOfManyJobs(t *testing.T) {
 	s := goldenConsole(t)
 	for n := range 100 {
-		s.Create(peopletest.Spec(fmt.Sprint("job-", n), core.Schedule{}))
+		s.Create(usecasetest.Spec(fmt.Sprint("job-", n), core.Schedule{}))
 	}
 	s.ask("POST", "/v1/jobs/shop/job-7/trigger", `{"at": "2026-11-20T14:00:00Z"}`)
 	const waiting = "/console/runs?state=planned"
 	s.never(s.says("/console/upcoming", "/console/jobs/shop/job-7/at/2026-11-20T14:00:00Z"), waiting)
-	s.Create(peopletest.Spec("more", core.Schedule{}))
+	s.Create(usecasetest.Spec("more", core.Schedule{}))
 	list := hrefs(s.shows(".hint", "/console/upcoming?app=shop"), waiting)
 	if len(list) != 1 || !strings.Contains(s.says(list[0]), "job-7") {
 		t.Errorf("the runs that wait are at %q", list)
@@ -192,7 +192,7 @@ func TestUpcoming(t *testing.T) {
 // the run before it.
 func TestHomeOfAnInstantThatNobodyPlanned(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("stock", peopletest.Every(time.Hour)))
+	job := s.Create(usecasetest.Spec("stock", usecasetest.Every(time.Hour)))
 	s.ended(&job, 4, func(r *core.Run) { r.SentAt = r.Slot.Time().Add(120 * time.Millisecond) })
 	s.Clock = job.Sched.Next.Time().Add(10 * time.Minute)
 	at := "/console/jobs/shop/stock/at/" + job.Sched.Next.Time().UTC().Format(time.RFC3339)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // hrefs returns the links of a page that start with begin.
@@ -26,7 +26,7 @@ func (s *site) reportsSince(ago time.Duration) {
 	s.t.Helper()
 	now := s.Clock
 	s.Clock = now.Add(-ago)
-	if err := s.reports.Pass(peopletest.Ctx); err != nil {
+	if err := s.reports.Pass(usecasetest.Ctx); err != nil {
 		s.t.Fatal(err)
 	}
 	s.Clock = now
@@ -37,7 +37,7 @@ func (s *site) reportsSince(ago time.Duration) {
 func TestReports(t *testing.T) {
 	s := goldenConsole(t)
 	s.reportsSince(2 * time.Hour)
-	job, other := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute))), s.Create(peopletest.Spec("b", peopletest.Every(time.Minute)))
+	job, other := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Minute))), s.Create(usecasetest.Spec("b", usecasetest.Every(time.Minute)))
 	for n := range 50 {
 		s.ended(&job, n+1, func(r *core.Run) {
 			if n < 20 {
@@ -81,7 +81,7 @@ func TestReports(t *testing.T) {
 // without due runs is empty.
 func TestLateness(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Minute)))
 	late := s.ended(&job, 5, func(r *core.Run) {
 		r.SentAt = r.SentAt.Add(3 * time.Second)
 		r.EndedAt = r.EndedAt.Add(3 * time.Second)
@@ -115,8 +115,8 @@ func TestLateness(t *testing.T) {
 // and the link leads to the runs of its field alone.
 func TestWorstIsTheLatest(t *testing.T) {
 	s := goldenConsole(t)
-	many := s.Create(peopletest.Spec("many", peopletest.Every(time.Second)))
-	few := s.Create(peopletest.Spec("few", peopletest.Every(time.Minute)))
+	many := s.Create(usecasetest.Spec("many", usecasetest.Every(time.Second)))
+	few := s.Create(usecasetest.Spec("few", usecasetest.Every(time.Minute)))
 	var latest core.RunID
 	for n := range 200 {
 		s.ended(&many, 30, func(r *core.Run) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // TestActionsByRole: pages do not offer actions that the user may not do, and a post of such an action is rejected.
@@ -62,7 +62,7 @@ func TestActionsByRole(t *testing.T) {
 // field for it.
 func TestTypedAddress(t *testing.T) {
 	s := newConsole(t)
-	job := s.Create(peopletest.Spec("report", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("report", usecasetest.Every(time.Minute)))
 	run := s.ended(&job, 1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
 	s.person("opa", access.Grant{App: "shop", Role: access.Operator})
 	s.person("adi", access.Grant{App: "shop", Role: access.Operator, Rights: []access.Right{access.Addresses}})

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // markup is data that pages must show as text.
@@ -28,7 +28,7 @@ func (s *site) ended(job *core.Job, n int, change func(*core.Run)) core.Run {
 		Rev: job.Sched.Rev, Address: "http://10.0.0.7:9999", SentAt: at.Time().Add(20 * time.Millisecond),
 		EndedAt: at.Time().Add(2 * time.Second)}
 	change(&r)
-	if err := s.E.Finish.Create(peopletest.Ctx, []core.Run{r})[0]; err != nil {
+	if err := s.E.Finish.Create(usecasetest.Ctx, []core.Run{r})[0]; err != nil {
 		s.t.Fatal(err)
 	}
 	return r
@@ -40,7 +40,7 @@ func (s *site) in(lang string) { s.cookies["tickring_lang"] = lang }
 // languages.
 func TestEachEndHasItsSentence(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("nightly", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("nightly", usecasetest.Every(time.Minute)))
 	n := 0
 	for _, state := range slices.Sorted(maps.Keys(core.Reasons)) {
 		for _, reason := range core.Reasons[state] {
@@ -63,7 +63,7 @@ func TestEachEndHasItsSentence(t *testing.T) {
 // that no attempt is left. All data is text.
 func TestRunsStory(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("ledger", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("ledger", usecasetest.Every(time.Minute)))
 	second := core.RunID(int64(job.Def.ID)<<32 | 1)
 	first := s.ended(&job, 3, func(r *core.Run) {
 		r.State, r.Reason, r.Message, r.Retries, r.Then = core.Failed, core.ReasonHandler, markup, 1, second
@@ -85,12 +85,12 @@ func TestRunsStory(t *testing.T) {
 // TestInstantWithoutRun: the page of a scheduled time shows its run, or the reason why there is none.
 func TestInstantWithoutRun(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("hourly", peopletest.Every(time.Hour)))
+	job := s.Create(usecasetest.Spec("hourly", usecasetest.Every(time.Hour)))
 	s.Clock = s.Clock.Add(3 * time.Hour)
 	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T13:30:00Z")
 	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T11:00:00Z")
-	at := core.InstantOf(peopletest.Start.Truncate(time.Hour).Add(time.Hour))
-	if err := s.E.Manage.PutSkips(peopletest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
+	at := core.InstantOf(usecasetest.Start.Truncate(time.Hour).Add(time.Hour))
+	if err := s.E.Manage.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
 		Made: s.Clock}})[0]; err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestRunThatIsGone(t *testing.T) {
 // or others, once even if the form is sent twice. An error keeps the input.
 func TestKillCancelRunAgain(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("pay", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("pay", usecasetest.Every(time.Minute)))
 	done := s.ended(&job, 2, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
 	open := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
 	path := "/console/runs/"
@@ -172,7 +172,7 @@ func TestKillCancelRunAgain(t *testing.T) {
 // This applies to the page, the pieces for its script and the file.
 func TestLogIsText(t *testing.T) {
 	s := newConsole(t)
-	job := s.Create(peopletest.Spec("colors", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("colors", usecasetest.Every(time.Minute)))
 	r := s.ended(&job, 1, func(*core.Run) {})
 	s.log = func(_ *core.Run, from int) (string, int, bool, error) {
 		return "\x1b[31mred\x1b[0m\n" + markup + "\nbell\a and \x00 and \u202eturned\n\x1b]0;title\x07WARN x\nlast\n", 6, true, nil
@@ -203,7 +203,7 @@ func TestLogIsText(t *testing.T) {
 // finished run does not.
 func TestKillFromTheLog(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("long", usecasetest.Every(time.Minute)))
 	open := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
 	over := s.ended(&job, 2, func(*core.Run) {})
 	at := "/console/runs/" + open.ID.String()
@@ -216,7 +216,7 @@ func TestKillFromTheLog(t *testing.T) {
 // too.
 func TestLogThatIsKept(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("gone", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("gone", usecasetest.Every(time.Minute)))
 	r := s.ended(&job, 1, func(*core.Run) {})
 	s.shows(".warn", "/console/runs/"+r.ID.String()+"/log")
 	never := s.ended(&job, 2, func(r *core.Run) { r.State, r.Reason, r.SentAt = core.Skipped, core.ReasonOverlap, time.Time{} })
@@ -231,7 +231,7 @@ func TestLogThatIsKept(t *testing.T) {
 func TestLogOfManyLines(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
-	job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("long", usecasetest.Every(time.Minute)))
 	r := s.ended(&job, 1, func(*core.Run) {})
 	const all, piece = 5000, 1500
 	s.log = func(_ *core.Run, from int) (string, int, bool, error) {
@@ -278,7 +278,7 @@ func TestRunAgainAmongMany(t *testing.T) {
 func TestDownloadEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := goldenConsole(t)
-		job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+		job := s.Create(usecasetest.Spec("long", usecasetest.Every(time.Minute)))
 		r := s.ended(&job, 1, func(*core.Run) {})
 		piece, slow := 1_500_000, time.Duration(0)
 		s.log = func(_ *core.Run, from int) (string, int, bool, error) {

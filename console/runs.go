@@ -118,7 +118,7 @@ func rowsOf(q url.Values) (int, error) {
 	}
 	n, err := strconv.Atoi(given)
 	if err != nil || !slices.Contains(rowsMay, n) {
-		return 0, core.Invalid("rows", given, "allowed values: %s", core.Words([]string{"10", "25", "50", "100"}))
+		return 0, core.Invalid("rows", given, "allowed values: %s", core.JoinAllowed([]string{"10", "25", "50", "100"}))
 	}
 	return n, nil
 }

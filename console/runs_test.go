@@ -11,14 +11,14 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // TestRunsByFilter: the list has exactly the runs that its URL selects, and the pages of a list have all of them
 // once.
 func TestRunsByFilter(t *testing.T) {
 	s := goldenConsole(t)
-	job, other := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute))), s.Create(peopletest.Spec("b", peopletest.Every(time.Minute)))
+	job, other := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Minute))), s.Create(usecasetest.Spec("b", usecasetest.Every(time.Minute)))
 	good := s.ended(&job, 30, func(*core.Run) {})
 	bad := s.ended(&job, 20, func(r *core.Run) { r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "Disk is full" })
 	slow := s.ended(&other, 10, func(r *core.Run) {
@@ -46,7 +46,7 @@ func TestRunsByFilter(t *testing.T) {
 // TestRunsPages: a long list is read page by page.
 func TestRunsPages(t *testing.T) {
 	s := newConsole(t)
-	job := s.Create(peopletest.Spec("many", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("many", usecasetest.Every(time.Minute)))
 	for n := range 250 {
 		s.ended(&job, n, func(*core.Run) {})
 	}
@@ -104,7 +104,7 @@ func TestTypedMomentsGetTheirZone(t *testing.T) {
 // TestShapeOfRuns: above the rows are bars of results over time, each with a link to its time range.
 func TestShapeOfRuns(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("shape", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("shape", usecasetest.Every(time.Minute)))
 	for n := range 40 {
 		s.ended(&job, n+1, func(r *core.Run) {
 			if n%4 == 0 {
@@ -133,7 +133,7 @@ func TestShapeOfRuns(t *testing.T) {
 // histogram, a bar, and a rerun of the list. The command, which includes its end, gives the same runs.
 func TestSpansMeet(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("hourly", peopletest.Every(time.Hour)))
+	job := s.Create(usecasetest.Spec("hourly", usecasetest.Every(time.Hour)))
 	s.Clock = s.Clock.Truncate(24 * time.Hour).Add(30 * time.Hour)
 	for n := 60; n <= 40*60; n += 60 {
 		s.ended(&job, n, func(r *core.Run) {
@@ -166,9 +166,9 @@ func TestSpansMeet(t *testing.T) {
 // only its number is known.
 func TestSkipsOfADeletedJob(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("gone", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("gone", usecasetest.Every(time.Minute)))
 	at := core.InstantOf(s.Clock.Truncate(time.Minute)) - 600
-	if err := s.E.Manage.PutSkips(peopletest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
+	if err := s.E.Manage.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
 		Rev: job.Sched.Rev, Made: at.Time()}})[0]; err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestSkipsOfADeletedJob(t *testing.T) {
 // progress. The rerun can be stopped, and a form that is sent twice reruns nothing twice.
 func TestRunManyAgain(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("again", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("again", usecasetest.Every(time.Minute)))
 	for n := range 130 {
 		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "Disk full" })
 	}
@@ -253,7 +253,7 @@ func TestRunManyAgain(t *testing.T) {
 // they can be rerun too.
 func TestRunManyAgainIsBounded(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("again", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("again", usecasetest.Every(time.Minute)))
 	for n := range 330 {
 		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
 	}
@@ -274,7 +274,7 @@ func TestRunManyAgainIsBounded(t *testing.T) {
 // parts together, and the command has the same effect.
 func TestRunManyAgainWithParams(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("again", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("again", usecasetest.Every(time.Minute)))
 	for n := range 101 {
 		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
 	}
@@ -301,10 +301,10 @@ func TestRunManyAgainWithParams(t *testing.T) {
 func TestRemoveRuns(t *testing.T) {
 	s := goldenConsole(t)
 	s.reportsSince(50 * 24 * time.Hour)
-	job := s.Create(peopletest.Spec("old", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("old", usecasetest.Every(time.Minute)))
 	old := s.ended(&job, 40*24*60, func(*core.Run) {})
 	s.ended(&job, 1, func(*core.Run) {})
-	if err := s.reports.Pass(peopletest.Ctx); err != nil {
+	if err := s.reports.Pass(usecasetest.Ctx); err != nil {
 		t.Fatal(err)
 	}
 	s.says("/console/runs?job=shop/old", "/console/runs/clean?job=")

@@ -40,8 +40,8 @@ func (c *Console) whoIs(r *http.Request) (access.Who, error) {
 }
 
 // from returns the origin of a request.
-func from(r *http.Request) access.From {
-	f := access.From{Address: access.Host(r.RemoteAddr), Agent: r.UserAgent()}
+func from(r *http.Request) access.Origin {
+	f := access.Origin{Address: access.Host(r.RemoteAddr), Agent: r.UserAgent()}
 	if k, err := r.Cookie(knownCookie); err == nil {
 		f.Known = k.Value
 	}
@@ -181,7 +181,7 @@ func (a *ask) cookie(name, value string, maxAge int) *http.Cookie {
 // known marks a browser whose session began with a password. A failure matters only while unknown clients try that
 // name.
 func (a *ask) known(secret string) {
-	known, err := a.c.o.Access.Known(a.Ctx(), secret)
+	known, err := a.c.o.Access.TrustedBrowser(a.Ctx(), secret)
 	if err != nil || known == "" {
 		return
 	}

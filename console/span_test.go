@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // TestFieldsKeepTheSpan: the fields of a time range are less exact than its times. Sent unchanged with other input,
@@ -72,7 +72,7 @@ func TestFieldsKeepTheSpan(t *testing.T) {
 // the runs are counted, shown again and deleted.
 func TestRemovedByTheClockThatWasNamed(t *testing.T) {
 	s := newConsole(t)
-	s.Create(peopletest.Spec("old", peopletest.Every(time.Minute)))
+	s.Create(usecasetest.Spec("old", usecasetest.Every(time.Minute)))
 	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Asia/Shanghai"
 	form := fields(cutOut(s.says("/console/runs/clean", "a time in Asia/Shanghai"), `action="/console/runs/clean"`, "</form>"))
 	s.cookies["tickring_zone"] = "utc"

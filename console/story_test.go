@@ -11,17 +11,17 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // TestWhatAQueuedRunWaitsFor: the story of a run, its next step and its row in a list agree on the reason why it
 // waits: an executor, another run, or a start limit. A limit that counts the run does not by itself make it wait.
 func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 	s := goldenConsole(t)
-	spec := peopletest.Spec("pay", peopletest.Every(time.Minute))
+	spec := usecasetest.Spec("pay", usecasetest.Every(time.Minute))
 	spec.Def.Overlap, spec.Def.WaitForExecutor = core.Overlap{Limit: 5}, time.Hour
 	job := s.Create(spec)
-	free := peopletest.Spec("free", peopletest.Every(time.Minute))
+	free := usecasetest.Spec("free", usecasetest.Every(time.Minute))
 	free.Def.WaitForExecutor = time.Hour
 	other := s.Create(free)
 	const at = core.RunID(1)
@@ -46,7 +46,7 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 		})
 		if c.item.Holders != nil {
 			c.item.Name, c.item.Limit, c.item.V = r.Permit, 5, 1
-			if old, err := s.E.Finish.Permits(peopletest.Ctx, []string{r.Permit}); err != nil {
+			if old, err := s.E.Finish.Permits(usecasetest.Ctx, []string{r.Permit}); err != nil {
 				t.Fatal(err)
 			} else if is := old[r.Permit]; is.V > 0 {
 				c.item.V = is.V + 1
@@ -59,7 +59,7 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 					h.First = r.ID
 				}
 			}
-			if err := s.E.Finish.PutPermits(peopletest.Ctx, []core.Permits{c.item})[0]; err != nil {
+			if err := s.E.Finish.PutPermits(usecasetest.Ctx, []core.Permits{c.item})[0]; err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,9 +74,9 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 // otherwise. It does not start by itself.
 func TestJoinThatWaitsSaysForWhom(t *testing.T) {
 	s := goldenConsole(t)
-	parent := s.Create(peopletest.Spec("a", peopletest.Every(time.Hour)))
-	s.Create(peopletest.Spec("b", peopletest.Every(time.Hour)))
-	spec := peopletest.Spec("sums", core.Schedule{})
+	parent := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Hour)))
+	s.Create(usecasetest.Spec("b", usecasetest.Every(time.Hour)))
+	spec := usecasetest.Spec("sums", core.Schedule{})
 	spec.Def.Within = time.Hour
 	spec.Def.After = []core.Parent{{Job: "shop/a", When: core.UponClose}, {Job: "shop/b", When: core.UponClose}}
 	job := s.Create(spec)
@@ -88,7 +88,7 @@ func TestJoinThatWaitsSaysForWhom(t *testing.T) {
 			Parent: j.Parent}
 	})
 	item := core.Permits{Name: job.Def.JoinName(), V: 1, Join: &j}
-	if err := s.E.Finish.PutPermits(peopletest.Ctx, []core.Permits{item})[0]; err != nil {
+	if err := s.E.Finish.PutPermits(usecasetest.Ctx, []core.Permits{item})[0]; err != nil {
 		t.Fatal(err)
 	}
 	s.in("en")
@@ -98,7 +98,7 @@ func TestJoinThatWaitsSaysForWhom(t *testing.T) {
 // TestNoAttemptIsLeftWhereNoneIs: a result without a retry shows "no attempts left" only if that is the reason.
 func TestNoAttemptIsLeftWhereNoneIs(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("ledger", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("ledger", usecasetest.Every(time.Minute)))
 	for n, left := range []int{0, 2} {
 		r := s.ended(&job, n, func(r *core.Run) {
 			r.State, r.Reason, r.Attempt, r.Retries = core.Failed, core.ReasonCancelled, 2, left
@@ -114,7 +114,7 @@ func TestNoAttemptIsLeftWhereNoneIs(t *testing.T) {
 func TestKillThatCannotBeTold(t *testing.T) {
 	s := goldenConsole(t)
 	for n, address := range []string{"http://10.0.0.7:9999", "lambda:pay", "call:https://pay.test"} {
-		job := s.Create(peopletest.Spec("pay"+strings.Repeat("x", n), peopletest.Every(time.Minute)))
+		job := s.Create(usecasetest.Spec("pay"+strings.Repeat("x", n), usecasetest.Every(time.Minute)))
 		r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, address })
 		at := "/console/runs/" + r.ID.String()
 		s.shows("dialog", at+"?panel=kill")
@@ -126,7 +126,7 @@ func TestKillThatCannotBeTold(t *testing.T) {
 		s.says("/console/runs/" + over.ID.String())
 		s.compare("ended, "+address, ".story,p")
 	}
-	job := s.Create(peopletest.Spec("silent", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("silent", usecasetest.Every(time.Minute)))
 	s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, "http://deaf:9999/" })
 	const at = "/console/jobs/shop/silent"
 	s.done(at+"/kill", nil)
@@ -161,7 +161,7 @@ func TestKillInParts(t *testing.T) {
 // TestRunOfADeletedJobSaysWhose: the page of a run still names its job after the job is deleted.
 func TestRunOfADeletedJobSaysWhose(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("pay", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("pay", usecasetest.Every(time.Minute)))
 	r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
 	s.ask("DELETE", "/v1/jobs/shop/pay", "")
 	s.shows("h1,h2", "/console/runs/"+r.ID.String()+"?panel=kill")
@@ -170,7 +170,7 @@ func TestRunOfADeletedJobSaysWhose(t *testing.T) {
 // TestRunAgainIsOfTheLastAttempt: a retried attempt links to the last one, which can be rerun.
 func TestRunAgainIsOfTheLastAttempt(t *testing.T) {
 	s := goldenConsole(t)
-	job := s.Create(peopletest.Spec("ledger", peopletest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("ledger", usecasetest.Every(time.Minute)))
 	ids := []core.RunID{core.PlannedRun(job.Def.ID, core.InstantOf(s.Clock)-60), core.NumberedRun(job.Def.ID, 1),
 		core.NumberedRun(job.Def.ID, 2)}
 	for n, id := range ids {

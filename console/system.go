@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/doctor"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/words"
 )
 
@@ -153,7 +153,7 @@ func (a *ask) audit(p *operatingPage) error {
 			p.NoSums = a.problemOf(err).Message
 			return nil
 		}
-		if params.After = parts.AddAudit(&sum, &page); params.After == "" || time.Since(began) > workFor {
+		if params.After = paging.AddAudit(&sum, &page); params.After == "" || time.Since(began) > workFor {
 			break
 		}
 	}
@@ -265,7 +265,7 @@ func (a *ask) replan(f workForm) (core.Text, error) {
 		if err != nil {
 			return core.Text{}, err
 		}
-		if body.After = parts.AddReplan(&sum, &res); body.After == "" {
+		if body.After = paging.AddReplan(&sum, &res); body.After == "" {
 			return core.Say("%d jobs: %d runs expected, %d missing, %d resent", sum.Jobs, sum.Expected, sum.Missing, sum.Sent), nil
 		}
 		if time.Since(began) > workFor {

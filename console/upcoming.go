@@ -11,7 +11,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 // Limits of the page.
@@ -347,7 +347,7 @@ func (a *ask) comingIn(p *upcomingPage) (all []client.Coming, err error) {
 			if err != nil {
 				return nil, err
 			}
-			parts.AddUpcoming(&sum, &page, comeAsked)
+			paging.AddUpcoming(&sum, &page, comeAsked)
 			if params.After = page.Next; params.After == 0 || time.Since(began) > workFor {
 				break
 			}

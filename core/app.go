@@ -26,8 +26,8 @@ type App struct {
 	// declaration does not create a suppressed job again.
 	Withheld []string
 	Rev      int64
-	Pause    Pause // the latest pause
-	Past     Past  // earlier pauses; the store updates them (Past.After)
+	Pause    Pause        // the latest pause
+	Past     PauseHistory // earlier pauses; the store updates them (Past.After)
 	Created  time.Time
 }
 
@@ -74,9 +74,9 @@ func (p Pause) Covers(t time.Time) bool {
 // MaxPast is the maximum number of earlier pauses in a Past.
 const MaxPast = 16
 
-// Past holds the earlier pauses, so that dispatch can skip a run that was due during one of them even if
+// PauseHistory holds the earlier pauses, so that dispatch can skip a run that was due during one of them even if
 // its message arrives late.
-type Past struct {
+type PauseHistory struct {
 	Pauses []Pause // oldest first, at most MaxPast, without By and Why
 	// From is the end of the newest pause that was dropped from the list; zero: none was dropped. It is
 	// unknown whether a run before From was expected.
@@ -84,14 +84,14 @@ type Past struct {
 }
 
 // Covers reports whether t is within one of the pauses.
-func (p Past) Covers(t time.Time) bool {
+func (p PauseHistory) Covers(t time.Time) bool {
 	return slices.ContainsFunc(p.Pauses, func(x Pause) bool { return x.Covers(t) })
 }
 
 // After adds last to p when next replaces it, and returns the result. If both begin at the same time,
 // next only changes last, and After returns p. If next begins before last ends, last ends when next
 // begins; this happens if a clock was set back.
-func (p Past) After(last, next Pause) Past {
+func (p PauseHistory) After(last, next Pause) PauseHistory {
 	if last.From.IsZero() || next.From.IsZero() || last.From.Equal(next.From) {
 		return p
 	}
@@ -108,13 +108,13 @@ func (p Past) After(last, next Pause) Past {
 		}
 		list = list[1:]
 	}
-	return Past{Pauses: list, From: p.From}
+	return PauseHistory{Pauses: list, From: p.From}
 }
 
 // Global is the single stored item with the state of the whole deployment.
 type Global struct {
 	Pause Pause
-	Past  Past // earlier pauses, as in App.Past
+	Past  PauseHistory // earlier pauses, as in App.Past
 	// Partitions is the number of partitions of the due index. Readable is the number of partitions
 	// that can still hold jobs; it is at least Partitions.
 	Partitions int

@@ -73,7 +73,7 @@ func (c *Call) Over(under *Call) *Call {
 	return &out
 }
 
-// Besides returns the settings of c that remain valid under over, which takes precedence; nil if none do.
+// SplitUnreadable returns the settings of c that remain valid under over, which takes precedence; nil if none do.
 func (c *Call) Besides(over *Call) *Call {
 	if c == nil || over == nil {
 		return c
@@ -205,7 +205,7 @@ func LockedApp(err error, name string) (app App, is bool) {
 
 // LockedJob returns the job if a read reported it as locked, else nil.
 func LockedJob(err error, id JobID) *Job {
-	bad, _ := Besides(err)
+	bad, _ := SplitUnreadable(err)
 	if l, is := bad[id].(*Locked[*Job]); is {
 		return l.Record
 	}

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Upon selects the ends of a parent's retry chain after which a child runs.
-type Upon string
+// ParentCondition selects the ends of a parent's retry chain after which a child runs.
+type ParentCondition string
 
 const (
-	UponSuccess Upon = "succeeded"
-	UponFailure Upon = "failed"   // as for retries: not killed by a user, not skipped
-	UponClose   Upon = "finished" // any except a skip
+	UponSuccess ParentCondition = "succeeded"
+	UponFailure ParentCondition = "failed"   // as for retries: not killed by a user, not skipped
+	UponClose   ParentCondition = "finished" // any except a skip
 )
 
-var Upons = []Upon{UponSuccess, UponFailure, UponClose}
+var Upons = []ParentCondition{UponSuccess, UponFailure, UponClose}
 
 // Bounds for parents and children.
 const (
@@ -25,22 +25,22 @@ const (
 )
 
 type Parent struct {
-	Job  string `json:"job"` // app/name
-	ID   JobID  `json:"id"`
-	When Upon   `json:"when"`
+	Job  string          `json:"job"` // app/name
+	ID   JobID           `json:"id"`
+	When ParentCondition `json:"when"`
 }
 
 // Child is an entry in the definition of a parent: a job that runs after it.
 type Child struct {
-	Job  JobID `json:"job"`
-	When Upon  `json:"when"`
+	Job  JobID           `json:"job"`
+	When ParentCondition `json:"when"`
 }
 
 // Link is a change to the list of children of a parent, caused by a change of a job's After.
 type Link struct {
 	Parent JobID
 	Child  JobID
-	When   Upon // empty: the parent is removed
+	When   ParentCondition // empty: the parent is removed
 }
 
 // Links returns the changes for the parents of child when its After changes from was to is.
@@ -91,16 +91,16 @@ func PlaceAfter(child JobID) int64 { return int64(child) + 1 }
 // ChildrenAfter returns the children that still need a run after the end of r, ordered by number.
 func (d *Def) ChildrenAfter(r *Run) (list []Child) {
 	for _, c := range d.Children {
-		if PlaceAfter(c.Job) > r.Place && c.When.Meets(r, d.Retry.On) {
+		if PlaceAfter(c.Job) > r.Place && c.When.Matches(r, d.Retry.On) {
 			list = append(list, c)
 		}
 	}
 	return list
 }
 
-// Meets reports whether the child runs after the end of r, the last attempt of its retry chain. on are the ends that
+// Matches reports whether the child runs after the end of r, the last attempt of its retry chain. on are the ends that
 // the job retries.
-func (w Upon) Meets(r *Run, on []State) bool {
+func (w ParentCondition) Matches(r *Run, on []State) bool {
 	switch w {
 	case UponSuccess:
 		return r.State == Succeeded
@@ -117,7 +117,7 @@ func (r *Run) OwesChildren() bool {
 }
 
 func (r *Run) Owing() bool {
-	return !r.State.Open() && (len(r.Owes) > 0 || r.OwesChildren() || r.OwesAside() != Aside{})
+	return !r.State.Open() && (len(r.Owes) > 0 || r.OwesChildren() || r.OwesPostRun() != PostRun{})
 }
 
 // Draw is C1 of the protocol: a closed run gets the next children as pending follow-ups, with the

@@ -42,9 +42,9 @@
 //     The last shard ends its broadcast (core.Shard.Verdict).
 //  12. finish.Watchdog.Pass reads the journals later. It closes lost runs and
 //     creates missing follow-ups.
-//  13. ask.Ask.Audit verifies the result: every expected scheduled time has a run
+//  13. query.Queries.Audit verifies the result: every expected scheduled time has a run
 //     or a record.
 //
-// assembly.Assembly builds these parts on an engine.Engine with consistent
+// wiring.Assembly builds these parts on an engine.Engine with consistent
 // settings. server.Server drives them in one process, functions in several.
 package core

@@ -20,9 +20,9 @@ var (
 // job still exists, and stays unreadable until a user fixes it.
 type Unreadable map[JobID]error
 
-// Besides returns the unreadable jobs if err, the error of a job read, is an Unreadable: the result
+// SplitUnreadable returns the unreadable jobs if err, the error of a job read, is an Unreadable: the result
 // of the read is valid then. Otherwise it returns err.
-func Besides(err error) (Unreadable, error) {
+func SplitUnreadable(err error) (Unreadable, error) {
 	if bad, ok := errors.AsType[Unreadable](err); ok {
 		return bad, nil
 	}
@@ -262,13 +262,13 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// Passing returns the error message for an error of a store: a timeout, or unreadable records.
-func Passing(err error) error {
+// Retryable returns the error message for an error of a store: a timeout, or unreadable records.
+func Retryable(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
 		return e
 	}
-	if bad, _ := Besides(err); bad != nil {
+	if bad, _ := SplitUnreadable(err); bad != nil {
 		return &Error{Code: CodeRefused, Reason: Say("%v", bad), Err: err}
 	}
 	if bad, _ := BesidesApps(err); bad != nil {
@@ -289,7 +289,7 @@ func Unread[T any](left []T, err error) error {
 		err = ErrThrottled
 	}
 	if err != nil {
-		return Passing(err)
+		return Retryable(err)
 	}
 	return nil
 }

@@ -47,8 +47,8 @@ const (
 	QueueIfUnsaid = 100
 )
 
-// Asked is the request of a run before its claim.
-type Asked struct {
+// PermitRequest is the request of a run before its claim.
+type PermitRequest struct {
 	First RunID
 	Until time.Time // end of the next claim
 	Limit int
@@ -67,11 +67,11 @@ type Asked struct {
 // is treated as a clock that was set back.
 const clocksApart = 5
 
-// PermitAnswer is the result of Permits.Ask.
-type PermitAnswer uint8
+// PermitResult is the result of Permits.Ask.
+type PermitResult uint8
 
 const (
-	PermitGranted PermitAnswer = iota
+	PermitGranted PermitResult = iota
 	PermitWaits
 	PermitSkips // no slot is free, and the run does not wait
 	PermitFull  // the queue is full
@@ -80,7 +80,7 @@ const (
 
 // Ask decides whether a run gets a slot, and records it in p; changed reports whether p changed. A
 // new run gets a free slot only if the queue is empty, because waiting runs come first.
-func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
+func (p *Permits) Ask(a PermitRequest) (answer PermitResult, changed bool) {
 	if changed = p.Limit != a.Limit; changed {
 		p.Limit = a.Limit
 		p.fill()
@@ -116,7 +116,7 @@ func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
 // begin assigns an attempt the first second with room, never before a second of another attempt. An attempt keeps its
 // second, unless the count was reset to before it. The count resets if the next second is further ahead than all
 // holders need. Then a clock was set back, the limit was changed, or runs were closed before their second.
-func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
+func (p *Permits) begin(h *Holder, a PermitRequest, changed bool) (PermitResult, bool) {
 	if a.PerSecond == 0 {
 		return PermitGranted, changed
 	}
@@ -163,7 +163,7 @@ func (p *Permits) From(first RunID) Instant {
 	return 0
 }
 
-// Past reports whether the time for a holder's next claim has passed.
+// PauseHistory reports whether the time for a holder's next claim has passed.
 func (p *Permits) Past(first RunID, now time.Time) bool {
 	i := p.holder(first)
 	return i >= 0 && now.After(p.Holders[i].Until)

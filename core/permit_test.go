@@ -12,11 +12,11 @@ import (
 // hour ahead causes no delay of an hour, and a slow clock no duplicates.
 func TestSecondsOfAPermit(t *testing.T) {
 	p := core.Permits{}
-	ask := func(first core.RunID, attempt int, now core.Instant) (core.PermitAnswer, core.Instant) {
-		answer, _ := p.Ask(core.Asked{First: first, Limit: 10, PerSecond: 2, Attempt: attempt, Now: now, Stored: true})
+	ask := func(first core.RunID, attempt int, now core.Instant) (core.PermitResult, core.Instant) {
+		answer, _ := p.Ask(core.PermitRequest{First: first, Limit: 10, PerSecond: 2, Attempt: attempt, Now: now, Stored: true})
 		return answer, p.From(first)
 	}
-	want := func(first core.RunID, attempt int, now core.Instant, answer core.PermitAnswer, from core.Instant) {
+	want := func(first core.RunID, attempt int, now core.Instant, answer core.PermitResult, from core.Instant) {
 		t.Helper()
 		if a, f := ask(first, attempt, now); a != answer || f != from {
 			t.Errorf("run %d, attempt %d at %d: %d from %d, want %d from %d", first, attempt, now, a, f, answer, from)
@@ -39,7 +39,7 @@ func TestSecondsOfAPermit(t *testing.T) {
 	want(9, 1, now+4, core.PermitLater, now+5)
 	want(10, 1, now+4, core.PermitLater, now+6)
 	want(1, 3, now+4, core.PermitLater, now+6)
-	if a, _ := p.Ask(core.Asked{First: 1, Limit: 2, PerSecond: 2, Attempt: 3, Now: now, Stored: true}); a != core.PermitLater ||
+	if a, _ := p.Ask(core.PermitRequest{First: 1, Limit: 2, PerSecond: 2, Attempt: 3, Now: now, Stored: true}); a != core.PermitLater ||
 		p.From(1) != now+6 {
 		t.Errorf("%d from %d: ten still have a permit, and may need that many seconds", a, p.From(1))
 	}
@@ -55,7 +55,7 @@ func TestSecondsOfTheClosed(t *testing.T) {
 		p, begun, now, next := core.Permits{}, map[core.Instant]int{}, core.Instant(1000), core.RunID(0)
 		waits := map[core.RunID]bool{}
 		ask := func(first core.RunID) {
-			answer, _ := p.Ask(core.Asked{First: first, Limit: limit, PerSecond: most, Attempt: 1, Now: now, Stored: true})
+			answer, _ := p.Ask(core.PermitRequest{First: first, Limit: limit, PerSecond: most, Attempt: 1, Now: now, Stored: true})
 			switch from := p.From(first); {
 			case answer == core.PermitLater && from-now > core.Instant(limit/most)+6:
 				t.Fatalf("seed %d: at %d one of %d waits until %d", seed, now, limit, from)
@@ -98,7 +98,7 @@ func TestClocksApart(t *testing.T) {
 	p, begin, last := core.Permits{}, map[core.Instant]int{}, core.Instant(0)
 	for i := range core.RunID(200) {
 		now := core.Instant(1000+i/2) - core.Instant(i%2)*4
-		answer, _ := p.Ask(core.Asked{First: i + 1, Limit: 2, PerSecond: 1, Attempt: 1, Now: now, Stored: true})
+		answer, _ := p.Ask(core.PermitRequest{First: i + 1, Limit: 2, PerSecond: 1, Attempt: 1, Now: now, Stored: true})
 		if from := p.From(i + 1); answer == core.PermitGranted || answer == core.PermitLater {
 			if begin[from]++; begin[from] > 1 || from < last {
 				t.Fatalf("at %d: %d begin in second %d, after %d", now, begin[from], from, last)
@@ -112,12 +112,12 @@ func TestClocksApart(t *testing.T) {
 // TestPerSecondRaised checks that after a change of the rate, assigned seconds stay, or at least the starts in a
 // second stay within the rate.
 func TestPerSecondRaised(t *testing.T) {
-	for name, change := range map[string]func(a *core.Asked){
-		"perSecond is raised":              func(a *core.Asked) { a.PerSecond = 10 },
-		"inFlight is lowered, one retries": func(a *core.Asked) { a.Limit, a.First, a.Attempt = 100, 1, 2 },
+	for name, change := range map[string]func(a *core.PermitRequest){
+		"perSecond is raised":              func(a *core.PermitRequest) { a.PerSecond = 10 },
+		"inFlight is lowered, one retries": func(a *core.PermitRequest) { a.Limit, a.First, a.Attempt = 100, 1, 2 },
 	} {
 		p := core.Permits{Name: "app/a"}
-		ask := core.Asked{Limit: 1000, Max: 1000, PerSecond: 1, Attempt: 1, Now: 1000, Stored: true}
+		ask := core.PermitRequest{Limit: 1000, Max: 1000, PerSecond: 1, Attempt: 1, Now: 1000, Stored: true}
 		for i := range 900 {
 			ask.First = core.RunID(i + 1)
 			p.Ask(ask)

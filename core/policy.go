@@ -130,7 +130,7 @@ var (
 )
 
 // eventsIfUnsaid is the default of Notify.On: the events that need a user's attention.
-// Notify.Tells adds late and slow if their limits are set.
+// Notify.Includes adds late and slow if their limits are set.
 var eventsIfUnsaid = []Event{EventFailed, EventLost, EventNoExecutor, EventRecovered, EventPaused, EventUnplanned, EventDeadLetter,
 	EventOverdue}
 
@@ -168,9 +168,9 @@ func (n Notify) Over(o Notify) Notify {
 	return n
 }
 
-// Tells reports whether an event causes a notification; for a nil n, never. EventSlow and
+// Includes reports whether an event causes a notification; for a nil n, never. EventSlow and
 // EventOverdue need their limits to be set.
-func (n *Notify) Tells(e Event) bool {
+func (n *Notify) Includes(e Event) bool {
 	switch {
 	case n == nil, len(n.To) == 0, e == EventSlow && n.Slow == 0, e == EventOverdue && n.Overdue == Overdue{}:
 		return false
@@ -180,9 +180,9 @@ func (n *Notify) Tells(e Event) bool {
 	return slices.Contains(n.On, e)
 }
 
-// Tell returns the notification settings of a job, with its app's as default. If job is nil,
+// EventRule returns the notification settings of a job, with its app's as default. If job is nil,
 // because the event has no readable job, the global settings replace the job's.
-func Tell(job *Job, app *App, g *Global) (n Notify) {
+func EventRule(job *Job, app *App, g *Global) (n Notify) {
 	if n = g.Notify; job != nil {
 		n = job.Def.Notify
 	}
@@ -232,8 +232,8 @@ func SkipTold(reason Reason) bool {
 
 // TellsEnd reports whether the end of a run can cause a notification.
 func (n *Notify) TellsEnd() bool {
-	return n.Tells(EventFailed) || n.Tells(EventLost) || n.Tells(EventNoExecutor) || n.Tells(EventSkipped) || n.Tells(EventRecovered) ||
-		n.Tells(EventPaused)
+	return n.Includes(EventFailed) || n.Includes(EventLost) || n.Includes(EventNoExecutor) || n.Includes(EventSkipped) || n.Includes(EventRecovered) ||
+		n.Includes(EventPaused)
 }
 
 func (n Notify) Equal(o Notify) bool {

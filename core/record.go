@@ -196,21 +196,21 @@ func (a Actor) Validate() error {
 	return nil
 }
 
-// Aside has the pending follow-ups of a closed run that must not delay other runs. One message on
+// PostRun has the pending follow-ups of a closed run that must not delay other runs. One message on
 // the post-run queue creates them, and then it is cleared. It is not part of Owes, because older
 // versions would create a run from it.
-type Aside struct {
+type PostRun struct {
 	Log    bool `json:"log,omitempty"`    // the log must be kept
 	Notice bool `json:"notice,omitempty"` // users may need a notification
 }
 
-// OwesAside returns the pending follow-ups of a closed run for the post-run queue. A success that
+// OwesPostRun returns the pending follow-ups of a closed run for the post-run queue. A success that
 // was closed without reading the run gets its log follow-up from KeepLog.
-func (r *Run) OwesAside() Aside {
+func (r *Run) OwesPostRun() PostRun {
 	if r.State.Open() {
-		return Aside{}
+		return PostRun{}
 	}
-	a := r.Aside
+	a := r.PostRun
 	a.Log = a.Log || r.State == Succeeded && r.KeepLog == KeepLogAlways && r.hasLog()
 	return a
 }
@@ -233,9 +233,9 @@ func (r *Run) LogOwed(state State, reason Reason) bool {
 	return state.Failure()
 }
 
-// ClearAside records the follow-ups that are still pending for the post-run queue.
-func (r *Run) ClearAside(rest Aside) RunPut {
-	p := RunPut{ID: r.ID, If: RunState | RunAside, Was: *r, Set: RunAside, To: Run{Aside: rest, KeepLog: r.KeepLog}}
+// ClearPostRun records the follow-ups that are still pending for the post-run queue.
+func (r *Run) ClearPostRun(rest PostRun) RunPut {
+	p := RunPut{ID: r.ID, If: RunState | RunPostRun, Was: *r, Set: RunPostRun, To: Run{PostRun: rest, KeepLog: r.KeepLog}}
 	if !rest.Log && r.State == Succeeded { // after a failure, its retry needs KeepLog too
 		p.To.KeepLog = ""
 	}

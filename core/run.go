@@ -178,10 +178,10 @@ type Run struct {
 	Reason  Reason
 	Code    int // from the executor; 0: none
 	Message string
-	Data    string // text that its handler passes to the runs that follow
-	Owes    []Owed // pending follow-ups that are not proven to exist
-	Then    RunID  // the retry that followed; never cleared
-	Aside   Aside  // further pending follow-ups, see OwesAside
+	Data    string  // text that its handler passes to the runs that follow
+	Owes    []Owed  // pending follow-ups that are not proven to exist
+	Then    RunID   // the retry that followed; never cleared
+	PostRun PostRun // further pending follow-ups, see OwesPostRun
 	// Late is the result that was reported after the run was closed as lost or timed out.
 	Late *LateResult
 	// Tries are the addresses that were tried before Address, and their answers.
@@ -225,9 +225,9 @@ func (r *Run) FailedForGood() bool {
 // Expired reports whether the owner of r can no longer send it at now.
 func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(r.Until) }
 
-// Had reports whether a run has an owner, or an earlier owner may have sent it. If not, every
+// MayHaveBeenSent reports whether a run has an owner, or an earlier owner may have sent it. If not, every
 // send provably did not arrive.
-func (r *Run) Had() bool { return r.Owner != "" || r.MaybeSent }
+func (r *Run) MayHaveBeenSent() bool { return r.Owner != "" || r.MaybeSent }
 
 // replacedBy is the prefix of KillBy in a run that a newer one replaces. No actor has such a name.
 const replacedBy = "run "
@@ -238,8 +238,8 @@ func (r *Run) Replaced() bool { return strings.HasPrefix(r.KillBy, replacedBy) }
 // PastTimeout reports whether the run is recorded as timed out. A user's kill takes precedence.
 func (r *Run) PastTimeout() bool { return !r.KillAt.IsZero() && r.KillBy == "" }
 
-// UnderWay reports whether an open run has an owner, was sent, or waits in a queue.
-func (r *Run) UnderWay() bool {
+// InProgress reports whether an open run has an owner, was sent, or waits in a queue.
+func (r *Run) InProgress() bool {
 	return r.State.Open() && (r.IsBroadcast() || r.Owner != "" || r.Address != "" || r.State == Queued)
 }
 

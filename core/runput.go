@@ -25,13 +25,13 @@ const (
 	RunGiven // Params, Addresses, Key, By, RerunOf, Shard, Permit
 	RunApp   // only compared
 	RunPlace
-	RunPermit // Permit alone; a put sets this or RunGiven, not both
-	RunUnder  // SentRev, Notice
-	RunAside  // Aside, KeepLog
+	RunPermit  // Permit alone; a put sets this or RunGiven, not both
+	RunUnder   // SentRev, Notice
+	RunPostRun // PostRun, KeepLog
 )
 
 // RunPut is one conditional write of a stored run. It sets the fields of Set to their values in To if the fields of
-// If are as in Was. Open also requires an open run, and Had requires Run.Had. If names only the fields that the
+// If are as in Was. Open also requires an open run, and Had requires Run.MayHaveBeenSent. If names only the fields that the
 // decision used. Other writers, such as a user who kills the run, can change other fields in the meantime.
 type RunPut struct {
 	ID   RunID
@@ -77,8 +77,8 @@ var runFields = [...]struct {
 	{func(r, was *Run) bool { return r.Place == was.Place }, func(r, to *Run) { r.Place = to.Place }},
 	{nil, func(r, to *Run) { r.Permit = to.Permit }},
 	{nil, func(r, to *Run) { r.SentRev, r.Notice = to.SentRev, to.Notice }},
-	{func(r, was *Run) bool { return r.Aside == was.Aside && r.KeepLog == was.KeepLog },
-		func(r, to *Run) { r.Aside, r.KeepLog = to.Aside, to.KeepLog }},
+	{func(r, was *Run) bool { return r.PostRun == was.PostRun && r.KeepLog == was.KeepLog },
+		func(r, to *Run) { r.PostRun, r.KeepLog = to.PostRun, to.KeepLog }},
 }
 
 // Holds reports whether a stored run meets the condition.
@@ -88,7 +88,7 @@ func (p *RunPut) Holds(r *Run) bool {
 			return false
 		}
 	}
-	return (!p.Open || r.State.Open()) && (!p.Had || r.Had())
+	return (!p.Open || r.State.Open()) && (!p.Had || r.MayHaveBeenSent())
 }
 
 // Apply makes the changes of the put in r.
@@ -223,7 +223,7 @@ func (p RunPut) In(k JournalKey) RunPut {
 // Told adds a pending notification to a put that skips a run, if the reason can cause one.
 func (p RunPut) Told(tells bool) RunPut {
 	if tells && SkipTold(p.To.Reason) {
-		p.To.Aside, p.To.KeepLog, p.Set = Aside{Notice: true}, p.Was.KeepLog, p.Set|RunAside
+		p.To.PostRun, p.To.KeepLog, p.Set = PostRun{Notice: true}, p.Was.KeepLog, p.Set|RunPostRun
 	}
 	return p
 }

@@ -144,7 +144,7 @@ func (n Notify) Validate(path string) error {
 		case slices.Contains(EventsNotYet, e):
 			return Invalid(field, string(e), "not supported: planned for a later version")
 		case !slices.Contains(Events, e):
-			return Invalid(field, string(e), "allowed values: %s", Words(Events))
+			return Invalid(field, string(e), "allowed values: %s", JoinAllowed(Events))
 		}
 	}
 	said := func(e Event) bool { return len(n.On) == 0 || slices.Contains(n.On, e) }
@@ -447,12 +447,12 @@ func oneOf[T ~string](field string, value T, allowed []T) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return Invalid(field, string(value), "allowed values: %s%s", Words(allowed), Here(string(value)))
+	return Invalid(field, string(value), "allowed values: %s%s", JoinAllowed(allowed), XXLEquivalent(string(value)))
 }
 
-// Here returns the tickring name for a value or field name of xxl-job, as the end of an error message. It is empty
+// XXLEquivalent returns the tickring name for a value or field name of xxl-job, as the end of an error message. It is empty
 // for other words.
-func Here(word string) Text {
+func XXLEquivalent(word string) Text {
 	if here, ok := fromXXL[word]; ok {
 		return Say("; xxl-job's %s is %s in tickring", word, here)
 	}
@@ -485,8 +485,8 @@ const (
 	scriptXXL = "script: {kind: shell, file: FILE}"
 )
 
-// Words returns the allowed values as messages and help list them: "a, b, c".
-func Words[T ~string](list []T) string {
+// JoinAllowed returns the allowed values as messages and help list them: "a, b, c".
+func JoinAllowed[T ~string](list []T) string {
 	names := make([]string, len(list))
 	for i, w := range list {
 		names[i] = string(w)

@@ -8,14 +8,14 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/aside"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/postrun"
+	"github.com/tickring/tickring/core/pullqueue"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
@@ -34,12 +34,12 @@ type Engine struct {
 	Ring     Ring
 	Queue    Queue
 	Health   dispatch.Healths
-	Uses     dispatch.Uses // nil if one process dispatches everything: it has no other process to notify
-	Pull     pull.Store    // queues that executors pull from; nil if they use SQS
+	Uses     dispatch.Uses   // nil if one process dispatches everything: it has no other process to notify
+	Pull     pullqueue.Store // queues that executors pull from; nil if they use SQS
 	Dead     operate.DeadLetters
-	Aside    aside.Store
+	PostRun  postrun.Store
 	Notices  NoticeStore
-	Upkeep   Upkeep
+	Upkeep   Maintenance
 	Report   report.Store
 	People   access.Store
 	Secrets  Secrets // nil if secrets are not encrypted
@@ -52,7 +52,7 @@ type Engine struct {
 	// cheapest sign that something was sent.
 	Newest func(ctx context.Context) (core.JournalKey, error)
 	// Failed lists the jobs that may be failing; nil if reading the last runs of every job is fast.
-	Failed ask.FailedJobs
+	Failed query.FailedJobs
 	// Close stops the engine and releases its files.
 	Close func() error
 }
@@ -66,11 +66,11 @@ type Secrets interface {
 
 // NoticeStore is the storage that notifications are created from.
 type NoticeStore interface {
-	notice.Reads
-	notice.Ends
-	notice.States
-	notice.Looks
-	notice.ChannelStore
+	notification.Reads
+	notification.Ends
+	notification.States
+	notification.Looks
+	notification.ChannelStore
 }
 
 // Ring is the sending side of the queues; every use case's Ring port is this interface.
@@ -116,8 +116,8 @@ func Asks(next core.Instant, tail, run, first core.RunID) bool {
 	return planned && next != 0 && at >= next
 }
 
-// Upkeep removes expired records and records the sign of life.
-type Upkeep interface {
+// Maintenance removes expired records and records the sign of life.
+type Maintenance interface {
 	// Sweep removes expired records, at most limit, and returns how many it removed. These expire:
 	//   - runs that ended longer ago than their job's keep (or than runs, if that is not zero), with their kept logs;
 	//     skipped records and change records of the same age

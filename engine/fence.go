@@ -85,7 +85,7 @@ func (f fencedNotices) Global(ctx context.Context) (core.Global, error) {
 	return admitted(f.deployment, g, err)
 }
 
-func (f fencedNotices) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.Look, error) {
+func (f fencedNotices) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.CheckRequest, error) {
 	if _, err := f.Global(ctx); err != nil {
 		return nil, err
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Intake passes due messages from a queue to a dispatcher, or checks to a watchdog, in many batches at a time. A batch
+// Poller passes due messages from a queue to a dispatcher, or checks to a watchdog, in many batches at a time. A batch
 // occupies a place until only executors are left to wait for. The dispatcher limits those waits for each app, so a hanging
 // executor never holds a place; a watchdog waits at most some seconds.
-type Intake struct {
+type Poller struct {
 	Queue    Queue
 	Kind     ring.Kind
 	Messages int // in one batch, at most
@@ -44,7 +44,7 @@ func Messages(got []Delivery) []ring.Message {
 }
 
 // Run takes batches until receive ends, then waits for the batches in progress, which use the context handle.
-func (in *Intake) Run(receive, handle context.Context) {
+func (in *Poller) Run(receive, handle context.Context) {
 	places := make(chan struct{}, in.Places)
 	var batches sync.WaitGroup
 	defer batches.Wait()
@@ -72,7 +72,7 @@ func (in *Intake) Run(receive, handle context.Context) {
 	}
 }
 
-func (in *Intake) batch(ctx context.Context, got []Delivery, free func()) {
+func (in *Poller) batch(ctx context.Context, got []Delivery, free func()) {
 	if in.Ready != nil {
 		if err := in.Ready(ctx); err != nil {
 			in.Log.Error("messages redelivered", "err", err)
@@ -103,7 +103,7 @@ func (in *Intake) batch(ctx context.Context, got []Delivery, free func()) {
 }
 
 // back releases deliveries until at, but for at least soonest.
-func (in *Intake) back(ctx context.Context, d []Delivery, at time.Time) {
+func (in *Poller) back(ctx context.Context, d []Delivery, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnIn)
 	defer cancel()
 	now := time.Now

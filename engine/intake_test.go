@@ -32,7 +32,7 @@ func (h *hung) Beat(context.Context, *core.App, string) error { return nil }
 
 func (h *hung) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
 
-func (h *hung) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+func (h *hung) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
 	done := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
 	h.mu.Lock()
 	if s.App.Name == "fine" {
@@ -71,7 +71,7 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 		h := &hung{over: make(chan struct{}), deep: map[core.RunID]int{}, late: map[core.Instant]time.Duration{}}
 		d := dispatch.New(s, s, h, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
 			dispatch.Options{MaxAhead: plan.Local().MaxAhead, SendsAll: most, Log: log})
-		in := &engine.Intake{Queue: s, Kind: ring.KindFires, Messages: 3, Places: 4, Log: log,
+		in := &engine.Poller{Queue: s, Kind: ring.KindFires, Messages: 3, Places: 4, Log: log,
 			Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
 				return d.HandleFreeing(ctx, engine.Messages(got), free)
 			}}

@@ -37,7 +37,7 @@ func (r Rotator) Rotate(ctx context.Context, actor core.Actor, from string) (res
 		return res, core.Errorf(core.CodeRefused, "this server has no key: its secrets are not encrypted")
 	}
 	if _, err := r.Engine.Manage.Global(ctx); err != nil { // the fence
-		return res, core.Passing(err)
+		return res, core.Retryable(err)
 	}
 	began := time.Now()
 	if err := r.alone(ctx, began, func(ctx context.Context) (err error) {
@@ -48,12 +48,12 @@ func (r Rotator) Rotate(ctx context.Context, actor core.Actor, from string) (res
 		return r.Engine.Manage.PutChanges(ctx, []core.Change{actor.Did(
 			core.Change{ID: core.Millis(at), At: at, Verb: core.VerbRotated, Why: "key " + res.Key})})
 	}); err != nil {
-		return res, core.Passing(err)
+		return res, core.Retryable(err)
 	}
 	for res.Next = from; ; {
 		var changed int
 		if changed, res.Next, err = r.Engine.Secrets.Reseal(ctx, res.Next); err != nil {
-			return res, core.Passing(err)
+			return res, core.Retryable(err)
 		}
 		if res.Changed += changed; res.Next == "" {
 			return res, r.alone(ctx, time.Now(), r.Box.End)
@@ -70,7 +70,7 @@ func (r Rotator) alone(ctx context.Context, now time.Time, change func(context.C
 	defer cancel()
 	all, err := r.Engine.Leases.Leases(ctx)
 	if err != nil {
-		return core.Passing(err)
+		return core.Retryable(err)
 	}
 	var seen core.Lease
 	for _, l := range all {

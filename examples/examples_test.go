@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/internal/testkit/ports"
+	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/server"
 )
 
@@ -58,7 +58,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := "127.0.0.1:" + ports.Free(t)
+	endpoint := "127.0.0.1:" + freeport.Free(t)
 	tickring(t, bin, strings.Replace(string(jobs), "127.0.0.1:8080", endpoint, 1), "apply", "-f", "-")
 	fetched := os.Getenv("TICKRING_TEST_EXECUTORS")
 	for _, p := range programs {
@@ -70,7 +70,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			port := ports.Free(t)
+			port := freeport.Free(t)
 			listen := "127.0.0.1:" + port
 			if p.dir == "endpoint" {
 				listen = endpoint

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tickring/tickring/internal/conns"
+	"github.com/tickring/tickring/internal/connlimit"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -515,7 +515,7 @@ func (e *Executor) Serve(ctx context.Context, ln net.Listener) error {
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(e.log.Handler(), slog.LevelDebug),
 	}
-	ln = conns.Listen(ln, conns.Most(), srv, e.log)
+	ln = connlimit.Listen(ln, connlimit.FromRlimit(), srv, e.log)
 	failed := make(chan error, 1)
 	go func() {
 		if e.o.TLS != nil {

@@ -12,7 +12,7 @@ func TestImports(t *testing.T) {
 	if err != nil {
 		t.Skipf("no go command here: %v", err)
 	}
-	const want = "github.com/tickring/tickring/internal/conns github.com/tickring/tickring/wire github.com/tickring/tickring/executor"
+	const want = "github.com/tickring/tickring/internal/connlimit github.com/tickring/tickring/wire github.com/tickring/tickring/executor"
 	if got := strings.Join(strings.Fields(string(out)), " "); got != want {
 		t.Errorf("it needs %s", got)
 	}

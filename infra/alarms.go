@@ -14,12 +14,12 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 )
 
 // own is one of the metrics that the functions write.
 func (s *Scheduler) own(name, statistic string) awscloudwatch.IMetric {
-	return metric(boot.MetricNamespace, name, statistic, map[string]*string{boot.MetricDimension: s.name()})
+	return metric(lambdaboot.MetricNamespace, name, statistic, map[string]*string{lambdaboot.MetricDimension: s.name()})
 }
 
 func metric(namespace, name, statistic string, dimensions map[string]*string) awscloudwatch.IMetric {
@@ -74,11 +74,11 @@ func (s *Scheduler) alarms(p *Props) {
 		queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
 	// Several kinds of events share a metric, because each metric costs as much as the canary.
 	over("Problems", "messages could not be handled, notifications were dropped, or missing runs were sent again: run tickring doctor",
-		s.own(boot.Problems, "Sum"), 0, 1)
+		s.own(lambdaboot.Problems, "Sum"), 0, 1)
 	over("Faults", "functions fail, DynamoDB throttles requests, or jobs are planned late: run tickring doctor",
-		s.own(boot.Faults, "Sum"), boot.FaultsMost, 2)
-	over("PostRunQueueAge", "logs to archive and notifications wait for hours: the function aside cannot keep up, or fails",
-		queueMetric(s.Aside, "ApproximateAgeOfOldestMessage", "Maximum"), 2*3600, 2)
+		s.own(lambdaboot.Faults, "Sum"), lambdaboot.FaultsMost, 2)
+	over("PostRunQueueAge", "logs to archive and notifications wait for hours: the function postrun cannot keep up, or fails",
+		queueMetric(s.PostRun, "ApproximateAgeOfOldestMessage", "Maximum"), 2*3600, 2)
 	// slow, callback and tick use the concurrency of the account, also if dispatch has a reserve.
 	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account can run at the same time are running",
 		p.account()), metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), p.account()*0.8, 1)
@@ -154,7 +154,7 @@ func (s *Scheduler) dashboard() {
 	}
 	queues := func(name, statistic string) map[string]awscloudwatch.IMetric {
 		list := map[string]awscloudwatch.IMetric{}
-		for q, queue := range map[string]awssqs.IQueue{"fires": s.Fires, "slow": s.Slow, "checks": s.Checks, "aside": s.Aside,
+		for q, queue := range map[string]awssqs.IQueue{"fires": s.Fires, "slow": s.Slow, "checks": s.Checks, "postrun": s.PostRun,
 			"results": s.Results} {
 			list[q] = queueMetric(queue, name, statistic)
 		}
@@ -170,14 +170,14 @@ func (s *Scheduler) dashboard() {
 	all := slices.Sorted(maps.Keys(s.Functions))
 	awscloudwatch.NewDashboard(s.Construct, jsii.String("Dashboard"), &awscloudwatch.DashboardProps{Widgets: &[]*[]awscloudwatch.IWidget{
 		{heading("## Is it on time")},
-		{graph("Latest send after its time, s (nothing: within a second)", one(s.own(boot.Lateness, "Maximum"))),
-			graph("Fires sent more than a second late", one(s.own(boot.LateFires, "Sum"))),
-			graph("Planned after its time, s (nothing: within two minutes)", one(s.own(boot.PlanningLag, "Maximum")))},
+		{graph("Latest send after its time, s (nothing: within a second)", one(s.own(lambdaboot.Lateness, "Maximum"))),
+			graph("Fires sent more than a second late", one(s.own(lambdaboot.LateFires, "Sum"))),
+			graph("Planned after its time, s (nothing: within two minutes)", one(s.own(lambdaboot.PlanningLag, "Maximum")))},
 		{heading("## Is it keeping up")},
 		{graph("Age of the oldest message, s", queues("ApproximateAgeOfOldestMessage", "Maximum")),
 			graph("Dead letters, fires that failed with all their retries, logs that could not be stored, and notifications dropped",
 				one(queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum")),
-				one(s.own(boot.Failed, "Sum")), one(s.own(boot.LogsLost, "Sum")), one(s.own(boot.NotificationsDropped, "Sum"))),
+				one(s.own(lambdaboot.Failed, "Sum")), one(s.own(lambdaboot.LogsLost, "Sum")), one(s.own(lambdaboot.NotificationsDropped, "Sum"))),
 			graph("Errors and throttles", s.of("Errors", all...), s.of("Throttles", all...))},
 		{heading("## What does it cost")},
 		{graph("Write units", units("ConsumedWriteCapacityUnits")), graph("Read units", units("ConsumedReadCapacityUnits")),

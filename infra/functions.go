@@ -16,7 +16,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/tickring/tickring/internal/roles"
+	"github.com/tickring/tickring/internal/iampolicy"
 )
 
 // Seconds. A message stays invisible for longer than its function can run, so no other function checks finished work. It reappears
@@ -27,7 +27,7 @@ const (
 	tickTimeout = 60 // until the schedule wakes the next
 	doorTimeout = 29 // an HTTP API waits for 30
 	// The post-run queue waits for executors and channels that can hang, and makes no run late.
-	asideTimeout = 60
+	postRunTimeout = 60
 )
 
 // function is how one of the functions differs from the others.
@@ -46,11 +46,11 @@ type function struct {
 	// reads are the parameters that it reads in addition to the secret key.
 	reads []*string
 	env   map[string]*string
-	role  roles.Role
+	role  iampolicy.Role
 }
 
 // functionNames lists all possible functions.
-var functionNames = []string{"tick", "dispatch", "slow", "aside", "callback", "registry", "api", "canary"}
+var functionNames = []string{"tick", "dispatch", "slow", "postrun", "callback", "registry", "api", "canary"}
 
 // ours are the variables that the construct sets.
 var ours = []string{
@@ -68,7 +68,7 @@ var ours = []string{
 }
 
 // statements returns the policy statements of a role.
-func (s *Scheduler) statements(r roles.Role) []awsiam.PolicyStatement {
+func (s *Scheduler) statements(r iampolicy.Role) []awsiam.PolicyStatement {
 	var list []awsiam.PolicyStatement
 	add := func(prefix string, actions []string, resource *string) {
 		if len(actions) > 0 {
@@ -84,16 +84,16 @@ func (s *Scheduler) statements(r roles.Role) []awsiam.PolicyStatement {
 			list = append(list, allow(actionsOf("sqs", actions), s.arns(names)...))
 		}
 	}
-	queues(roles.SendActions, r.Sends)
-	queues(roles.TakeActions, r.Takes)
-	queues(roles.CountActions, r.Counts)
+	queues(iampolicy.SendActions, r.Sends)
+	queues(iampolicy.TakeActions, r.Takes)
+	queues(iampolicy.CountActions, r.Counts)
 	return list
 }
 
 // arns returns the ARNs of queues by their names in roles.
 func (s *Scheduler) arns(queues []string) []*string {
-	of := map[string]awssqs.IQueue{roles.Fires: s.Fires, roles.Slow: s.Slow, roles.Checks: s.Checks, roles.Asides: s.Aside,
-		roles.Results: s.Results, roles.Dead: s.Dead}
+	of := map[string]awssqs.IQueue{iampolicy.Fires: s.Fires, iampolicy.Slow: s.Slow, iampolicy.Checks: s.Checks, iampolicy.PostRuns: s.PostRun,
+		iampolicy.Results: s.Results, iampolicy.Dead: s.Dead}
 	var list []*string
 	for _, q := range queues {
 		list = append(list, of[q].QueueArn())
@@ -361,7 +361,7 @@ func (s *Scheduler) environment(p *Props) map[string]*string {
 	env := map[string]*string{
 		"TICKRING_TABLE_JOBS": s.Jobs.TableName(), "TICKRING_TABLE_RUNS": s.Runs.TableName(), "TICKRING_TABLE_STATE": s.State.TableName(),
 		"TICKRING_QUEUE_FIRES": s.Fires.QueueUrl(), "TICKRING_QUEUE_SLOW": s.Slow.QueueUrl(), "TICKRING_QUEUE_CHECKS": s.Checks.QueueUrl(),
-		"TICKRING_QUEUE_POSTRUN": s.Aside.QueueUrl(), "TICKRING_QUEUE_RESULTS": s.Results.QueueUrl(), "TICKRING_QUEUE_DEAD": s.Dead.QueueUrl(),
+		"TICKRING_QUEUE_POSTRUN": s.PostRun.QueueUrl(), "TICKRING_QUEUE_RESULTS": s.Results.QueueUrl(), "TICKRING_QUEUE_DEAD": s.Dead.QueueUrl(),
 		"TICKRING_SECRET_KEY_PARAM": s.secretKey,
 		"TICKRING_METRICS":          s.name(), "TICKRING_VISIBILITY": jsii.String(fmt.Sprintf("%ds", visibility)),
 	}

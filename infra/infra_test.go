@@ -21,9 +21,9 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/tickring/tickring/infra"
-	"github.com/tickring/tickring/internal/boot"
+	outputs "github.com/tickring/tickring/internal/cfnoutputs"
 	"github.com/tickring/tickring/internal/cost"
-	outputs "github.com/tickring/tickring/internal/stack"
+	"github.com/tickring/tickring/internal/lambdaboot"
 )
 
 // functions is a directory of functions that the tests do not read.
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	for _, name := range []string{"tick", "dispatch", "aside", "callback", "registry", "api", "canary", "dead"} {
+	for _, name := range []string{"tick", "dispatch", "postrun", "callback", "registry", "api", "canary", "dead"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			panic(err)
 		}
@@ -156,7 +156,7 @@ func TestDataStays(t *testing.T) {
 		want) {
 		t.Errorf("tables %q, want %q", got, want)
 	}
-	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringAside", "TickringChecks", "TickringDead", "TickringFires",
+	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringPostRun", "TickringChecks", "TickringDead", "TickringFires",
 		"TickringResults", "TickringSlow"}; !slices.Equal(got, want) {
 		t.Errorf("queues %q, want %q", got, want)
 	}
@@ -255,16 +255,16 @@ func TestQueues(t *testing.T) {
 		if v < timeout.(float64)+2 {
 			t.Errorf("%s is invisible for %v s, and %s may take %v s", queue, visibility, fn, timeout)
 		}
-		if fires := queue != "TickringResults" && queue != "TickringAside"; fires && 2*v > 60-10 {
+		if fires := queue != "TickringResults" && queue != "TickringPostRun"; fires && 2*v > 60-10 {
 			t.Errorf("%s is invisible for %v s: a fire whose function died twice is late", queue, visibility)
 		} else if fires && at(tmpl.Resources[fn].Properties, "Environment.Variables.TICKRING_VISIBILITY") != fmt.Sprintf("%vs", visibility) {
 			t.Errorf("%s gets a visibility other than %v s", fn, visibility)
 		}
-		most := map[string]any{"TickringFires": 50.0, "TickringChecks": 50.0, "TickringSlow": 10.0, "TickringAside": 10.0}[queue]
+		most := map[string]any{"TickringFires": 50.0, "TickringChecks": 50.0, "TickringSlow": 10.0, "TickringPostRun": 10.0}[queue]
 		if at(m, "FunctionResponseTypes.0") != "ReportBatchItemFailures" || at(m, "ScalingConfig.MaximumConcurrency") != most {
 			t.Errorf("the mapping of %s is %v", queue, m)
 		}
-		for _, alone := range []string{"TickringSlow", "TickringAside"} {
+		for _, alone := range []string{"TickringSlow", "TickringPostRun"} {
 			if strings.HasPrefix(fn, alone) != (queue == alone) {
 				t.Errorf("%s takes from %s", fn, queue)
 			}
@@ -296,7 +296,7 @@ func TestQueues(t *testing.T) {
 	small := synth(t, infra.Props{AccountConcurrency: jsii.Number(10)})
 	for _, id := range small.of(t, "AWS::Lambda::EventSourceMapping") {
 		m := small.Resources[id].Properties
-		if most := at(m, "ScalingConfig.MaximumConcurrency"); slices.Contains([]string{"TickringSlow", "TickringAside"},
+		if most := at(m, "ScalingConfig.MaximumConcurrency"); slices.Contains([]string{"TickringSlow", "TickringPostRun"},
 			refers(m["EventSourceArn"])) && most != 2.0 {
 			t.Errorf("slow executors take %v of the ten places of an account", most)
 		}
@@ -412,7 +412,7 @@ func TestEnvironment(t *testing.T) {
 			if name, _ := vars["TICKRING_METRICS"].(string); name == "" {
 				t.Errorf("%s: %s has no name for its metrics", form, id)
 			}
-			c, err := boot.Read(func(name string) string {
+			c, err := lambdaboot.Read(func(name string) string {
 				switch v := vars[name].(type) {
 				case nil:
 					return ""
@@ -424,7 +424,7 @@ func TestEnvironment(t *testing.T) {
 					}
 					return refers(v)
 				}
-			}, boot.Needs{AdminToken: strings.HasPrefix(id, "TickringApi")})
+			}, lambdaboot.Needs{AdminToken: strings.HasPrefix(id, "TickringApi")})
 			if err != nil {
 				t.Errorf("%s: %s could not start: %v", form, id, err)
 			}
@@ -558,7 +558,7 @@ func TestTablesByName(t *testing.T) {
 	if len(got) != len(want) || len(want) < 20 {
 		t.Errorf("%d permissions on named tables, %d on own", len(got), len(want))
 	}
-	for _, name := range []string{"tick", "dispatch", "slow", "aside", "callback", "registry", "api"} {
+	for _, name := range []string{"tick", "dispatch", "slow", "postrun", "callback", "registry", "api"} {
 		vars := at(tmpl.Resources[tmpl.function(t, name)].Properties, "Environment.Variables").(map[string]any)
 		if vars["TICKRING_TABLE_JOBS"] != "Old-Jobs" || vars["TICKRING_TABLE_RUNS"] != "Old-Runs" || vars["TICKRING_TABLE_STATE"] != "Old-State" {
 			t.Errorf("%s works on %v, %v, %v", name, vars["TICKRING_TABLE_JOBS"], vars["TICKRING_TABLE_RUNS"], vars["TICKRING_TABLE_STATE"])
@@ -697,7 +697,7 @@ func TestAlarms(t *testing.T) {
 			if of != "" {
 				looks[name] = append(looks[name], fmt.Sprint(of, " ", at(m, "MetricName")))
 			}
-			if at(m, "Namespace") == boot.MetricNamespace {
+			if at(m, "Namespace") == lambdaboot.MetricNamespace {
 				watched[at(m, "MetricName").(string)] = at(m, "Dimensions.0.Value").(string)
 			}
 		}
@@ -722,13 +722,13 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("no alarm for %s of %s behind a function URL: %s", of[2], of[0], b)
 		}
 	}
-	for _, fn := range []string{"tick", "dispatch", "slow", "aside", "callback", "registry", "api"} {
+	for _, fn := range []string{"tick", "dispatch", "slow", "postrun", "callback", "registry", "api"} {
 		writes := at(tmpl.Resources[tmpl.function(t, fn)].Properties, "Environment.Variables.TICKRING_METRICS")
-		if watched[boot.Problems] != writes || watched[boot.Faults] != writes {
+		if watched[lambdaboot.Problems] != writes || watched[lambdaboot.Faults] != writes {
 			t.Errorf("the alarms are on metrics of %v, the function %s writes %v", watched, fn, writes)
 		}
 	}
-	for name, want := range map[string][2]float64{"Problems": {0, 1}, "Faults": {boot.FaultsMost, 2}, "Throttles": {0, 1}} {
+	for name, want := range map[string][2]float64{"Problems": {0, 1}, "Faults": {lambdaboot.FaultsMost, 2}, "Throttles": {0, 1}} {
 		p := tmpl.Resources[tmpl.alarm(t, name)].Properties
 		if p["Threshold"] != want[0] || p["EvaluationPeriods"] != want[1] || p["Statistic"] != "Sum" ||
 			p["ComparisonOperator"] != "GreaterThanThreshold" {
@@ -813,7 +813,7 @@ func TestForms(t *testing.T) {
 		}
 		p := tmpl.Resources[id].Properties
 		dials := slices.Contains([]string{tmpl.function(t, "tick"), tmpl.function(t, "dispatch"), tmpl.function(t, "slow"),
-			tmpl.function(t, "aside"), tmpl.function(t, "api")}, id)
+			tmpl.function(t, "postrun"), tmpl.function(t, "api")}, id)
 		if (p["VpcConfig"] != nil) != dials {
 			t.Errorf("%s in the VPC: %v, want %t", id, p["VpcConfig"], dials)
 		}
@@ -829,8 +829,8 @@ func TestForms(t *testing.T) {
 		}
 	}
 	if got, want := tmpl.endpoints(t),
-		"dynamodb; lambda: Api Aside Dispatch Slow Tick; logs: Api Aside; "+
-			"sqs: Api Aside Dispatch Slow Tick; ssm: Api Aside Dispatch Slow Tick"; got != want {
+		"dynamodb; lambda: Api PostRun Dispatch Slow Tick; logs: Api PostRun; "+
+			"sqs: Api PostRun Dispatch Slow Tick; ssm: Api PostRun Dispatch Slow Tick"; got != want {
 		t.Errorf("endpoints %s; want %s", got, want)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {

@@ -7,7 +7,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/tickring/tickring/internal/roles"
+	"github.com/tickring/tickring/internal/iampolicy"
 )
 
 // via allows uses of the key through a service for a role, and, with a context, only for the named resources, because the key can
@@ -26,7 +26,7 @@ func limited(p *Props, equal map[string]any, actions ...string) awsiam.PolicySta
 }
 
 // byKey are the uses of the key that go with a role: for its tables and its queues.
-func (s *Scheduler) byKey(p *Props, r roles.Role) []awsiam.PolicyStatement {
+func (s *Scheduler) byKey(p *Props, r iampolicy.Role) []awsiam.PolicyStatement {
 	if p.EncryptionKey == nil {
 		return nil
 	}

@@ -24,12 +24,12 @@ func (s *Scheduler) endpoints(p *Props) {
 		callers []string
 	}
 	list := []endpoint{
-		{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS(), []string{"tick", "dispatch", "slow", "aside", "api"}},       // the delay queue
-		{"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM(), []string{"tick", "dispatch", "slow", "aside", "api"}},       // secrets
-		{"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), []string{"tick", "dispatch", "slow", "aside", "api"}}, // executors, ticks
+		{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS(), []string{"tick", "dispatch", "slow", "postrun", "api"}},       // the delay queue
+		{"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM(), []string{"tick", "dispatch", "slow", "postrun", "api"}},       // secrets
+		{"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), []string{"tick", "dispatch", "slow", "postrun", "api"}}, // executors, ticks
 	}
 	if len(s.logs(p)) > 0 {
-		list = append(list, endpoint{"Logs", awsec2.InterfaceVpcEndpointAwsService_CLOUDWATCH_LOGS(), []string{"api", "aside"}})
+		list = append(list, endpoint{"Logs", awsec2.InterfaceVpcEndpointAwsService_CLOUDWATCH_LOGS(), []string{"api", "postrun"}})
 	}
 	for _, of := range list {
 		e := awsec2.NewInterfaceVpcEndpoint(scope, &of.id, &awsec2.InterfaceVpcEndpointProps{Vpc: p.Vpc, Service: of.service, Subnets: p.Subnets,

@@ -21,7 +21,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/internal/oidc"
 )
 
@@ -294,7 +294,7 @@ func (p *Props) Check() error {
 			fault("ReportZone is %q: IANA names such as Europe/Berlin are allowed", v)
 		}
 	}
-	if err := notice.CheckLink(p.RunUrl); err != nil && !isToken(p.RunUrl) {
+	if err := notification.CheckLink(p.RunUrl); err != nil && !isToken(p.RunUrl) {
 		fault("RunUrl is %v", err)
 	}
 	if v := p.LogLevel; v != "" && !slices.Contains([]string{"debug", "info", "warn", "error"}, v) {
@@ -498,7 +498,7 @@ func (p *Props) account() float64 {
 	return *p.AccountConcurrency
 }
 
-// slow bounds the functions slow and aside, which wait for slow executors. They could use up a small account, and one of which
+// slow bounds the functions slow and post-run, which wait for slow executors. They could use up a small account, and one of which
 // nothing is known may have 10.
 func (p *Props) slow() *float64 {
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/tickring/tickring/infra"
-	"github.com/tickring/tickring/internal/roles"
+	"github.com/tickring/tickring/internal/iampolicy"
 )
 
 // A statement of a policy, with its role.
@@ -207,11 +207,11 @@ func TestSecretsOfRoles(t *testing.T) {
 		want := map[string]string{
 			"admin-token ssm:GetParameter": "Api", "report-key ssm:GetParameter": "Callback Dispatch Slow",
 			"admin-token ssm:PutParameter": "Api Tick", "report-key ssm:PutParameter": "Api Tick", "secret-key ssm:PutParameter": "Api Tick",
-			"secret-key ssm:GetParameter": "Api Aside Callback Dispatch Registry Slow Tick",
+			"secret-key ssm:GetParameter": "Api PostRun Callback Dispatch Registry Slow Tick",
 		}
 		if !p.HttpApi {
 			want["report-key ssm:GetParameter"] = "Api Callback Dispatch Slow"
-			want["secret-key ssm:GetParameter"] = "Api Aside Callback Dispatch Slow Tick"
+			want["secret-key ssm:GetParameter"] = "Api PostRun Callback Dispatch Slow Tick"
 		}
 		if p.Oidc != nil {
 			want["oidc/secret ssm:GetParameter"] = "Api"
@@ -258,7 +258,7 @@ func TestExecutorsByName(t *testing.T) {
 	}
 	for what := range got {
 		if !strings.HasPrefix(what, "Dispatch ") && !strings.HasPrefix(what, "Slow ") && !strings.HasPrefix(what, "Tick ") &&
-			what != "Api lambda:GetFunctionConfiguration payroll" && what != "Aside lambda:GetFunctionConfiguration payroll" { // its log
+			what != "Api lambda:GetFunctionConfiguration payroll" && what != "PostRun lambda:GetFunctionConfiguration payroll" { // its log
 			t.Errorf("%s", what)
 		}
 	}
@@ -270,7 +270,7 @@ func TestExecutorsByName(t *testing.T) {
 		}
 	}
 	slices.Sort(readers)
-	if len(readers) != 2 || !strings.HasPrefix(readers[0], "Api ") || !strings.HasPrefix(readers[1], "Aside ") ||
+	if len(readers) != 2 || !strings.HasPrefix(readers[0], "Api ") || !strings.HasPrefix(readers[1], "PostRun ") ||
 		!strings.Contains(readers[0], ":log-group:/aws/lambda/payroll:*") || !strings.Contains(readers[1], ":log-group:/aws/lambda/payroll:*") {
 		t.Errorf("logs of executors are read by %q", readers)
 	}
@@ -347,7 +347,7 @@ func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 			for _, r := range list(s.Resource) {
 				b, _ := json.Marshal(r)
 				on := "?"
-				for _, name := range []string{"jobs", "runs", "state", roles.Fires, roles.Slow, roles.Checks, roles.Asides, roles.Results, roles.Dead} {
+				for _, name := range []string{"jobs", "runs", "state", iampolicy.Fires, iampolicy.Slow, iampolicy.Checks, iampolicy.PostRuns, iampolicy.Results, iampolicy.Dead} {
 					if strings.Contains(string(b), `"Tickring`+strings.ToUpper(name[:1])+name[1:]+`"`) {
 						on = name
 					}
@@ -360,14 +360,14 @@ func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 		}
 	}
 	want := map[string]bool{}
-	for name, r := range map[string]roles.Role{"Tick": roles.Tick, "Dispatch": roles.Dispatch, "Slow": roles.SlowLane, "Aside": roles.Aside,
-		"Callback": roles.Callback, "Registry": roles.Registry, "Api": roles.Api} {
+	for name, r := range map[string]iampolicy.Role{"Tick": iampolicy.Tick, "Dispatch": iampolicy.Dispatch, "Slow": iampolicy.SlowLane, "PostRun": iampolicy.PostRun,
+		"Callback": iampolicy.Callback, "Registry": iampolicy.Registry, "Api": iampolicy.Api} {
 		for on, actions := range map[string][]string{"jobs": r.Jobs, "jobs/due": r.Due, "runs": r.Runs, "state": r.State} {
 			for _, a := range actions {
 				want[name+" "+a+" "+on] = true
 			}
 		}
-		for _, q := range []string{roles.Fires, roles.Slow, roles.Checks, roles.Asides, roles.Results, roles.Dead} {
+		for _, q := range []string{iampolicy.Fires, iampolicy.Slow, iampolicy.Checks, iampolicy.PostRuns, iampolicy.Results, iampolicy.Dead} {
 			for _, a := range []string{"SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"} {
 				if r.Allows(a, q) {
 					want[name+" "+a+" "+q] = true
@@ -507,13 +507,13 @@ func TestAliases(t *testing.T) {
 		}
 	}
 	want := []string{"Api logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*",
-		"Aside logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*"}
+		"PostRun logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*"}
 	for _, as := range []string{":live", ":$LATEST", ":7"} {
 		for _, fn := range []string{"Dispatch", "Slow"} {
 			want = append(want, fn+" lambda:InvokeFunction "+payroll+as, fn+" lambda:GetFunctionConfiguration "+payroll+as)
 		}
 		want = append(want, "Tick lambda:GetFunctionConfiguration "+payroll+as, "Api lambda:GetFunctionConfiguration "+payroll+as,
-			"Aside lambda:GetFunctionConfiguration "+payroll+as)
+			"PostRun lambda:GetFunctionConfiguration "+payroll+as)
 	}
 	for _, what := range want {
 		if !got[what] {
@@ -535,7 +535,7 @@ func TestLoops(t *testing.T) {
 			puts := slices.ContainsFunc(tmpl.statements(t), func(s statement) bool {
 				b, _ := json.Marshal(s.Resource)
 				return s.role == refers(fn["Role"]) && slices.Contains(list(s.Action), any("sqs:SendMessage")) &&
-					(strings.Contains(string(b), "TickringFires") || strings.Contains(string(b), "TickringAside"))
+					(strings.Contains(string(b), "TickringFires") || strings.Contains(string(b), "TickringPostRun"))
 			})
 			if allowed := fn["RecursiveLoop"] == "Allow"; allowed != puts {
 				t.Errorf("%s: %s puts on the ring: %t; may be in a loop: %t", form, id, puts, allowed)
@@ -557,7 +557,7 @@ func TestPublishesToWhatIsNamed(t *testing.T) {
 					continue
 				}
 				of := ""
-				for _, role := range []string{"TickringApi", "TickringAside"} {
+				for _, role := range []string{"TickringApi", "TickringPostRun"} {
 					if strings.HasPrefix(s.role, role) {
 						of = role
 					}
@@ -568,7 +568,7 @@ func TestPublishesToWhatIsNamed(t *testing.T) {
 				}
 			}
 		}
-		for _, role := range []string{"TickringApi", "TickringAside"} {
+		for _, role := range []string{"TickringApi", "TickringPostRun"} {
 			if want := len(p.Topics); may[role] != want {
 				t.Errorf("%s: %s has %d statements of SNS, want %d", form, role, may[role], want)
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/tickring/tickring/internal/roles"
+	"github.com/tickring/tickring/internal/iampolicy"
 )
 
 // Scheduler is one deployment of tickring.
@@ -26,7 +26,7 @@ type Scheduler struct {
 	// Tables and queues.
 	Jobs, Runs, State   awsdynamodb.ITableV2
 	Fires, Slow, Checks awssqs.Queue
-	Aside               awssqs.Queue // the post-run queue
+	PostRun             awssqs.Queue // the post-run queue
 	Results, Dead       awssqs.Queue
 	// Functions by name.
 	Functions map[string]awslambda.Function
@@ -54,7 +54,7 @@ func NewScheduler(scope constructs.Construct, id string, props *Props) *Schedule
 		panic(fmt.Errorf("the scheduler %s cannot be: %w", id, err))
 	}
 	s := &Scheduler{Construct: constructs.NewConstruct(scope, &id), Functions: map[string]awslambda.Function{}}
-	names := []string{"tick", "dispatch", "aside", "api", "callback"}
+	names := []string{"tick", "dispatch", "postrun", "api", "callback"}
 	if !p.NoCanary {
 		names = append(names, "canary")
 	}
@@ -171,7 +171,7 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		admin["TICKRING_ENDPOINTS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin, reads: []*string{s.TokenParameter, s.ReadTokenParameter, provider, s.reportKey},
-			role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), creates)...)
+			role: iampolicy.Api}, slices.Concat(s.logs(p), s.topics(p), creates)...)
 		s.callback(p, dir)
 		if p.EndpointConcurrency == nil && p.places() == nil {
 			awscdk.Annotations_Of(s.Construct).AddWarningV2(jsii.String("tickring:unbounded"), jsii.String("the function URL has no limit: "+
@@ -184,10 +184,10 @@ func (s *Scheduler) doors(p *Props, dir string) {
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
 		reads: []*string{s.TokenParameter, s.ReadTokenParameter, provider},
-		role:  roles.Api}, slices.Concat(s.logs(p), s.topics(p), creates)...)
+		role:  iampolicy.Api}, slices.Concat(s.logs(p), s.topics(p), creates)...)
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout,
-		role: roles.Registry})
+		role: iampolicy.Registry})
 
 	s.api = awsapigatewayv2.NewHttpApi(s.Construct, jsii.String("Http"), &awsapigatewayv2.HttpApiProps{
 		Description:               jsii.String("tickring"),
@@ -227,7 +227,7 @@ func (s *Scheduler) doors(p *Props, dir string) {
 func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
 	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout,
 		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
-		reads: []*string{s.reportKey}, role: roles.Callback})
+		reads: []*string{s.reportKey}, role: iampolicy.Callback})
 	if len(p.Invoke) > 0 || p.InvokeTag != nil { // a mapping polls its queue even if it is empty
 		takes(fn, "Results", s.Results, 10, nil)
 	}
@@ -262,14 +262,14 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		env["TICKRING_CANARY"] = awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("lambda:"), canary.FunctionName()})
 	}
 	tick := s.function(p, dir, function{name: "tick", about: "plans due runs, once a minute", memory: 256, timeout: tickTimeout,
-		calls: true, once: true, env: env, role: roles.Tick}, append(creates, s.executors(p, false)...)...)
+		calls: true, once: true, env: env, role: iampolicy.Tick}, append(creates, s.executors(p, false)...)...)
 	// Not in its role: the function would wait for a role that waits for it.
 	awsiam.NewPolicy(s.Construct, jsii.String("TickAgain"), &awsiam.PolicyProps{
 		Roles:      &[]awsiam.IRole{tick.Role()},
 		Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, tick.FunctionArn())},
 	})
 	// The same code runs as two functions, so slow executors do not use up the capacity of the others.
-	sends := func(name, about string, role roles.Role) awslambda.Function {
+	sends := func(name, about string, role iampolicy.Role) awslambda.Function {
 		var may []awsiam.PolicyStatement
 		if p.EncryptionKey != nil && len(p.Queues) > 0 { // without names, because a role has no room for a hundred queue names twice
 			may = append(may, s.via(p, "sqs", "", nil, "kms:GenerateDataKey", "kms:Decrypt"))
@@ -278,13 +278,13 @@ func (s *Scheduler) workers(p *Props, dir string) {
 			env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
 			reads: []*string{s.reportKey}, role: role}, append(s.executors(p, true), may...)...)
 	}
-	dispatch := sends("dispatch", "sends runs to executors", roles.Dispatch)
+	dispatch := sends("dispatch", "sends runs to executors", iampolicy.Dispatch)
 	takes(dispatch, "Fires", s.Fires, firesBatch, p.MaxConcurrency)
 	takes(dispatch, "Checks", s.Checks, 10, p.MaxConcurrency)
-	takes(sends("slow", "sends runs to slow executors", roles.SlowLane), "Slow", s.Slow, 10, p.slow())
-	aside := s.function(p, dir, function{name: "aside", about: "archives logs and sends notifications, without delaying runs",
-		memory: 256, timeout: asideTimeout, calls: true, role: roles.Aside}, slices.Concat(s.logs(p), s.topics(p))...)
-	takes(aside, "Aside", s.Aside, 10, p.slow())
+	takes(sends("slow", "sends runs to slow executors", iampolicy.SlowLane), "Slow", s.Slow, 10, p.slow())
+	postRun := s.function(p, dir, function{name: "postrun", about: "archives logs and sends notifications, without delaying runs",
+		memory: 256, timeout: postRunTimeout, calls: true, role: iampolicy.PostRun}, slices.Concat(s.logs(p), s.topics(p))...)
+	takes(postRun, "PostRun", s.PostRun, 10, p.slow())
 	s.wake(tick)
 }
 

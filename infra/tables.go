@@ -115,6 +115,6 @@ func (s *Scheduler) queues(id string, p *Props) {
 	s.Fires = queue("Fires", visibility, dead)
 	s.Slow = queue("Slow", visibility, dead)
 	s.Checks = queue("Checks", visibility, dead)
-	s.Aside = queue("Aside", asideTimeout+asideTimeout/2, dead)
+	s.PostRun = queue("PostRun", postRunTimeout+postRunTimeout/2, dead)
 	s.Results = queue("Results", 2*doorTimeout, dead) // its function runs longer, and results are never late
 }

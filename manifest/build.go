@@ -97,7 +97,7 @@ func (r rule) kinds() []string {
 func (b *builder) checkSchedule(job object, path string) {
 	list, single := rules(job)
 	first := map[string]rule{}
-	words := core.Words(core.Kinds)
+	words := core.JoinAllowed(core.Kinds)
 	for _, r := range list {
 		place := func(field string) (string, Pos) {
 			below := path + "." + r.path

@@ -215,7 +215,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 			return fail("a %s; %s", noun(n), s.allowed())
 		}
 		word, _ := scalar(n)
-		return fail("%s; %s%s", describe(n), s.allowed(), core.Here(word))
+		return fail("%s; %s%s", describe(n), s.allowed(), core.XXLEquivalent(word))
 	}
 	text, isText := scalar(n)
 	if bare, ok := n.(*ast.StringNode); ok && bare.Token.Type == token.StringType && strings.Contains(text, ": ") {
@@ -292,10 +292,10 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		if isText {
 			span, why := api.ReadDuration(text)
 			if why.Code() != "" {
-				return fail("%s: %s; %s%s", truncate(text), why, s.allowed(), core.Here(text))
+				return fail("%s: %s; %s%s", truncate(text), why, s.allowed(), core.XXLEquivalent(text))
 			}
 			if span%time.Second != 0 || span < s.min || span > s.max {
-				return fail("%s; %s%s", truncate(text), s.allowed(), core.Here(text))
+				return fail("%s; %s%s", truncate(text), s.allowed(), core.XXLEquivalent(text))
 			}
 		}
 	case kInstant:

@@ -23,9 +23,9 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/words"
 )
 
@@ -100,7 +100,7 @@ func TestExampleIsBuilt(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	runs := func(*core.Command) error { return nil }
-	m := assembly.New(memory.Open(memory.Options{}), assembly.Options{}).People(nil,
+	m := wiring.New(memory.Open(memory.Options{}), wiring.Options{}).People(nil,
 		people.Options{Manage: manage.Options{Command: runs, Notifier: everywhere{}}})
 	ann := core.Actor{Name: "ann"}
 	for _, c := range doc.Channels {

@@ -261,7 +261,7 @@ func (s *schema) unknown(name string) core.Text {
 		name = name[:64] + "…"
 	}
 	msg := core.Say("%s has no field %q", core.Phrase(s.Title), name)
-	if here := core.Here(name); here.Code() != "" {
+	if here := core.XXLEquivalent(name); here.Code() != "" {
 		return core.Say("%s%s", msg, here)
 	}
 	names := slices.Sorted(maps.Keys(s.Later))

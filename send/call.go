@@ -88,7 +88,7 @@ func (c *caller) reach(ctx context.Context, base string) error {
 }
 
 // send makes the call and awaits it: its answer is the result, but for 202.
-func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, key []byte) dispatch.Answer {
+func (c *caller) send(ctx context.Context, base string, sh dispatch.SendRequest, key []byte) dispatch.Answer {
 	started := time.Now()
 	timeout := sh.Job.Def.Timeout
 	if timeout <= 0 {
@@ -173,7 +173,7 @@ func inner(err error) error {
 // rewindable body and a header "Idempotency-Key" in exactly this spelling. So a GET gets an empty body that cannot be rewound:
 // net/http checks that it is empty, and then sends neither a length nor a chunk. The header gets another valid spelling that
 // Transport does not recognize.
-func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment, call *core.Call, key []byte) (*http.Request, error) {
+func (c *caller) request(ctx context.Context, base string, sh dispatch.SendRequest, call *core.Call, key []byte) (*http.Request, error) {
 	method, path, err := core.ParseCallHandler(sh.Job.Def.Handler)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ type Note struct {
 }
 
 // payload returns a run as functions and queues get it: the body of the protocol's /run with a Note.
-func (s *Sender) payload(sh dispatch.Shipment, key []byte) ([]byte, error) {
+func (s *Sender) payload(sh dispatch.SendRequest, key []byte) ([]byte, error) {
 	r := order(sh)
 	n := Note{Job: sh.Job.Name(), App: sh.App.Name, Run: sh.Run.ID.String(), ScheduledAt: sh.Run.At.Time(), Attempt: sh.Run.Attempt,
 		Cause: string(sh.Run.Cause), Traceparent: sh.Traceparent}
@@ -55,7 +55,7 @@ func (s *Sender) payload(sh dispatch.Shipment, key []byte) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-func (s *Sender) hand(ctx context.Context, scheme core.Scheme, target string, sh dispatch.Shipment, key []byte) dispatch.Answer {
+func (s *Sender) hand(ctx context.Context, scheme core.Scheme, target string, sh dispatch.SendRequest, key []byte) dispatch.Answer {
 	b, err := s.payload(sh, key)
 	if err == nil && len(b) > MaxPayload {
 		err = fmt.Errorf("the run has %d bytes as JSON; %s accepts at most %d (1 MB): shorten the params", len(b), scheme, MaxPayload)
@@ -122,7 +122,7 @@ type place struct {
 const commandHandler = "command"
 
 // command has this server run a command.
-func (s *Sender) command(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
+func (s *Sender) command(ctx context.Context, sh dispatch.SendRequest) dispatch.Answer {
 	if sh.Job.Def.Command == nil {
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "the job has no command"}
 	}

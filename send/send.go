@@ -1,5 +1,5 @@
 // Package send sends one run to one address, by the scheme of the address. It handles http (the xxl-job protocol) and call (a plain
-// HTTP endpoint) itself; lambda and queue use the given senders (awssend, or core/pull on one machine). It reports the proven
+// HTTP endpoint) itself; lambda and queue use the given senders (awssend, or core/pullqueue on one machine). It reports the proven
 // result of each send, and never sends twice. It keeps no state of runs.
 package send
 
@@ -78,7 +78,7 @@ type Queues interface {
 // Commands runs commands of jobs on this machine.
 type Commands interface {
 	// Run accepts a run, which begins when its turn comes; order is the body of /run. It never starts a run twice.
-	Run(ctx context.Context, sh dispatch.Shipment, order []byte) dispatch.Answer
+	Run(ctx context.Context, sh dispatch.SendRequest, order []byte) dispatch.Answer
 	// Idle reports whether no command of the job is waiting or running.
 	Idle(ctx context.Context, job core.JobID) (bool, error)
 	// Kill ends the running commands of the job whose runs are recorded as killed.
@@ -146,7 +146,7 @@ func allowing(ctx context.Context, app *core.App) context.Context {
 
 func auth(app *core.App) wirehttp.Auth { return wirehttp.Auth{Token: app.Token, App: app.Name} }
 
-func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
+func (s *Sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answer {
 	scheme, target, err := s.place(sh.Address)
 	if err != nil {
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
@@ -173,7 +173,7 @@ func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer
 
 // run sends a run over the xxl-job protocol: at the path where this executor accepted the last one, or else at the path of the
 // dialect in which it registered.
-func (s *Sender) run(ctx context.Context, target string, sh dispatch.Shipment) dispatch.Answer {
+func (s *Sender) run(ctx context.Context, target string, sh dispatch.SendRequest) dispatch.Answer {
 	r, a := order(sh), auth(sh.App)
 	s.mu.Lock()
 	a.Dialect = cmp.Or(s.paths[target], wire.ParseDialect(sh.Dialect))
@@ -204,7 +204,7 @@ func (s *Sender) signs(ctx context.Context) ([]byte, error) {
 }
 
 // order converts a shipment to the run of the xxl-job protocol.
-func order(sh dispatch.Shipment) wire.Run {
+func order(sh dispatch.SendRequest) wire.Run {
 	r := wire.Run{
 		JobID: int32(sh.Job.Def.ID), Handler: sh.Job.Def.Handler, Params: sh.Params,
 		BlockStrategy: blockName(sh.Job.Def.Block), Timeout: int32(sh.Job.Def.Timeout / time.Second),
@@ -225,7 +225,7 @@ var glueTypes = map[core.ScriptKind]string{
 }
 
 // about returns the facts about a run that tickring adds to the protocol.
-func about(sh dispatch.Shipment) wire.About {
+func about(sh dispatch.SendRequest) wire.About {
 	r := sh.Run
 	return wire.About{Attempt: r.Attempt, Instant: int64(r.At), Cause: string(r.Cause), Traceparent: sh.Traceparent}
 }

@@ -25,12 +25,12 @@ import (
 
 var local = safedial.Policy{AllowLoopback: true}
 
-func shipment(address, handler string) dispatch.Shipment {
+func shipment(address, handler string) dispatch.SendRequest {
 	job := core.Job{Def: core.Def{ID: 7, App: "web", Name: "warm", Handler: handler, Params: `{"depth":2}`}}
 	at := core.Instant(1800000000)
 	run := core.Run{ID: core.PlannedRun(7, at), App: "web", At: at, Slot: at, SentAt: at.Time().Add(3 * time.Millisecond), Attempt: 2,
 		Cause: core.CauseRetry}
-	return dispatch.Shipment{Run: &run, Job: &job, App: &core.App{Name: "web", Token: "web-token"}, Address: address,
+	return dispatch.SendRequest{Run: &run, Job: &job, App: &core.App{Name: "web", Token: "web-token"}, Address: address,
 		Params: job.Def.Params}
 }
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -70,7 +70,7 @@ func TestCall(t *testing.T) {
 		return r.Run.ID
 	}
 	waitFor := func(id core.RunID, state core.State) core.Run {
-		var v ask.RunView
+		var v query.RunView
 		eventually(t, 15*time.Second, func() error {
 			var err error
 			if v, err = s.Manage().Run(t.Context(), id.String()); err == nil && v.Run.State != state {

@@ -34,7 +34,7 @@ func TestChildren(t *testing.T) {
 	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
 		t.Fatal(err)
 	}
-	job := func(name, path string, when core.Upon, parents ...string) manage.JobSpec {
+	job := func(name, path string, when core.ParentCondition, parents ...string) manage.JobSpec {
 		spec := manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST " + path, Params: name}}
 		for _, p := range parents {
 			spec.Def.After = append(spec.Def.After, core.Parent{Job: "web/" + p, When: when})

@@ -20,10 +20,10 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
@@ -289,7 +289,7 @@ func TestCommandLogKept(t *testing.T) {
 	run := ends(t, s, never)
 	eventually(t, 30*time.Second, func() error {
 		if r := viewOf(t, s, kept); r.Owing() {
-			return fmt.Errorf("it owes %+v", r.OwesAside())
+			return fmt.Errorf("it owes %+v", r.OwesPostRun())
 		}
 		return nil
 	})
@@ -373,7 +373,7 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 		t.Fatal(r.Err)
 	}
 	eventually(t, 40*time.Second, func() error {
-		page, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
+		page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
 		if err == nil && len(page.Runs) < 2 {
 			err = fmt.Errorf("%d runs succeeded", len(page.Runs))
 		}
@@ -552,7 +552,7 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 	trigger(t, s, "long")
 	waitFor(t, filepath.Join(dir, "begun"))
 	id := trigger(t, s, "taken")
-	q := pull.Queue{Name: "commands/2"}
+	q := pullqueue.Queue{Name: "commands/2"}
 	eventually(t, 10*time.Second, func() error {
 		now := time.Now()
 		held, _, err := s.parts.engine.Pull.TakePulled(t.Context(), q, now, now, 1)

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/manifest"
@@ -255,7 +255,7 @@ func (d *Demo) Run(ctx context.Context, s *Server) {
 
 // learn reads the names of jobs and prints the lines that waited for them.
 func (d *Demo) learn(ctx context.Context, m *people.People) {
-	page, err := m.Jobs(ctx, ask.JobFilter{Limit: 1000})
+	page, err := m.Jobs(ctx, query.JobFilter{Limit: 1000})
 	if err != nil {
 		return
 	}

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -143,7 +143,7 @@ func TestDemo(t *testing.T) {
 		}
 		return third.has("0 unaccounted for")()
 	})
-	runs, err := next.Manage().Runs(t.Context(), ask.RunFilter{States: []core.State{core.Failed}})
+	runs, err := next.Manage().Runs(t.Context(), query.RunFilter{States: []core.State{core.Failed}})
 	if err != nil {
 		t.Error(err)
 	}
@@ -231,9 +231,9 @@ func TestOutageReport(t *testing.T) {
 	}{
 		{"no runs", OutageReport{Down: 3 * time.Hour}},
 		{"runs sent", OutageReport{Down: 7300 * time.Millisecond, Sent: 35, Worst: 7900 * time.Millisecond, UnderWay: 2, Open: 1,
-			Audit: ask.AuditSum{AuditCount: ask.AuditCount{Demanded: 36, OnTime: 10, Late: 26}}}},
+			Audit: query.AuditSum{AuditCount: query.AuditCount{Demanded: 36, OnTime: 10, Late: 26}}}},
 		{"runs skipped", OutageReport{Down: 5 * time.Minute, UnderWay: 1,
-			Audit: ask.AuditSum{AuditCount: ask.AuditCount{Demanded: 5, Skipped: map[core.Reason]int64{core.ReasonMisfire: 3}, Pending: 1}}}},
+			Audit: query.AuditSum{AuditCount: query.AuditCount{Demanded: 5, Skipped: map[core.Reason]int64{core.ReasonMisfire: 3}, Pending: 1}}}},
 	} {
 		texts.Equal(t, c.name, c.r.String())
 	}

@@ -21,7 +21,7 @@ type counted struct {
 	u *underWay
 }
 
-func (c counted) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+func (c counted) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
 	n := &c.u.sends
 	if strings.HasPrefix(s.Address, "call:") {
 		n = &c.u.calls

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 )
 
 // TestDrain: a stop repeatedly reports the runs that it waits for and ends in time. Runs that it cuts off stay open for the next start.
@@ -51,7 +51,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("it was logged %d times: %s", n, out)
 	}
 	s = start(t, Options{Dir: dir})
-	runs, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/slow"})
+	runs, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/slow"})
 	if err != nil || len(runs.Runs) != 1 || runs.Runs[0].State != core.Running {
 		t.Errorf("%v: %+v", err, runs.Runs)
 	}

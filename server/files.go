@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Wide reports whether others than its owner may use a file.
-func Wide(info os.FileInfo) bool {
+// ReadableByOthers reports whether others than its owner may use a file.
+func ReadableByOthers(info os.FileInfo) bool {
 	return runtime.GOOS != "windows" && // its permissions are not in the mode bits
 		info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
 }
@@ -17,7 +17,7 @@ func Wide(info os.FileInfo) bool {
 func wideFiles(dir string) (wide []string) {
 	entries, _ := os.ReadDir(dir) // readers of the directory report this error
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && Wide(info) {
+		if info, err := e.Info(); err == nil && ReadableByOthers(info) {
 			wide = append(wide, filepath.Join(dir, e.Name()))
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 )
 
 // TestDeadlines: no request, no answer and no silence lasts, and an answer has the time
@@ -21,7 +21,7 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
-	if s.http.WriteTimeout < s.http.ReadTimeout+pull.MaxWait+10*time.Second || s.http.IdleTimeout > 25*time.Second {
+	if s.http.WriteTimeout < s.http.ReadTimeout+pullqueue.MaxWait+10*time.Second || s.http.IdleTimeout > 25*time.Second {
 		t.Errorf("write %s, idle %s", s.http.WriteTimeout, s.http.IdleTimeout)
 	}
 }

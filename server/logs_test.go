@@ -14,13 +14,13 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/internal/testkit/ports"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -31,7 +31,7 @@ func TestKeptLogs(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
-		Listen: "127.0.0.1:" + ports.Free(t), // a port that nothing else uses afterwards
+		Listen: "127.0.0.1:" + freeport.Free(t), // a port that nothing else uses afterwards
 		Handle: func(_ context.Context, r *wire.Run, logf func(string, ...any)) (int, string) {
 			for n := range 1000 {
 				logf("line %d of run %d", n+1, r.LogID)
@@ -76,7 +76,7 @@ func TestKeptLogs(t *testing.T) {
 				last = run(r.Then)
 			}
 			if r.State.Open() || r.Owing() || last.State.Open() || last.Owing() {
-				return fmt.Errorf("%s is %s and owes %+v", name, r.State, r.OwesAside())
+				return fmt.Errorf("%s is %s and owes %+v", name, r.State, r.OwesPostRun())
 			}
 			if strings.HasSuffix(name, "fails") && r.Then != 0 {
 				ids[name+", again"] = r.Then
@@ -91,7 +91,7 @@ func TestKeptLogs(t *testing.T) {
 		t.Fatal(res.Err)
 	}
 	eventually(t, 30*time.Second, func() error {
-		page, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
+		page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
 		if err != nil || len(page.Runs) == 0 {
 			return fmt.Errorf("%d runs, %w", len(page.Runs), err)
 		}
@@ -153,12 +153,12 @@ func TestKeptLogs(t *testing.T) {
 func TestLostLogs(t *testing.T) {
 	t.Parallel()
 	o := Options{}
-	o.Aside.Waits = []time.Duration{100 * time.Millisecond}
+	o.PostRun.Waits = []time.Duration{100 * time.Millisecond}
 	s := start(t, o)
 	var exec *miniexec.Executor
 	began, closed := make(chan struct{}), make(chan struct{})
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
-		Listen: "127.0.0.1:" + ports.Free(t), // a port that nothing else uses afterwards
+		Listen: "127.0.0.1:" + freeport.Free(t), // a port that nothing else uses afterwards
 		Handle: func(context.Context, *wire.Run, func(string, ...any)) (int, string) {
 			close(began)
 			<-closed

@@ -57,7 +57,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	})
 	receivers.Go(func() { s.intake(p).Run(receive, handle) })
 	receivers.Go(func() { s.checks(p).Run(receive, handle) })
-	receivers.Go(func() { s.asides(p).Run(receive, handle) })
+	receivers.Go(func() { s.postRuns(p).Run(receive, handle) })
 
 	var err error
 	select {
@@ -162,8 +162,8 @@ func (s *Server) tickLoop(ctx context.Context, p *parts) {
 // batch is the number of messages that one dispatch takes; dispatches is the number of concurrent dispatches.
 const batch, dispatches = 20, 256
 
-func (s *Server) intake(p *parts) *engine.Intake {
-	return &engine.Intake{
+func (s *Server) intake(p *parts) *engine.Poller {
+	return &engine.Poller{
 		Queue: p.engine.Queue, Kind: ring.KindFires, Messages: batch, Places: dispatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
@@ -177,7 +177,7 @@ const checkBatches = 16
 
 // checks returns the intake that passes checks to the watchdog, concurrently: a silent executor does not delay the checks of
 // others.
-func (s *Server) checks(p *parts) *engine.Intake {
+func (s *Server) checks(p *parts) *engine.Poller {
 	check := func(ctx context.Context, c *ring.Check) dispatch.Verdict {
 		if err := p.watch.Check(ctx, c); err != nil {
 			s.log.Warn("check redelivered", "err", err)
@@ -185,7 +185,7 @@ func (s *Server) checks(p *parts) *engine.Intake {
 		}
 		return dispatch.Verdict{Ack: true}
 	}
-	return &engine.Intake{
+	return &engine.Poller{
 		Queue: p.engine.Queue, Kind: ring.KindCheck, Messages: batch, Places: checkBatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []engine.Delivery, _ func()) []dispatch.Verdict {
@@ -202,20 +202,20 @@ func (s *Server) checks(p *parts) *engine.Intake {
 	}
 }
 
-// asideBatch is the number of messages that one batch of the post-run queue takes; asideBatches is the number of concurrent
+// postRunBatch is the number of messages that one batch of the post-run queue takes; postRunBatches is the number of concurrent
 // batches.
-const asideBatch, asideBatches = 50, 32
+const postRunBatch, postRunBatches = 50, 32
 
-// asides returns the intake of the post-run queue. It has its own capacity, so it delays no scheduled run and no check.
-func (s *Server) asides(p *parts) *engine.Intake {
-	return &engine.Intake{
-		Queue: p.engine.Queue, Kind: ring.KindAside, Messages: asideBatch, Places: asideBatches, Log: s.log,
+// post-run returns the intake of the post-run queue. It has its own capacity, so it delays no scheduled run and no check.
+func (s *Server) postRuns(p *parts) *engine.Poller {
+	return &engine.Poller{
+		Queue: p.engine.Queue, Kind: ring.KindPostRun, Messages: postRunBatch, Places: postRunBatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []engine.Delivery, _ func()) []dispatch.Verdict {
 			verdicts := make([]dispatch.Verdict, len(got))
-			for i, err := range p.aside.Handle(ctx, engine.Messages(got)) {
+			for i, err := range p.postRun.Handle(ctx, engine.Messages(got)) {
 				if verdicts[i] = (dispatch.Verdict{Ack: err == nil, Err: err}); err != nil {
-					s.log.Warn("pending follow-up of a run redelivered", "run", got[i].Message.Aside.Run, "err", err)
+					s.log.Warn("pending follow-up of a run redelivered", "run", got[i].Message.PostRun.Run, "err", err)
 					verdicts[i].RetryAt = time.Now().Add(10 * time.Second)
 				}
 			}

@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 )
@@ -98,10 +98,10 @@ func newMetrics() *metrics {
 	}
 	m.reg.MustRegister(m.lateness, m.took, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused, m.spans, m.logs, m.notices)
 	m.spansWent(0, 0)
-	for _, o := range aside.Outcomes {
+	for _, o := range postrun.Outcomes {
 		m.logs.WithLabelValues(string(o))
 	}
-	for _, o := range notice.Outcomes {
+	for _, o := range notification.Outcomes {
 		m.notices.WithLabelValues(string(o))
 	}
 	return m
@@ -146,18 +146,18 @@ func (m *metrics) sent(r *core.Run, at time.Time, k dispatch.AnswerKind) {
 	}
 }
 
-func (m *metrics) log(_ *core.Run, o aside.Outcome) {
+func (m *metrics) log(_ *core.Run, o postrun.Outcome) {
 	m.logs.WithLabelValues(string(o)).Inc()
-	if o == aside.Failed {
+	if o == postrun.Failed {
 		m.logsLost.Add(1)
 	}
 }
 
 // notice counts an attempt to send a notification. It has no label for the channel, because deleted channels would leave series
 // behind; doctor names the channel.
-func (m *metrics) notice(o notice.Outcome) {
+func (m *metrics) notice(o notification.Outcome) {
 	m.notices.WithLabelValues(string(o)).Inc()
-	if o == notice.GivenUp {
+	if o == notification.GivenUp {
 		m.untold.Add(1)
 	}
 }
@@ -227,7 +227,7 @@ func (d *depthCollector) Describe(c chan<- *prometheus.Desc) { c <- d.desc }
 func (d *depthCollector) Collect(c chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	for _, kind := range []ring.Kind{ring.KindFires, ring.KindCheck, ring.KindAside} {
+	for _, kind := range []ring.Kind{ring.KindFires, ring.KindCheck, ring.KindPostRun} {
 		due, waiting, inFlight, err := d.p.engine.Queue.Depth(ctx, kind)
 		if err != nil {
 			c <- prometheus.NewInvalidMetric(d.desc, err)
@@ -281,7 +281,7 @@ func (k *chainCollector) Collect(c chan<- prometheus.Metric) {
 	}
 	k.m.chainMu.Unlock()
 	found, _, err := k.p.engine.Manage.Jobs(ctx, jobs)
-	if _, err = core.Besides(err); err != nil {
+	if _, err = core.SplitUnreadable(err); err != nil {
 		c <- prometheus.NewInvalidMetric(k.desc, err)
 		return
 	}

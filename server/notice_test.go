@@ -16,11 +16,11 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/doctor"
-	apply "github.com/tickring/tickring/internal/parts"
+	apply "github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/manifest"
 )
@@ -112,7 +112,7 @@ func TestNoticesOfEnds(t *testing.T) {
 	defer web.Close()
 	down.Store("/fails", true)
 	h := newHook(t)
-	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notice.Options{Again: time.Second}})
+	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notification.Options{Again: time.Second}})
 	channel(t, s, "oncall", h.URL)
 	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop",
 		Notify: core.Notify{To: []string{"oncall"}}}} {
@@ -182,7 +182,7 @@ func TestNoticeOfNoJob(t *testing.T) {
 }
 
 // TestThousandNotices: a thousand simultaneous failures send a thousand notifications to a real webhook and delay no other job's
-// runs. It uses the machine's clock, so the bounds are wide. internal/assembly tests the parts that need no clock.
+// runs. It uses the machine's clock, so the bounds are wide. internal/wiring tests the parts that need no clock.
 func TestThousandNotices(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)

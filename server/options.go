@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/aside"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/safedial"
@@ -57,10 +57,10 @@ type Options struct {
 	Commands     *localexec.Allowed
 	CommandsMost int // 10
 
-	// Aside configures the post-run queue, which keeps logs.
-	Aside aside.Options
+	// PostRun configures the post-run queue, which keeps logs.
+	PostRun postrun.Options
 	// Notices configures notifications; LookEvery is the time between checks for due notifications.
-	Notices   notice.Options
+	Notices   notification.Options
 	LookEvery time.Duration // 10 s
 	Plan      plan.Options
 	// Beat is how often the tick passes.

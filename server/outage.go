@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 )
 
@@ -135,7 +135,7 @@ type wasBefore struct {
 
 // lookBack reads the newest runs; all reports whether it read every run that matters.
 func lookBack(ctx context.Context, m *people.People, up time.Time, from, to core.Instant) (w wasBefore, all bool) {
-	f := ask.RunFilter{Limit: 1000}
+	f := query.RunFilter{Limit: 1000}
 	for looked := 0; looked < lookedBack; looked += f.Limit {
 		page, err := m.Runs(ctx, f)
 		if err != nil {
@@ -166,7 +166,7 @@ func lookBack(ctx context.Context, m *people.People, up time.Time, from, to core
 // An OutageReport describes the effects of an outage.
 type OutageReport struct {
 	Down  time.Duration
-	Audit ask.AuditSum // of the instants in it
+	Audit query.AuditSum // of the instants in it
 	// Sent is how many of the due runs were sent after the outage, and Worst their maximum lateness. The other sent runs were sent just
 	// before the stop.
 	Sent  int64

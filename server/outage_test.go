@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/miniexec"
@@ -73,7 +73,7 @@ func TestSleep(t *testing.T) {
 		}
 		return err
 	})
-	page, err := s.Manage().Runs(t.Context(), ask.RunFilter{})
+	page, err := s.Manage().Runs(t.Context(), query.RunFilter{})
 	if err != nil || len(page.Runs) < 2 {
 		t.Fatalf("%d runs, %v", len(page.Runs), err)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/wire"
 )
@@ -49,7 +49,7 @@ func TestLimit(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	view := func(id core.RunID) ask.RunView {
+	view := func(id core.RunID) query.RunView {
 		v, err := s.Manage().Run(t.Context(), id.String())
 		if err != nil {
 			t.Fatal(err)

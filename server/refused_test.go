@@ -17,10 +17,10 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -47,7 +47,7 @@ func (l *tracedLog) String() string {
 // and closes their connections.
 func TestFewWaitToBeRefused(t *testing.T) {
 	s := start(t, Options{RefusedWait: time.Hour})
-	wrong := refusal.Refusal{Door: refusal.API, Reason: refusal.Token, Remote: "127.0.0.1:1"}
+	wrong := rejectlog.Refusal{Door: rejectlog.API, Reason: rejectlog.Token, Remote: "127.0.0.1:1"}
 	ctx, cancel := context.WithCancel(t.Context())
 	gone, end := context.WithCancel(ctx)
 	end()
@@ -235,7 +235,7 @@ func TestMessageWithoutEscapes(t *testing.T) {
 		t.Error(got)
 	}
 	golden.New(t).Equal(t, "answer", got)
-	page, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/once"})
+	page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/once"})
 	if err != nil || len(page.Runs) != 3 {
 		t.Fatalf("%+v, %v", page, err)
 	}

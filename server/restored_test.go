@@ -16,9 +16,9 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -223,7 +223,7 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 
 func ran(s *running, n int) error {
 	page, err := s.Manage().Runs(context.Background(),
-		ask.RunFilter{Job: "web/beat", Causes: []core.Cause{core.CauseSchedule, core.CauseMisfire}})
+		query.RunFilter{Job: "web/beat", Causes: []core.Cause{core.CauseSchedule, core.CauseMisfire}})
 	if err == nil && len(page.Runs) < n {
 		err = core.Errorf(core.CodeNotFound, "%d runs of %d", len(page.Runs), n)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/conns"
+	"github.com/tickring/tickring/internal/connlimit"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/words"
@@ -24,9 +24,9 @@ func (s *Server) routes(p *parts) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.healthz(p, w, r) })
 	mux.Handle("GET /metrics", s.ownName(s.m.handler(p)))
-	door := executorhttp.Door{Tokens: p.tokens, Refused: p.refused, Log: s.log, Here: isHere}
+	door := executorhttp.Config{Tokens: p.tokens, Refused: p.refused, Log: s.log, Here: isHere}
 	door.Wire(mux, p.reg, p.call)
-	(&executorhttp.Queues{Door: door, Registry: p.reg, Runs: p.engine.Finish, Finish: p.finish, Puller: p.pull}).Serve(mux)
+	(&executorhttp.Queues{Config: door, Registry: p.reg, Runs: p.engine.Finish, Finish: p.finish, Puller: p.pull}).Serve(mux)
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(p.finish, s.reportKey))
 	h := api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, ReadToken: s.o.ReadToken, Access: p.access, URL: s.reportURL,
 		Admit: p.tokens.Admit, Refused: p.refused, Log: s.log, Dead: p.engine.Dead, Reports: p.reports, Notices: p.engine.Notices,
@@ -35,7 +35,7 @@ func (s *Server) routes(p *parts) http.Handler {
 			return client.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 		}})
 	host, _ := os.Hostname() // shows which of several servers a browser tab belongs to; without a name, pages show none
-	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping, Listeners: conns.Most() / 4,
+	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping, Listeners: connlimit.FromRlimit() / 4,
 		Provider: s.provider, URL: s.reportURL, Name: host, Log: s.log})
 	mux.Handle("/console/", s.ownName(pages))
 	mux.Handle("/", console.SendAway(h))

@@ -24,32 +24,32 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/aside"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/probe"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
-	"github.com/tickring/tickring/internal/assembly"
-	"github.com/tickring/tickring/internal/boundlog"
-	"github.com/tickring/tickring/internal/conns"
+	"github.com/tickring/tickring/internal/connlimit"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/oidc"
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/ratelog"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/internal/traces"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/send"
 )
@@ -95,18 +95,18 @@ type parts struct {
 	disp    *dispatch.Dispatcher
 	watch   *finish.Watchdog
 	dead    *dispatch.Dead
-	aside   *aside.Lane
+	postRun *postrun.Worker
 	manage  *people.People
 	access  *access.Access
 	reports *report.Reports
-	notices *notice.Notices
+	notices *notification.Notices
 	reg     *registry.Registry
 	probe   *probe.Probe
 	tokens  *registry.Tokens
 	// refused records the clients that endpoints rejected.
-	refused *refusal.Trace
+	refused *rejectlog.Trace
 	call    *callback.Callback
-	pull    *pull.Puller
+	pull    *pullqueue.Puller
 	// commands runs the commands of jobs; nil: commands were never allowed here.
 	commands *localexec.Commands
 	// downAt is when the process before this one was last alive; zero if never.
@@ -190,7 +190,7 @@ func New(o Options) (_ *Server, err error) {
 	if s.cert != nil {
 		s.http.TLSConfig = s.cert.config()
 	}
-	s.ln = conns.Listen(s.ln, conns.Most(), s.http, o.Log)
+	s.ln = connlimit.Listen(s.ln, connlimit.FromRlimit(), s.http, o.Log)
 	return s, nil
 }
 
@@ -375,7 +375,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	p := &parts{engine: eng, box: box, upAt: time.Now().UTC(), stopping: make(chan struct{})}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
-	a := assembly.New(eng, assembly.Options{Plan: o.Plan, Log: boundlog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind,
+	a := wiring.New(eng, wiring.Options{Plan: o.Plan, Log: ratelog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind,
 		TimeoutGrace: o.TimeoutGrace,
 		AllowNoToken: s.letsIn, Closed: func(r *core.Run) {
 			s.m.closed(r)
@@ -384,7 +384,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 				o.Closed(r)
 			}
 		}})
-	p.finish, p.pull = a.Finish, a.Puller(pull.Options{Waiters: min(1000, conns.Most()/2)})
+	p.finish, p.pull = a.Finish, a.Puller(pullqueue.Options{Waiters: min(1000, connlimit.FromRlimit()/2)})
 	var runner send.Commands
 	dir := filepath.Join(o.Dir, "commands")
 	if _, was := os.Stat(dir); !o.Hold && (o.Commands != nil || was == nil) { // leftovers of an earlier process are ended in any case
@@ -423,24 +423,24 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	})
 	p.dead = a.Dead()
 	p.reports = a.Reports(report.Options{Zone: o.ReportZone, PassFor: o.ReportFor})
-	lane := o.Aside
+	lane := o.PostRun
 	lane.Made = s.m.log
 	told := o.Notices
 	if told.Link == "" {
-		told.Link = s.reportURL + console.Root + "runs/" + notice.RunInLink
+		told.Link = s.reportURL + console.Root + "runs/" + notification.RunInLink
 	}
 	told.Went = s.m.notice
 	p.notices = a.Notices(p.notify, told)
 	lane.Notices = p.notices
-	p.aside = a.Lane(p.sender, lane)
+	p.postRun = a.Lane(p.sender, lane)
 	p.watch = a.Watchdog(asks{p.sender, p.probe}, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
 	p.access = a.Access(s.token, access.Options{Claims: s.claims})
 	p.manage = a.People(p.sender, people.Options{
-		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead,
+		Ask: query.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead,
 			Command: o.Commands.Check, Notifier: p.notify}})
 	p.tokens = a.Tokens(registry.TokensOptions{})
-	p.refused = refusal.New(refusal.Options{Log: s.log, Longest: o.RefusedWait,
-		Waiting: waitingFor(conns.Most()),
+	p.refused = rejectlog.New(rejectlog.Options{Log: s.log, Longest: o.RefusedWait,
+		Waiting: waitingFor(connlimit.FromRlimit()),
 		Count:   func(endpoint, reason string) { s.m.refused.WithLabelValues(endpoint, reason).Inc() }})
 	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: p.disp.Waker()})
 	p.call = a.Callback(callback.Options{})
@@ -520,9 +520,9 @@ func (s *Server) tellLocked(ctx context.Context, eng *engine.Engine, made bool) 
 		}
 	}
 	for next, more := core.JobID(0), true; more; more = next != 0 && err == nil {
-		_, next, err = eng.Manage.ListJobs(ctx, "", next, bound.AtOnce)
+		_, next, err = eng.Manage.ListJobs(ctx, "", next, budget.AtOnce)
 		var bad core.Unreadable
-		bad, err = core.Besides(err)
+		bad, err = core.SplitUnreadable(err)
 		bad.Unlock(func(j *core.Job) { names = append(names, "job "+j.Name()) })
 	}
 	slices.Sort(names)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
@@ -135,7 +135,7 @@ func TestFire(t *testing.T) {
 	save(t, s, "web", secondly("web", "beat"))
 	from := core.InstantOf(time.Now()) + 2
 	eventually(t, 15*time.Second, func() error {
-		page, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
+		page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
 		if err != nil {
 			return err
 		}

@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tickring/tickring/internal/places"
+	"github.com/tickring/tickring/internal/fairsem"
 )
 
 // Room limits the request bodies that an endpoint holds at once. Long ones have a separate limit, so that a backlog of reports
-// blocks no heartbeat. Each app, identified by its token, has a fair share of both limits (internal/places).
+// blocks no heartbeat. Each app, identified by its token, has a fair share of both limits (internal/fairsem).
 type Room struct {
-	short, long *places.Places
+	short, long *fairsem.Semaphore
 	wait        time.Duration
 }
 
@@ -23,7 +23,7 @@ const heldShort = 1024
 // NewRoom returns a Room. long is the maximum number of long bodies and wait how long each body waits for room;
 // 0 means the default: 4, and 5 s.
 func NewRoom(long int, wait time.Duration) *Room {
-	return &Room{places.New(heldShort), places.New(cmp.Or(long, 4)), cmp.Or(wait, 5*time.Second)}
+	return &Room{fairsem.New(heldShort), fairsem.New(cmp.Or(long, 4)), cmp.Or(wait, 5*time.Second)}
 }
 
 // Enter waits for room for the body of a request, of most bytes at most, on behalf of who; leave releases it.
@@ -46,7 +46,7 @@ func (m *Room) enter(ctx context.Context, token string, size int64) (leave func(
 	if size > MaxRegistration {
 		p = m.long
 	}
-	return func() { p.Leave(token) }, p.Enter(ctx, token, m.wait)
+	return func() { p.Release(token) }, p.Acquire(ctx, token, m.wait)
 }
 
 // ReadBody reads the body of a request into buf, or into a larger buffer that it allocates once. A body of more than most bytes is

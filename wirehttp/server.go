@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tickring/tickring/internal/boundlog"
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/ratelog"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/wire"
 )
@@ -59,7 +59,7 @@ type Options struct {
 	// Admit accepts or rejects a caller before its body is read; the ports check accepted callers. nil: all are accepted.
 	Admit func(ctx context.Context, c Caller) error
 	// Refused records rejected clients; nil: they are not recorded.
-	Refused *refusal.Trace
+	Refused *rejectlog.Trace
 
 	MaxBody int64 // bytes of a callback; 0: wire.MaxBody. A registration has MaxRegistration
 	// Stranger reports whether an admitted caller is unknown: its callback has at most MaxStranger bytes. nil: every caller is
@@ -86,14 +86,14 @@ var ErrUnauthorized = errors.New("unauthorized")
 
 // Refuse returns an error whose text is sent to the executor. The text of any other error is logged and not sent.
 func Refuse(format string, args ...any) error {
-	return RefuseFor(refusal.Invalid, fmt.Sprintf(format, args...))
+	return RefuseFor(rejectlog.Invalid, fmt.Sprintf(format, args...))
 }
 
-// RefuseFor is Refuse with a reason other than refusal.Invalid for the rejection log.
+// RefuseFor is Refuse with a reason other than rejectlog.Invalid for the rejection log.
 func RefuseFor(reason, text string) error { return &refused{text: text, trace: reason} }
 
 // Unauthorized returns an ErrUnauthorized with a text that is sent to the executor.
-func Unauthorized(text string) error { return &refused{text, refusal.Token, ErrUnauthorized} }
+func Unauthorized(text string) error { return &refused{text, rejectlog.Token, ErrUnauthorized} }
 
 type refused struct {
 	text, trace string
@@ -164,7 +164,7 @@ func NewHandler(p Ports, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Log = boundlog.Of(o.Log)
+	o.Log = ratelog.Of(o.Log)
 	return &handler{p, o, NewRoom(o.HeldLong, o.HoldFor), make(chan struct{}, decodedAtOnce)}
 }
 
@@ -277,17 +277,17 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most in
 
 // note records a rejection.
 func (h *handler) note(w http.ResponseWriter, r *http.Request, c Caller, most int64, of wire.Registration, err error) {
-	t := refusal.Refusal{Door: refusal.Callback, Reason: refusal.Unavailable, Remote: c.Remote, App: cmp.Or(of.App, c.App),
+	t := rejectlog.Refusal{Door: rejectlog.Callback, Reason: rejectlog.Unavailable, Remote: c.Remote, App: cmp.Or(of.App, c.App),
 		Address: of.Address, Why: err.Error()}
 	if most == MaxRegistration {
-		t.Door = refusal.Registry
+		t.Door = rejectlog.Registry
 	}
 	var said *refused
 	switch {
 	case errors.As(err, &said):
 		t.Reason, t.Why = said.trace, said.text
 	case errors.Is(err, ErrUnauthorized):
-		t.Reason = refusal.App
+		t.Reason = rejectlog.App
 	}
 	if h.opts.Refused.Note(r.Context(), t) {
 		w.Header().Set("Connection", "close")
@@ -327,7 +327,7 @@ func (h *handler) register(ctx context.Context, c Caller, body []byte) (string, 
 		if !strings.Contains(r.Address, "://") {
 			err = fmt.Errorf("%.80q is not a base URL such as http://HOST:PORT: executors before xxl-job 2.2 cannot be used", r.Address)
 		}
-		return "", RefuseFor(refusal.Address, fmt.Sprintf("registryValue: %v", err))
+		return "", RefuseFor(rejectlog.Address, fmt.Sprintf("registryValue: %v", err))
 	}
 	return "", h.ports.Registry.Register(ctx, c, r)
 }
@@ -375,7 +375,7 @@ func (h *handler) callback(ctx context.Context, c Caller, body []byte) (string, 
 		}
 	}
 	if msg != "" {
-		h.opts.Refused.Note(ctx, refusal.Refusal{Door: refusal.Callback, Reason: refusal.Invalid, Remote: c.Remote, App: c.App, Why: msg})
+		h.opts.Refused.Note(ctx, rejectlog.Refusal{Door: rejectlog.Callback, Reason: rejectlog.Invalid, Remote: c.Remote, App: c.App, Why: msg})
 	}
 	if len(cb.Items) == 0 {
 		return msg, nil
@@ -412,8 +412,8 @@ func putBody(b *[]byte) {
 	}
 }
 
-var errNoRoom = &refused{text: "The server is overloaded; send the request again.", trace: refusal.Busy}
+var errNoRoom = &refused{text: "The server is overloaded; send the request again.", trace: rejectlog.Busy}
 
 func tooLarge(most int64) error {
-	return &refused{text: fmt.Sprintf("the body is larger than %d bytes, the maximum", most), trace: refusal.Large}
+	return &refused{text: fmt.Sprintf("the body is larger than %d bytes, the maximum", most), trace: rejectlog.Large}
 }

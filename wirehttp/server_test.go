@@ -20,9 +20,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/internal/testkit/pipe"
+	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -188,7 +188,7 @@ func TestCallbackReachesThePort(t *testing.T) {
 func TestCallbackUsesWhatItCan(t *testing.T) {
 	p := &ports{}
 	var log bytes.Buffer
-	h := NewHandler(Ports{p, p}, Options{Refused: refusal.New(refusal.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})})
+	h := NewHandler(Ports{p, p}, Options{Refused: rejectlog.New(rejectlog.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})})
 	long := strings.Repeat("中", wire.MaxMessage+10)
 	code, msg := ask(t, h, "POST", "/api/callback", `[{"logId":"x","handleCode":200},{"logId":7,"handleCode":500,"handleMsg":"`+long+`"}]`)
 	if code != 200 || !strings.Contains(msg, "1 of 2 items") || !strings.Contains(msg, "item 0") {
@@ -366,7 +366,7 @@ func TestBodiesComeInTime(t *testing.T) {
 			time.Sleep(time.Minute)
 			return nil
 		}}
-		trace := refusal.New(refusal.Options{})
+		trace := rejectlog.New(rejectlog.Options{})
 		h := NewHandler(Ports{p, p}, Options{Refused: trace, Admit: func(_ context.Context, c Caller) error {
 			if c.Token != "secret" {
 				return ErrUnauthorized
@@ -374,7 +374,7 @@ func TestBodiesComeInTime(t *testing.T) {
 			return nil
 		}})
 		var ended error
-		inner := pipe.Listen()
+		inner := memlistener.Listen()
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			h.ServeHTTP(w, r)
 			if r.ContentLength == 0 {

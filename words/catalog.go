@@ -39,7 +39,7 @@ func Known(l Language) bool { return slices.Contains(Languages, l) }
 // CheckLanguage rejects a language without texts; empty is allowed.
 func CheckLanguage(l Language) error {
 	if l != "" && !Known(l) {
-		return core.Invalid("language", string(l), "allowed values: %s", core.Words(Languages))
+		return core.Invalid("language", string(l), "allowed values: %s", core.JoinAllowed(Languages))
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/manifest"
 )
 
@@ -67,7 +67,7 @@ func (c *applyCmd) Run(env *Env) error {
 		return err
 	}
 	tell := e.progress()
-	res, err := parts.Apply(e.Ctx, e.Client, doc, parts.Options{Prune: c.Prune, DryRun: c.DryRun,
+	res, err := paging.Apply(e.Ctx, e.Client, doc, paging.Options{Prune: c.Prune, DryRun: c.DryRun,
 		Sure: func(would *client.ApplyResult) (bool, error) {
 			tell.end()
 			return c.ask(e.Env, would)
@@ -75,7 +75,7 @@ func (c *applyCmd) Run(env *Env) error {
 		Say: func(done, of int, what string) { tell.say("%d of %s %s", done, plural(of, "job"), what) },
 	})
 	tell.end()
-	if ended, ok := errors.AsType[*parts.Interrupted](err); ok {
+	if ended, ok := errors.AsType[*paging.Interrupted](err); ok {
 		return c.interrupted(e.Env, ended)
 	}
 	if err := e.show(appliedOf(&res), err, func() { c.print(e.Env, doc, &res) }); err != nil {
@@ -84,7 +84,7 @@ func (c *applyCmd) Run(env *Env) error {
 	return exitWith(c.exit(&res))
 }
 
-func (c *applyCmd) interrupted(e *Env, ended *parts.Interrupted) error {
+func (c *applyCmd) interrupted(e *Env, ended *paging.Interrupted) error {
 	if ended.ToBeDeleted > 0 {
 		return e.interrupted(ended.Err, fmt.Sprintf("all jobs of the file are stored; %d of %s were deleted",
 			ended.Deleted, plural(ended.ToBeDeleted, "job")), "repeat the command")

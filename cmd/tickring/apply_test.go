@@ -19,9 +19,9 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // parted is a server whose requests can be broken off, as an HTTP API does.
@@ -36,7 +36,7 @@ type parted struct {
 
 func newParted(t *testing.T) *parted {
 	p := &parted{t: t, e: memory.Open(memory.Options{})}
-	h := api.NewHandler(assembly.New(p.e, assembly.Options{Plan: plan.Local()}).People(nil, people.Options{}), nil,
+	h := api.NewHandler(wiring.New(p.e, wiring.Options{Plan: plan.Local()}).People(nil, people.Options{}), nil,
 		api.Options{Token: "sesame"})
 	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/apply" {

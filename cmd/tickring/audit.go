@@ -10,7 +10,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 type auditCmd struct {
@@ -54,12 +54,12 @@ func (c *auditCmd) Run(e *conn) error {
 		return err
 	}
 	a := client.Audit{Skipped: map[string]int64{}}
-	at, err := pages(e, c.After, parts.Pages[client.Audit]{
+	at, err := pages(e, c.After, paging.Pages[client.Audit]{
 		Ask: func(after string) (client.Audit, error) {
 			params.After = after
 			return e.Audit(e.Ctx, params)
 		},
-		Add: func(page *client.Audit) string { return parts.AddAudit(&a, page) },
+		Add: func(page *client.Audit) string { return paging.AddAudit(&a, page) },
 		Progress: func() string {
 			return fmt.Sprintf("%s audited, %d unaccounted for", plural(a.Jobs, "job"), a.Unaccounted)
 		},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 type bulkCmd struct {
@@ -85,7 +85,7 @@ func manyOf(r *client.BulkResult) string {
 
 func (e *conn) bulk(body client.BulkRequest) error {
 	var sum client.BulkResult
-	_, err := pages(e, "", parts.Pages[client.BulkResult]{
+	_, err := pages(e, "", paging.Pages[client.BulkResult]{
 		Ask: func(string) (client.BulkResult, error) { return e.Bulk(e.Ctx, body) },
 		Add: func(part *client.BulkResult) string {
 			sum.Operation, sum.Found, sum.Sample = part.Operation, part.Found, part.Sample

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/manifest"
 )
 
@@ -150,7 +150,7 @@ func (c *changeCmd) pages(e *conn, enough func(page *client.ChangeList) bool, wa
 		return "", err
 	}
 	found := 0
-	_, err = pages(e, "", parts.Pages[client.ChangeList]{
+	_, err = pages(e, "", paging.Pages[client.ChangeList]{
 		Ask: func(after string) (client.ChangeList, error) {
 			params.After, params.Limit = after, min(want(), maxChanges)
 			return e.ListChanges(e.Ctx, params)

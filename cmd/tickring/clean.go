@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 type cleanCmd struct {
@@ -62,7 +62,7 @@ func (c *cleanCmd) Run(e *conn) error {
 
 // all asks for all pages, and adds them up.
 func (c *cleanCmd) all(e *conn, body client.CleanRequest) (sum client.CleanResult, err error) {
-	_, err = pages(e, "", parts.Pages[client.CleanResult]{
+	_, err = pages(e, "", paging.Pages[client.CleanResult]{
 		Ask: func(after string) (client.CleanResult, error) {
 			body.After = after
 			page, err := e.Clean(e.Ctx, body)

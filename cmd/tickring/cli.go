@@ -15,10 +15,10 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	questions "github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bulk"
-	"github.com/tickring/tickring/internal/awsask"
-	"github.com/tickring/tickring/internal/stack"
+	questions "github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/awsclient"
+	"github.com/tickring/tickring/internal/cfnoutputs"
 	"github.com/tickring/tickring/manifest"
 	"github.com/tickring/tickring/words"
 )
@@ -131,12 +131,12 @@ type Env struct {
 	Stderr io.Writer
 	Getenv func(name string) (string, bool)
 
-	found     *client.Client // set once the server is found
-	endpoint  string         // the server's URL
-	tokenFrom core.Text      // the source of its token, for messages
-	aws       *awsask.Client // set for a stack
-	outputs   stack.Outputs  // set for a stack
-	context   string         // name of the context in use; target has its settings
+	found     *client.Client     // set once the server is found
+	endpoint  string             // the server's URL
+	tokenFrom core.Text          // the source of its token, for messages
+	aws       *awsclient.Client  // set for a stack
+	outputs   cfnoutputs.Outputs // set for a stack
+	context   string             // name of the context in use; target has its settings
 	target    target
 	most      int64 // bytes to read of an answer; 0: the client's limit
 	still     bool  // times are shown without their distance from now, which changes all the time
@@ -203,9 +203,9 @@ type helped int
 func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 	return kong.New(g, kong.Name("tickring"),
 		kong.Description("A job scheduler that loses no runs. To start: tickring serve --demo"),
-		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.Routes),
-			"languages": core.Words(words.Languages), "states": core.Words(core.States), "causes": core.Words(core.Causes),
-			"standings": core.Words(questions.Standings), "bulkVerbs": core.Words(bulk.Verbs), "scriptKinds": core.Words(core.ScriptKinds),
+		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.JoinAllowed(core.Routes),
+			"languages": core.JoinAllowed(words.Languages), "states": core.JoinAllowed(core.States), "causes": core.JoinAllowed(core.Causes),
+			"standings": core.JoinAllowed(questions.Standings), "bulkVerbs": core.JoinAllowed(bulk.Verbs), "scriptKinds": core.JoinAllowed(core.ScriptKinds),
 			"label": "Only jobs with this label (KEY=VALUE, or KEY for any value), in the named apps, or in all apps if none is named."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))

@@ -27,18 +27,18 @@ import (
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/doctor"
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/server"
 	"github.com/tickring/tickring/words"
@@ -211,10 +211,10 @@ func (testKiller) Kill(context.Context, *core.App, string, core.JobID) error { r
 // name: fine, fails or falls.
 func testServer() *httptest.Server {
 	data := memory.Open(memory.Options{})
-	a := assembly.New(data, assembly.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
+	a := wiring.New(data, wiring.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
 	channels := notify.New(notify.Options{Policy: safedial.Policy{AllowLoopback: true}})
 	m := a.People(testKiller{}, people.Options{Manage: manage.Options{Notifier: channels}})
-	refused := refusal.New(refusal.Options{})
+	refused := rejectlog.New(rejectlog.Options{})
 	reports := a.Reports(report.Options{})
 	if err := reports.Pass(context.Background()); err != nil {
 		panic(err)
@@ -285,29 +285,29 @@ func testServer() *httptest.Server {
 			return
 		}
 		if r.URL.Path == "/test/refuse" {
-			refused.Note(r.Context(), refusal.Refusal{Door: refusal.Registry, Reason: refusal.Token, Remote: "10.0.3.17:40112", App: "guarded",
+			refused.Note(r.Context(), rejectlog.Refusal{Door: rejectlog.Registry, Reason: rejectlog.Token, Remote: "10.0.3.17:40112", App: "guarded",
 				Address: "http://10.0.3.17:9999/"})
 			return
 		}
 		if r.URL.Path == "/test/mute" { // channel broken rejected notifications of job 1 for an hour, and one of two was given up
 			at := time.Date(2026, 3, 1, 2, 30, 5, 0, time.UTC)
-			last := notice.Happening{Run: core.NumberedRun(1, 1), When: at}
-			since := notice.Happening{Run: core.NumberedRun(1, 2), When: at.Add(30 * time.Minute)}
+			last := notification.Occurrence{Run: core.NumberedRun(1, 1), When: at}
+			since := notification.Occurrence{Run: core.NumberedRun(1, 2), When: at.Add(30 * time.Minute)}
 			failed := func(n uint32, ended time.Time) core.Run {
 				return core.Run{ID: core.NumberedRun(1, n), App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI,
 					At: core.InstantOf(at), Slot: core.InstantOf(at), Notice: true, EndedAt: ended}
 			}
 			data.Dispatch.Create(r.Context(), []core.Run{failed(1, at), failed(2, since.When), failed(3, at.Add(-time.Hour))})
-			data.Notices.PutNotices(r.Context(), []notice.State{
-				{Name: notice.ChannelName("broken"), V: 1, Trouble: &notice.Trouble{Since: time.Now().Add(time.Minute),
+			data.Notices.PutNotices(r.Context(), []notification.State{
+				{Name: notification.ChannelName("broken"), V: 1, Trouble: &notification.Trouble{Since: time.Now().Add(time.Minute),
 					Last:  time.Now().Add(time.Hour),
 					Error: "hooks.example.com: answered 500", GivenUp: 1}},
-				{Name: notice.JobName(1), V: 1, Told: []notice.Told{
+				{Name: notification.JobName(1), V: 1, Told: []notification.Told{
 					{Event: core.EventLost, Sent: at, Through: at, Quiet: at.Add(time.Hour)},
 					{Event: core.EventFailed, Sent: at.Add(time.Second), Since: at, Through: at, Quiet: at.Add(time.Hour), Count: 41, First: &since,
-						Last: &since, GivenUp: []notice.Untaken{{Channel: "oncall", First: last, Last: last, When: at.Add(2 * time.Second),
+						Last: &since, GivenUp: []notification.Undelivered{{Channel: "oncall", First: last, Last: last, When: at.Add(2 * time.Second),
 							Error: "answered 410"}}}},
-					Pending: []notice.Pending{{Channel: "broken", Event: core.EventFailed, Count: 7, First: last, Last: last, Made: at, Tries: 3,
+					Pending: []notification.Pending{{Channel: "broken", Event: core.EventFailed, Count: 7, First: last, Last: last, Made: at, Tries: 3,
 						Next: at.Add(time.Hour), Error: "hooks.example.com: answered 500"}}}})
 			return
 		}
@@ -319,8 +319,8 @@ func testServer() *httptest.Server {
 				"it was received too often")
 			data.Ring.Bury(r.Context(), ring.Message{Kind: "boredom", Slot: at},
 				"unreadable message: of no kind that there is")
-			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindAside, Slot: at,
-				Aside: &ring.Aside{Run: core.NumberedRun(1, 7), Aside: core.Aside{Notice: true}}}, "it was received too often")
+			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindPostRun, Slot: at,
+				PostRun: &ring.PostRun{Run: core.NumberedRun(1, 7), PostRun: core.PostRun{Notice: true}}}, "it was received too often")
 			return
 		}
 		if r.URL.Path == "/healthz" {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	questions "github.com/tickring/tickring/core/ask"
+	questions "github.com/tickring/tickring/core/query"
 )
 
 // color is a terminal color code; output uses it only for meaning.

@@ -278,7 +278,7 @@ func yamlPlace(err error) string {
 
 // warnWide warns if other users can access a file that holds a secret.
 func (e *Env) warnWide(path string) {
-	if info, err := os.Stat(path); err == nil && server.Wide(info) {
+	if info, err := os.Stat(path); err == nil && server.ReadableByOthers(info) {
 		e.notef("warning: other users of this machine can read or change %s: chmod go= %s\n", path, path)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/manifest"
 )
 
@@ -48,7 +48,7 @@ func (c *descCmd) Run(e *conn) error {
 		}{j, of})
 	}
 	var waiting []client.Run
-	_, err = pages(e, "", parts.Pages[client.RunPage]{
+	_, err = pages(e, "", paging.Pages[client.RunPage]{
 		Ask: func(after string) (client.RunPage, error) {
 			return e.ListWaiting(e.Ctx, j.App, j.Name, client.ListWaitingParams{After: after})
 		},

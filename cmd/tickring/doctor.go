@@ -11,8 +11,8 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/cfnoutputs"
 	"github.com/tickring/tickring/internal/doctor"
-	"github.com/tickring/tickring/internal/stack"
 	"github.com/tickring/tickring/words"
 )
 
@@ -39,7 +39,7 @@ func (c *doctorCmd) Run(e *Env) error {
 		}
 		f.OwnErr = firstLineOf(e.errorText(err))
 	}
-	f.Endpoint = cmp.Or(e.endpoint, strings.TrimSuffix(e.outputs[stack.Url], "/"), words.Say(e.lang(), core.Say("the server"))) + e.on()
+	f.Endpoint = cmp.Or(e.endpoint, strings.TrimSuffix(e.outputs[cfnoutputs.Url], "/"), words.Say(e.lang(), core.Say("the server"))) + e.on()
 	if err == nil {
 		began := time.Now()
 		own, err := cl.GetFacts(ctx)
@@ -146,7 +146,7 @@ var levelColors = map[doctor.Level]color{doctor.Wrong: red, doctor.Warning: yell
 // canary is the last run that ended of the job by which the deployment watches
 // itself; nil where there is no such job, or it cannot be asked.
 func canary(ctx context.Context, cl *client.Client) *doctor.Canary {
-	page, err := cl.ListRuns(ctx, client.ListRunsParams{Job: stack.CanaryApp + "/" + stack.CanaryJob, To: time.Now(), Limit: 10})
+	page, err := cl.ListRuns(ctx, client.ListRunsParams{Job: cfnoutputs.CanaryApp + "/" + cfnoutputs.CanaryJob, To: time.Now(), Limit: 10})
 	if err != nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/manifest"
 )
 
@@ -93,7 +93,7 @@ func (e *conn) applyText(name string, text []byte, check func(*manifest.Document
 			return err
 		}
 	}
-	res, err := parts.Apply(e.Ctx, e.Client, doc, parts.Options{Say: func(int, int, string) {}})
+	res, err := paging.Apply(e.Ctx, e.Client, doc, paging.Options{Say: func(int, int, string) {}})
 	if err != nil {
 		return err
 	}

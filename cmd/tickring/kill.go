@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 type killCmd struct {
@@ -42,9 +42,9 @@ func (e *conn) kill(name string) error {
 	progress := func() string {
 		return fmt.Sprintf("%s marked, %d addresses notified", plural(len(res.Killed), "run"), len(res.Sent))
 	}
-	_, err := pages(e, "", parts.Pages[client.StopResult]{
+	_, err := pages(e, "", paging.Pages[client.StopResult]{
 		Ask:      ask,
-		Add:      func(page *client.StopResult) string { return parts.AddStop(&res, page) },
+		Add:      func(page *client.StopResult) string { return paging.AddStop(&res, page) },
 		Progress: progress,
 	})
 	if err != nil {

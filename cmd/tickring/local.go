@@ -14,8 +14,8 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/awsask"
-	"github.com/tickring/tickring/internal/stack"
+	"github.com/tickring/tickring/internal/awsclient"
+	"github.com/tickring/tickring/internal/cfnoutputs"
 	"github.com/tickring/tickring/server"
 )
 
@@ -224,23 +224,23 @@ func (e *Env) server() (endpoint string, token secret, err error) {
 	if !of {
 		return e.findServer()
 	}
-	endpoint = strings.TrimSuffix(e.outputs[stack.Url], "/")
+	endpoint = strings.TrimSuffix(e.outputs[cfnoutputs.Url], "/")
 	if e.Token != "" {
 		return endpoint, secret{e.Token, "--token"}, nil
 	}
-	text, err := e.aws.Secret(e.Ctx, e.outputs[stack.TokenParameter])
-	if awsask.NotFound(err) { // of a new deployment: its API creates the parameter when it starts
+	text, err := e.aws.Secret(e.Ctx, e.outputs[cfnoutputs.TokenParameter])
+	if awsclient.NotFound(err) { // of a new deployment: its API creates the parameter when it starts
 		_, _ = server.WhoIs(e.Ctx, endpoint)
-		text, err = e.aws.Secret(e.Ctx, e.outputs[stack.TokenParameter])
+		text, err = e.aws.Secret(e.Ctx, e.outputs[cfnoutputs.TokenParameter])
 	}
-	return endpoint, secret{text, "the parameter " + e.outputs[stack.TokenParameter]}, err
+	return endpoint, secret{text, "the parameter " + e.outputs[cfnoutputs.TokenParameter]}, err
 }
 
 // serverURL returns the URL of the server, for uses that need no token.
 func (e *Env) serverURL() (string, error) {
 	of, err := e.stackMeant()
 	if err != nil || of {
-		return strings.TrimSuffix(e.outputs[stack.Url], "/"), err
+		return strings.TrimSuffix(e.outputs[cfnoutputs.Url], "/"), err
 	}
 	if e.context != "" {
 		return e.Endpoint, nil
@@ -262,7 +262,7 @@ func (e *Env) stackMeant() (bool, error) {
 			return false, usagef("--stack and %s: each selects a server: set only one of them", other.flag)
 		}
 	}
-	if !stack.ValidName(name) {
+	if !cfnoutputs.ValidName(name) {
 		return false, usagef("%q: not a stack name: letters, digits and -, starting with a letter", name)
 	}
 	return true, e.readStack(name)
@@ -284,7 +284,7 @@ func (e *Env) readStack(name string) (err error) {
 	if e.outputs != nil {
 		return nil
 	}
-	e.aws, err = awsask.New(e.Ctx, awsask.Options{Region: e.Region, Profile: e.Profile, Getenv: e.env})
+	e.aws, err = awsclient.New(e.Ctx, awsclient.Options{Region: e.Region, Profile: e.Profile, Getenv: e.env})
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ func (e *Env) readStack(name string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := stack.Outputs(found).Check(name); err != nil {
+	if err := cfnoutputs.Outputs(found).Check(name); err != nil {
 		return err
 	}
 	e.outputs = found

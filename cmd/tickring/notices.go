@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 )
 
 // noticesText adds rows about a job's notifications: the recipients, the events, and the status of sending. ofApp holds the
@@ -23,7 +23,7 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 		return false, err
 	}
 	job := core.Job{Def: spec.Def}
-	n := core.Tell(&job, &core.App{Notify: app.Notify}, &core.Global{})
+	n := core.EventRule(&job, &core.App{Notify: app.Notify}, &core.Global{})
 	if told = len(n.To) > 0; told {
 		text := "to " + strings.Join(n.To, ", ")
 		if len(job.Def.Notify.To) == 0 {
@@ -33,7 +33,7 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 		var on []string
 		for _, event := range core.Events {
 			switch {
-			case !n.Tells(event):
+			case !n.Includes(event):
 			case event == core.EventLate && n.Late > 0:
 				on = append(on, "late by "+core.FormatDuration(n.Late))
 			case event == core.EventSlow:
@@ -77,9 +77,9 @@ func (e *conn) noticeText(add func(name, value string), r *client.Run) {
 	}
 	text := n.Event + ": "
 	switch {
-	case n.Status == string(notice.Owed):
+	case n.Status == string(notification.Owed):
 		text += "on its way"
-	case n.Status == string(notice.Counted):
+	case n.Status == string(notification.Counted):
 		text += "counted, sent at " + e.full(n.At, r.Timezone)
 	case n.At.IsZero():
 		text += "sent"

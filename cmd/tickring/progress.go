@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 // progress shows the user how far a command is: on one updated line on a terminal, otherwise as a line now and then.
@@ -55,7 +55,7 @@ func (e *Env) interrupted(err error, done string, command ...string) error {
 }
 
 // pages reads all pages after the page token after, and shows the progress.
-func pages[T any](e *conn, after string, p parts.Pages[T]) (next string, err error) {
+func pages[T any](e *conn, after string, p paging.Pages[T]) (next string, err error) {
 	tell := e.progress()
 	defer tell.end()
 	return p.From(e.Ctx, after, func(text string) { tell.say("%s", text) })
@@ -64,7 +64,7 @@ func pages[T any](e *conn, after string, p parts.Pages[T]) (next string, err err
 // runPage reads at most limit runs over several pages; more reports whether further runs exist.
 func (e *conn) runPage(params client.ListRunsParams, limit int) (sum client.RunPage, more bool, err error) {
 	sum.Runs = []client.Run{}
-	_, err = pages(e, params.After, parts.Pages[client.RunPage]{
+	_, err = pages(e, params.After, paging.Pages[client.RunPage]{
 		Ask: func(after string) (client.RunPage, error) {
 			params.After, params.Limit = after, min(limit-len(sum.Runs), 1000)
 			return e.ListRuns(e.Ctx, params)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 // kind is the type of object that a name on the command line stands for.
@@ -190,7 +190,7 @@ func noLabel(labels []string) error {
 func (e *conn) jobs(params client.ListJobsParams) (jobs []client.Job, failed []client.UnreadableJob, err error) {
 	jobs = []client.Job{}
 	params.Limit = 1000
-	_, err = pages(e, "", parts.Pages[client.JobPage]{
+	_, err = pages(e, "", paging.Pages[client.JobPage]{
 		Ask: func(string) (client.JobPage, error) { return e.ListJobs(e.Ctx, params) },
 		Add: func(page *client.JobPage) string {
 			if page.Partial && params.Cursor == "" { // the server is still computing the states of some jobs

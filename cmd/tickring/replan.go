@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 type replanCmd struct {
@@ -71,12 +71,12 @@ func (c *replanCmd) tell(e *Env, res *client.ReplanResult, zone string) {
 
 // replanAll reads all pages of a replan; on an error, sum still has the work done.
 func (e *conn) replanAll(body client.ReplanRequest) (sum client.ReplanResult, err error) {
-	sum.Next, err = pages(e, body.After, parts.Pages[client.ReplanResult]{
+	sum.Next, err = pages(e, body.After, paging.Pages[client.ReplanResult]{
 		Ask: func(after string) (client.ReplanResult, error) {
 			body.After = after
 			return e.Replan(e.Ctx, body)
 		},
-		Add:      func(page *client.ReplanResult) string { return parts.AddReplan(&sum, page) },
+		Add:      func(page *client.ReplanResult) string { return paging.AddReplan(&sum, page) },
 		Progress: func() string { return fmt.Sprintf("%s scanned, %d sent again", plural(sum.Jobs, "job"), sum.Sent) },
 	})
 	return sum, err

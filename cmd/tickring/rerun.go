@@ -10,7 +10,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 type rerunCmd struct {
@@ -123,7 +123,7 @@ type found struct {
 // find asks which runs would be run again.
 func (c *rerunCmd) find(e *conn, body client.RerunRequest) (f found, err error) {
 	body.DryRun, f.runs.Runs = true, []client.Rerun{}
-	_, err = pages(e, "", parts.Pages[client.RerunResult]{
+	_, err = pages(e, "", paging.Pages[client.RerunResult]{
 		Ask: func(after string) (client.RerunResult, error) {
 			body.After, f.starts = after, append(f.starts, after)
 			return e.Rerun(e.Ctx, body)
@@ -149,7 +149,7 @@ func (f *found) all(e *conn, body client.RerunRequest) (sum client.RerunResult, 
 	sum.Runs = []client.Rerun{}
 	at, end := len(f.starts)-1, ""
 	const mark = "@" // before a place: an empty one is the first page
-	_, err = pages(e, mark+f.starts[at], parts.Pages[client.RerunResult]{
+	_, err = pages(e, mark+f.starts[at], paging.Pages[client.RerunResult]{
 		Ask: func(after string) (client.RerunResult, error) {
 			body.After = after[len(mark):]
 			return e.Rerun(e.Ctx, body)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/oidc"
@@ -138,7 +138,7 @@ func (c *ServeCmd) Run(e *Env) error {
 	if err != nil {
 		return usagef("--report-zone: %w", err)
 	}
-	if err := notice.CheckLink(c.RunURL); err != nil {
+	if err := notification.CheckLink(c.RunURL); err != nil {
 		return usagef("--run-url: %w", err)
 	}
 	log := slog.New(slog.NewJSONHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
@@ -149,7 +149,7 @@ func (c *ServeCmd) Run(e *Env) error {
 		ReportURL:     strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey, Drain: max(c.Drain, 1),
 		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
 		Restored: c.Restored, Hold: c.Restored && !c.StartNow, Commands: allowed, CommandsMost: c.CommandsMost, ReportZone: zone,
-		Notices: notice.Options{Link: c.RunURL}, Provider: provider}
+		Notices: notification.Options{Link: c.RunURL}, Provider: provider}
 	for _, text := range c.Tune {
 		name, value, _ := strings.Cut(text, "=")
 		if err := o.Tune(name, value); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 	"github.com/tickring/tickring/manifest"
 )
 
@@ -26,7 +26,7 @@ var shownCommand = regexp.MustCompile(`(?s)<div class=cli tabindex=0>(.*?)</div>
 // TestShownCommands: this program accepts each command that a page or a panel of the console shows, as a shell passes it, and each
 // file given to one.
 func TestShownCommands(t *testing.T) {
-	f := peopletest.New(t)
+	f := usecasetest.New(t)
 	log := slog.New(slog.DiscardHandler)
 	people := access.New(f.E.People, access.Options{Admin: func(token string) bool { return token == "admin" }})
 	handler := api.NewHandler(f.M, nil, api.Options{Token: "admin", Access: people, Log: log, Dead: f.E.Dead, Notices: f.E.Notices})

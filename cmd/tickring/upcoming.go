@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	questions "github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/internal/parts"
+	questions "github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 type upcomeCmd struct {
@@ -44,12 +44,12 @@ func (c *upcomeCmd) Run(e *conn) error {
 		return err
 	}
 	res := client.Upcoming{Upcoming: []client.Coming{}}
-	_, err = pages(e, "", parts.Pages[client.Upcoming]{
+	_, err = pages(e, "", paging.Pages[client.Upcoming]{
 		Ask: func(string) (client.Upcoming, error) {
 			return e.ListUpcoming(e.Ctx, params)
 		},
 		Add: func(page *client.Upcoming) string {
-			parts.AddUpcoming(&res, page, questions.MaxPage)
+			paging.AddUpcoming(&res, page, questions.MaxPage)
 			params.After = page.Next
 			return behind(page.Next)
 		},

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 )
 
 // Passwords hashes passwords with a slow hash; package internal/password implements it.
@@ -98,7 +98,7 @@ func (a *Access) is(ctx context.Context, in lane, hash, password string) (same b
 func (a *Access) find(ctx context.Context, name string) (Account, bool, error) {
 	acc, found, err := a.store.Account(ctx, name)
 	if err != nil {
-		return Account{}, false, core.Passing(err)
+		return Account{}, false, core.Retryable(err)
 	}
 	return acc, found, nil
 }
@@ -122,7 +122,7 @@ func (a *Access) change(
 ) (Account, error) {
 	var last Account
 	var attempts [][]byte // versions that may be stored although no answer came
-	err := bound.Change(ctx, core.Say("could not confirm that %s was stored: reload it and try again", name), func() (bool, error) {
+	err := budget.UpdateWithRetry(ctx, core.Say("could not confirm that %s was stored: reload it and try again", name), func() (bool, error) {
 		old, found, err := a.find(ctx, name)
 		if err != nil {
 			return false, err
@@ -162,7 +162,7 @@ func (a *Access) change(
 			return false, core.Errorf(core.CodeTooLarge, "all views together exceed %d KB: delete one first", MaxBytes/1000)
 		}
 		last, attempts = next, append(attempts, stored)
-		return bound.Wrote(a.store.PutAccount(ctx, old.Rev, next, c))
+		return budget.WriteResult(a.store.PutAccount(ctx, old.Rev, next, c))
 	})
 	return last, err
 }

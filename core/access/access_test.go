@@ -95,7 +95,7 @@ func (f *fixture) person(name string, grants ...access.Grant) {
 
 func (f *fixture) logIn(name string) (string, access.Who) {
 	f.t.Helper()
-	secret, err := f.a.LogIn(f.t.Context(), name, good, access.From{Address: "10.0.0.1", Agent: "test"})
+	secret, err := f.a.LogIn(f.t.Context(), name, good, access.Origin{Address: "10.0.0.1", Agent: "test"})
 	f.ok(err)
 	who, err := f.a.Session(f.t.Context(), secret)
 	f.ok(err)
@@ -171,7 +171,7 @@ func TestSessions(t *testing.T) {
 		f.ok(err)
 		_, err = f.a.Session(ctx, secrets[1])
 		f.code(err, core.CodeUnauthorized)
-		_, err = f.a.LogIn(ctx, "ann", good, access.From{})
+		_, err = f.a.LogIn(ctx, "ann", good, access.Origin{})
 		f.code(err, core.CodeUnauthorized)
 	})
 }
@@ -187,13 +187,13 @@ func TestLogInTellsNothing(t *testing.T) {
 		_, _, err := f.a.Save(ctx, root, access.Spec{Name: "nopass", Grants: &none})
 		f.ok(err)
 		for range access.FreeTries {
-			f.a.LogIn(ctx, "ann", "wrong password", access.From{Address: "1"})
+			f.a.LogIn(ctx, "ann", "wrong password", access.Origin{Address: "1"})
 		}
 		said := map[string]bool{}
 		for i, c := range [][2]string{{"ann", "wrong password"}, {"ann", good}, {"nobody", good}, {"nopass", good}, {"No Name", good},
 			{"nopass", ""}, {"bob", strings.Repeat("x", 300)}, {"bob", strings.Repeat("x", 1<<20)}} {
 			began, hashed := time.Now(), f.p.asked
-			_, err := f.a.LogIn(ctx, c[0], c[1], access.From{Address: fmt.Sprint(i)})
+			_, err := f.a.LogIn(ctx, c[0], c[1], access.Origin{Address: fmt.Sprint(i)})
 			f.code(err, core.CodeUnauthorized)
 			said[err.Error()] = true
 			if took := time.Since(began); took != 500*time.Millisecond || f.p.asked != hashed+1 {
@@ -221,7 +221,7 @@ func TestTriesOfAPerson(t *testing.T) {
 		from := 0
 		try := func(password string) error {
 			from++
-			_, err := f.a.LogIn(ctx, "ann", password, access.From{Address: fmt.Sprint(from)})
+			_, err := f.a.LogIn(ctx, "ann", password, access.Origin{Address: fmt.Sprint(from)})
 			return err
 		}
 		for range access.FreeTries {
@@ -241,7 +241,7 @@ func TestTriesOfAPerson(t *testing.T) {
 		tried := f.p.asked
 		for i := range 40 {
 			all.Go(func() {
-				f.a.LogIn(ctx, "ann", "wrong password", access.From{Address: "many" + fmt.Sprint(i)})
+				f.a.LogIn(ctx, "ann", "wrong password", access.Origin{Address: "many" + fmt.Sprint(i)})
 			})
 		}
 		all.Wait()
@@ -265,12 +265,12 @@ func TestKnownBrowser(t *testing.T) {
 		f.person("ann")
 		f.person("bob")
 		secret, ann := f.logIn("ann")
-		known, err := f.a.Known(ctx, secret)
+		known, err := f.a.TrustedBrowser(ctx, secret)
 		f.ok(err)
 		from := 0
 		try := func(password, known string) error {
 			from++
-			_, err := f.a.LogIn(ctx, "ann", password, access.From{Address: fmt.Sprint(from), Known: known})
+			_, err := f.a.LogIn(ctx, "ann", password, access.Origin{Address: fmt.Sprint(from), Known: known})
 			return err
 		}
 		strangers := func() {
@@ -288,7 +288,7 @@ func TestKnownBrowser(t *testing.T) {
 			f.code(try(good, no), core.CodeUnauthorized)
 		}
 		secret, _ = f.logIn("bob")
-		bobs, err := f.a.Known(ctx, secret)
+		bobs, err := f.a.TrustedBrowser(ctx, secret)
 		f.ok(err)
 		f.code(try(good, bobs), core.CodeUnauthorized)
 		// A stolen value allows no faster guesses, and does not delay other browsers.
@@ -304,29 +304,29 @@ func TestKnownBrowser(t *testing.T) {
 		f.ok(f.a.ChangePassword(ctx, ann, good, "a better horse"))
 		strangers()
 		f.code(try("a better horse", known), core.CodeUnauthorized)
-		secret, err = f.a.LogInByToken(ctx, "sesame", access.From{})
+		secret, err = f.a.LogInByToken(ctx, "sesame", access.Origin{})
 		f.ok(err)
 		for _, s := range []string{secret, "", "tks_nobody_x", "tks_ann_x"} {
-			if known, err := f.a.Known(ctx, s); known != "" || err != nil {
+			if known, err := f.a.TrustedBrowser(ctx, s); known != "" || err != nil {
 				t.Errorf("%q: %q, %v", s, known, err)
 			}
 		}
 
 		f.person("carl")
 		secret, _ = f.logIn("carl")
-		known, err = f.a.Known(ctx, secret)
+		known, err = f.a.TrustedBrowser(ctx, secret)
 		f.ok(err)
 		<-time.After(access.KnownFor - time.Minute)
 		for range access.FreeTries {
-			f.a.LogIn(ctx, "carl", "wrong password", access.From{Address: "10.6.6.6"})
+			f.a.LogIn(ctx, "carl", "wrong password", access.Origin{Address: "10.6.6.6"})
 		}
-		_, err = f.a.LogIn(ctx, "carl", good, access.From{Address: "10.0.0.1", Known: known})
+		_, err = f.a.LogIn(ctx, "carl", good, access.Origin{Address: "10.0.0.1", Known: known})
 		f.ok(err)
 		<-time.After(time.Minute)
 		for range access.FreeTries + 1 {
-			f.a.LogIn(ctx, "carl", "wrong password", access.From{Address: "10.6.6.6"})
+			f.a.LogIn(ctx, "carl", "wrong password", access.Origin{Address: "10.6.6.6"})
 		}
-		_, err = f.a.LogIn(ctx, "carl", good, access.From{Address: "10.0.0.1", Known: known})
+		_, err = f.a.LogIn(ctx, "carl", good, access.Origin{Address: "10.0.0.1", Known: known})
 		f.code(err, core.CodeUnauthorized)
 	})
 }
@@ -339,10 +339,10 @@ func TestKnownBrowserOfAFullHouse(t *testing.T) {
 		f.person("ann")
 		f.person("bob")
 		secret, _ := f.logIn("ann")
-		known, err := f.a.Known(ctx, secret)
+		known, err := f.a.TrustedBrowser(ctx, secret)
 		f.ok(err)
 		try := func(name, password, known string) error {
-			_, err := f.a.LogIn(ctx, name, password, access.From{Address: "10.0.0.1", Known: known})
+			_, err := f.a.LogIn(ctx, name, password, access.Origin{Address: "10.0.0.1", Known: known})
 			return err
 		}
 		for range access.TriesOfAddress {
@@ -384,13 +384,13 @@ func TestFullHouseAsksNothing(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
 		f.person("ann")
 		secret, _ := f.logIn("ann")
-		known, err := f.a.Known(ctx, secret)
+		known, err := f.a.TrustedBrowser(ctx, secret)
 		f.ok(err)
 		<-time.After(access.KnownFor)
 		store := &asked{Store: f.store}
 		f.a = access.New(store, access.Options{Passwords: f.p})
 		try := func(known string) error {
-			_, err := f.a.LogIn(ctx, "ann", "wrong password", access.From{Address: "10.0.0.1", Known: known})
+			_, err := f.a.LogIn(ctx, "ann", "wrong password", access.Origin{Address: "10.0.0.1", Known: known})
 			return err
 		}
 		for range access.TriesOfAddress {
@@ -421,7 +421,7 @@ func TestOldPassword(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
 		f.person("ann")
 		secret, ann := f.logIn("ann")
-		known, err := f.a.Known(ctx, secret)
+		known, err := f.a.TrustedBrowser(ctx, secret)
 		f.ok(err)
 		const next = "a better horse"
 		for range access.FreeTries {
@@ -432,16 +432,16 @@ func TestOldPassword(t *testing.T) {
 		if f.p.asked != tried {
 			t.Error("the sixth try is checked without a wait")
 		}
-		_, err = f.a.LogIn(ctx, "ann", good, access.From{Address: "10.0.0.9", Known: known})
+		_, err = f.a.LogIn(ctx, "ann", good, access.Origin{Address: "10.0.0.9", Known: known})
 		f.code(err, core.CodeUnauthorized)
 		<-time.After(access.LongestWait)
 		for range access.FreeTries {
-			_, err := f.a.LogIn(ctx, "ann", "wrong password", access.From{Address: "10.6.6.6"})
+			_, err := f.a.LogIn(ctx, "ann", "wrong password", access.Origin{Address: "10.6.6.6"})
 			f.code(err, core.CodeUnauthorized)
 		}
 		f.ok(f.a.ChangePassword(ctx, ann, good, next))
 		f.code(f.a.ChangePassword(ctx, ann, good, next), core.CodeInvalid)
-		_, err = f.a.LogIn(ctx, "ann", next, access.From{Address: "10.0.0.9"})
+		_, err = f.a.LogIn(ctx, "ann", next, access.Origin{Address: "10.0.0.9"})
 		f.ok(err)
 	})
 }
@@ -452,39 +452,39 @@ func TestTriesOfAnAddress(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
 		f.person("ann")
 		for i := range access.TriesOfAddress {
-			_, err := f.a.LogIn(ctx, fmt.Sprintf("name%d", i), good, access.From{Address: "10.6.6.6"})
+			_, err := f.a.LogIn(ctx, fmt.Sprintf("name%d", i), good, access.Origin{Address: "10.6.6.6"})
 			f.code(err, core.CodeUnauthorized)
 		}
 		hashed := f.p.asked
-		_, err := f.a.LogIn(ctx, "ann", good, access.From{Address: "10.6.6.6"})
+		_, err := f.a.LogIn(ctx, "ann", good, access.Origin{Address: "10.6.6.6"})
 		f.code(err, core.CodeRefused)
-		_, err = f.a.LogInByToken(ctx, "wrong", access.From{Address: "10.6.6.6"})
+		_, err = f.a.LogInByToken(ctx, "wrong", access.Origin{Address: "10.6.6.6"})
 		f.code(err, core.CodeRefused)
-		_, err = f.a.LogInByToken(ctx, "sesame", access.From{Address: "10.6.6.6"})
+		_, err = f.a.LogInByToken(ctx, "sesame", access.Origin{Address: "10.6.6.6"})
 		f.ok(err) // the admin token works whatever other clients at the address do
 		if f.p.asked != hashed {
 			t.Error("it was hashed all the same")
 		}
 		f.logIn("ann")
 		for i := range 4 * access.TriesOfAddress { // the addresses of all clients behind an untrusted proxy
-			_, err := f.a.LogIn(ctx, fmt.Sprintf("name%d", i), good, access.From{Address: []string{"127.0.0.1", "::1", "::ffff:127.0.0.1"}[i%3]})
+			_, err := f.a.LogIn(ctx, fmt.Sprintf("name%d", i), good, access.Origin{Address: []string{"127.0.0.1", "::1", "::ffff:127.0.0.1"}[i%3]})
 			f.code(err, core.CodeUnauthorized)
 		}
 		// With IPv6, a household has any number of addresses.
 		for i := range access.TriesOfAddress {
-			_, err := f.a.LogInOnce(ctx, "wrong", access.From{Address: fmt.Sprintf("2001:db8:1:2::%x", i)})
+			_, err := f.a.LogInOnce(ctx, "wrong", access.Origin{Address: fmt.Sprintf("2001:db8:1:2::%x", i)})
 			f.code(err, core.CodeUnauthorized)
 		}
-		_, err = f.a.LogInOnce(ctx, "wrong", access.From{Address: "2001:db8:1:2:ffff::1"})
+		_, err = f.a.LogInOnce(ctx, "wrong", access.Origin{Address: "2001:db8:1:2:ffff::1"})
 		f.code(err, core.CodeRefused)
-		_, err = f.a.LogInOnce(ctx, "wrong", access.From{Address: "2001:db8:1:3::1"})
+		_, err = f.a.LogInOnce(ctx, "wrong", access.Origin{Address: "2001:db8:1:3::1"})
 		f.code(err, core.CodeUnauthorized)
 		<-time.After(time.Minute)
-		_, err = f.a.LogIn(ctx, "ann", good, access.From{Address: "10.6.6.6"})
+		_, err = f.a.LogIn(ctx, "ann", good, access.Origin{Address: "10.6.6.6"})
 		f.ok(err)
 		// The number of counters is limited, and an address of its own can still log in.
 		for i := range 30_000 {
-			_, err := f.a.LogInOnce(ctx, "wrong", access.From{Address: fmt.Sprint("far", i)})
+			_, err := f.a.LogInOnce(ctx, "wrong", access.Origin{Address: fmt.Sprint("far", i)})
 			if i < 5000 {
 				f.code(err, core.CodeUnauthorized)
 			}
@@ -524,7 +524,7 @@ func TestGivenPassword(t *testing.T) {
 		byToken, err := f.a.Bearer(ctx, token)
 		f.ok(err)
 		f.ok(byToken.May(access.See, "")) // existing tokens still work
-		secret, err = f.a.LogInByToken(ctx, "sesame", access.From{})
+		secret, err = f.a.LogInByToken(ctx, "sesame", access.Origin{})
 		f.ok(err)
 		admin, err := f.a.Session(ctx, secret)
 		f.ok(err)
@@ -539,26 +539,26 @@ func TestLoginsWaitInTwoLanes(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
 		f.person("ann")
 		secret, _ := f.logIn("ann")
-		known, err := f.a.Known(ctx, secret)
+		known, err := f.a.TrustedBrowser(ctx, secret)
 		f.ok(err)
 		f.p.takes, f.p.most = time.Second, 0
 		began := time.Now()
 		var all sync.WaitGroup
 		for i := range 33 {
 			all.Go(func() {
-				_, err := f.a.LogIn(ctx, fmt.Sprint("nobody", i), good, access.From{Address: fmt.Sprint(i)})
+				_, err := f.a.LogIn(ctx, fmt.Sprint("nobody", i), good, access.Origin{Address: fmt.Sprint(i)})
 				f.code(err, core.CodeUnauthorized)
 			})
 		}
 		synctest.Wait()
 		for range 2 * access.FreeTries {
-			_, err = f.a.LogIn(ctx, "ann", "wrong password", access.From{Address: "10.6.6.6"})
+			_, err = f.a.LogIn(ctx, "ann", "wrong password", access.Origin{Address: "10.6.6.6"})
 			f.code(err, core.CodeUnavailable)
 		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("an error without a free place took %v", took)
 		}
-		_, err = f.a.LogIn(ctx, "ann", good, access.From{Address: "10.0.0.9", Known: known})
+		_, err = f.a.LogIn(ctx, "ann", good, access.Origin{Address: "10.0.0.9", Known: known})
 		f.ok(err)
 		if took := time.Since(began); took > 2*time.Second || f.p.atOnce() != 2 {
 			t.Errorf("a known browser waited for %v, and %d passwords were hashed at once", took, f.p.atOnce())
@@ -566,11 +566,11 @@ func TestLoginsWaitInTwoLanes(t *testing.T) {
 		held, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 		defer cancel()
 		<-time.After(time.Second)
-		if _, err := f.a.LogIn(held, "x", good, access.From{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := f.a.LogIn(held, "x", good, access.Origin{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		all.Wait()
-		_, err = f.a.LogIn(ctx, "ann", good, access.From{Address: "10.6.6.6"})
+		_, err = f.a.LogIn(ctx, "ann", good, access.Origin{Address: "10.6.6.6"})
 		f.ok(err)
 	})
 }
@@ -586,27 +586,27 @@ func TestFirstLogIn(t *testing.T) {
 			f.ok(err)
 			return who
 		}
-		_, err := f.a.LogInOnce(ctx, "", access.From{})
+		_, err := f.a.LogInOnce(ctx, "", access.Origin{})
 		f.code(err, core.CodeUnauthorized)
 		link := f.a.Once()
-		_, err = f.a.LogInOnce(ctx, link+"x", access.From{})
+		_, err = f.a.LogInOnce(ctx, link+"x", access.Origin{})
 		f.code(err, core.CodeUnauthorized)
-		if who := enter(f.a.LogInOnce(ctx, link, access.From{})); who.Name != access.FirstAdmin || who.May(access.Administer, "") != nil {
+		if who := enter(f.a.LogInOnce(ctx, link, access.Origin{})); who.Name != access.FirstAdmin || who.May(access.Administer, "") != nil {
 			t.Errorf("%+v", who)
 		}
-		_, err = f.a.LogInOnce(ctx, link, access.From{})
+		_, err = f.a.LogInOnce(ctx, link, access.Origin{})
 		f.code(err, core.CodeUnauthorized)
 		old := f.a.Once()
 		newer := f.a.Once()
-		_, err = f.a.LogInOnce(ctx, old, access.From{})
+		_, err = f.a.LogInOnce(ctx, old, access.Origin{})
 		f.code(err, core.CodeUnauthorized)
 		<-time.After(access.OnceFor)
-		_, err = f.a.LogInOnce(ctx, newer, access.From{})
+		_, err = f.a.LogInOnce(ctx, newer, access.Origin{})
 		f.code(err, core.CodeUnauthorized)
 
-		_, err = f.a.LogInByToken(ctx, "wrong", access.From{})
+		_, err = f.a.LogInByToken(ctx, "wrong", access.Origin{})
 		f.code(err, core.CodeUnauthorized)
-		who := enter(f.a.LogInByToken(ctx, "sesame", access.From{}))
+		who := enter(f.a.LogInByToken(ctx, "sesame", access.Origin{}))
 		if who.Name != access.FirstAdmin {
 			t.Errorf("%+v", who)
 		}
@@ -614,7 +614,7 @@ func TestFirstLogIn(t *testing.T) {
 		f.ok(f.a.ChangePassword(ctx, who, "", good))
 		f.code(f.a.ChangePassword(ctx, who, "wrong password", good+"2"), core.CodeInvalid)
 		f.ok(f.a.ChangePassword(ctx, who, good, good+"2"))
-		_, err = f.a.LogIn(ctx, "admin", good+"2", access.From{})
+		_, err = f.a.LogIn(ctx, "admin", good+"2", access.Origin{})
 		f.ok(err)
 		if _, err = f.a.Session(ctx, "x"); err == nil {
 			t.Error("x")
@@ -894,7 +894,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 			return a.EndSession(ctx, who, who.Session)
 		},
 		"log-in": func(ctx context.Context, a *access.Access, who access.Who) error {
-			_, err := a.LogIn(ctx, who.Name, good, access.From{Address: "10.0.0.2"})
+			_, err := a.LogIn(ctx, who.Name, good, access.Origin{Address: "10.0.0.2"})
 			return err
 		},
 	} {
@@ -919,7 +919,7 @@ func TestExternal(t *testing.T) {
 			"devs": {{App: "shop", Role: access.Editor}}, "ops": {{Role: access.Operator}, {App: "shop", Role: access.Viewer}}}}})
 	enter := func(sub, email string, groups ...any) (access.Who, error) {
 		claims := map[string]any{"email": email, "email_verified": true, "groups": groups}
-		secret, err := f.a.External(ctx, "https://id", sub, claims, access.From{})
+		secret, err := f.a.External(ctx, "https://id", sub, claims, access.Origin{})
 		if err != nil {
 			return access.Who{}, err
 		}
@@ -939,7 +939,7 @@ func TestExternal(t *testing.T) {
 	f.code(err, core.CodeForbidden)
 	_, err = enter("3", "bob@example.com", "strangers")
 	f.code(err, core.CodeForbidden)
-	_, err = f.a.External(ctx, "https://id", "4", map[string]any{"email": "x@example.com", "groups": "ops"}, access.From{})
+	_, err = f.a.External(ctx, "https://id", "4", map[string]any{"email": "x@example.com", "groups": "ops"}, access.Origin{})
 	f.code(err, core.CodeForbidden) // the address is not verified
 	_, err = enter("5", "not a name", "ops")
 	f.code(err, core.CodeForbidden)
@@ -976,7 +976,7 @@ func TestRoleClaimTextIsOneValue(t *testing.T) {
 		Roles: map[string][]access.Grant{"ops": {{Role: access.Admin}}, "not ops": {{App: "shop", Role: access.Viewer}}}}})
 	for group, admin := range map[string]bool{"ops": true, "not ops": false, "ops,devs": false, "devs ops": false} {
 		name := strings.NewReplacer(" ", "-", ",", "-").Replace(group)
-		secret, err := f.a.External(t.Context(), "https://id", name, map[string]any{"preferred_username": name, "group": group}, access.From{})
+		secret, err := f.a.External(t.Context(), "https://id", name, map[string]any{"preferred_username": name, "group": group}, access.Origin{})
 		role := access.Role("")
 		if err == nil {
 			who, err := f.a.Session(t.Context(), secret)
@@ -993,7 +993,7 @@ func TestRoleClaimTextIsOneValue(t *testing.T) {
 func TestProviderNamesAreASCII(t *testing.T) {
 	for name, want := range map[string]core.Code{"Kim": "", "\u212aim": core.CodeForbidden} {
 		f := newFixture(t)
-		_, err := f.a.External(t.Context(), "https://id", name, map[string]any{"preferred_username": name}, access.From{})
+		_, err := f.a.External(t.Context(), "https://id", name, map[string]any{"preferred_username": name}, access.Origin{})
 		if (want != "" || err != nil) && core.CodeOf(err) != want {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -1035,7 +1035,7 @@ func TestClaimTakesAway(t *testing.T) {
 	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Role: "groups",
 		Roles: map[string][]access.Grant{"ops": {{App: "shop", Role: access.Admin}}}}})
 	enter := func(sub string, groups ...any) (string, error) {
-		return f.a.External(ctx, "https://id", sub, map[string]any{"preferred_username": "lina", "groups": groups}, access.From{})
+		return f.a.External(ctx, "https://id", sub, map[string]any{"preferred_username": "lina", "groups": groups}, access.Origin{})
 	}
 	session, err := enter("1", "ops")
 	f.ok(err)
@@ -1071,7 +1071,7 @@ func TestClaimTakesAway(t *testing.T) {
 	if len(changes) != 3 || changes[0].By != access.ByProvider || strings.Contains(changes[0].New, "admin") {
 		t.Errorf("%d records, the last %+v", len(changes), changes)
 	}
-	_, err = f.a.External(ctx, "https://id", "9", map[string]any{"preferred_username": "nina"}, access.From{})
+	_, err = f.a.External(ctx, "https://id", "9", map[string]any{"preferred_username": "nina"}, access.Origin{})
 	f.code(err, core.CodeForbidden)
 	if _, found, err := f.store.Account(ctx, "nina"); found || err != nil {
 		t.Errorf("a user without a role is created: %v", err)
@@ -1114,9 +1114,9 @@ func TestProviderDoesNotMakeTheAdmin(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
 		claims := map[string]any{"preferred_username": access.FirstAdmin}
 		for range 2 {
-			_, err := f.a.External(ctx, "https://id.example", "17", claims, access.From{})
+			_, err := f.a.External(ctx, "https://id.example", "17", claims, access.Origin{})
 			f.code(err, core.CodeForbidden)
-			secret, err := f.a.LogInByToken(ctx, "sesame", access.From{})
+			secret, err := f.a.LogInByToken(ctx, "sesame", access.Origin{})
 			f.ok(err)
 			who, err := f.a.Session(ctx, secret)
 			f.ok(err)

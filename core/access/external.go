@@ -82,7 +82,7 @@ func join(list []Grant, g Grant) []Grant {
 // but rejects a login if the name belongs to a user that is not linked to this issuer and subject. Roles from a
 // claim replace the user's grants at each login. If the claim gives no role, the user loses all grants and the
 // login fails.
-func (a *Access) External(ctx context.Context, issuer, sub string, claims map[string]any, from From) (string, error) {
+func (a *Access) External(ctx context.Context, issuer, sub string, claims map[string]any, from Origin) (string, error) {
 	if err := checkExternal(issuer, sub); err != nil {
 		return "", err
 	}

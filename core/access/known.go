@@ -14,10 +14,10 @@ import (
 // KnownFor is how long a browser stays known after a login.
 const KnownFor = 90 * 24 * time.Hour
 
-// Known returns the value that the browser of a session keeps. Its logins are counted apart from unknown
+// TrustedBrowser returns the value that the browser of a session keeps. Its logins are counted apart from unknown
 // browsers, so that others cannot lock the user out. The value is no credential, and a new password invalidates
 // it. It is empty if the session did not begin with a password.
-func (a *Access) Known(ctx context.Context, session string) (string, error) {
+func (a *Access) TrustedBrowser(ctx context.Context, session string) (string, error) {
 	name, is := ownerOf(sessionPrefix, session)
 	if !is {
 		return "", nil
@@ -37,7 +37,7 @@ func (a *Account) knownSince(at string) string {
 	return at + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// mayBeKnown reports whether a value has the form of Known and is not older than KnownFor.
+// mayBeKnown reports whether a value has the form of TrustedBrowser and is not older than KnownFor.
 func mayBeKnown(known string, now time.Time) bool {
 	at, mac, _ := strings.Cut(known, ".")
 	since, err := strconv.ParseInt(at, 10, 64)
@@ -45,7 +45,7 @@ func mayBeKnown(known string, now time.Time) bool {
 	return err == nil && age > -time.Hour && age < KnownFor && len(mac) == base64.RawURLEncoding.EncodedLen(sha256.Size)
 }
 
-// isKnown reports whether Known gave a value to a browser of this account.
+// isKnown reports whether TrustedBrowser gave a value to a browser of this account.
 func (a *Account) isKnown(known string, now time.Time) bool {
 	at, _, _ := strings.Cut(known, ".")
 	return mayBeKnown(known, now) && a.Password != "" && hmac.Equal([]byte(a.knownSince(at)), []byte(known))

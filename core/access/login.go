@@ -9,11 +9,11 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// From describes the client of a login.
-type From struct {
+// Origin describes the client of a login.
+type Origin struct {
 	Address string // of the peer, without its port
 	Agent   string // the User-Agent header
-	Known   string // the value of Access.Known that the browser sent; empty: an unknown browser
+	Known   string // the value of Access.TrustedBrowser that the browser sent; empty: an unknown browser
 }
 
 // errLogIn is the same for each reason, so that it does not reveal whether a user exists.
@@ -46,7 +46,7 @@ func (f *Failures) try(now time.Time) bool {
 // LogIn returns the secret of a new session. It counts a try before it checks the password, so that parallel
 // tries cannot evade the limit. A wrong login hashes a password and takes at least Answer, even if the user
 // does not exist or has to wait.
-func (a *Access) LogIn(ctx context.Context, name, password string, from From) (secret string, err error) {
+func (a *Access) LogIn(ctx context.Context, name, password string, from Origin) (secret string, err error) {
 	places, known, err := a.placesOf(ctx, name, &from)
 	if err != nil {
 		return "", err
@@ -78,7 +78,7 @@ func (a *Access) LogIn(ctx context.Context, name, password string, from From) (s
 
 // placesOf returns where a login is counted: a known browser by its user, all others by address. It reads the
 // store only for a well-formed known-browser value, and limits invalid ones by address.
-func (a *Access) placesOf(ctx context.Context, name string, from *From) (places []string, known bool, err error) {
+func (a *Access) placesOf(ctx context.Context, name string, from *Origin) (places []string, known bool, err error) {
 	if !mayBeKnown(from.Known, a.now()) || CheckName("", name) != nil {
 		return placesOf(from.Address), false, nil
 	}
@@ -96,7 +96,7 @@ func (a *Access) placesOf(ctx context.Context, name string, from *From) (places 
 
 // Try counts a login without a password before its result is known, and fails if the address has no try left.
 // The caller calls undo if the login succeeds.
-func (a *Access) Try(from From) (undo func(), err error) {
+func (a *Access) Try(from Origin) (undo func(), err error) {
 	took, err := a.froms.take(placesOf(from.Address), a.now())
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (a *Access) Try(from From) (undo func(), err error) {
 	return func() { a.froms.giveBack(took) }, nil
 }
 
-func (a *Access) logIn(ctx context.Context, in lane, name, password string, from From) (string, error) {
+func (a *Access) logIn(ctx context.Context, in lane, name, password string, from Origin) (string, error) {
 	hash, err := a.nobodys(ctx, in)
 	if err != nil {
 		return "", err
@@ -142,7 +142,7 @@ func (a *Access) logIn(ctx context.Context, in lane, name, password string, from
 }
 
 // begin adds a session to an existing account.
-func (a *Access) begin(ctx context.Context, name string, from From, edit func(*Account, *Session) error) (string, error) {
+func (a *Access) begin(ctx context.Context, name string, from Origin, edit func(*Account, *Session) error) (string, error) {
 	secret, hash := newSecret(sessionPrefix, name)
 	_, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
 		if acc.Rev == 0 || acc.Disabled {
@@ -175,7 +175,7 @@ const FirstAdmin = "admin"
 // LogInByToken starts a session of the user admin for a caller with the admin token, and creates the user if
 // needed. The right token is never limited, because it must work while another client behind the same proxy
 // tries passwords.
-func (a *Access) LogInByToken(ctx context.Context, token string, from From) (string, error) {
+func (a *Access) LogInByToken(ctx context.Context, token string, from Origin) (string, error) {
 	if a.o.Admin == nil || !a.o.Admin(token) {
 		if _, err := a.froms.take(placesOf(from.Address), a.now()); err != nil {
 			return "", err
@@ -186,7 +186,7 @@ func (a *Access) LogInByToken(ctx context.Context, token string, from From) (str
 }
 
 // asFirst starts a session of the user admin, and creates the user if needed.
-func (a *Access) asFirst(ctx context.Context, by string, from From) (string, error) {
+func (a *Access) asFirst(ctx context.Context, by string, from Origin) (string, error) {
 	acc, found, err := a.find(ctx, FirstAdmin)
 	if err != nil {
 		return "", err

@@ -11,7 +11,7 @@ import (
 func (a *Access) Once() string { return a.once.make(a.now()) }
 
 // LogInOnce starts a session of the user admin for the secret of Once, which works one time.
-func (a *Access) LogInOnce(ctx context.Context, secret string, from From) (string, error) {
+func (a *Access) LogInOnce(ctx context.Context, secret string, from Origin) (string, error) {
 	took, err := a.froms.take(placesOf(from.Address), a.now())
 	if err != nil {
 		return "", err

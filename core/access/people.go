@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/schedule"
 )
 
@@ -47,7 +47,7 @@ func (a *Access) People(ctx context.Context, who Who) ([]Account, error) {
 func (a *Access) list(ctx context.Context) ([]Account, error) {
 	list, err := a.store.ListAccounts(ctx)
 	if err != nil {
-		return nil, core.Passing(err)
+		return nil, core.Retryable(err)
 	}
 	list = slices.DeleteFunc(list, func(a Account) bool { return a.Name == sharedName })
 	slices.SortFunc(list, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
@@ -164,7 +164,7 @@ func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 		return err
 	}
 	tried := false
-	return bound.Change(ctx, core.Say("could not confirm that user %s was deleted: try again", name), func() (bool, error) {
+	return budget.UpdateWithRetry(ctx, core.Say("could not confirm that user %s was deleted: try again", name), func() (bool, error) {
 		old, found, err := a.find(ctx, name)
 		switch {
 		case err != nil:
@@ -178,7 +178,7 @@ func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 		now := a.now()
 		c := who.Actor().Did(core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, Verb: core.VerbDeleted, Name: subject(name),
 			Old: old.record()})
-		return bound.Wrote(a.store.DeleteAccount(ctx, old.Rev, name, c))
+		return budget.WriteResult(a.store.DeleteAccount(ctx, old.Rev, name, c))
 	})
 }
 

@@ -62,11 +62,11 @@ func checkGrants(field string, list []Grant) ([]Grant, error) {
 			}
 		}
 		if g.Role.rank() < 0 {
-			return nil, core.Invalid(at+".role", string(g.Role), "allowed values: %s", core.Words(Roles))
+			return nil, core.Invalid(at+".role", string(g.Role), "allowed values: %s", core.JoinAllowed(Roles))
 		}
 		for _, r := range g.Rights {
 			if !slices.Contains(Rights, r) {
-				return nil, core.Invalid(at+".rights", string(r), "allowed values: %s", core.Words(Rights))
+				return nil, core.Invalid(at+".rights", string(r), "allowed values: %s", core.JoinAllowed(Rights))
 			}
 		}
 		if slices.ContainsFunc(out, func(o Grant) bool { return o.App == g.App }) {

@@ -31,7 +31,7 @@ type Who struct {
 	App string
 	// Session and Token identify the session, or the token, within the account.
 	Session, Token string
-	// From is the address of the caller, without a port.
+	// Origin is the address of the caller, without a port.
 	From string
 	// MustChange reports whether another user set the password; the caller must change it first.
 	MustChange bool
@@ -170,8 +170,8 @@ func (w Who) Apps() (apps []string, all bool) {
 	return slices.Compact(apps), false
 }
 
-// Sift returns Sees for a list, or nil if the caller can see all apps.
-func (w Who) Sift() func(app string) bool {
+// Filter returns Sees for a list, or nil if the caller can see all apps.
+func (w Who) Filter() func(app string) bool {
 	if w.SeesAll() {
 		return nil
 	}

@@ -13,10 +13,10 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 )
 
 // Verb is the action on each job.
@@ -58,7 +58,7 @@ const (
 
 // Bulk runs bulk operations. It has no loop and no state.
 type Bulk struct {
-	ask     *ask.Ask
+	ask     *query.Queries
 	manage  *manage.Manage
 	operate *operate.Operate
 	notes   Notes
@@ -71,7 +71,7 @@ type Notes interface {
 }
 
 // New makes a Bulk over the three use cases.
-func New(q *ask.Ask, m *manage.Manage, o *operate.Operate, notes Notes) *Bulk {
+func New(q *query.Queries, m *manage.Manage, o *operate.Operate, notes Notes) *Bulk {
 	return &Bulk{q, m, o, notes}
 }
 
@@ -80,7 +80,7 @@ type Request struct {
 	Verb Verb
 	// Jobs are app/name or IDs. If it is empty, Filter selects jobs, and without a filter Undo does.
 	Jobs   []string
-	Filter *ask.JobsAsk
+	Filter *query.JobsAsk
 	// Undo resumes the jobs that this operation paused and that did not change since.
 	Undo string
 	// Act is the operation's name, from the result of the first part; empty: a new operation. It is
@@ -148,7 +148,7 @@ func (b *Bulk) Act(ctx context.Context, actor core.Actor, r Request) (Result, er
 		now := b.ask.Stamp()
 		if err := b.notes.PutChanges(ctx, []core.Change{actor.Did(core.Change{ID: core.Millis(now), At: now, Verb: core.VerbActed,
 			Why: r.Why, New: core.ActRecord{Act: res.Act, Verb: string(r.Verb), Found: all}.String()})}); err != nil {
-			return Result{}, core.Passing(err)
+			return Result{}, core.Retryable(err)
 		}
 	}
 	return res, b.part(ctx, actor, &r, jobs, &res)
@@ -166,7 +166,7 @@ func check(actor *core.Actor, r *Request) error {
 	}
 	switch {
 	case !slices.Contains(Verbs, r.Verb):
-		return core.Invalid("verb", string(r.Verb), "allowed values: %s", core.Words(Verbs))
+		return core.Invalid("verb", string(r.Verb), "allowed values: %s", core.JoinAllowed(Verbs))
 	case named != 1:
 		return core.Invalid("jobs", "", "set exactly one of: jobs, a filter, or, with resume, the bulk operation to undo")
 	case r.Undo != "" && r.Verb != Resume:
@@ -201,8 +201,8 @@ func (b *Bulk) jobs(ctx context.Context, r *Request, res *Result) (jobs []core.J
 		f.Sees = r.Sees
 		jobs, all, bad, err = b.ask.Select(ctx, f, r.After)
 	case r.Undo != "":
-		paused := ask.JobFilter{States: []core.JobState{core.Paused}, Sees: r.Sees}
-		jobs, all, bad, err = b.ask.Select(ctx, ask.JobsAsk{JobFilter: paused}, r.After)
+		paused := query.JobFilter{States: []core.JobState{core.Paused}, Sees: r.Sees}
+		jobs, all, bad, err = b.ask.Select(ctx, query.JobsAsk{JobFilter: paused}, r.After)
 	default:
 		list, missing, bad, err = b.ask.Named(ctx, r.Jobs)
 		all = len(list)
@@ -258,7 +258,7 @@ func (b *Bulk) part(ctx context.Context, actor core.Actor, r *Request, jobs []co
 }
 
 // some changes jobs; the result is shorter if the page ends.
-func (b *Bulk) some(ctx context.Context, actor core.Actor, r *Request, jobs []core.Job, p *bound.Page) ([]manage.Many, error) {
+func (b *Bulk) some(ctx context.Context, actor core.Actor, r *Request, jobs []core.Job, p *budget.Page) ([]manage.Many, error) {
 	ids := make([]core.JobID, len(jobs))
 	for i := range jobs {
 		ids[i] = jobs[i].Def.ID
@@ -278,7 +278,7 @@ func (b *Bulk) some(ctx context.Context, actor core.Actor, r *Request, jobs []co
 	done, err := p.SideBySide(len(jobs), func(i int) error {
 		out[i].Changed, out[i].Err = b.one(ctx, actor, r, &jobs[i])
 		if ctx.Err() != nil {
-			return core.Passing(ctx.Err())
+			return core.Retryable(ctx.Err())
 		}
 		return nil
 	})
@@ -308,7 +308,7 @@ func (b *Bulk) one(ctx context.Context, actor core.Actor, r *Request, j *core.Jo
 }
 
 // undo resumes the jobs that the operation paused.
-func (b *Bulk) undo(ctx context.Context, actor core.Actor, r *Request, jobs []core.Job, p *bound.Page) ([]manage.Many, error) {
+func (b *Bulk) undo(ctx context.Context, actor core.Actor, r *Request, jobs []core.Job, p *budget.Page) ([]manage.Many, error) {
 	by := make([]bool, len(jobs))
 	done, err := p.SideBySide(len(jobs), func(i int) (err error) {
 		by[i], err = b.ask.ChangedBy(ctx, &jobs[i], r.Undo)

@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bulk"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
-type fixture struct{ *peopletest.Fixture }
+type fixture struct{ *usecasetest.Fixture }
 
-var ctx, ann = peopletest.Ctx, peopletest.Ann
+var ctx, ann = usecasetest.Ctx, usecasetest.Ann
 
 func newFixture(t *testing.T, n int) *fixture {
-	f := &fixture{peopletest.New(t)}
+	f := &fixture{usecasetest.New(t)}
 	for i := range n {
-		s := peopletest.Spec(fmt.Sprintf("j%d", i), peopletest.Every(time.Hour))
+		s := usecasetest.Spec(fmt.Sprintf("j%d", i), usecasetest.Every(time.Hour))
 		s.Def.Labels = map[string]string{"team": fmt.Sprint(i % 2)}
 		f.Create(s)
 	}
@@ -40,7 +40,7 @@ func (f *fixture) act(r bulk.Request) bulk.Result {
 
 func (f *fixture) names(state core.JobState) (names []string) {
 	f.T.Helper()
-	page, err := f.M.Jobs(ctx, ask.JobFilter{States: []core.JobState{state}})
+	page, err := f.M.Jobs(ctx, query.JobFilter{States: []core.JobState{state}})
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func (f *fixture) names(state core.JobState) (names []string) {
 	return names
 }
 
-var team1 = &ask.JobsAsk{JobFilter: ask.JobFilter{Labels: map[string]string{"team": "1"}}}
+var team1 = &query.JobsAsk{JobFilter: query.JobFilter{Labels: map[string]string{"team": "1"}}}
 
 // TestPauseIsOneAct checks that an operation counts and pauses the filtered jobs, records them under one
 // name, and that its undo resumes only unchanged ones.
@@ -138,10 +138,10 @@ func TestActsAreOnesOwn(t *testing.T) {
 // unreadable job and reports it to callers who may see it.
 func TestUnreadableJobBlocksNoAct(t *testing.T) {
 	f := newFixture(t, 4)
-	f.Create(peopletest.Spec("bad", peopletest.Every(time.Hour)))
+	f.Create(usecasetest.Spec("bad", usecasetest.Every(time.Hour)))
 	bad := f.Job("shop/bad").Def.ID
-	f.M = f.Fresh(&peopletest.Faults{Store: &peopletest.Damaged{Store: f.E.Manage, Job: bad}, Ring: f.E.Ring})
-	all := &ask.JobsAsk{}
+	f.M = f.Fresh(&usecasetest.Faults{Store: &usecasetest.Damaged{Store: f.E.Manage, Job: bad}, Ring: f.E.Ring})
+	all := &query.JobsAsk{}
 	shop := func(app string) bool { return app == "shop" }
 	told := func(what string, res bulk.Result, done, fail int) {
 		t.Helper()
@@ -168,7 +168,7 @@ func TestUnreadableJobBlocksNoAct(t *testing.T) {
 	act = pause(bulk.Request{Filter: all, Sees: shop}, 0) // of any app
 	f.Clock = f.Clock.Add(time.Second)
 	told("undo", f.act(bulk.Request{Verb: bulk.Resume, Undo: act, Sees: shop}), 4, 0)
-	pause(bulk.Request{Filter: &ask.JobsAsk{JobFilter: ask.JobFilter{App: "shop"}}, Sees: shop}, 1)
+	pause(bulk.Request{Filter: &query.JobsAsk{JobFilter: query.JobFilter{App: "shop"}}, Sees: shop}, 1)
 	named := []string{"shop/j0", "shop/bad", "shop/j1", "shop/j2", "shop/j3"}
 	told("named", f.act(bulk.Request{Verb: bulk.Resume, Jobs: named}), 4, 1)
 }
@@ -205,11 +205,11 @@ func TestEachVerb(t *testing.T) {
 		res.Failed[0].Of != "shop/j3" || !strings.Contains(res.Failed[0].Err.Error(), "shop/child") {
 		t.Errorf("delete: %+v", res)
 	}
-	f.act(bulk.Request{Verb: bulk.Pause, Filter: &ask.JobsAsk{}})
+	f.act(bulk.Request{Verb: bulk.Pause, Filter: &query.JobsAsk{}})
 	if n := len(f.names(core.Paused)); n != 4 {
 		t.Errorf("%d paused", n)
 	}
-	if res := f.act(bulk.Request{Verb: bulk.Resume, Filter: &ask.JobsAsk{Is: []ask.Standing{ask.IsHeld}}}); res.Done != 4 {
+	if res := f.act(bulk.Request{Verb: bulk.Resume, Filter: &query.JobsAsk{Is: []query.Standing{query.IsHeld}}}); res.Done != 4 {
 		t.Errorf("resume: %+v", res)
 	}
 	soon, both := f.Clock.Add(-time.Second), []string{"shop/j1", "shop/j2"}
@@ -224,7 +224,7 @@ func TestEachVerb(t *testing.T) {
 		"labels":    {Verb: bulk.Label, Jobs: both},
 		"until":     {Verb: bulk.Pause, Jobs: both, Until: &soon},
 		"reason":    {Verb: bulk.Pause, Jobs: both, Why: strings.Repeat("x", 1001)},
-		"status":    {Verb: bulk.Pause, Filter: &ask.JobsAsk{Is: []ask.Standing{"odd"}}},
+		"status":    {Verb: bulk.Pause, Filter: &query.JobsAsk{Is: []query.Standing{"odd"}}},
 	} {
 		if _, err := f.M.Act(ctx, ann, bad); core.CodeOf(err) != core.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
@@ -246,7 +246,7 @@ func TestLostAnswers(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			f := newFixture(t, 3)
 			f.Faults.At, f.Faults.After = f.Faults.N+at, after
-			res, err := f.M.Act(ctx, ann, bulk.Request{Verb: bulk.Pause, Filter: &ask.JobsAsk{}})
+			res, err := f.M.Act(ctx, ann, bulk.Request{Verb: bulk.Pause, Filter: &query.JobsAsk{}})
 			if paused := len(f.names(core.Paused)); err == nil && paused+res.Fail != 3 || err != nil && paused != 0 {
 				t.Errorf("write %d (%s), stored %t: %d paused, %+v, %v", at, f.Faults.Last, after, paused, res, err)
 			}
@@ -255,7 +255,7 @@ func TestLostAnswers(t *testing.T) {
 	f := newFixture(t, 3)
 	stop, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := f.M.Act(stop, ann, bulk.Request{Verb: bulk.Pause, Filter: &ask.JobsAsk{}}); err == nil || len(f.names(core.Paused)) != 0 {
+	if _, err := f.M.Act(stop, ann, bulk.Request{Verb: bulk.Pause, Filter: &query.JobsAsk{}}); err == nil || len(f.names(core.Paused)) != 0 {
 		t.Errorf("%v, paused %v", err, f.names(core.Paused))
 	}
 }

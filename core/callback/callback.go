@@ -25,7 +25,7 @@ type Store interface {
 
 // Finisher ends runs; *finish.Finish implements it.
 type Finisher interface {
-	Close(ctx context.Context, results []finish.Result) ([]error, *finish.Rest)
+	Close(ctx context.Context, results []finish.Result) ([]error, *finish.AfterClose)
 }
 
 type Options struct {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -136,7 +136,7 @@ func (b *batch) run(ctx context.Context, free func()) {
 	b.list(work)
 	until := b.deadline.Add(-b.d.o.Reserve / 2)
 	if !own { // this process goes on after the batch
-		until = time.Now().Add(bound.CloseFor)
+		until = time.Now().Add(budget.CloseFor)
 	}
 	late, cancel3 := context.WithDeadline(ctx, until)
 	defer cancel3()

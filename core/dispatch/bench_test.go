@@ -17,7 +17,7 @@ import (
 // accepting answers at once.
 type accepting struct{}
 
-func (accepting) Send(context.Context, dispatch.Shipment) dispatch.Answer {
+func (accepting) Send(context.Context, dispatch.SendRequest) dispatch.Answer {
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 100 * time.Microsecond}
 }
 

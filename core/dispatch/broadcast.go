@@ -143,7 +143,7 @@ func (b *batch) broadcast(ctx context.Context, w *writes) {
 	}
 	var list []*claim
 	add := func(it *item, run, was *core.Run, put *core.RunPut) {
-		if it.of == nil && route.All(it.job.Def.Route) && was.Shard.Total == 0 && !was.Had() && len(it.order) > 0 {
+		if it.of == nil && route.All(it.job.Def.Route) && was.Shard.Total == 0 && !was.MayHaveBeenSent() && len(it.order) > 0 {
 			list = append(list, &claim{it: it, run: run, put: put})
 		}
 	}

@@ -70,7 +70,7 @@ func (s *failing) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return s.Store.Enqueue(ctx, out)
 }
 
-func (b *spreading) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+func (b *spreading) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sent = append(b.sent, fmt.Sprintf("%s %d/%d", s.Address[len(s.Address)-1:], s.Run.Shard.Index, s.Run.Shard.Total))

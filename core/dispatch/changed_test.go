@@ -38,7 +38,7 @@ func (b *before) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 // noted accepts and records all sends.
 type noted struct{ sent []string }
 
-func (n *noted) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+func (n *noted) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	n.sent = append(n.sent, fmt.Sprintf("%s to %s", *s.Run.Params, s.Address))
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 }
@@ -132,7 +132,7 @@ func TestChangedTrigger(t *testing.T) {
 // busy rejects all sends for a temporary reason.
 type busy struct{ noted }
 
-func (b *busy) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+func (b *busy) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	b.sent = append(b.sent, *s.Run.Params)
 	return dispatch.Answer{Kind: dispatch.AnswerBusy}
 }

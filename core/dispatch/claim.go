@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/route"
 )
 
@@ -35,7 +35,7 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 		if len(open) == 0 {
 			return
 		}
-		if round == bound.ClaimLooks || ctx.Err() != nil || !b.owns(0) {
+		if round == budget.ClaimLooks || ctx.Err() != nil || !b.owns(0) {
 			for _, it := range open {
 				it.phase = notDone{why: fmt.Errorf("run %d could not be evaluated in time", it.fire.Run)}
 			}
@@ -43,7 +43,7 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 		}
 		runs, unread, err := readAll(ctx, ids, b.d.store.Runs)
 		if err != nil {
-			if round+1 < bound.ClaimLooks {
+			if round+1 < budget.ClaimLooks {
 				sleep(ctx, 10*time.Millisecond<<round)
 			}
 			continue
@@ -176,7 +176,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		} else if it.waits() && it.run.State != core.Queued {
 			w.puts, w.putOf = append(w.puts, b.listed(it.run.Wait()).Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() { // perhaps it got a permit since it was read
-			b.d.finish.HandBack(ctx, it.run, core.PermitNames(it.permit()))
+			b.d.finish.ReleasePermits(ctx, it.run, core.PermitNames(it.permit()))
 		}
 	case toRetake:
 		it.order = ownOrder(it.run.Address)
@@ -280,7 +280,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	switch r.State = state; state {
 	case core.Skipped:
 		r.Reason, r.EndedAt = it.reason, now
-		r.Aside.Notice = it.tellsSkip() && core.SkipTold(it.reason)
+		r.PostRun.Notice = it.tellsSkip() && core.SkipTold(it.reason)
 		return r
 	case core.Running:
 		c := b.claimed(it)
@@ -336,7 +336,7 @@ func (b *batch) chainSkipped(ctx context.Context, run *core.Run) phase {
 			}
 		}
 	}
-	if b.d.finish.Aside(ctx, run) != nil {
+	if b.d.finish.PostRun(ctx, run) != nil {
 		return settled(core.Left) // the record still has the pending follow-up
 	}
 	return done{}

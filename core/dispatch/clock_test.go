@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
@@ -31,13 +31,13 @@ type clocked struct {
 	d      *dispatch.Dispatcher
 	w      *finish.Watchdog
 	off    atomic.Int64
-	send   func(s dispatch.Shipment) dispatch.Answer
+	send   func(s dispatch.SendRequest) dispatch.Answer
 	mu     sync.Mutex
 	sent   map[core.RunID]int
 	closed []core.Run
 }
 
-func (c *clocked) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+func (c *clocked) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	c.mu.Lock()
 	c.sent[s.Run.ID]++
 	c.mu.Unlock()
@@ -175,7 +175,7 @@ func TestCallAcrossASleep(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						c := newClocked(t)
 						id, fire := c.job(7, change)
-						c.send = func(dispatch.Shipment) dispatch.Answer {
+						c.send = func(dispatch.SendRequest) dispatch.Answer {
 							wait(5 * time.Second)
 							c.set(slept)
 							for range 3 {
@@ -188,7 +188,7 @@ func TestCallAcrossASleep(t *testing.T) {
 						if n, acked := c.deliver(); n != 1 || acked != 1 {
 							t.Fatalf("%d of %d acked", acked, n)
 						}
-						c.send = func(dispatch.Shipment) dispatch.Answer {
+						c.send = func(dispatch.SendRequest) dispatch.Answer {
 							return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
 						}
 						for range 10 * 60 {
@@ -221,7 +221,7 @@ func TestClockJumpDuringCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
 		id, fire := c.job(7, nil)
-		c.send = func(dispatch.Shipment) dispatch.Answer {
+		c.send = func(dispatch.SendRequest) dispatch.Answer {
 			c.set(2 * time.Hour)
 			for range 3 {
 				wait(2 * time.Minute)
@@ -246,7 +246,7 @@ func TestBusyBesideLongCall(t *testing.T) {
 		c := newClocked(t)
 		long, first := c.job(7, nil)
 		busy, second := c.job(8, func(j *core.Job) { j.Sched.Misfire, j.Sched.Grace = core.MisfireSkip, 10*time.Second })
-		c.send = func(s dispatch.Shipment) dispatch.Answer {
+		c.send = func(s dispatch.SendRequest) dispatch.Answer {
 			switch {
 			case s.Run.ID == long:
 				wait(30 * time.Minute)
@@ -354,7 +354,7 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 					e, _ := j.Find(id)
 					return e.Outcome
 				}
-				c.send = func(dispatch.Shipment) dispatch.Answer {
+				c.send = func(dispatch.SendRequest) dispatch.Answer {
 					c.set(by)
 					wait(90 * time.Second)
 					if got := outcome(); got != core.Begun {
@@ -384,7 +384,7 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 func TestNothingBegunPastUntil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
-		c.send = func(dispatch.Shipment) dispatch.Answer {
+		c.send = func(dispatch.SendRequest) dispatch.Answer {
 			c.set(2 * time.Hour)
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 		}
@@ -413,7 +413,7 @@ func TestNotBegunBesideLongCall(t *testing.T) {
 			_, f := c.job(id+2, nil)
 			fires = append(fires, f)
 		}
-		c.send = func(s dispatch.Shipment) dispatch.Answer {
+		c.send = func(s dispatch.SendRequest) dispatch.Answer {
 			wait(time.Second)
 			if s.Run.ID == long {
 				wait(30 * time.Minute)
@@ -449,7 +449,7 @@ func TestSettledBesideLongCall(t *testing.T) {
 		c := newClocked(t)
 		long, first := c.job(7, nil)
 		quick, second := c.job(8, func(j *core.Job) { j.Def.Timeout, j.Def.LostAfter = 5*time.Minute, 2*time.Minute })
-		c.send = func(s dispatch.Shipment) dispatch.Answer {
+		c.send = func(s dispatch.SendRequest) dispatch.Answer {
 			if s.Run.ID == long {
 				wait(30 * time.Minute)
 			}
@@ -499,7 +499,7 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 						ids, m.Slot, m.Fires = append(ids, id), fire.Slot, append(m.Fires, fire)
 					}
 					var order []core.RunID
-					c.send = func(s dispatch.Shipment) dispatch.Answer {
+					c.send = func(s dispatch.SendRequest) dispatch.Answer {
 						order = append(order, s.Run.ID)
 						switch len(order) {
 						case 1:
@@ -541,7 +541,7 @@ func TestDialectIsHandedOn(t *testing.T) {
 		c := newClocked(t)
 		var mu sync.Mutex // two apps are sent to in parallel
 		got := map[string]string{}
-		c.send = func(s dispatch.Shipment) dispatch.Answer {
+		c.send = func(s dispatch.SendRequest) dispatch.Answer {
 			mu.Lock()
 			defer mu.Unlock()
 			got[s.Address] = s.Dialect
@@ -598,8 +598,8 @@ func TestEndsWaitForRoomOnTheDisk(t *testing.T) {
 		function bool
 		want     core.State
 	}{
-		{bound.CloseFor - 15*time.Second, false, core.Succeeded}, {bound.CloseFor + time.Minute, false, core.Running},
-		{3 * bound.CloseFor, false, core.Running},
+		{budget.CloseFor - 15*time.Second, false, core.Succeeded}, {budget.CloseFor + time.Minute, false, core.Running},
+		{3 * budget.CloseFor, false, core.Running},
 		{lambda - 10*time.Second, true, core.Succeeded}, {lambda + 10*time.Second, true, core.Running},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -610,7 +610,7 @@ func TestEndsWaitForRoomOnTheDisk(t *testing.T) {
 			var log strings.Builder
 			o := dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: slog.New(slog.NewTextHandler(&log, nil))}
 			k.d = dispatch.New(disk, k.s, k, finish.New(disk, k.s, finish.Options{Plan: plan.Local(), Log: o.Log}), o)
-			k.send = func(dispatch.Shipment) dispatch.Answer {
+			k.send = func(dispatch.SendRequest) dispatch.Answer {
 				disk.room.Store(false)
 				time.AfterFunc(c.full, func() { disk.room.Store(true) })
 				return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}

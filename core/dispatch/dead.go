@@ -74,7 +74,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		return 0, fmt.Errorf("read runs of a dead-letter message: %w", err)
 	}
 	found, left, err := readAll(ctx, distinct(jobs), d.store.Jobs)
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	if err == nil && len(left) > 0 {
 		err = core.ErrThrottled
 	}
@@ -191,7 +191,7 @@ func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) erro
 	if now.Sub(l.At) > tellFor {
 		return nil
 	}
-	if m, err := ring.Decode([]byte(l.Body)); err == nil && m.Kind == ring.KindAside {
+	if m, err := ring.Decode([]byte(l.Body)); err == nil && m.Kind == ring.KindPostRun {
 		d.log.Error("message of the post-run queue moved to the dead-letter queue: its log is not stored or its notification is not sent",
 			"letter", l.ID, "why", l.Reason)
 		return nil

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
@@ -61,7 +61,7 @@ func (b *blind) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]cor
 // TestUndecidedFireComesAgain: a run whose claim got no answer is read several times and then sent. If it cannot be
 // read, it is retried.
 func TestUndecidedFireComesAgain(t *testing.T) {
-	for fails, sent := range map[int]int{bound.ClaimLooks - 1: 1, bound.ClaimLooks: 0, 3 * bound.ClaimLooks: 0} {
+	for fails, sent := range map[int]int{budget.ClaimLooks - 1: 1, budget.ClaimLooks: 0, 3 * budget.ClaimLooks: 0} {
 		synctest.Test(t, func(t *testing.T) {
 			wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
 			g := newGated(t, dispatch.Options{})
@@ -253,9 +253,9 @@ func TestDeadFiresOfLockedJobs(t *testing.T) {
 	})
 }
 
-// TestDeadAsideLetterAsksTheLaneNothing: dead-letter notifications use the post-run queue. A dead message of that queue
+// TestDeadPostRunLetterAsksTheLaneNothing: dead-letter notifications use the post-run queue. A dead message of that queue
 // sends none, since each would cause the next.
-func TestDeadAsideLetterAsksTheLaneNothing(t *testing.T) {
+func TestDeadPostRunLetterAsksTheLaneNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
 		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
@@ -267,14 +267,14 @@ func TestDeadAsideLetterAsksTheLaneNothing(t *testing.T) {
 			if _, err := dead.Record(t.Context(), &core.Letter{ID: id, At: time.Now(), Reason: "received too often", Body: body}); err != nil {
 				t.Fatal(err)
 			}
-			due, waiting, _, err := g.s.Depth(t.Context(), ring.KindAside)
+			due, waiting, _, err := g.s.Depth(t.Context(), ring.KindPostRun)
 			must(t, err)
 			return due + waiting
 		}
 		now := time.Now()
 		note := ring.Noted([]ring.Note{{Event: core.EventDeadLetter, Why: "received too often", When: now}}, now)[0].Message
-		of := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(now), Aside: &ring.Aside{Run: core.NumberedRun(1, 1),
-			Aside: core.Aside{Log: true}}}
+		of := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(now), PostRun: &ring.PostRun{Run: core.NumberedRun(1, 1),
+			PostRun: core.PostRun{Log: true}}}
 		for id, m := range map[string]ring.Message{"note": note, "log": of} {
 			if n := asked(id, m); n != 0 {
 				t.Errorf("a dead %s asks the lane for %d more", id, n)

@@ -32,7 +32,7 @@ func (s *told) PutJournal(ctx context.Context, j core.Journal) error {
 // endless is a call that gets no answer.
 type endless struct{}
 
-func (endless) Send(ctx context.Context, _ dispatch.Shipment) dispatch.Answer {
+func (endless) Send(ctx context.Context, _ dispatch.SendRequest) dispatch.Answer {
 	<-ctx.Done()
 	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}
 }

@@ -21,7 +21,7 @@ type answers struct {
 	of map[core.JobID]dispatch.Answer
 }
 
-func (a answers) Send(ctx context.Context, x dispatch.Shipment) dispatch.Answer {
+func (a answers) Send(ctx context.Context, x dispatch.SendRequest) dispatch.Answer {
 	answer := a.of[x.Run.ID.Job()]
 	select {
 	case <-time.After(answer.Took):

@@ -29,7 +29,7 @@ type slow struct {
 	down  map[string]bool
 }
 
-func (s *slow) Send(ctx context.Context, x dispatch.Shipment) dispatch.Answer {
+func (s *slow) Send(ctx context.Context, x dispatch.SendRequest) dispatch.Answer {
 	s.mu.Lock()
 	s.now[x.Address]++
 	s.total[x.Address]++

@@ -24,14 +24,14 @@ type laned struct {
 	a, b *dispatch.Dispatcher
 
 	mu     sync.Mutex
-	answer func(s dispatch.Shipment) dispatch.Answer
+	answer func(s dispatch.SendRequest) dispatch.Answer
 	puts   []time.Time // times of PutHealths
 	reads  int
 	refuse error // error for messages on the slow queue
 	job    core.JobID
 }
 
-func (l *laned) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+func (l *laned) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	a := l.answer(s)
 	time.Sleep(a.Took) // fake time
 	l.mu.Lock()
@@ -84,14 +84,14 @@ func newLaned(t *testing.T) *laned {
 }
 
 func (l *laned) quick() {
-	l.answer = func(dispatch.Shipment) dispatch.Answer {
+	l.answer = func(dispatch.SendRequest) dispatch.Answer {
 		return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
 	}
 }
 
 // late makes the first address answer late; silent makes it time out.
 func (l *laned) late() {
-	l.answer = func(s dispatch.Shipment) dispatch.Answer {
+	l.answer = func(s dispatch.SendRequest) dispatch.Answer {
 		a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
 		if s.Address == firstAddress {
 			a.Took = 600 * time.Millisecond
@@ -101,7 +101,7 @@ func (l *laned) late() {
 }
 
 func (l *laned) silent() {
-	l.answer = func(s dispatch.Shipment) dispatch.Answer {
+	l.answer = func(s dispatch.SendRequest) dispatch.Answer {
 		if s.Address != firstAddress {
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
 		}
@@ -227,13 +227,13 @@ func TestSlowIsASlidingCount(t *testing.T) {
 		"three time-outs":              {(*laned).silent, 3, 0, true},
 		"three time-outs, hours apart": {(*laned).silent, 3, time.Hour, true},
 		"refused connections": {func(l *laned) {
-			l.answer = func(dispatch.Shipment) dispatch.Answer {
+			l.answer = func(dispatch.SendRequest) dispatch.Answer {
 				return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "connection refused"}
 			}
 		}, 30, 0, false},
 		"time-outs and answers in turn": {func(l *laned) {
 			n := 0
-			l.answer = func(dispatch.Shipment) dispatch.Answer {
+			l.answer = func(dispatch.SendRequest) dispatch.Answer {
 				if n++; n%3 == 0 {
 					return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: time.Millisecond}
 				}
@@ -272,7 +272,7 @@ func TestSlowJob(t *testing.T) {
 		l := newLaned(t)
 		now := core.InstantOf(time.Now())
 		l.messages(500, 1, "one")
-		l.answer = func(s dispatch.Shipment) dispatch.Answer {
+		l.answer = func(s dispatch.SendRequest) dispatch.Answer {
 			a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
 			if s.Job.Def.ID == 500 {
 				a.Took = 600 * time.Millisecond
@@ -307,7 +307,7 @@ func TestHealthIsToldSparingly(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l.answer = func(dispatch.Shipment) dispatch.Answer {
+		l.answer = func(dispatch.SendRequest) dispatch.Answer {
 			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Took: 100 * time.Millisecond, TimedOut: true}
 		}
 		for n := range 40 {
@@ -343,7 +343,9 @@ func TestSlowLaneIsPutFirst(t *testing.T) {
 func TestSlowStaysSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLaned(t)
-		l.answer = func(dispatch.Shipment) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerBusy, Code: 429} }
+		l.answer = func(dispatch.SendRequest) dispatch.Answer {
+			return dispatch.Answer{Kind: dispatch.AnswerBusy, Code: 429}
+		}
 		msgs := l.messages(1, 1, "one")
 		msgs[0].Slow = true
 		if v := l.a.Handle(t.Context(), msgs)[0]; !v.Ack {
@@ -369,7 +371,7 @@ func TestSlowLaneBesideALongSend(t *testing.T) {
 		l.silent()
 		l.fire(l.a, 3, "one")
 		slow, well := l.messages(700, 1, "one")[0], l.messages(800, 1, "two")[0]
-		l.answer = func(s dispatch.Shipment) dispatch.Answer {
+		l.answer = func(s dispatch.SendRequest) dispatch.Answer {
 			if s.Job.Def.App == "one" {
 				t.Error("a slow run was sent on the normal queue")
 			}
@@ -395,7 +397,7 @@ func TestOwnWantIsNoAnswer(t *testing.T) {
 		l := newLaned(t)
 		l.a = dispatch.New(l.s, laneRing{l}, l, finish.New(l.s, l.s, finish.Options{Plan: plan.Local()}),
 			dispatch.Options{Health: l, Log: slog.New(slog.NewTextHandler(&told, nil))})
-		ours := func(dispatch.Shipment) dispatch.Answer {
+		ours := func(dispatch.SendRequest) dispatch.Answer {
 			return dispatch.Answer{Kind: dispatch.AnswerBusy, Ours: true, Message: "socket: too many open files", Took: time.Second}
 		}
 		l.answer = ours

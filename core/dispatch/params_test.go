@@ -24,7 +24,7 @@ type paramsOf struct {
 	got map[core.RunID]string
 }
 
-func (p *paramsOf) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+func (p *paramsOf) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
 	p.mu.Lock()
 	p.got[s.Run.ID] = s.Params
 	p.mu.Unlock()
@@ -107,7 +107,7 @@ type spans struct {
 	err   error
 }
 
-func (s *spans) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+func (s *spans) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	select {
 	case <-time.After(s.takes):
 		return nil, s.err

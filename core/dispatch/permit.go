@@ -29,7 +29,7 @@ type permitAsk struct {
 	put    *core.RunPut // nil: it is a create
 	name   string       // limit that it asks now
 	names  []string     // limits to ask later
-	answer core.PermitAnswer
+	answer core.PermitResult
 	from   core.Instant // for core.PermitLater: when the attempt may start
 	beside bool         // the app's queue was full: the run is retried without a place in it
 	ends   core.RunID   // first run of the retry chain that this run replaces; 0: none
@@ -125,7 +125,7 @@ func (b *batch) permits(ctx context.Context, w *writes) {
 		// It may have taken the later permits before a user changed its limits. A run that waits for one permit must
 		// not hold the permits after it.
 		if a.err == nil && a.answer == core.PermitWaits && a.put != nil && a.it.run.Permit == "" {
-			a.err = b.d.finish.Leave(ctx, a.run.First, a.name, a.names...)
+			a.err = b.d.finish.LeaveQueue(ctx, a.run.First, a.name, a.names...)
 		}
 	}
 	drop := map[*item]bool{}
@@ -247,7 +247,7 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 			}
 		}
 		if late && !sees {
-			first, err := b.d.finish.Over(ctx, &core.Permits{Name: name, Queue: was.Queue[:1]})
+			first, err := b.d.finish.EndedChains(ctx, &core.Permits{Name: name, Queue: was.Queue[:1]})
 			if err != nil {
 				return false, err
 			}
@@ -256,7 +256,7 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 		if !sees {
 			return changed, nil
 		}
-		over, err := b.d.finish.Over(ctx, &was)
+		over, err := b.d.finish.EndedChains(ctx, &was)
 		if err != nil {
 			return false, err
 		}
@@ -322,7 +322,7 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 		if !is {
 			o = core.Overlap{Limit: max(p.Limit, 1), Max: core.MaxQueue}
 		}
-		asked := core.Asked{First: a.run.First, Until: b.claimed(a.it).Until, Limit: o.Limit, Max: o.Max,
+		asked := core.PermitRequest{First: a.run.First, Until: b.claimed(a.it).Until, Limit: o.Limit, Max: o.Max,
 			Skips: o.Full == core.FullSkip, Stored: a.put != nil, Anew: a.put != nil && a.put.Was.Permit == ""}
 		ofApp := core.IsPermitOfApp(p.Name)
 		if is && ofApp {

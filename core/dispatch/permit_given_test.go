@@ -89,7 +89,7 @@ type fullOnce struct {
 	full *atomic.Bool
 }
 
-func (f fullOnce) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+func (f fullOnce) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
 	if f.full.Load() {
 		return dispatch.Answer{Kind: dispatch.AnswerBusy}
 	}
@@ -243,7 +243,7 @@ func TestLeaveKeepsPermitsOfAHolder(t *testing.T) {
 		for i, job := range []core.Permits{{Holders: holds}, {Queue: []core.RunID{id}}} {
 			job.Name, job.V, job.Limit = "job/7", int64(i+1), 1
 			must(t, l.s.PutPermits(t.Context(), []core.Permits{job})[0])
-			must(t, l.f.Leave(t.Context(), id, "job/7", "app/a"))
+			must(t, l.f.LeaveQueue(t.Context(), id, "job/7", "app/a"))
 			found, err := l.s.Permits(t.Context(), []string{"app/a"})
 			must(t, err)
 			if app := found["app/a"]; app.Holds(id) != (i == 0) {

@@ -38,7 +38,7 @@ type limited struct {
 	rev  int64 // of the last change
 }
 
-func (l *limited) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+func (l *limited) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sent, l.work[s.Run.ID] = append(l.sent, s.Run.ID), true

@@ -26,9 +26,9 @@ type Store interface {
 	// PutRuns changes stored runs; each put holds its condition.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
 
-	// RunSpan reads up to limit stored runs with first <= ID <= last in ascending order. If first is greater than last,
+	// RunsByID reads up to limit stored runs with first <= ID <= last in ascending order. If first is greater than last,
 	// the order is descending.
-	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 
 	// Permits reads permits by name; the result lacks names that are not stored.
 	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
@@ -39,7 +39,7 @@ type Store interface {
 	Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error)
 
 	// PutLooks schedules checks of the notifications of jobs; repeating one has no effect.
-	PutLooks(ctx context.Context, looks []ring.Look) error
+	PutLooks(ctx context.Context, looks []ring.CheckRequest) error
 
 	// PutJournal stores a journal; condition: none is stored, or the stored V is lower.
 	PutJournal(ctx context.Context, j core.Journal) error
@@ -73,7 +73,7 @@ type Ring interface {
 // A Sender sends one run to one address.
 type Sender interface {
 	// Send returns when the answer has arrived, at the latest at the deadline of ctx. It never sends twice.
-	Send(ctx context.Context, s Shipment) Answer
+	Send(ctx context.Context, s SendRequest) Answer
 	// Beat returns nil if an address is available. An error with core.CodeUnavailable means that this process could not
 	// ask.
 	Beat(ctx context.Context, app *core.App, address string) error
@@ -82,8 +82,8 @@ type Sender interface {
 	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
 }
 
-// A Shipment is one send. Nothing modifies what its pointers refer to.
-type Shipment struct {
+// A SendRequest is one send. Nothing modifies what its pointers refer to.
+type SendRequest struct {
 	Run     *core.Run
 	Job     *core.Job
 	App     *core.App

@@ -91,7 +91,7 @@ func (p *prober) Idle(ctx context.Context, app *core.App, address string, _ core
 	return err == nil && !p.busy[address], err
 }
 
-func (p *prober) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+func (p *prober) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
 	p.mu.Lock()
 	p.sent[s.Run.ID.Job()], p.to[s.Run.ID.Job()] = time.Now(), s.Address
 	p.runs = append(p.runs, s.Address)
@@ -417,7 +417,7 @@ func TestBusyover(t *testing.T) {
 // repeats is an executor that knows every run, as after a restore of the store.
 type repeats struct{ *prober }
 
-func (r repeats) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+func (r repeats) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
 	r.prober.Send(ctx, s)
 	return dispatch.Answer{Kind: dispatch.AnswerRepeat, Code: 500, Message: "repeate trigger job, logId:7"}
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/route"
 	"github.com/tickring/tickring/core/schedule"
@@ -132,7 +132,7 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 	ids = distinct(ids)
 	k.jobs, k.unreadJobs, err = readAll(ctx, ids, func(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
 		found, unread, err := b.d.store.Jobs(ctx, ids)
-		bad, err := core.Besides(err)
+		bad, err := core.SplitUnreadable(err)
 		for id, why := range bad {
 			k.bad.Add(id, why)
 		}
@@ -227,7 +227,7 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 
 // damaged returns the phase of an item whose job or app cannot be decoded.
 func damaged(it *item, why error) phase {
-	if it.unread < bound.UnreadTries {
+	if it.unread < budget.UnreadTries {
 		return passing{unread: true, why: why}
 	}
 	return undeliverable{why: why.Error()}

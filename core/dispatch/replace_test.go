@@ -185,7 +185,7 @@ func TestReplace(t *testing.T) {
 			stale.V, stale.Holders, stale.Queue = stale.V+1, []core.Holder{{First: works}}, []core.RunID{waits}
 			must(t, k.s.PutPermits(t.Context(), []core.Permits{stale})[0])
 			newer := trigger(5, "b")
-			if r := k.run(newer); k.run(waits).State != core.Queued || !r.State.Open() || r.Had() {
+			if r := k.run(newer); k.run(waits).State != core.Queued || !r.State.Open() || r.MayHaveBeenSent() {
 				t.Errorf("the one of another key that waits is %s, the newer %s", end(k, waits), end(k, newer))
 			}
 			stale.V, stale.Queue = stale.V+1, nil

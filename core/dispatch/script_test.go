@@ -58,7 +58,7 @@ type sentSources struct {
 	sent []string
 }
 
-func (to *sentSources) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+func (to *sentSources) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	version := 0

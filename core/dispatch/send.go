@@ -267,7 +267,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 			return 0
 		}
 		sentAt, began := b.now(), time.Now()
-		a := b.d.sender.Send(limited, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address,
+		a := b.d.sender.Send(limited, SendRequest{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address,
 			Dialect: b.dialects[at{it.app.Name, it.run.Address}], Params: params, Source: source})
 		// An answer that the end of the invocation cut off did not come in time either.
 		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(limited.Err(), context.DeadlineExceeded)

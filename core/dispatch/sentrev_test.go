@@ -98,7 +98,7 @@ type shipped struct {
 	handler string
 }
 
-func (to *shipped) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+func (to *shipped) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	to.handler = s.Job.Def.Handler
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 }

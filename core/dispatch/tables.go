@@ -93,7 +93,7 @@ const (
 // stops are the pauses of an app or of everything.
 type stops struct {
 	last *core.Pause
-	past *core.Past
+	past *core.PauseHistory
 }
 
 // judge is step 3. If the job is gone, sched comes from its tombstone. next returns the job's next scheduled time, or 0

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/testkit/page"
+	"github.com/tickring/tickring/internal/testkit/protocoldoc"
 )
 
 var (
@@ -51,7 +51,7 @@ func TestPageJudge(t *testing.T) {
 		job    core.Sched
 		gone   bool
 		pause  core.Pause // tested on the app, on everything, and on both
-		past   core.Past
+		past   core.PauseHistory
 		misses bool // the next scheduled time has passed
 	}
 	schedule := facts{cause: core.CauseSchedule, rev: 2}
@@ -62,7 +62,7 @@ func TestPageJudge(t *testing.T) {
 	}
 	over := core.Pause{From: ago(2 * hour), To: ago(hour)}
 	lasts := core.Pause{From: ago(2 * hour)}
-	p := page.After(t, "### J.")
+	p := protocoldoc.After(t, "### J.")
 	for row, list := range map[string][]facts{
 		"deleted job, planned, due after the deletion": {
 			with(func(f *facts) { f.gone, f.due = true, minute }),
@@ -143,7 +143,7 @@ func TestPageJudge(t *testing.T) {
 				}
 				return 0
 			}
-			paused, not := stops{&c.pause, &c.past}, stops{&core.Pause{}, &core.Past{}}
+			paused, not := stops{&c.pause, &c.past}, stops{&core.Pause{}, &core.PauseHistory{}}
 			for _, pauses := range [][2]stops{{paused, not}, {not, paused}, {paused, paused}} {
 				falls, reason := judge(&f, &s, c.gone, pauses, now, next)
 				was := got
@@ -172,7 +172,7 @@ func TestPageJudge(t *testing.T) {
 }
 
 func TestPageFirstWrite(t *testing.T) {
-	p := page.After(t, "### A.")
+	p := protocoldoc.After(t, "### A.")
 	for answer, err := range answers {
 		p.Says(answer, words(firstWrite(err, false)), words(firstWrite(err, true)))
 	}
@@ -193,7 +193,7 @@ func TestPageLook(t *testing.T) {
 		return core.Journal{Entries: []core.Entry{{Run: 6, Outcome: core.Accepted}, {Run: 7, Outcome: outcome}}}
 	}
 	live, dead := with(func(r *core.Run) {}), with(func(r *core.Run) { r.Until = now })
-	p := page.After(t, "### B.")
+	p := protocoldoc.After(t, "### B.")
 	for found, rows := range map[string][]row{
 		"no item": {noItem},
 		"no item, though the fire has a record of its own": {noRecord},
@@ -270,7 +270,7 @@ var actions = map[act]string{
 }
 
 func TestPageTakeOver(t *testing.T) {
-	p := page.After(t, "### C.")
+	p := protocoldoc.After(t, "### C.")
 	p.Says("ok", words(takeOver(nil))+", with the item's address")
 	for _, err := range []error{core.ErrThrottled, errLost} {
 		if takeOver(err) != takeOver(core.ErrRefused) {
@@ -281,7 +281,7 @@ func TestPageTakeOver(t *testing.T) {
 }
 
 func TestPageSend(t *testing.T) {
-	p := page.After(t, "### D.")
+	p := protocoldoc.After(t, "### D.")
 	for row, kind := range map[string]AnswerKind{
 		"accepted": AnswerAccepted,
 		`"repeate trigger": it has the run from an earlier send`: AnswerRepeat,
@@ -319,7 +319,7 @@ func TestPageFailover(t *testing.T) {
 	run := func(state core.State, owner, address string) *core.Run {
 		return &core.Run{ID: 7, State: state, Owner: owner, Address: address}
 	}
-	p := page.After(t, "### E.")
+	p := protocoldoc.After(t, "### E.")
 	for _, c := range []struct {
 		row    string
 		err    error
@@ -351,7 +351,7 @@ func TestPageFailover(t *testing.T) {
 }
 
 func TestPageJournal(t *testing.T) {
-	p := page.After(t, "### F.")
+	p := protocoldoc.After(t, "### F.")
 	counts := map[bool]string{
 		true:  "entries count (refused: this `v` or a higher one is stored, and an invocation writes one at a time)",
 		false: "write again with a higher `v`, until 1 s before the deadline",
@@ -365,7 +365,7 @@ func TestPageJournal(t *testing.T) {
 }
 
 func TestPageAck(t *testing.T) {
-	p := page.After(t, "**The ack rule.**")
+	p := protocoldoc.After(t, "**The ack rule.**")
 	again := time.Unix(1_800_000_000, 0)
 	for row, of := range map[string]phase{
 		"done, or in a new message":       done{},

@@ -15,7 +15,7 @@ func tellOf(job *core.Job, app *core.App, g *core.Global) *core.Notify {
 	if len(job.Def.Notify.To) == 0 && (app == nil || len(app.Notify.To) == 0) {
 		return nil
 	}
-	n := core.Tell(job, app, g)
+	n := core.EventRule(job, app, g)
 	return &n
 }
 
@@ -25,7 +25,7 @@ func (it *item) tellsSkip() bool {
 	if it.run != nil {
 		attempt = it.run.Attempt
 	}
-	return it.of == nil && it.tell.Tells(core.SkipEvent(attempt))
+	return it.of == nil && it.tell.Includes(core.SkipEvent(attempt))
 }
 
 // tellsEnd reports whether the end of the run may send a notification.
@@ -37,19 +37,19 @@ func (it *item) tellsEnd() bool { return it.of == nil && it.tell.TellsEnd() }
 func (b *batch) told(ctx context.Context, w *writes) {
 	now := b.now()
 	var notes []ring.Note
-	var looks []ring.Look
+	var looks []ring.CheckRequest
 	of := map[*item]bool{}
 	see := func(it *item, r *core.Run, first bool) {
 		if it.tell == nil || it.of != nil || r.State != core.Running || !first {
 			return
 		}
 		late := r.SentAt.Sub(it.fire.Slot.Time()) > cmp.Or(it.tell.Late, it.job.Sched.Grace)
-		if it.tell.Tells(core.EventLate) && it.fire.Cause.Planned() && late {
+		if it.tell.Includes(core.EventLate) && it.fire.Cause.Planned() && late {
 			notes = append(notes, ring.Note{Job: it.job.Def.ID, Event: core.EventLate, Run: it.fire.Run, At: it.fire.At, When: now})
 			of[it] = true
 		}
-		if it.tell.Tells(core.EventSlow) { // for a broadcast, this check reads its shards
-			l := ring.Look{At: core.Ceil(now.Add(it.tell.Slow).Add(time.Minute - 1).Truncate(time.Minute)), Job: it.job.Def.ID}
+		if it.tell.Includes(core.EventSlow) { // for a broadcast, this check reads its shards
+			l := ring.CheckRequest{At: core.Ceil(now.Add(it.tell.Slow).Add(time.Minute - 1).Truncate(time.Minute)), Job: it.job.Def.ID}
 			if b.d.looked.fresh(l) {
 				looks = append(looks, l)
 				of[it] = true
@@ -89,22 +89,22 @@ func (b *batch) told(ctx context.Context, w *writes) {
 // looked remembers the checks that this process stored: one per job and minute is enough.
 type looked struct {
 	mu   sync.Mutex
-	list map[ring.Look]bool
+	list map[ring.CheckRequest]bool
 }
 
 const mostLooked = 20_000
 
-func (l *looked) fresh(x ring.Look) bool {
+func (l *looked) fresh(x ring.CheckRequest) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.list[x]
 }
 
-func (l *looked) note(list []ring.Look) {
+func (l *looked) note(list []ring.CheckRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.list == nil || len(l.list) > mostLooked {
-		l.list = map[ring.Look]bool{}
+		l.list = map[ring.CheckRequest]bool{}
 	}
 	for _, x := range list {
 		l.list[x] = true

@@ -29,10 +29,10 @@ func (m mute) answer(ctx context.Context) error {
 	return core.ErrThrottled
 }
 
-func (m mute) PutLooks(ctx context.Context, _ []ring.Look) error { return m.answer(ctx) }
+func (m mute) PutLooks(ctx context.Context, _ []ring.CheckRequest) error { return m.answer(ctx) }
 
 func (m mute) Enqueue(ctx context.Context, out []ring.Out) []error {
-	if out[0].Message.Kind != ring.KindAside {
+	if out[0].Message.Kind != ring.KindPostRun {
 		return m.Store.Enqueue(ctx, out)
 	}
 	errs := make([]error, len(out))
@@ -106,7 +106,7 @@ func TestSkippedFixedDelayGoesOnUntold(t *testing.T) {
 		})
 		l.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: at,
 			Fires: []core.Fire{{Run: id, Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}})
-		if r := l.run(id); r.State != core.Skipped || !r.OwesAside().Notice {
+		if r := l.run(id); r.State != core.Skipped || !r.OwesPostRun().Notice {
 			t.Fatalf("%+v", r)
 		}
 		found, _, err := l.s.Scheds(t.Context(), []core.JobID{7})

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
@@ -29,7 +29,7 @@ type waiting struct {
 // waits returns a process that shares its queue with other dispatchers, with a due job of "away".
 func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w := &waiting{clocked: newClocked(t)}
-	w.send = func(dispatch.Shipment) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerAccepted} }
+	w.send = func(dispatch.SendRequest) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerAccepted} }
 	w.must(w.s.PutApp(t.Context(), 0, core.App{Name: "away", Rev: 1}, core.Change{ID: 1, App: "away"}))
 	w.registry(nil)
 	run, fire := w.clocked.job(7, func(j *core.Job) {
@@ -273,14 +273,14 @@ func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 func TestLooksAreNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
-		for _, looks := range []int{bound.UnreadTries - 1, bound.UnreadTries, bound.UnreadTries + 1} { // readable after two
+		for _, looks := range []int{budget.UnreadTries - 1, budget.UnreadTries, budget.UnreadTries + 1} { // readable after two
 			w.after(6 * time.Minute)
 			s := &unread{damaged{Store: w.s, Ring: w.s, job: 7}, w.s}
 			d := w.d
 			for w.d = w.second(s, s); len(s.again) < looks && len(s.buried) == 0; time.Sleep(time.Second) {
 				w.deliver()
 			}
-			if w.d = d; len(s.buried) != max(0, looks-bound.UnreadTries) {
+			if w.d = d; len(s.buried) != max(0, looks-budget.UnreadTries) {
 				t.Fatalf("after %d looks in a row at which its job could not be read: %q", looks, s.buried)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -347,7 +347,7 @@ func (c *conversation) overtaken(ctx context.Context, asks []ask) (before time.T
 		if span[1] < span[0] || !before.IsZero() {
 			continue
 		}
-		runs, err := c.w.f.store.RunSpan(ctx, span[1], span[0], bound.LaterRuns)
+		runs, err := c.w.f.store.RunsByID(ctx, span[1], span[0], budget.LaterRuns)
 		if err != nil {
 			return before, err
 		}

@@ -148,7 +148,7 @@ func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.Job
 		slots <- struct{}{}
 		lanes.Go(func() {
 			defer func() { <-slots }()
-			runs, err := w.f.store.RunSpan(glance.First(ctx), n.first, last, max(windowRuns, n.runs))
+			runs, err := w.f.store.RunsByID(glance.First(ctx), n.first, last, max(windowRuns, n.runs))
 			if err != nil {
 				return
 			}

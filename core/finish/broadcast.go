@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -139,7 +139,7 @@ func (f *Finish) SkipShards(ctx context.Context, whole *core.Run, ids []core.Run
 // shards reads the last attempts of shards, in order. over is false if one is open, has no run,
 // or has a pending retry. missing lists the shards without a run.
 func (f *Finish) shards(ctx context.Context, ids []core.RunID) (ends []core.Run, over bool, missing []core.RunID, err error) {
-	ends, err = bound.LastAttempts(ctx, ids, f.store.Runs)
+	ends, err = budget.LastAttempts(ctx, ids, f.store.Runs)
 	if err != nil {
 		return nil, false, nil, fmt.Errorf("read shards: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -90,7 +90,7 @@ func (f *Finish) lists(ctx context.Context, all []*family) {
 	}
 	slices.Sort(ids)
 	jobs, unread, err := f.store.Jobs(ctx, slices.Compact(ids))
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	for _, fam := range all {
 		job := fam.run.ID.Job()
 		switch {
@@ -166,7 +166,7 @@ func (f *Finish) noteMade(ctx context.Context, all []*family) {
 		case err == nil:
 			puts[i].Apply(&fam.run)
 			fam.tries = 0
-		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, fam.tries == bound.ReadTries:
+		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, fam.tries == budget.ReadTries:
 			fam.err = fmt.Errorf("note them: %w", err)
 		default: // conflict or unknown: go on from the stored run
 			fam.tries++
@@ -250,7 +250,7 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	jobs, unread, err := f.store.Jobs(ctx, ids)
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	var gone map[core.JobID]core.Tombstone
 	if err == nil {
 		gone, err = f.gone(ctx, slices.DeleteFunc(slices.Clone(ids), func(id core.JobID) bool {

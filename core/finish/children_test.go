@@ -50,7 +50,7 @@ func (r *rig) born() (jobs []core.JobID) {
 	}
 	for job := core.JobID(100); job < 400; job++ {
 		first, last := core.NumberedRange(job)
-		runs, err := r.s.RunSpan(r.t.Context(), first, last, 100)
+		runs, err := r.s.RunsByID(r.t.Context(), first, last, 100)
 		r.must(err)
 		for i := range runs {
 			c := &runs[i]

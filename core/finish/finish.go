@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -98,11 +98,11 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 	return errs
 }
 
-// Close is End without the follow-ups. An answer becomes nil only when Rest.Make has created
+// Close is End without the follow-ups. An answer becomes nil only when AfterClose.Make has created
 // them.
-func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *Rest) {
+func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *AfterClose) {
 	errs := make([]error, len(results))
-	rest := &Rest{f: f, results: results, errs: errs}
+	rest := &AfterClose{f: f, results: results, errs: errs}
 	var lost []core.RunPut
 	todo := f.endBlind(ctx, results, rest, &lost)
 	ids := make([]core.RunID, 0, len(todo))
@@ -110,9 +110,9 @@ func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *Rest) {
 		ids = append(ids, results[i].Run)
 	}
 	for try := 0; len(todo) > 0; try++ {
-		if try == bound.ReadTries {
+		if try == budget.ReadTries {
 			for _, i := range todo {
-				errs[i] = fmt.Errorf("close run %d: %w: the last of %d answers: %v", results[i].Run, core.ErrThrottled, bound.ReadTries,
+				errs[i] = fmt.Errorf("close run %d: %w: the last of %d answers: %v", results[i].Run, core.ErrThrottled, budget.ReadTries,
 					errs[i].Error())
 			}
 			break
@@ -124,7 +124,7 @@ func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *Rest) {
 
 // endBlind closes runs that need no read. It returns the results to read: all others, and closes
 // without a clear answer. Closes with an unknown answer are added to lost.
-func (f *Finish) endBlind(ctx context.Context, results []Result, rest *Rest, lost *[]core.RunPut) (todo []int) {
+func (f *Finish) endBlind(ctx context.Context, results []Result, rest *AfterClose, lost *[]core.RunPut) (todo []int) {
 	closes := make([]core.RunPut, 0, len(results)) // a close takes about a kilobyte
 	var at []int
 	for i := range results {
@@ -154,7 +154,7 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, rest *Rest, los
 }
 
 // done handles a stored close; run is the run before it.
-func (f *Finish) done(run core.Run, c *core.RunPut, i int, rest *Rest) {
+func (f *Finish) done(run core.Run, c *core.RunPut, i int, rest *AfterClose) {
 	c.Apply(&run)
 	f.Ended(&run)
 	rest.add(&run, i)
@@ -187,7 +187,7 @@ func (f *Finish) tellLost(lost *[]core.RunPut, run *core.Run) {
 }
 
 // endOnce reads and closes the results named by todo, and returns those without a clear answer.
-func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, rest *Rest, lost *[]core.RunPut,
+func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, rest *AfterClose, lost *[]core.RunPut,
 	first bool) (again []int, againIDs []core.RunID) {
 	errs := rest.errs
 	found, unread, err := f.read(ctx, results, todo, ids, first)
@@ -202,7 +202,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 	if need := f.needJobs(results, todo, found); len(need) > 0 {
 		var gone []core.JobID
 		jobs, gone, err = f.store.Jobs(ctx, need)
-		if bad, err = core.Besides(err); err == nil && len(gone) > 0 {
+		if bad, err = core.SplitUnreadable(err); err == nil && len(gone) > 0 {
 			err = core.ErrThrottled
 		}
 		if err != nil {
@@ -230,7 +230,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			if errs[i] = f.noteLate(ctx, &run, r); errs[i] == nil {
 				rest.found(&run, i)
 			}
-		case r.Reported && !run.Had():
+		case r.Reported && !run.MayHaveBeenSent():
 			f.o.Log.Warn("report of an unsent run ignored", "run", r.Run, "job", run.ID.Job(), "app", run.App)
 			errs[i] = &core.Error{Code: core.CodeNotFound, Reason: core.Say("run %d was never sent to an executor", r.Run), Err: ErrUnsent}
 		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent || run.IsBroadcast()):
@@ -394,12 +394,12 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 		c.To.Owes = []core.Owed{{Pause: true}}
 	}
 	if err == nil && run.LogOwed(c.To.State, c.To.Reason) {
-		c.To.Aside.Log, c.To.KeepLog = true, run.KeepLog
-		c.Set |= core.RunAside
+		c.To.PostRun.Log, c.To.KeepLog = true, run.KeepLog
+		c.Set |= core.RunPostRun
 	}
 	if err == nil && run.Notice && core.EndEvent(&core.Run{State: c.To.State, Reason: c.To.Reason, Then: c.To.Then, Shard: run.Shard}) != "" {
-		c.To.Aside.Notice, c.To.KeepLog = true, run.KeepLog
-		c.Set |= core.RunAside
+		c.To.PostRun.Notice, c.To.KeepLog = true, run.KeepLog
+		c.Set |= core.RunPostRun
 	}
 	return c, err
 }
@@ -477,7 +477,7 @@ func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 // frees the permit, and creates children and the next fire of a fixed delay. Repeated and
 // concurrent calls are safe.
 func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
-	return errors.Join(f.mend(ctx, run, true), errors.Join(f.asides(ctx, []*core.Run{run})...))
+	return errors.Join(f.mend(ctx, run, true), errors.Join(f.postRuns(ctx, []*core.Run{run})...))
 }
 
 func (f *Finish) mend(ctx context.Context, run *core.Run, release bool) error {
@@ -584,7 +584,7 @@ func (f *Finish) createEach(ctx context.Context, owed []core.Run) []error {
 			switch {
 			case err == nil, errors.Is(err, core.ErrRefused):
 				errs[i] = err
-			case errors.Is(err, core.ErrThrottled), try == bound.ReadTries, ctx.Err() != nil:
+			case errors.Is(err, core.ErrThrottled), try == budget.ReadTries, ctx.Err() != nil:
 				errs[i] = fmt.Errorf("create run %d: %w", owed[i].ID, err)
 			default: // unknown result: try again
 				todo = append(todo, i)
@@ -621,7 +621,7 @@ func (f *Finish) enqueue(ctx context.Context, out ring.Out) error {
 		if err == nil {
 			return nil
 		}
-		if try == bound.ReadTries || errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
+		if try == budget.ReadTries || errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
 			return fmt.Errorf("send run %d: %w", out.Message.Fires[0].Run, err)
 		}
 	}
@@ -634,7 +634,7 @@ func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Ti
 	// Use the stored precision: every process that ends this chain must compute the same time, or
 	// it adds a second fire.
 	ended = core.FromMillis(core.Millis(ended))
-	for range bound.ReadTries {
+	for range budget.ReadTries {
 		found, unread, err := f.store.Scheds(ctx, []core.JobID{job})
 		if err == nil && len(unread) > 0 {
 			err = core.ErrThrottled
@@ -647,7 +647,7 @@ func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Ti
 		if !ok || !fixed || s.Tail != first {
 			return nil
 		}
-		move := plan.AfterEnd(s, delay, ended, f.o.Plan)
+		move := plan.NextAfterEnd(s, delay, ended, f.o.Plan)
 		if s.State != core.Started {
 			move.NewPlanAt = s.PlanAt
 		} else if after := s.Moved(move); after.PlanAt <= core.InstantOf(f.o.Now()) {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
@@ -186,7 +186,7 @@ func TestNoClearAnswerSaysTheLast(t *testing.T) {
 // TestCloseWithoutClearAnswer: a close succeeds after a few lost answers. After too many, the
 // caller gets an error and must try again.
 func TestCloseWithoutClearAnswer(t *testing.T) {
-	for lost, ok := range map[int]bool{bound.ReadTries: true, bound.ReadTries + 1: false, 2*bound.ReadTries + 1: false} {
+	for lost, ok := range map[int]bool{budget.ReadTries: true, budget.ReadTries + 1: false, 2*budget.ReadTries + 1: false} {
 		r := newRig(t)
 		r.job(1, nil)
 		r.run(id, nil)
@@ -208,7 +208,7 @@ func TestCloseWithoutClearAnswer(t *testing.T) {
 // TestPermitsThatOthersWrite: a permit change succeeds after a few conflicts. After too many, the
 // caller gets an error and must try again.
 func TestPermitsThatOthersWrite(t *testing.T) {
-	for writes, ok := range map[int]bool{bound.PermitTries - 1: true, bound.PermitTries: false, 3 * bound.PermitTries: false} {
+	for writes, ok := range map[int]bool{budget.PermitTries - 1: true, budget.PermitTries: false, 3 * budget.PermitTries: false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			for range writes {

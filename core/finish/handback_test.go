@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 )
 
 // TestHandBack: a run without an executor frees its permits. It keeps a permit if it was claimed
@@ -52,7 +52,7 @@ func TestHandBack(t *testing.T) {
 				}
 				r.s.faults[c.op] = faults
 			}
-			r.f.HandBack(t.Context(), &run, names)
+			r.f.ReleasePermits(t.Context(), &run, names)
 			for k, name := range names {
 				if got := r.permits(name); got.Holds(id) != c.has[k] {
 					t.Errorf("it has %s: %t", name, got.Holds(id))
@@ -60,7 +60,7 @@ func TestHandBack(t *testing.T) {
 			}
 			r.now = r.now.Add(time.Minute) // too old for any claim
 			again := r.stored(id)
-			r.f.HandBack(t.Context(), &again, names)
+			r.f.ReleasePermits(t.Context(), &again, names)
 			if got := r.permits(group); got.Holds(id) == c.next {
 				t.Errorf("after another look it has it: %t", got.Holds(id))
 			}
@@ -78,7 +78,7 @@ func (r *rig) claim(run *core.Run) error {
 func (r *rig) asks(first core.RunID, names ...string) {
 	for _, name := range names {
 		p := r.permits(name)
-		if a, changed := p.Ask(core.Asked{First: first, Until: r.now.Add(30 * time.Second), Limit: 1, Stored: true, Anew: true}); a !=
+		if a, changed := p.Ask(core.PermitRequest{First: first, Until: r.now.Add(30 * time.Second), Limit: 1, Stored: true, Anew: true}); a !=
 			core.PermitGranted || !changed {
 			r.t.Errorf("an ask for %s: %v, written %t", name, a, changed)
 		}
@@ -97,7 +97,7 @@ func (r *rig) permits(name string) core.Permits {
 // TestOverLooksAtHoldersInTurn: each holder is checked within n/25 turns. The chains that have
 // waited longest are checked in every turn.
 func TestOverLooksAtHoldersInTurn(t *testing.T) {
-	const most = bound.PermitLooks
+	const most = budget.PermitLooks
 	for _, n := range []int{most, most + 1, 10 * most} {
 		r := newRig(t)
 		p := core.Permits{Name: "job/1", Limit: n}
@@ -112,7 +112,7 @@ func TestOverLooksAtHoldersInTurn(t *testing.T) {
 		}
 		seen := map[core.RunID]bool{}
 		for range (n + most - 1) / most {
-			over, err := r.f.Over(t.Context(), &p)
+			over, err := r.f.EndedChains(t.Context(), &p)
 			r.must(err)
 			if len(over) != 2*most {
 				t.Errorf("of %d holders it checked %d", n, len(over))
@@ -120,7 +120,7 @@ func TestOverLooksAtHoldersInTurn(t *testing.T) {
 			for id := range over {
 				seen[id] = true
 			}
-			r.now = r.now.Add(bound.PermitTurn * time.Second)
+			r.now = r.now.Add(budget.PermitTurn * time.Second)
 		}
 		if len(seen) != n+most {
 			t.Errorf("of %d holders, and as many that wait, it checked %d", n, len(seen))
@@ -141,7 +141,7 @@ func TestOverFreesChainsOfUnreadableJobs(t *testing.T) {
 			p.Limit, p.Holders = 1, holders
 			return true, nil
 		}))
-		over, err := r.f.Over(t.Context(), &core.Permits{Name: "group/db", Limit: 1, Holders: holders})
+		over, err := r.f.EndedChains(t.Context(), &core.Permits{Name: "group/db", Limit: 1, Holders: holders})
 		r.must(err)
 		p := r.permits(core.PermitOfApp("orders"))
 		if over[id] != (sched == 0) || p.Holds(id) == over[id] {

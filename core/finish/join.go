@@ -6,14 +6,14 @@ import (
 	"fmt"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
 )
 
 // join records for a child of several parents that the parent run r has closed as required: "A
 // join" of section 5 of the protocol.
 func (f *Finish) join(ctx context.Context, job *core.Job, r *core.Run, drawn core.RunID) error {
-	for range bound.PermitTries {
+	for range budget.PermitTries {
 		j, noted, err := f.note(ctx, job, r, drawn)
 		switch {
 		case err != nil:
@@ -119,7 +119,7 @@ func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) err
 	want.Params = params
 	run, made, err := f.found(ctx, &want)
 	for try := 0; err == nil && !made && run.AwaitsJoin(); try++ {
-		if try == bound.ReadTries {
+		if try == budget.ReadTries {
 			return fmt.Errorf("enqueue run %d of a join: %w", j.Round, core.ErrThrottled)
 		}
 		if err = f.store.PutRuns(ctx, []core.RunPut{run.Retime(want, f.o.Now())})[0]; errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
@@ -139,7 +139,7 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 	skip := f.joined(job, j)
 	skip.At, skip.Slot = j.Begun, j.End
 	skip.State, skip.Reason, skip.EndedAt, skip.Message = core.Skipped, core.ReasonJoin, f.o.Now(), j.Lacks(&job.Def)
-	skip.Aside.Notice = skip.Notice
+	skip.PostRun.Notice = skip.Notice
 	var err error
 	if skip.Journal, err = f.journal(ctx, []core.RunID{skip.ID}); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 		return err
 	}
 	if made {
-		return f.Aside(ctx, &skip)
+		return f.PostRun(ctx, &skip)
 	}
 	return f.skipAwaiting(ctx, &run, skip.Message)
 }
@@ -170,8 +170,8 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 		case err == nil:
 			puts[0].Apply(run)
 			f.Ended(run)
-			return f.Aside(ctx, run)
-		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, try == bound.ReadTries:
+			return f.PostRun(ctx, run)
+		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, try == budget.ReadTries:
 			return fmt.Errorf("skip run %d of a join: %w", run.ID, err)
 		}
 		is, _, err := f.found(ctx, nil, run.ID)
@@ -180,7 +180,7 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 		}
 		*run = is
 	}
-	return f.Aside(ctx, run) // the process that closed it may have died before this request
+	return f.PostRun(ctx, run) // the process that closed it may have died before this request
 }
 
 // found returns a stored run. If want is set and not stored, found creates it first and sets

@@ -263,20 +263,20 @@ func TestJoinInSpiteOf(t *testing.T) {
 func (r *rig) wantAsked(what string, job core.JobID) {
 	r.t.Helper()
 	asked, owe := map[core.RunID]bool{}, 0
-	if due, _, _, err := r.s.Depth(r.t.Context(), ring.KindAside); err != nil || due == 0 {
+	if due, _, _, err := r.s.Depth(r.t.Context(), ring.KindPostRun); err != nil || due == 0 {
 		r.t.Fatalf("%s: %d messages are on the post-run queue, %v", what, due, err)
 	}
-	got, err := r.s.Receive(r.t.Context(), ring.KindAside, 100)
+	got, err := r.s.Receive(r.t.Context(), ring.KindPostRun, 100)
 	r.must(err)
 	for i := range got {
-		asked[got[i].Message.Aside.Run] = true
+		asked[got[i].Message.PostRun.Run] = true
 	}
 	for _, run := range r.numbered(job) {
-		if run.OwesAside() == (core.Aside{}) {
+		if run.OwesPostRun() == (core.PostRun{}) {
 			continue
 		}
 		if owe++; !asked[run.ID] {
-			r.t.Fatalf("%s: run %d owes %+v, but no message was sent", what, run.ID, run.OwesAside())
+			r.t.Fatalf("%s: run %d owes %+v, but no message was sent", what, run.ID, run.OwesPostRun())
 		}
 	}
 	if owe == 0 {
@@ -385,11 +385,11 @@ func TestSkippedJoinIsToldThoughTheLaneRefused(t *testing.T) {
 		if second() == nil {
 			t.Errorf("awaited %v: the log does not show that the notification was not requested", awaited)
 		}
-		if n := len(r.messages(ring.KindAside)); n != 0 {
+		if n := len(r.messages(ring.KindPostRun)); n != 0 {
 			t.Fatalf("%d messages", n)
 		}
 		r.must(second())
-		if n := len(r.messages(ring.KindAside)); n != 1 {
+		if n := len(r.messages(ring.KindPostRun)); n != 1 {
 			t.Errorf("awaited %v: the lane is asked %d times", awaited, n)
 		}
 	}

@@ -183,7 +183,7 @@ func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map
 	var noJobs []core.JobID
 	var noApps []string
 	e.jobs, noJobs, err = w.f.store.Jobs(ctx, distinct(jobs))
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	if err != nil {
 		return nil, fmt.Errorf("read jobs: %w", err)
 	}

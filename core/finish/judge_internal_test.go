@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/testkit/page"
+	"github.com/tickring/tickring/internal/testkit/protocoldoc"
 )
 
 // TestPageWatchdog: the table of section 6 on the page matches the code.
@@ -20,7 +20,7 @@ func TestPageWatchdog(t *testing.T) {
 		lose:   `the rules of "lost" and timed out; close by F1`,
 	}
 	all := []core.Outcome{0, core.Begun, core.Accepted, core.Unconfirmed, core.Left}
-	p := page.After(t, "## 6. Watchdog")
+	p := protocoldoc.After(t, "## 6. Watchdog")
 	for _, c := range []struct {
 		row, entry string
 		runs       []core.Run

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 )
 
 // over ends runs of a job that are past their timeout or replaced, and whose executor is busy
@@ -32,7 +32,7 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 	}
 	var others []core.Run // at the address, which must end too
 	inTime := false
-	if _, err := bound.OpenRuns(ctx, job, c.w.w.OpenRuns, nil, func(r *core.Run) bool {
+	if _, err := budget.OpenRuns(ctx, job, c.w.w.OpenRuns, nil, func(r *core.Run) bool {
 		if r.Address != c.t.at.address || r.State == core.Queued {
 			return true
 		}

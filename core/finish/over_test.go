@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -96,7 +96,7 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 // TestTimeoutEndsBehindQueuedRuns: queued runs of the job do not delay the end of a run past its
 // timeout. A run in time at its address does.
 func TestTimeoutEndsBehindQueuedRuns(t *testing.T) {
-	for i, n := range []int{bound.OpenAtOnce, bound.OpenAtOnce + 1, 3 * bound.OpenAtOnce, bound.OpenAtOnce} {
+	for i, n := range []int{budget.OpenAtOnce, budget.OpenAtOnce + 1, 3 * budget.OpenAtOnce, budget.OpenAtOnce} {
 		r := lasting(t, func(x *core.Run) { x.Permit = "job/1" })
 		alone := i < 3
 		if !alone {

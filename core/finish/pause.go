@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -54,7 +54,7 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 		case err == nil:
 			f.o.Log.Warn("job paused", "job", id, "app", run.App, "why", why)
 			return f.tellPaused(ctx, run, job.Def.PauseAfter)
-		case errors.Is(err, core.ErrThrottled), try == bound.ReadTries, ctx.Err() != nil:
+		case errors.Is(err, core.ErrThrottled), try == budget.ReadTries, ctx.Err() != nil:
 			return fmt.Errorf("pause job %d: %w", id, err)
 		}
 	}
@@ -102,8 +102,8 @@ func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since ti
 	spans[1][0], spans[1][1] = core.NumberedRange(id)
 	for _, span := range spans {
 		from, found := span[1], 0
-		for looked := 0; looked < bound.PauseRuns && found < n && from >= span[0]; looked += pausePage {
-			page, err := f.store.RunSpan(ctx, from, span[0], pausePage)
+		for looked := 0; looked < budget.PauseRuns && found < n && from >= span[0]; looked += pausePage {
+			page, err := f.store.RunsByID(ctx, from, span[0], pausePage)
 			if err != nil {
 				return false, fmt.Errorf("read the results of job %d: %w", id, err)
 			}

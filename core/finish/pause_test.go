@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -72,10 +72,10 @@ func TestPauseAfter(t *testing.T) {
 		{"removed, two after a success", 2, "f-s-f-f", true},
 		{"removed, since a change", 2, "f-!f", false},
 		{"many of no account", 3, "ff" + strings.Repeat("x", 150) + "f", true},
-		{"all runs that are read", 3, "ff" + strings.Repeat("x", bound.PauseRuns-3) + "f", true},
-		{"one more", 3, "ff" + strings.Repeat("x", bound.PauseRuns-2) + "f", true},
-		{"far more", 3, "ff" + strings.Repeat("x", 3*bound.PauseRuns) + "f", true},
-		{"a success among far more", 3, "fsf" + strings.Repeat("x", 3*bound.PauseRuns) + "f", false},
+		{"all runs that are read", 3, "ff" + strings.Repeat("x", budget.PauseRuns-3) + "f", true},
+		{"one more", 3, "ff" + strings.Repeat("x", budget.PauseRuns-2) + "f", true},
+		{"far more", 3, "ff" + strings.Repeat("x", 3*budget.PauseRuns) + "f", true},
+		{"a success among far more", 3, "fsf" + strings.Repeat("x", 3*budget.PauseRuns) + "f", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t)
@@ -110,9 +110,9 @@ func TestPauseAfter(t *testing.T) {
 				switch letter {
 				case '-': // all ended runs are deleted
 					low, high := planned-core.RunID(i), planned
-					runs, err := r.s.Store.RunSpan(t.Context(), low, high, 1000)
+					runs, err := r.s.Store.RunsByID(t.Context(), low, high, 1000)
 					for i := range runs { // after their logs are kept
-						err = errors.Join(err, errors.Join(r.s.Store.PutRuns(t.Context(), []core.RunPut{runs[i].ClearAside(core.Aside{})})...))
+						err = errors.Join(err, errors.Join(r.s.Store.PutRuns(t.Context(), []core.RunPut{runs[i].ClearPostRun(core.PostRun{})})...))
 					}
 					r.must(errors.Join(append(r.s.Store.DropRuns(t.Context(), runs), err)...))
 				case '!':
@@ -287,8 +287,8 @@ func TestPauseUntold(t *testing.T) {
 			run := r.stored(id)
 			r.must(r.f.Mend(t.Context(), &run))
 			var notes []ring.Note
-			for _, m := range r.messages(ring.KindAside) {
-				notes = append(notes, m.Aside.Notes...)
+			for _, m := range r.messages(ring.KindPostRun) {
+				notes = append(notes, m.PostRun.Notes...)
 			}
 			if tells && (len(notes) != 1 || notes[0].Event != core.EventPaused || notes[0].Run != id || notes[0].Times != 1) ||
 				!tells && len(notes) > 0 {
@@ -323,7 +323,7 @@ func TestRowEndsWithASuccessNobodyRepeats(t *testing.T) {
 	}
 	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{success}}))
 	kept := r.stored(failure)
-	r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{kept.ClearAside(core.Aside{})})[0])
+	r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{kept.ClearPostRun(core.PostRun{})})[0])
 	r.must(errors.Join(r.s.Store.DropRuns(t.Context(), []core.Run{r.stored(failure), r.stored(success)})...))
 	_, err = ran(3, failed)
 	r.must(err)

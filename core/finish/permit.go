@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -40,7 +40,7 @@ func (f *Finish) putPermits(ctx context.Context, todo []*permitChange) {
 			c.err = fmt.Errorf("%s permits %s: %w", why, c.name, err)
 		}
 	}
-	for try := range bound.PermitTries {
+	for try := range budget.PermitTries {
 		if try > 0 && !pause(ctx, time.Duration(1+rand.IntN(5*min(try, 10)))*time.Millisecond) {
 			fail("write", ctx.Err())
 			return
@@ -150,13 +150,13 @@ func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 	}
 }
 
-// HandBack frees the named permits of a run that holds the first, waits for an executor and was
+// ReleasePermits frees the named permits of a run that holds the first, waits for an executor and was
 // never sent. Other runs can use them. The run first records that it holds none. So a dispatcher
-// that is about to claim it must ask again, and HandBack sees that ask. The last permit is freed
+// that is about to claim it must ask again, and ReleasePermits sees that ask. The last permit is freed
 // first, because its holder waits for no other. After an error or a fresh ask, the next check of
 // the run tries again.
-func (f *Finish) HandBack(ctx context.Context, run *core.Run, names []string) {
-	if len(names) == 0 || run.First != run.ID || run.Had() {
+func (f *Finish) ReleasePermits(ctx context.Context, run *core.Run, names []string) {
+	if len(names) == 0 || run.First != run.ID || run.MayHaveBeenSent() {
 		return
 	}
 	if err := f.handBack(ctx, run, names); err != nil {
@@ -169,7 +169,7 @@ func (f *Finish) HandBack(ctx context.Context, run *core.Run, names []string) {
 // have the run. Other runs would wait until a user resends the message. The run then asks again.
 func (f *Finish) Buried(ctx context.Context, run *core.Run) {
 	names := core.PermitNames(run.Permit)
-	if len(names) == 0 || !run.State.Open() || run.Had() {
+	if len(names) == 0 || !run.State.Open() || run.MayHaveBeenSent() {
 		return
 	}
 	if err := f.handBack(ctx, run, names); err != nil {
@@ -203,10 +203,10 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	return nil
 }
 
-// Leave removes the chain of the run first, which waits for the permit waits, from the items of
+// LeaveQueue removes the chain of the run first, which waits for the permit waits, from the items of
 // the permits in behind, one after the other. If the chain has got the permit waits by then, it
 // keeps the permits in behind.
-func (f *Finish) Leave(ctx context.Context, first core.RunID, waits string, behind ...string) error {
+func (f *Finish) LeaveQueue(ctx context.Context, first core.RunID, waits string, behind ...string) error {
 	for _, name := range behind {
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
 			if !p.Release(func(x core.RunID) bool { return x == first }) {
@@ -249,18 +249,18 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	}
 }
 
-// Over reports which chains of an item of permits are over. It checks 25 holders and the 25
+// EndedChains reports which chains of an item of permits are over. It checks 25 holders and the 25
 // chains that have waited longest. The 25 holders change every 15 s, so calls in n/25
-// consecutive turns of 15 s check all n holders. Over removes holders that never began from the limits of their apps.
-func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
+// consecutive turns of 15 s check all n holders. EndedChains removes holders that never began from the limits of their apps.
+func (f *Finish) EndedChains(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
 	last, until := map[core.RunID]core.RunID{}, map[core.RunID]time.Time{} // by chain
 	now := f.o.Now()
-	turn := int(now.Unix()/bound.PermitTurn) * bound.PermitLooks
-	for i := range min(len(p.Holders), bound.PermitLooks) {
+	turn := int(now.Unix()/budget.PermitTurn) * budget.PermitLooks
+	for i := range min(len(p.Holders), budget.PermitLooks) {
 		h := p.Holders[(turn+i)%len(p.Holders)]
 		last[h.First], until[h.First] = h.First, h.Until
 	}
-	for _, first := range p.Queue[:min(len(p.Queue), bound.PermitLooks)] {
+	for _, first := range p.Queue[:min(len(p.Queue), budget.PermitLooks)] {
 		last[first] = first
 	}
 	over := map[core.RunID]bool{}
@@ -322,7 +322,7 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 		}
 	}
 	scheds, unread, err := f.store.Scheds(ctx, ids) // includes jobs whose definition cannot be decoded
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	if err == nil && len(unread) > 0 {
 		err = core.ErrThrottled
 	}

@@ -14,9 +14,9 @@ type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	// Jobs may return shared jobs: callers must not change them.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
-	// RunSpan reads the stored runs with first <= ID <= last in that order, or
+	// RunsByID reads the stored runs with first <= ID <= last in that order, or
 	// with last < first downwards from first to last.
-	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 	// Permits reads items of permits and omits the ones that are not stored.

@@ -40,7 +40,7 @@ func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, 
 		return true, nil
 	case run.PastTimeout() || run.KillBy != "" && !run.Replaced():
 		return false, nil // it is already being ended
-	case !run.Had():
+	case !run.MayHaveBeenSent():
 		err := f.End(ctx, []Result{{Run: run.ID, State: core.Killed, Reason: core.ReasonReplaced, Unowned: true,
 			Message: fmt.Sprintf("run %d replaced it", newer.ID)}})[0]
 		if err == nil || core.CodeOf(err) == core.CodeNotFound {

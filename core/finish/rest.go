@@ -19,9 +19,9 @@ func (e ended) freesFirst() bool {
 	return !e.run.State.Open() && e.run.Then == 0 && (len(e.run.Owes) == 0 || e.run.Owes[0].Kind == core.CauseParent)
 }
 
-// Rest creates the follow-ups of the runs that one call closed. They take several writes for each
+// AfterClose creates the follow-ups of the runs that one call closed. They take several writes for each
 // run, in order, and no close of the call waits for them.
-type Rest struct {
+type AfterClose struct {
 	f       *Finish
 	results []Result
 	errs    []error // answers of the call
@@ -37,10 +37,12 @@ type ended struct {
 // errRest is the answer until the follow-ups are created, so a crash leaves it to a retry.
 var errRest = fmt.Errorf("the follow-ups of the run are not processed: %w", core.ErrThrottled)
 
-func (r *Rest) add(run *core.Run, i int) { r.of, r.errs[i] = append(r.of, ended{run, i}), errRest }
+func (r *AfterClose) add(run *core.Run, i int) {
+	r.of, r.errs[i] = append(r.of, ended{run, i}), errRest
+}
 
 // found adds a run that was found closed, perhaps by this same call.
-func (r *Rest) found(run *core.Run, i int) {
+func (r *AfterClose) found(run *core.Run, i int) {
 	k := slices.IndexFunc(r.of, func(e ended) bool { return e.run.ID == run.ID })
 	if k < 0 {
 		r.add(run, i)
@@ -51,7 +53,7 @@ func (r *Rest) found(run *core.Run, i int) {
 
 // Make creates the follow-ups in parallel, except for shards, and completes the answers of Close.
 // Permits that need no earlier follow-up are freed together, and their children created together.
-func (r *Rest) Make(ctx context.Context) {
+func (r *AfterClose) Make(ctx context.Context) {
 	var free []*core.Run
 	var families, shards, others []ended
 	for _, e := range r.of {
@@ -70,8 +72,8 @@ func (r *Rest) Make(ctx context.Context) {
 	}
 	r.f.Release(ctx, free...)
 	var all sync.WaitGroup
-	var asides []error
-	all.Go(func() { asides = r.f.asides(ctx, runsOf(r.of)) })
+	var postRuns []error
+	all.Go(func() { postRuns = r.f.postRuns(ctx, runsOf(r.of)) })
 	for part := range slices.Chunk(families, familiesAtOnce) {
 		all.Go(func() { r.makeFamilies(ctx, part) })
 	}
@@ -87,7 +89,7 @@ func (r *Rest) Make(ctx context.Context) {
 		r.mend(ctx, e)
 	}
 	all.Wait()
-	for k, err := range asides {
+	for k, err := range postRuns {
 		if err != nil {
 			i := r.of[k].i
 			r.errs[i] = errors.Join(r.errs[i], err)
@@ -111,11 +113,11 @@ func lasting(err error) bool {
 	return (job || app || core.CodeOf(err) == core.CodeInvalid) && !errors.Is(err, core.ErrThrottled)
 }
 
-func (r *Rest) mend(ctx context.Context, e ended) {
+func (r *AfterClose) mend(ctx context.Context, e ended) {
 	r.errs[e.i] = r.f.mend(ctx, e.run, !e.freesFirst())
 }
 
-func (r *Rest) makeFamilies(ctx context.Context, part []ended) {
+func (r *AfterClose) makeFamilies(ctx context.Context, part []ended) {
 	for i, err := range r.f.families(ctx, runsOf(part)) {
 		r.errs[part[i].i] = r.f.after(ctx, part[i].run, err)
 	}

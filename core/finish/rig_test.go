@@ -170,11 +170,11 @@ func (s *store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	return s.Store.Apps(ctx, names)
 }
 
-func (s *store) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+func (s *store) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	if f := s.next("span"); f.err != nil {
 		return nil, f.err
 	}
-	runs, err := s.Store.RunSpan(ctx, first, last, limit)
+	runs, err := s.Store.RunsByID(ctx, first, last, limit)
 	for i := range runs {
 		if s.older != nil && glance.Of(ctx) != nil {
 			s.older(&runs[i])
@@ -283,7 +283,7 @@ func (r *rig) end(res finish.Result) error {
 func (r *rig) numbered(job core.JobID) []core.Run {
 	r.t.Helper()
 	first, last := core.NumberedRange(job)
-	list, err := r.s.Store.RunSpan(r.t.Context(), first, last, 100)
+	list, err := r.s.Store.RunsByID(r.t.Context(), first, last, 100)
 	r.must(err)
 	return list
 }

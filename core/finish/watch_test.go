@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -876,7 +876,7 @@ func TestLostBeforeTheWalk(t *testing.T) {
 // TestBusyReadsTheNewestLaterRuns: the proof that a run is lost is looked for in the job's newest
 // runs. If it is not among them, the run stays open.
 func TestBusyReadsTheNewestLaterRuns(t *testing.T) {
-	const most = bound.LaterRuns
+	const most = budget.LaterRuns
 	for newer, want := range map[int]core.State{most - 1: core.Lost, most: core.Running, 10 * most: core.Running} {
 		r := newWatchRig(t)
 		r.job(1, nil)

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/query"
 )
 
 // SaveApp creates or changes an app. An equal app is not written. Its pause and its list of
@@ -54,7 +54,7 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 	var attempts []core.App
 	res := AppResult{Name: spec.Name}
 	unclear := core.Say("could not confirm that app %s was stored: reload it and try again", spec.Name)
-	err := bound.Change(ctx, unclear, func() (bool, error) {
+	err := budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, spec.Name)
 		if err != nil {
 			return false, err
@@ -90,7 +90,7 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 		if err := m.known(ctx, next.Notify); err != nil {
 			return false, err
 		}
-		done, err := bound.Wrote(m.putApp(ctx, &old, &next, m.change(actor, verb, old.Rev)))
+		done, err := budget.WriteResult(m.putApp(ctx, &old, &next, m.change(actor, verb, old.Rev)))
 		res.Rev, attempts = next.Rev, append(attempts, next)
 		return done, err
 	})
@@ -145,7 +145,7 @@ func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, addr
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(list, func(x ask.ExecutorView) bool { return x.Address == address })
+	i := slices.IndexFunc(list, func(x query.ExecutorView) bool { return x.Address == address })
 	switch {
 	case i < 0:
 		return &core.Error{Code: core.CodeNotFound, Field: "address", Value: core.Truncate(address),
@@ -156,11 +156,11 @@ func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, addr
 		return core.Errorf(core.CodeRefused, "%s sends heartbeats: stop the executor first", address)
 	}
 	if err := m.store.RemoveExecutor(ctx, app, address, list[i].Beat); err != nil {
-		return core.Passing(err)
+		return core.Retryable(err)
 	}
 	c := m.change(actor, core.VerbRemoved, 0)
 	c.App, c.Why = app, address
-	return bound.Insist(ctx, func() error { return m.store.PutChanges(ctx, []core.Change{c}) })
+	return budget.RetryUntilCertain(ctx, func() error { return m.store.PutChanges(ctx, []core.Change{c}) })
 }
 
 func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) error {
@@ -168,7 +168,7 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 		return err
 	}
 	tried := false
-	return bound.Change(ctx, core.Say("could not confirm that app %s was deleted: try again", name), func() (bool, error) {
+	return budget.UpdateWithRetry(ctx, core.Say("could not confirm that app %s was deleted: try again", name), func() (bool, error) {
 		old, err := m.ask.App(ctx, name)
 		if err != nil {
 			return gone(err, tried)
@@ -179,17 +179,17 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 		tried = true
 		c := m.change(actor, core.VerbDeleted, old.Rev)
 		c.App, c.Old = name, core.AppRecordOf(&old).String()
-		return bound.Wrote(m.store.DeleteApp(ctx, old.Rev, name, c))
+		return budget.WriteResult(m.store.DeleteApp(ctx, old.Rev, name, c))
 	})
 }
 
 // empty rejects the deletion of an app that has jobs.
 func (m *Manage) empty(ctx context.Context, name string, leaves leaving) error {
-	for after, n := core.JobID(0), 1; ; n = bound.AtOnce { // usually the first job stays
+	for after, n := core.JobID(0), 1; ; n = budget.AtOnce { // usually the first job stays
 		jobs, next, err := m.store.ListJobs(ctx, name, after, n)
-		bad, err := core.Besides(err)
+		bad, err := core.SplitUnreadable(err)
 		if err != nil {
-			return core.Passing(err)
+			return core.Retryable(err)
 		}
 		for i := range jobs {
 			if _, stays := leaves(jobs[i].Name(), jobs[i].Def.Set, core.Notify{}); stays {

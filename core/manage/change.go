@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -77,7 +77,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 			updates = append(updates, i)
 		}
 	}
-	for part := range bound.Chunks(creates, bound.AtOnce) {
+	for part := range budget.Chunks(creates, budget.AtOnce) {
 		jobs, changes := make([]core.Job, len(part)), make([]core.Change, len(part))
 		for k, i := range part {
 			jobs[k], changes[k] = edits[i].want, edits[i].change()
@@ -86,7 +86,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 			out[part[k]] = err
 		}
 	}
-	for part := range bound.Chunks(updates, bound.AtOnce) {
+	for part := range budget.Chunks(updates, budget.AtOnce) {
 		list := make([]Update, len(part))
 		for k, i := range part {
 			list[k] = Update{Seen: edits[i].old.Sched.Rev, SeenTail: edits[i].old.Sched.Tail, Job: edits[i].want, Change: edits[i].change(),
@@ -100,8 +100,8 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 }
 
 func (m *Manage) putSkips(ctx context.Context, skips []core.Skip, answer func(k int, err error)) {
-	for start := 0; start < len(skips); start += bound.AtOnce {
-		for k, err := range m.store.PutSkips(ctx, skips[start:min(start+bound.AtOnce, len(skips))]) {
+	for start := 0; start < len(skips); start += budget.AtOnce {
+		for k, err := range m.store.PutSkips(ctx, skips[start:min(start+budget.AtOnce, len(skips))]) {
 			answer(start+k, err)
 		}
 	}
@@ -141,7 +141,7 @@ func duePlan(s *core.Sched, now time.Time) bool {
 // planNow plans jobs until their PlanAt is in the future. After an error, the tick plans a job
 // from the due index.
 func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
-	for range bound.PlanPasses {
+	for range budget.PlanPasses {
 		now := m.ask.Now()
 		var fires []core.Fire
 		var skips []core.Skip
@@ -196,8 +196,8 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 			}
 		}
 		jobs = jobs[:0:0]
-		for start := 0; start < len(moves); start += bound.AtOnce {
-			for k, err := range m.store.Advance(ctx, moves[start:min(start+bound.AtOnce, len(moves))]) {
+		for start := 0; start < len(moves); start += budget.AtOnce {
+			for k, err := range m.store.Advance(ctx, moves[start:min(start+budget.AtOnce, len(moves))]) {
 				if err == nil {
 					j := next[at[start+k]]
 					j.s = j.s.Moved(moves[start+k])
@@ -224,7 +224,7 @@ func (m *Manage) tails(ctx context.Context, jobs []toPlan, now time.Time) map[co
 	fires := make(map[core.RunID]core.Fire, len(ids))
 	found := map[core.RunID]core.Run{}
 	bad := map[core.RunID]bool{}
-	for part := range bound.Chunks(ids, bound.AtOnce) {
+	for part := range budget.Chunks(ids, budget.AtOnce) {
 		some, left, err := m.store.Runs(ctx, part)
 		if err != nil {
 			left = part

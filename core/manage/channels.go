@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 )
 
 // A ChannelSpec is a channel as its owner wants it. Rev, Tested and Created of Channel are
@@ -45,7 +45,7 @@ func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec Channel
 	var attempts []core.Channel
 	res := ChannelResult{Name: want.Name}
 	unclear := core.Say("could not confirm that channel %s was stored: reload it and try again", want.Name)
-	err := bound.Change(ctx, unclear, func() (bool, error) {
+	err := budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindChannel(ctx, want.Name)
 		if err != nil {
 			return false, err
@@ -79,7 +79,7 @@ func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec Channel
 		if err := m.roomForChannel(ctx, found); err != nil || !write {
 			return true, err
 		}
-		done, err := bound.Wrote(m.putChannel(ctx, old, &next, actor, verb))
+		done, err := budget.WriteResult(m.putChannel(ctx, old, &next, actor, verb))
 		res.Rev, attempts = next.Rev, append(attempts, next)
 		return done, err
 	})
@@ -130,7 +130,7 @@ func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name strin
 		return err
 	}
 	tried := false
-	return bound.Change(ctx, core.Say("could not confirm that channel %s was deleted: try again", name), func() (bool, error) {
+	return budget.UpdateWithRetry(ctx, core.Say("could not confirm that channel %s was deleted: try again", name), func() (bool, error) {
 		old, err := m.ask.Channel(ctx, name)
 		if err != nil {
 			return gone(err, tried)
@@ -141,7 +141,7 @@ func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name strin
 		tried = true
 		c := m.change(actor, core.VerbDeleted, old.Rev)
 		c.Name, c.Old = name, old.String()
-		return bound.Wrote(m.store.DeleteChannel(ctx, old.Rev, name, c))
+		return budget.WriteResult(m.store.DeleteChannel(ctx, old.Rev, name, c))
 	})
 }
 
@@ -181,7 +181,7 @@ func (m *Manage) TestChannel(ctx context.Context, actor core.Actor, name string)
 func (m *Manage) beginTest(ctx context.Context, actor core.Actor, name string) (ch core.Channel, err error) {
 	var attempts []int64
 	unclear := core.Say("could not confirm that the test of channel %s was recorded, so no message was sent: try again", name)
-	err = bound.Change(ctx, unclear, func() (bool, error) {
+	err = budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, err := m.ask.Channel(ctx, name)
 		if err != nil {
 			return false, err
@@ -204,7 +204,7 @@ func (m *Manage) beginTest(ctx context.Context, actor core.Actor, name string) (
 			attempts = append(attempts, next.Rev)
 		}
 		ch = next
-		return bound.Wrote(err)
+		return budget.WriteResult(err)
 	})
 	return ch, err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 const someSecret = "s3cr3t-of-chance"
@@ -104,16 +104,16 @@ func TestChannels(t *testing.T) {
 func TestChannelWritesAreLost(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		f := newFixture(t)
-		f.M = f.Fresh(&peopletest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
 		res, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()})
 		if err != nil || res.Change != manage.Created {
 			t.Errorf("after %t: %+v, %v", after, res, err)
 		}
-		f.M = f.Fresh(&peopletest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
 		if test, err := f.M.TestChannel(ctx, ann, "finance"); err != nil || !test.Sent || len(f.Notifier.Sent) != 1 {
 			t.Errorf("after %t: %+v, %v, %d messages", after, test, err, len(f.Notifier.Sent))
 		}
-		f.M = f.Fresh(&peopletest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
 		if err := f.M.DeleteChannel(ctx, ann, "finance"); err != nil {
 			t.Errorf("after %t: %v", after, err)
 		}
@@ -125,7 +125,7 @@ func TestChannelWritesAreLost(t *testing.T) {
 func TestDeletionOfAnAppIsLost(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		f := newFixture(t)
-		f.M = f.Fresh(&peopletest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
 		if err := f.M.DeleteApp(ctx, ann, "shop"); err != nil {
 			t.Errorf("after %t: %v", after, err)
 		}
@@ -209,7 +209,7 @@ func TestPruneChannels(t *testing.T) {
 		}
 	}
 	list, err := f.M.Manage.Prune(ctx, ann, manage.PruneRequest{Set: "s", Channels: []string{"stays"}, DryRun: true})
-	left, lerr := f.M.Ask.Channels(ctx)
+	left, lerr := f.M.Queries.Channels(ctx)
 	if err != nil || len(list.Channels) != 0 || lerr != nil || len(left) != 2 {
 		t.Errorf("%+v, %v; left %+v, %v", list, err, left, lerr)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 )
 
 // notWithheld rejects new jobs that code declares and a user deleted. It reads the apps after the
@@ -25,7 +25,7 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 	}
 	apps := make(map[string]core.App, len(names))
 	var bad core.UnreadableApps
-	for part := range bound.Chunks(names, bound.AtOnce) {
+	for part := range budget.Chunks(names, budget.AtOnce) {
 		found, left, err := m.store.Apps(ctx, part)
 		worse, err := core.BesidesApps(err)
 		if err := core.Unread(left, err); err != nil {
@@ -113,7 +113,7 @@ func (m *Manage) roomFor(ctx context.Context, app string, most int) error {
 
 // withhold sets whether code is kept from creating a deleted job.
 func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name string, is bool) error {
-	return bound.Change(ctx, core.Say("could not confirm that app %s was stored: try again", app), func() (bool, error) {
+	return budget.UpdateWithRetry(ctx, core.Say("could not confirm that app %s was stored: try again", app), func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, app)
 		if err != nil || !found || slices.Contains(old.Withheld, name) == is {
 			return true, err
@@ -129,7 +129,7 @@ func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name strin
 		}
 		c := m.change(actor, core.VerbUpdated, old.Rev)
 		c.Why = why
-		return bound.Wrote(m.putApp(ctx, &old, &next, c))
+		return budget.WriteResult(m.putApp(ctx, &old, &next, c))
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 )
@@ -19,12 +19,12 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 	}
 	var attempts []core.Tombstone
 	var res SaveResult
-	err := bound.Change(ctx, core.Say("could not confirm that job %s was deleted: try again", ref), func() (bool, error) {
+	err := budget.UpdateWithRetry(ctx, core.Say("could not confirm that job %s was deleted: try again", ref), func() (bool, error) {
 		old, err := m.ask.Job(ctx, ref)
 		if core.CodeOf(err) == core.CodeNotFound && len(attempts) > 0 {
 			stored, err := m.store.Tombstones(ctx, []core.JobID{res.ID})
 			if err != nil {
-				return false, core.Passing(err)
+				return false, core.Retryable(err)
 			}
 			res.Rev = stored[res.ID].Rev
 			if slices.ContainsFunc(attempts, func(t core.Tombstone) bool { return t.Rev == res.Rev }) {
@@ -55,7 +55,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 		t := core.Tombstone{Job: d.ID, App: d.App, Name: d.Name}
 		t.Rev, t.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
 		if skip, some, err := plan.Dropped(&old.Sched, t.RevAt, core.ReasonDeleted); err == nil && some {
-			if ok, err := bound.Wrote(m.store.PutSkips(ctx, []core.Skip{skip})[0]); !ok {
+			if ok, err := budget.WriteResult(m.store.PutSkips(ctx, []core.Skip{skip})[0]); !ok {
 				return false, err // a repeat only extends the range
 			}
 		}
@@ -63,7 +63,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 		gone.Rev, gone.RevAt, gone.Deleted = t.Rev, core.Millis(t.RevAt), true
 		res.App, res.Name, res.ID, res.Rev, res.Change = d.App, d.Name, d.ID, t.Rev, Deleted
 		attempts = append(attempts, t)
-		return bound.Wrote(m.store.DeleteJob(ctx, old.Sched.Rev, t, actor.Did(core.Change{ID: t.Rev, At: now, Verb: core.VerbDeleted,
+		return budget.WriteResult(m.store.DeleteJob(ctx, old.Sched.Rev, t, actor.Did(core.Change{ID: t.Rev, At: now, Verb: core.VerbDeleted,
 			App: d.App, Job: d.ID, Name: d.Name, Old: core.RecordOf(&old.Sched, d).String(), New: gone.String()})))
 	})
 	if err != nil {

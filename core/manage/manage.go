@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
 )
 
 // Manage makes changes. It has no loop and keeps nothing that cannot be read again, so any number
@@ -18,7 +18,7 @@ type Manage struct {
 	store  Store
 	ring   Ring
 	finish Finisher
-	ask    *ask.Ask
+	ask    *query.Queries
 	plans  plan.Options
 	o      Options
 
@@ -50,7 +50,7 @@ type Options struct {
 }
 
 // New returns a Manage. It plans jobs that are due soon at once, by the rules of the ticks.
-func New(store Store, ring Ring, f Finisher, q *ask.Ask, plans plan.Options, o Options) *Manage {
+func New(store Store, ring Ring, f Finisher, q *query.Queries, plans plan.Options, o Options) *Manage {
 	o.ResumeAhead = cmp.Or(o.ResumeAhead, 5*time.Second)
 	o.Room = cmp.Or(o.Room, 10*time.Second)
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)

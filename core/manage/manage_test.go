@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 func TestSave(t *testing.T) {
@@ -75,13 +75,13 @@ func TestChangePlansTheRestByTick(t *testing.T) {
 		o := plan.Local()
 		o.PlanAhead, o.MaxAhead, o.MaxInstants = ahead, time.Hour, most
 		now := func() time.Time { return f.Clock }
-		m := people.New(f.Faults, f.Faults, nil, f.Killer, people.Options{Plan: o, Ask: ask.Options{Now: now}})
+		m := people.New(f.Faults, f.Faults, nil, f.Killer, people.Options{Plan: o, Ask: query.Options{Now: now}})
 		if r := m.Save(ctx, ann, []manage.JobSpec{spec("sweep", every(time.Second))})[0]; r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		return len(f.Fires()), f.Job("shop/sweep").Sched.PlanAt <= core.InstantOf(f.Clock)
 	}
-	const most, bound = 5, 5 * bound.PlanPasses
+	const most, bound = 5, 5 * budget.PlanPasses
 	at, beyond := false, false
 	for _, ahead := range []time.Duration{bound - 10, bound - 5, bound, bound + 5, 3 * bound} {
 		all, _ := made(ahead*time.Second, 1000)
@@ -172,7 +172,7 @@ func TestSaveRefuses(t *testing.T) {
 	if r := f.M.Save(ctx, core.Actor{}, []manage.JobSpec{spec("b", every(time.Minute))}); code(r[0].Err) != core.CodeInvalid {
 		t.Errorf("nobody: %+v", r)
 	}
-	page, err := f.M.Jobs(ctx, ask.JobFilter{})
+	page, err := f.M.Jobs(ctx, query.JobFilter{})
 	if err != nil || len(page.Jobs) != 2 {
 		t.Errorf("refused jobs changed something: %d jobs, %v", len(page.Jobs), err)
 	}
@@ -588,7 +588,7 @@ func TestSaveMany(t *testing.T) {
 func TestUnreadableJobIsRefusedAlone(t *testing.T) {
 	f := newFixture(t)
 	bad, good := f.Create(spec("bad", every(10*time.Second))), f.Create(spec("good", every(10*time.Second)))
-	m := f.Fresh(&faults{Store: &peopletest.Damaged{Store: f.E.Manage, Job: bad.Def.ID}, Ring: f.E.Ring})
+	m := f.Fresh(&faults{Store: &usecasetest.Damaged{Store: f.E.Manage, Job: bad.Def.ID}, Ring: f.E.Ring})
 	var specs []manage.JobSpec
 	for _, name := range []string{"bad", "good", "new"} {
 		specs = append(specs, spec(name, every(20*time.Second)))

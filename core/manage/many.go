@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -100,14 +100,14 @@ func checkMany(actor core.Actor, why string) error {
 // alone.
 func (m *Manage) editMany(ctx context.Context, ids []core.JobID, build buildEdit) []Many {
 	out := make([]Many, len(ids))
-	for start := 0; start < len(ids); start += bound.AtOnce {
-		part, gave := ids[start:min(start+bound.AtOnce, len(ids))], out[start:min(start+bound.AtOnce, len(ids))]
+	for start := 0; start < len(ids); start += budget.AtOnce {
+		part, gave := ids[start:min(start+budget.AtOnce, len(ids))], out[start:min(start+budget.AtOnce, len(ids))]
 		for i, settled := range m.editPart(ctx, part, gave, build) {
 			if settled {
 				continue
 			}
 			if ctx.Err() != nil {
-				gave[i].Err = core.Passing(ctx.Err())
+				gave[i].Err = core.Retryable(ctx.Err())
 				continue
 			}
 			_, gave[i].Changed, gave[i].Err = m.editJob(ctx, part[i].String(), build)
@@ -120,7 +120,7 @@ func (m *Manage) editMany(ctx context.Context, ids []core.JobID, build buildEdit
 func (m *Manage) editPart(ctx context.Context, ids []core.JobID, out []Many, build buildEdit) (settled []bool) {
 	settled = make([]bool, len(ids))
 	found, _, err := m.store.Jobs(ctx, ids)
-	if _, err := core.Besides(err); err != nil {
+	if _, err := core.SplitUnreadable(err); err != nil {
 		return settled
 	}
 	list := make([]*core.Job, 0, len(found))

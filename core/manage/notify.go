@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -19,10 +19,10 @@ const firstLook = 2 * time.Minute
 // looked schedules checks of jobs with an overdue rule, before the jobs are stored. After a crash
 // in between, the check finds nothing.
 func (m *Manage) looked(ctx context.Context, edits []*edit) error {
-	var looks []ring.Look
+	var looks []ring.CheckRequest
 	for _, e := range edits {
 		if e.want.Def.Notify.Overdue != (core.Overdue{}) {
-			looks = append(looks, ring.Look{At: core.InstantOf(m.ask.Now().Add(firstLook)), Job: e.want.Def.ID})
+			looks = append(looks, ring.CheckRequest{At: core.InstantOf(m.ask.Now().Add(firstLook)), Job: e.want.Def.ID})
 		}
 	}
 	if len(looks) == 0 {
@@ -53,12 +53,12 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 	var attempts []core.Change
 	noted := func(c core.Change) {
 		res.Change, res.Rev = Updated, c.ID
-		for try := 0; try < bound.Tries && m.store.PutChanges(ctx, []core.Change{c}) != nil && ctx.Err() == nil; {
+		for try := 0; try < budget.Tries && m.store.PutChanges(ctx, []core.Change{c}) != nil && ctx.Err() == nil; {
 			try++
 		}
 	}
 	unclear := core.Say("could not confirm that the settings for notifications without a job were stored: reload them and try again")
-	err := bound.Change(ctx, unclear, func() (bool, error) {
+	err := budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, err := m.ask.Global(ctx)
 		if err != nil {
 			return false, err
@@ -80,7 +80,7 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 		want.Notify, want.Rev = n, c.ID
 		c.Old, c.New = core.GlobalRecordOf(&old).String(), core.GlobalRecordOf(&want).String()
 		res.Old = old.Notify
-		done, err := bound.Wrote(m.store.PutGlobal(ctx, old.Rev, want))
+		done, err := budget.WriteResult(m.store.PutGlobal(ctx, old.Rev, want))
 		if attempts = append(attempts, c); done {
 			noted(c)
 		}
@@ -120,10 +120,10 @@ func (m *Manage) CheckTold(ctx context.Context, list []core.Notify, made []strin
 // channels reads channels by name and omits the ones that do not exist.
 func (m *Manage) channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
 	found := map[string]core.Channel{}
-	for some := range bound.Chunks(names, bound.AtOnce) {
+	for some := range budget.Chunks(names, budget.AtOnce) {
 		list, err := m.store.Channels(ctx, some)
 		if err != nil {
-			return nil, core.Passing(err)
+			return nil, core.Retryable(err)
 		}
 		maps.Copy(found, list)
 	}
@@ -213,7 +213,7 @@ func (m *Manage) namedBy(ctx context.Context, channel string, leaves leaving) er
 	}
 	apps, err := m.store.ListApps(ctx)
 	if _, err = core.BesidesApps(err); err != nil {
-		return core.Passing(err)
+		return core.Retryable(err)
 	}
 	for i := range apps {
 		if named(apps[i].Name, apps[i].Set, apps[i].Notify) {
@@ -221,9 +221,9 @@ func (m *Manage) namedBy(ctx context.Context, channel string, leaves leaving) er
 		}
 	}
 	for after := core.JobID(0); ; {
-		jobs, next, err := m.store.ListJobs(ctx, "", after, bound.AtOnce)
-		if _, err = core.Besides(err); err != nil {
-			return core.Passing(err)
+		jobs, next, err := m.store.ListJobs(ctx, "", after, budget.AtOnce)
+		if _, err = core.SplitUnreadable(err); err != nil {
+			return core.Retryable(err)
 		}
 		for i := range jobs {
 			if named(jobs[i].Name(), jobs[i].Def.Set, jobs[i].Def.Notify) {

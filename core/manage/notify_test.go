@@ -6,7 +6,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // TestNotifyOfEverything: the notifications without a job are stored once with a record. They
@@ -81,7 +81,7 @@ func TestNotifyWritesAreLost(t *testing.T) {
 			if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}); err != nil {
 				t.Fatal(err)
 			}
-			f.M = f.Fresh(&peopletest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: at + 1, After: after})
+			f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: at + 1, After: after})
 			n := core.Notify{To: []string{"finance"}}
 			if res, err := f.M.SaveNotify(ctx, ann, n); err != nil || res.Change != manage.Updated {
 				t.Errorf("write %d, after %t: %+v, %v", at+1, after, res, err)

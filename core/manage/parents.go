@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 )
 
 // After lists the parents of jobs by app/name.
@@ -84,10 +84,10 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 	}
 	numbers := map[string]core.JobID{}
 	for app, names := range byApp {
-		for some := range bound.Chunks(names, bound.AtOnce) {
+		for some := range budget.Chunks(names, budget.AtOnce) {
 			found, err := m.store.JobIDs(ctx, app, some)
 			if err != nil {
-				return nil, core.Passing(err)
+				return nil, core.Retryable(err)
 			}
 			for name, id := range found {
 				numbers[app+"/"+name] = id
@@ -126,9 +126,9 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 // read reads jobs and omits deleted and unreadable ones.
 func (m *Manage) read(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, error) {
 	jobs := make(map[core.JobID]*core.Job, len(ids))
-	for some := range bound.Chunks(ids, bound.AtOnce) {
+	for some := range budget.Chunks(ids, budget.AtOnce) {
 		found, left, err := m.store.Jobs(ctx, some)
-		_, err = core.Besides(err)
+		_, err = core.SplitUnreadable(err)
 		if err := core.Unread(left, err); err != nil {
 			return nil, err
 		}
@@ -155,8 +155,8 @@ func (m *Manage) circle(ctx context.Context, job *core.Job, toBe After) error {
 	}
 	ends := take(name, job.Def.After)
 	for !ends && len(level) > 0 {
-		if len(via) > bound.Before {
-			return core.Errorf(core.CodeTooLarge, "more than %d jobs come before %s", bound.Before, name)
+		if len(via) > budget.Before {
+			return core.Errorf(core.CodeTooLarge, "more than %d jobs come before %s", budget.Before, name)
 		}
 		now := level
 		level = nil
@@ -200,7 +200,7 @@ func (m *Manage) edges(ctx context.Context, edits []*edit, of []*saving, toBe Af
 			if n == 0 {
 				var err error
 				if n, err = m.store.Edges(ctx); err != nil {
-					return nil, nil, core.Passing(err)
+					return nil, nil, core.Retryable(err)
 				}
 				toBe = maps.Clone(toBe)
 				if toBe == nil {

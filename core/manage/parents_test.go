@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -153,7 +153,7 @@ func TestMostJobsBeforeOne(t *testing.T) {
 	f.Create(after("a"))
 	wantResults(t, f.Save(after("c", "a")), "created")
 	texts := golden.New(t)
-	for n, want := range map[int]string{bound.Before: "updated", bound.Before + 1: "too-large ", 3 * bound.Before: "too-large "} {
+	for n, want := range map[int]string{budget.Before: "updated", budget.Before + 1: "too-large ", 3 * budget.Before: "too-large "} {
 		all := manage.After{}
 		for i := 1; i < n; i++ {
 			all[fmt.Sprintf("shop/p-%d", i)] = []core.Parent{{Job: fmt.Sprintf("shop/p-%d", i+1)}}

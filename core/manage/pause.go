@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -135,7 +135,7 @@ type buildEdit func(old *core.Job) (*edit, error)
 func (m *Manage) editJob(ctx context.Context, ref string, build buildEdit) (job core.Job, changed bool, err error) {
 	var attempts []core.Job
 	unclear := core.Say("could not confirm that the change of job %s was stored: reload it and try again", ref)
-	err = bound.Change(ctx, unclear, func() (done bool, err error) {
+	err = budget.UpdateWithRetry(ctx, unclear, func() (done bool, err error) {
 		if job, err = m.ask.Job(ctx, ref); err != nil {
 			return false, err
 		}
@@ -156,7 +156,7 @@ func (m *Manage) editJob(ctx context.Context, ref string, build buildEdit) (job 
 			return false, err
 		}
 		attempts = append(attempts, e.want)
-		if changed, err = bound.Wrote(m.commit(ctx, []*edit{e}, g)[0]); changed {
+		if changed, err = budget.WriteResult(m.commit(ctx, []*edit{e}, g)[0]); changed {
 			job = e.want
 			m.plan(ctx, &job)
 		}
@@ -187,9 +187,9 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 	for _, err := range m.store.Advance(ctx, moves) {
 		switch {
 		case errors.Is(err, core.ErrThrottled):
-			return false, core.Passing(err)
+			return false, core.Retryable(err)
 		case ctx.Err() != nil:
-			return false, core.Passing(ctx.Err())
+			return false, core.Retryable(ctx.Err())
 		}
 	}
 	return true, nil
@@ -310,13 +310,13 @@ func (m *Manage) editPause(
 			near = a.pause
 			return false
 		}
-		for try := 0; a.c.App == "" && try < bound.Tries && m.store.PutChanges(ctx, []core.Change{a.c}) != nil && ctx.Err() == nil; {
+		for try := 0; a.c.App == "" && try < budget.Tries && m.store.PutChanges(ctx, []core.Change{a.c}) != nil && ctx.Err() == nil; {
 			try++
 		}
 		res = pauseResult(a.pause, a.c.At, a.c.ID, a.c.Verb)
 		return true
 	}
-	err = bound.Change(ctx, core.Say("could not confirm that %s was stored: reload it and try again", what), func() (bool, error) {
+	err = budget.UpdateWithRetry(ctx, core.Say("could not confirm that %s was stored: reload it and try again", what), func() (bool, error) {
 		old, err := read()
 		if err != nil {
 			return false, err
@@ -334,7 +334,7 @@ func (m *Manage) editPause(
 			return true, nil
 		}
 		a.c.ID, a.c.At = max(core.Millis(now), old.rev+1), now
-		done, err := bound.Wrote(old.put(a.pause, &a.c))
+		done, err := budget.WriteResult(old.put(a.pause, &a.c))
 		attempts = append(attempts, a)
 		return done && stands(&a), err
 	})

@@ -5,20 +5,20 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 )
 
 // Store reads and writes the data of changes. Reads are strong. Writes return core.ErrRefused for
 // a failed condition and core.ErrThrottled for a throttled table.
 type Store interface {
-	ask.Jobs
-	ask.Gone
-	ask.Apps
-	ask.Runs
-	ask.Scripts
-	ask.Channels
+	query.Jobs
+	query.Gone
+	query.Apps
+	query.Runs
+	query.Scripts
+	query.Channels
 	Jobs
 	Scripts
 	Apps
@@ -87,7 +87,7 @@ type Apps interface {
 // Looks schedules checks for overdue runs.
 type Looks interface {
 	// PutLooks schedules checks; one that is already scheduled is no error.
-	PutLooks(ctx context.Context, looks []ring.Look) error
+	PutLooks(ctx context.Context, looks []ring.CheckRequest) error
 }
 
 type Channels interface {

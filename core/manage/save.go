@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -121,7 +121,7 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 	}
 	w := m.newWaits()
 	for _, level := range levels(todo) {
-		for part := range bound.Chunks(level, bound.AtOnce) {
+		for part := range budget.Chunks(level, budget.AtOnce) {
 			for len(part) > 0 {
 				left := m.saveRound(ctx, actor, part, to, beside)
 				part = w.again(ctx, left, len(left) < len(part))
@@ -164,7 +164,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 	over := ctx.Err() != nil || w.over()
 	return slices.DeleteFunc(left, func(s *saving) bool {
 		switch {
-		case s.unclear == bound.Tries || s.unclear > 0 && s.full && over:
+		case s.unclear == budget.Tries || s.unclear > 0 && s.full && over:
 			s.refuse(core.Errorf(core.CodeUnavailable, "could not confirm that the job was stored: reload it and try again"))
 		case s.full && over:
 			reason := core.Say("the store was overloaded, and the job was not changed: try again")
@@ -173,7 +173,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 			}
 			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: reason})
 		case ctx.Err() != nil:
-			s.refuse(core.Passing(ctx.Err()))
+			s.refuse(core.Retryable(ctx.Err()))
 		default:
 			s.full = false
 			return false
@@ -187,7 +187,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 func later(part []*saving, err error) []*saving {
 	for _, s := range part {
 		if s.full = errors.Is(err, core.ErrThrottled); !s.full {
-			s.refuse(core.Passing(err))
+			s.refuse(core.Retryable(err))
 		}
 	}
 	if len(part) > 0 && part[0].full {
@@ -256,7 +256,7 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 	}
 	part = slices.DeleteFunc(part, func(s *saving) bool {
 		if why := bad[s.job.Name()]; why != nil {
-			s.refuse(core.Passing(why))
+			s.refuse(core.Retryable(why))
 			return true
 		}
 		return false
@@ -350,12 +350,12 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 		return left
 	}
 	if err := m.looked(ctx, edits); err != nil {
-		return append(left, later(of, core.Passing(err))...)
+		return append(left, later(of, core.Retryable(err))...)
 	}
 	for i, err := range m.commit(ctx, edits, global) {
 		s := of[i]
 		s.attempts = append(s.attempts, edits[i].want)
-		switch done, failed := bound.Wrote(err); {
+		switch done, failed := budget.WriteResult(err); {
 		case done:
 			finish(s, &edits[i].want)
 		case forGood(err):
@@ -383,7 +383,7 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 	for app, of := range byApp {
 		found, err := m.store.JobIDs(ctx, app, of)
 		if err != nil {
-			return nil, nil, core.Passing(err)
+			return nil, nil, core.Retryable(err)
 		}
 		for name, id := range found {
 			ids = append(ids, id)
@@ -391,9 +391,9 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 		}
 	}
 	stored, bad = make(map[string]map[string]*core.Job, len(byApp)), map[string]error{}
-	for some := range bound.Chunks(ids, bound.AtOnce) {
+	for some := range budget.Chunks(ids, budget.AtOnce) {
 		found, left, err := m.store.Jobs(ctx, some)
-		worse, err := core.Besides(err)
+		worse, err := core.SplitUnreadable(err)
 		if err := core.Unread(left, err); err != nil {
 			return nil, nil, err
 		}
@@ -532,7 +532,7 @@ func (m *Manage) number(ctx context.Context, fresh []*saving, write bool) error 
 		return nil
 	}
 	var first core.JobID
-	if err := bound.Insist(ctx, func() (err error) { first, err = m.store.NewJobIDs(ctx, len(need)); return err }); err != nil {
+	if err := budget.RetryUntilCertain(ctx, func() (err error) { first, err = m.store.NewJobIDs(ctx, len(need)); return err }); err != nil {
 		return err
 	}
 	for i, s := range need {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 )
 
 // A ScriptSpec is a version of a job's script as its owner wants it.
@@ -124,7 +124,7 @@ func (m *Manage) putScripts(ctx context.Context, edits []*edit, out []error) {
 func (m *Manage) putScript(ctx context.Context, e *edit) error {
 	replaced, made := e.versions()
 	job := e.want.Def.ID
-	for range bound.Tries {
+	for range budget.Tries {
 		rec, err := m.store.Scripts(ctx, job)
 		if err != nil {
 			return err
@@ -153,8 +153,8 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 		unnamed := rec.Unnamed(core.Millis(since), hash) // as stored: the sources of versions trimmed now are deleted next time
 		if rec.Trims() {
 			var revs []int64
-			if _, err := bound.OpenRuns(ctx, job, m.store.OpenRuns, nil, func(r *core.Run) bool {
-				if rev := r.RevSent(); r.UnderWay() && !slices.Contains(revs, rev) {
+			if _, err := budget.OpenRuns(ctx, job, m.store.OpenRuns, nil, func(r *core.Run) bool {
+				if rev := r.RevSent(); r.InProgress() && !slices.Contains(revs, rev) {
 					revs = append(revs, rev)
 				}
 				return true
@@ -181,7 +181,7 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 		case made == nil:
 			return nil
 		}
-		return bound.Insist(ctx, func() error { return m.store.PutSource(ctx, job, e.source, now) })
+		return budget.RetryUntilCertain(ctx, func() error { return m.store.PutSource(ctx, job, e.source, now) })
 	}
 	return fmt.Errorf("the record of the scripts of job %d was changed by others each time", job)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -46,7 +46,7 @@ func TestUnreadableApp(t *testing.T) {
 	if res[0].Err != nil || res[0].Change != manage.Created || !names(res[1].Err) {
 		t.Errorf("saved: %+v", res)
 	}
-	up, err := f.M.Upcoming(ctx, ask.JobFilter{}, time.Time{}, 3*time.Minute, 100)
+	up, err := f.M.Upcoming(ctx, query.JobFilter{}, time.Time{}, 3*time.Minute, 100)
 	if err != nil || !up.Partial || len(up.Coming) == 0 {
 		t.Errorf("upcoming: %+v %v", up, err)
 	}

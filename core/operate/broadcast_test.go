@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 )
 
 // broadcast stores an open broadcast of four shards. The first is running, the second has failed
@@ -145,7 +145,7 @@ func TestRerunOfBroadcast(t *testing.T) {
 	if err := end.End(ctx, []finish.Result{failed})[0]; err != nil {
 		t.Fatal(err)
 	}
-	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: ask.RunFilter{Job: "shop/reindex"}, DryRun: true})
+	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/reindex"}, DryRun: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -117,7 +117,7 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 	}
 	counted, err := op.counts.Counted(ctx)
 	if err != nil {
-		return CleanResult{}, core.Passing(err)
+		return CleanResult{}, core.Retryable(err)
 	}
 	c := cleaning{op: op, q: &q, by: actor, page: op.ask.Page(), before: q.Before, onItsWay: oldest, counted: counted.Time()}
 	if q.Job != "" {
@@ -160,7 +160,7 @@ type cleaning struct {
 	op       *Operate
 	q        *CleanRequest
 	by       core.Actor
-	page     *bound.Page
+	page     *budget.Page
 	before   time.Time
 	onItsWay ring.Oldest
 	counted  time.Time // runs that ended before this are counted in reports
@@ -204,7 +204,7 @@ func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error
 		if c.res.Next = at.String(); at.runs == "" { // start with the job's first run
 			c.res.Next = cleanPlace{job: at.job - 1}.String()
 		}
-		list, err := c.op.ask.Runs(ctx, ask.RunFilter{Job: at.job.String(), States: c.q.States, Limit: cleanAtOnce, After: at.runs})
+		list, err := c.op.ask.Runs(ctx, query.RunFilter{Job: at.job.String(), States: c.q.States, Limit: cleanAtOnce, After: at.runs})
 		if core.CodeOf(err) == core.CodeNotFound { // the job has no records left
 			c.res.Next = ""
 			return true, nil
@@ -269,7 +269,7 @@ func (c *cleaning) jobOf(ctx context.Context, id core.JobID) (*core.Job, error) 
 // lastSuccess returns the job's last successful run, or 0. In a job that pauses after failures in
 // a row, it separates the failures before it from the failures after it.
 func (c *cleaning) lastSuccess(ctx context.Context, id core.JobID) (core.RunID, error) {
-	list, err := c.op.ask.Runs(ctx, ask.RunFilter{Job: id.String(), States: []core.State{core.Succeeded}, Limit: bound.Successes})
+	list, err := c.op.ask.Runs(ctx, query.RunFilter{Job: id.String(), States: []core.State{core.Succeeded}, Limit: budget.Successes})
 	if core.CodeOf(err) == core.CodeNotFound {
 		return 0, nil
 	}
@@ -309,7 +309,7 @@ func (c *cleaning) take(ctx context.Context, runs []core.Run, job *core.Job) err
 	}
 	if upTo != 0 {
 		if err := c.op.store.PutCleaned(ctx, drop[0].ID.Job(), upTo); err != nil {
-			return core.Passing(err)
+			return core.Retryable(err)
 		}
 	}
 	var failed error
@@ -320,7 +320,7 @@ func (c *cleaning) take(ctx context.Context, runs []core.Run, job *core.Job) err
 		case errors.Is(err, core.ErrRefused): // it has a pending follow-up now
 			c.res.Held++
 		case failed == nil:
-			failed = core.Passing(err)
+			failed = core.Retryable(err)
 		}
 	}
 	return failed

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
@@ -58,12 +58,12 @@ func (f *fixture) cleaned(q operate.CleanRequest) (cleaned, held int64) {
 func (f *fixture) left(job core.JobID) int {
 	f.T.Helper()
 	first, last := core.RunRange(job, 0, core.Horizon)
-	list, err := f.E.Manage.RunSpan(ctx, first, last, 10000)
+	list, err := f.E.Manage.RunsByID(ctx, first, last, 10000)
 	if err != nil {
 		f.T.Fatal(err)
 	}
 	low, high := core.NumberedRange(job)
-	more, err := f.E.Manage.RunSpan(ctx, low, high, 10000)
+	more, err := f.E.Manage.RunsByID(ctx, low, high, 10000)
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestCleanPausesNobody(t *testing.T) {
 // TestCleanKeepsTheLastSuccess: if a job pauses after failures, its last success stays. This is
 // the latest end among the newest successes.
 func TestCleanKeepsTheLastSuccess(t *testing.T) {
-	for n, stays := range map[int]bool{bound.Successes: true, bound.Successes + 1: false, 3 * bound.Successes: false} {
+	for n, stays := range map[int]bool{budget.Successes: true, budget.Successes + 1: false, 3 * budget.Successes: false} {
 		f := newFixture(t)
 		s := spec("sweep", every(time.Hour))
 		s.Def.PauseAfter = 3
@@ -368,7 +368,7 @@ func TestCleanIsWrittenDown(t *testing.T) {
 	f.hourly("sweep", 30)
 	other, _ := f.hourly("other", 30)
 	f.Clock = f.Clock.Add(24 * time.Hour)
-	cleaned := func(q ask.ChangeFilter) (says string) {
+	cleaned := func(q query.ChangeFilter) (says string) {
 		t.Helper()
 		q.Verb = core.VerbCleaned
 		page, err := f.M.Changes(ctx, q)
@@ -381,11 +381,11 @@ func TestCleanIsWrittenDown(t *testing.T) {
 		return says
 	}
 	f.cleaned(operate.CleanRequest{App: "shop", DryRun: true})
-	if got := cleaned(ask.ChangeFilter{}); got != "" {
+	if got := cleaned(query.ChangeFilter{}); got != "" {
 		t.Errorf("of a dry run: %s", got)
 	}
 	f.cleaned(operate.CleanRequest{App: "shop", Keep: 25})
-	if got := cleaned(ask.ChangeFilter{Job: "shop/sweep"}); got != `ann shop/sweep {"cleaned":5};` {
+	if got := cleaned(query.ChangeFilter{Job: "shop/sweep"}); got != `ann shop/sweep {"cleaned":5};` {
 		t.Error(got)
 	}
 	f.Clock = f.Clock.Add(24 * time.Hour)
@@ -398,7 +398,7 @@ func TestCleanIsWrittenDown(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	want := `ann shop/other {"cleaned":1};ann shop/other {"cleaned":5};`
-	if got := cleaned(ask.ChangeFilter{Job: "shop/other"}); got != want {
+	if got := cleaned(query.ChangeFilter{Job: "shop/other"}); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -3,17 +3,17 @@ package operate_test
 import (
 	"testing"
 
-	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // fixture is the use cases on a memory engine.
-type fixture struct{ *peopletest.Fixture }
+type fixture struct{ *usecasetest.Fixture }
 
-func newFixture(t testing.TB) *fixture { return &fixture{peopletest.New(t)} }
+func newFixture(t testing.TB) *fixture { return &fixture{usecasetest.New(t)} }
 
-type faults = peopletest.Faults
+type faults = usecasetest.Faults
 
 var (
-	ctx, ann, start   = peopletest.Ctx, peopletest.Ann, peopletest.Start
-	every, spec, code = peopletest.Every, peopletest.Spec, peopletest.Code
+	ctx, ann, start   = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
+	every, spec, code = usecasetest.Every, usecasetest.Spec, usecasetest.Code
 )

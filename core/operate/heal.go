@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/query"
 )
 
 // healer is the actor of the repair of a lost ring.
@@ -25,18 +25,18 @@ func (op *Operate) Heal(ctx context.Context) (sent int64, err error) {
 			err = core.Errorf(core.CodeInternal, "jobs that were not checked: %s", strings.Join(failed, "; "))
 		}
 	}()
-	for refused := 0; refused < bound.Tries; {
+	for refused := 0; refused < budget.Tries; {
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < 2*op.ask.PageFor() {
 			return sent, nil
 		}
 		g, err := op.store.Global(ctx)
 		if err != nil {
-			return sent, core.Passing(err)
+			return sent, core.Retryable(err)
 		}
 		if g.Loss.From == 0 {
 			return sent, nil
 		}
-		page, err := op.ReplanPage(ctx, core.Actor{Name: healer}, ask.AuditAsk{From: g.Loss.From, After: g.Loss.Next})
+		page, err := op.ReplanPage(ctx, core.Actor{Name: healer}, query.AuditAsk{From: g.Loss.From, After: g.Loss.Next})
 		sent += page.Sent
 		if err != nil {
 			return sent, err
@@ -51,9 +51,9 @@ func (op *Operate) Heal(ctx context.Context) (sent int64, err error) {
 		case errors.Is(err, core.ErrRefused): // a concurrent change: repeat the page
 			refused++
 		case err != nil:
-			return sent, core.Passing(err)
+			return sent, core.Retryable(err)
 		default:
-			failed = ask.AtMost(failed, page.Failed...)
+			failed = query.AtMost(failed, page.Failed...)
 		}
 	}
 	return sent, nil

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/query"
 )
 
 // killPlace starts the place of a page of a kill: a plus and the last address that got the kill.
@@ -21,7 +21,7 @@ const killPlace = "+"
 // KillRun ends a run. An executor can only end all its runs of a job, so KillRun marks all of
 // them first. A run that was not sent is cancelled, and an ended run stays as it is. A broadcast
 // ends with all its shards. after is Next of the previous page, or empty.
-func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef, after string) (StopResult, error) {
+func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref query.RunRef, after string) (StopResult, error) {
 	p, behind, err := op.killing(actor, after)
 	if err != nil {
 		return StopResult{}, err
@@ -63,7 +63,7 @@ func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef
 // killBroadcast ends a broadcast. It marks the broadcast first, so that shards that start later
 // are dropped. Shards without an owner are cancelled. At the addresses of the others, all runs of
 // the job are killed.
-func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *core.Run, behind string, p *bound.Page) (StopResult, error) {
+func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *core.Run, behind string, p *budget.Page) (StopResult, error) {
 	res := StopResult{Job: whole.ID.Job()}
 	if whole.KillBy == "" {
 		if open, err := op.mark(ctx, whole.Kill(actor.Name, op.ask.Stamp())); err != nil || !open {
@@ -75,7 +75,7 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 	for i := range ids {
 		ids[i] = whole.Shard.IDOf(i)
 	}
-	last, err := bound.LastAttempts(ctx, ids, op.store.Runs)
+	last, err := budget.LastAttempts(ctx, ids, op.store.Runs)
 	if err != nil {
 		return res, err
 	}
@@ -87,9 +87,9 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 	}
 	if len(none) > 0 {
 		if err := op.finish.SkipShards(ctx, whole, none, "cancelled by "+actor.Name); err != nil {
-			return res, core.Passing(err)
+			return res, core.Retryable(err)
 		}
-		if last, err = bound.LastAttempts(ctx, ids, op.store.Runs); err != nil { // some were claimed in between
+		if last, err = budget.LastAttempts(ctx, ids, op.store.Runs); err != nil { // some were claimed in between
 			return res, err
 		}
 	}
@@ -119,16 +119,16 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 		return res, err
 	}
 	if err := op.finish.Mend(ctx, whole); err != nil { // all shards may have ended
-		return res, core.Passing(err)
+		return res, core.Retryable(err)
 	}
 	return res, nil
 }
 
 // killAt ends a run and all other runs of its job at its address. For a command, the server ends
 // only the one run.
-func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, behind string, p *bound.Page) (StopResult, error) {
+func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, behind string, p *budget.Page) (StopResult, error) {
 	open, all, err := op.openRuns(ctx, run.ID.Job(), p, func(r *core.Run) bool {
-		return r.ID == run.ID || r.UnderWay() && r.Address == run.Address && r.Address != core.LocalAddress && r.State != core.Queued &&
+		return r.ID == run.ID || r.InProgress() && r.Address == run.Address && r.Address != core.LocalAddress && r.State != core.Queued &&
 			!r.IsBroadcast()
 	})
 	if err != nil {
@@ -141,27 +141,27 @@ func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, 
 }
 
 // openRuns returns the open runs of a job that wanted accepts, oldest first, at most
-// bound.Killed. all reports whether there are no more.
-func (op *Operate) openRuns(ctx context.Context, job core.JobID, p *bound.Page, wanted func(*core.Run) bool) (list []core.Run, all bool,
+// budget.Killed. all reports whether there are no more.
+func (op *Operate) openRuns(ctx context.Context, job core.JobID, p *budget.Page, wanted func(*core.Run) bool) (list []core.Run, all bool,
 	err error) {
-	all, err = bound.OpenRuns(ctx, job, op.store.OpenRuns, func() bool { return !p.Over() }, func(r *core.Run) bool {
+	all, err = budget.OpenRuns(ctx, job, op.store.OpenRuns, func() bool { return !p.Over() }, func(r *core.Run) bool {
 		if !wanted(r) {
 			return true
-		} else if len(list) == bound.Killed {
+		} else if len(list) == budget.Killed {
 			return false
 		}
 		list = append(list, *r)
 		return true
 	})
 	if err != nil {
-		err = core.Passing(err)
+		err = core.Retryable(err)
 	}
 	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.ID, b.ID)) })
 	return list, all, err
 }
 
 // killing begins a page of a kill; behind is the last address that got the kill.
-func (op *Operate) killing(actor core.Actor, after string) (p *bound.Page, behind string, err error) {
+func (op *Operate) killing(actor core.Actor, after string) (p *budget.Page, behind string, err error) {
 	if err := actor.Validate(); err != nil {
 		return nil, "", err
 	}
@@ -204,7 +204,7 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 	var open []core.Run
 	if err == nil && !next { // only now, since a waiting run may have been claimed in between
 		var rest bool
-		open, rest, err = op.openRuns(ctx, id, p, func(r *core.Run) bool { return r.UnderWay() && r.State != core.Queued })
+		open, rest, err = op.openRuns(ctx, id, p, func(r *core.Run) bool { return r.InProgress() && r.State != core.Queued })
 		res.Partial = !all || !rest
 	}
 	if err != nil || next {
@@ -218,7 +218,7 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 // kill marks runs, then asks their executors to end them. It handles some addresses at a time, in
 // order and after behind, each once all its runs are marked. Even after slow reads, half a page
 // of time is left. It records its actions also before an error.
-func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *bound.Page,
+func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *budget.Page,
 	res StopResult) (out StopResult,
 	err error) {
 	defer func() {
@@ -284,7 +284,7 @@ func atOnce(open []core.Run, together int) []core.Run {
 
 // mark records the user who kills a run; it returns false if the run has ended.
 func (op *Operate) mark(ctx context.Context, kill core.RunPut) (open bool, err error) {
-	err = bound.Insist(ctx, func() error {
+	err = budget.RetryUntilCertain(ctx, func() error {
 		err := op.store.PutRuns(ctx, []core.RunPut{kill})[0]
 		if open = !errors.Is(err, core.ErrRefused); !open {
 			return nil

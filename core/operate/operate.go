@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
 )
 
 // Operate acts on runs. It has no loop and no state, so any number of them can share a store.
@@ -16,13 +16,13 @@ type Operate struct {
 	ring   Ring
 	finish Finisher
 	killer Killer
-	ask    *ask.Ask
+	ask    *query.Queries
 	counts Reports
 	plans  plan.Options
 }
 
 // New returns an Operate; counts may be nil if Clean is never called.
-func New(store Store, ring Ring, f Finisher, killer Killer, q *ask.Ask, counts Reports, plans plan.Options) *Operate {
+func New(store Store, ring Ring, f Finisher, killer Killer, q *query.Queries, counts Reports, plans plan.Options) *Operate {
 	return &Operate{store: store, ring: ring, finish: f, killer: killer, ask: q, counts: counts, plans: plans}
 }
 

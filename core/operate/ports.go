@@ -4,18 +4,18 @@ import (
 	"context"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 )
 
 // Store reads and writes the data of actions on runs. Writes return core.ErrRefused for a failed
 // condition and core.ErrThrottled for a throttled table.
 type Store interface {
-	ask.Jobs
-	ask.Gone
-	ask.Apps
-	ask.Runs
+	query.Jobs
+	query.Gone
+	query.Apps
+	query.Runs
 	Triggers
 	Open
 	Notes

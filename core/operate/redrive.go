@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -58,15 +58,15 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 	if err := actor.Validate(); err != nil {
 		return RedriveResult{}, err
 	}
-	if q.Limit < 0 || q.Limit > bound.Redriven {
-		return RedriveResult{}, core.Invalid("limit", fmt.Sprint(q.Limit), "1 to %d are allowed", bound.Redriven)
+	if q.Limit < 0 || q.Limit > budget.Redriven {
+		return RedriveResult{}, core.Invalid("limit", fmt.Sprint(q.Limit), "1 to %d are allowed", budget.Redriven)
 	}
 	if q.Limit == 0 {
-		q.Limit = bound.Redriven
+		q.Limit = budget.Redriven
 	}
 	list, err := dead.Letters(ctx, q.After, q.Limit)
 	if err != nil {
-		return RedriveResult{}, core.Passing(err)
+		return RedriveResult{}, core.Retryable(err)
 	}
 	var res RedriveResult
 	if len(list) == q.Limit {
@@ -74,15 +74,15 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 	}
 	for i := range list {
 		l := RedrivenLetter{Letter: list[i]}
-		if m, err := ring.Decode([]byte(l.Body)); err == nil && (m.Aside != nil || m.Check != nil) {
+		if m, err := ring.Decode([]byte(l.Body)); err == nil && (m.PostRun != nil || m.Check != nil) {
 			if l.Asks = asksFor(&m); !q.DryRun {
 				now := op.ask.Now()
 				m.Slot, m.Try = core.InstantOf(now), 0
 				if err := op.ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: m}})[0]; err != nil {
-					return res, core.Passing(err)
+					return res, core.Retryable(err)
 				}
 				if err := dead.DropLetter(ctx, l.ID); err != nil {
-					return res, core.Passing(err)
+					return res, core.Retryable(err)
 				}
 				l.Dropped = true
 				res.Dropped++
@@ -112,7 +112,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 			}
 			if whole && (left == 0 || q.Drop && final) || !whole && q.Unread && final {
 				if err := dead.DropLetter(ctx, l.ID); err != nil {
-					return res, core.Passing(err) // its fires are on the ring: a copy is harmless
+					return res, core.Retryable(err) // its fires are on the ring: a copy is harmless
 				}
 				l.Dropped = true
 				res.Dropped++
@@ -127,7 +127,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 
 // asksFor describes the request of a check or a post-run message.
 func asksFor(m *ring.Message) core.Text {
-	a := m.Aside
+	a := m.PostRun
 	switch {
 	case m.Check != nil && m.Check.Journal != nil:
 		return core.Say("a check of %d runs", len(m.Check.Journal.Entries))
@@ -156,7 +156,7 @@ func (op *Operate) sendAgain(ctx context.Context, fires []core.Fire) error {
 	}
 	for _, err := range op.ring.Enqueue(ctx, out) {
 		if err != nil {
-			return core.Passing(err)
+			return core.Retryable(err)
 		}
 	}
 	return nil
@@ -183,13 +183,13 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 		return nil, err
 	}
 	jobs, unreadJobs, err := op.store.Jobs(ctx, jobIDs)
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	if err := core.Unread(unreadJobs, err); err != nil {
 		return nil, err
 	}
 	stones, err := op.store.Tombstones(ctx, jobIDs)
 	if err != nil {
-		return nil, core.Passing(err)
+		return nil, core.Retryable(err)
 	}
 	list := make([]RedrivenFire, len(fires))
 	for i, f := range fires {

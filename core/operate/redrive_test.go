@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
@@ -346,22 +346,22 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	}
 }
 
-// TestRedriveOfTheAsideLane: a message for notifications or a log is sent again as new.
-func TestRedriveOfTheAsideLane(t *testing.T) {
+// TestRedriveOfThePostRunLane: a message for notifications or a log is sent again as new.
+func TestRedriveOfThePostRunLane(t *testing.T) {
 	f := newFixture(t)
 	f.Clock = start
 	run := core.NumberedRun(7, 3)
-	for i, a := range []ring.Aside{{Run: run, Aside: core.Aside{Notice: true}}, {Run: run, Aside: core.Aside{Notice: true, Log: true}},
-		{Run: run, Aside: core.Aside{Log: true}},
+	for i, a := range []ring.PostRun{{Run: run, PostRun: core.PostRun{Notice: true}}, {Run: run, PostRun: core.PostRun{Notice: true, Log: true}},
+		{Run: run, PostRun: core.PostRun{Log: true}},
 		{Notes: []ring.Note{{Job: 7, Event: core.EventLate, Run: run, At: core.InstantOf(start), When: start}}}} {
-		m := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(start), Try: 3, Aside: &a}
+		m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(start), Try: 3, PostRun: &a}
 		if err := f.E.Ring.Bury(ctx, m, fmt.Sprintf("it was received too often: %d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.Clock = f.Clock.Add(3 * time.Hour)
 	depth := func() int {
-		due, _, _, err := f.E.Queue.Depth(ctx, ring.KindAside)
+		due, _, _, err := f.E.Queue.Depth(ctx, ring.KindPostRun)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +381,7 @@ func TestRedriveOfTheAsideLane(t *testing.T) {
 	}
 	slices.Sort(asks)
 	golden.New(t).Equal(t, "messages", strings.Join(asks, "\n"))
-	got, err := f.E.Queue.Receive(ctx, ring.KindAside, 10)
+	got, err := f.E.Queue.Receive(ctx, ring.KindPostRun, 10)
 	if err != nil || len(got) != 4 {
 		t.Fatal(got, err)
 	}
@@ -397,11 +397,11 @@ func TestRedriveOfTheAsideLane(t *testing.T) {
 
 // TestRedriveOfMany: any number of messages is sent again, page by page.
 func TestRedriveOfMany(t *testing.T) {
-	for _, n := range []int{bound.Redriven, bound.Redriven + 1, 5 * bound.Redriven} {
+	for _, n := range []int{budget.Redriven, budget.Redriven + 1, 5 * budget.Redriven} {
 		f := newFixture(t)
 		for i := range n {
-			owed := ring.Aside{Run: core.NumberedRun(1, uint32(i+1)), Aside: core.Aside{Notice: true}}
-			m := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(start), Aside: &owed}
+			owed := ring.PostRun{Run: core.NumberedRun(1, uint32(i+1)), PostRun: core.PostRun{Notice: true}}
+			m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(start), PostRun: &owed}
 			if err := f.E.Ring.Bury(ctx, m, "it was received too often"); err != nil {
 				t.Fatal(err)
 			}
@@ -409,7 +409,7 @@ func TestRedriveOfMany(t *testing.T) {
 		sent, calls := 0, 0
 		for q := (operate.RedriveRequest{}); ; calls++ {
 			res, err := f.M.Redrive(ctx, ann, f.E.Dead, q)
-			if err != nil || res.Sent > bound.Redriven {
+			if err != nil || res.Sent > budget.Redriven {
 				t.Fatalf("%d sent in one call: %v", res.Sent, err)
 			}
 			sent += res.Sent
@@ -425,7 +425,7 @@ func TestRedriveOfMany(t *testing.T) {
 
 func TestRedriveRefusals(t *testing.T) {
 	f := newFixture(t)
-	for _, q := range []operate.RedriveRequest{{Limit: -1}, {Limit: bound.Redriven + 1}} {
+	for _, q := range []operate.RedriveRequest{{Limit: -1}, {Limit: budget.Redriven + 1}} {
 		if _, err := f.M.Redrive(ctx, ann, f.E.Dead, q); core.CodeOf(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", q, err)
 		}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -37,7 +37,7 @@ type ReplanResult struct {
 // With To 0, the ring may have lost all its messages. Then all planned fires, due or ahead, are
 // sent again, unless the run has ended without pending follow-ups. This includes runs that a
 // dispatcher has claimed, because it may die before it writes its journal.
-func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of ask.AuditAsk) (ReplanResult, error) {
+func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of query.AuditAsk) (ReplanResult, error) {
 	if err := actor.Validate(); err != nil {
 		return ReplanResult{}, err
 	}
@@ -47,7 +47,7 @@ func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of ask.Audi
 	}
 	r := replanning{op: op, ahead: ahead > 0, res: ReplanResult{From: of.From, To: of.To}}
 	var err error
-	r.res.Next, err = op.ask.Lost(ctx, of, ahead, func(p *bound.Page, reports []ask.AuditReport) error { return r.add(ctx, p, reports) })
+	r.res.Next, err = op.ask.Lost(ctx, of, ahead, func(p *budget.Page, reports []query.AuditReport) error { return r.add(ctx, p, reports) })
 	return r.res, err
 }
 
@@ -64,7 +64,7 @@ type replanning struct {
 // add enqueues the missing runs of a job's reports. With ahead set, it also enqueues, up to a
 // page, runs that wait on the ring; the last report records where it stopped. A run that may not
 // be on the ring is found and counted again by a repeated call.
-func (r *replanning) add(ctx context.Context, p *bound.Page, reports []ask.AuditReport) error {
+func (r *replanning) add(ctx context.Context, p *budget.Page, reports []query.AuditReport) error {
 	var fires []core.Fire
 	again := map[core.RunID]bool{}
 	for i := range reports {
@@ -86,7 +86,7 @@ func (r *replanning) add(ctx context.Context, p *bound.Page, reports []ask.Audit
 	for i := range reports {
 		rep := &reports[i]
 		if rep.Failed != "" {
-			r.res.Failed = ask.AtMost(r.res.Failed, rep.Failure())
+			r.res.Failed = query.AtMost(r.res.Failed, rep.Failure())
 			continue
 		}
 		if rep.Next == 0 && rep.Below == 0 {
@@ -106,7 +106,7 @@ func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error)
 	}
 	for k, err := range r.op.ring.Enqueue(ctx, out) {
 		if err != nil {
-			failed = core.Passing(err)
+			failed = core.Retryable(err)
 			continue
 		}
 		r.res.Sent += int64(len(out[k].Message.Fires))
@@ -120,7 +120,7 @@ func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error)
 // MaxAhead. A number is allocated before the due time of its run. So among numbers older than
 // From minus the longest retry delay, only delayed triggers and waiting runs can be on the ring.
 // For these it reads the waiting runs.
-func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditReport) ([]core.Fire, error) {
+func (r *replanning) onRing(ctx context.Context, p *budget.Page, rep *query.AuditReport) ([]core.Fire, error) {
 	now := r.op.ask.Now()
 	oldest, latest := r.res.From.Add(-core.MaxDelay), now.Add(r.op.plans.MaxAhead)
 	low, high := core.NumberedRange(rep.Job)
@@ -131,9 +131,9 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 	var fires []core.Fire
 	below := high + 1
 	for all := false; !all && high >= low; {
-		runs, err := r.op.store.RunSpan(ctx, high, low, bound.AtOnce)
+		runs, err := r.op.store.RunsByID(ctx, high, low, budget.AtOnce)
 		if err != nil {
-			return nil, core.Passing(err)
+			return nil, core.Retryable(err)
 		}
 		newest := core.Instant(0)
 		for i := range runs {
@@ -143,16 +143,16 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 				fires = append(fires, x.Fire())
 			}
 		}
-		high, all = below-1, len(runs) < bound.AtOnce || newest < oldest
-		if !all && (len(fires) >= bound.Again || p.Over()) {
+		high, all = below-1, len(runs) < budget.AtOnce || newest < oldest
+		if !all && (len(fires) >= budget.Again || p.Over()) {
 			rep.Below = below
 			return fires, nil
 		}
 	}
 	for {
-		runs, err := r.op.store.Waiting(ctx, rep.Job, below, bound.AtOnce)
+		runs, err := r.op.store.Waiting(ctx, rep.Job, below, budget.AtOnce)
 		if err != nil {
-			return nil, core.Passing(err)
+			return nil, core.Retryable(err)
 		}
 		for i := range runs {
 			if below = runs[i].ID; !runs[i].Slot.Time().After(latest) {
@@ -160,9 +160,9 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 			}
 		}
 		switch {
-		case len(runs) < bound.AtOnce:
+		case len(runs) < budget.AtOnce:
 			return fires, nil
-		case len(fires) >= bound.Again || p.Over():
+		case len(fires) >= budget.Again || p.Over():
 			rep.Below = below
 			return fires, nil
 		}
@@ -173,14 +173,14 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 // empty for all jobs.
 func (op *Operate) Replan(ctx context.Context, actor core.Actor, ref string, from, to core.Instant) (ReplanResult, error) {
 	res := ReplanResult{From: from, To: to}
-	for of := (ask.AuditAsk{Job: ref, From: from, To: to}); ; of.After = res.Next {
+	for of := (query.AuditAsk{Job: ref, From: from, To: to}); ; of.After = res.Next {
 		page, err := op.ReplanPage(ctx, actor, of)
 		res.Jobs += page.Jobs
 		res.Demanded += page.Demanded
 		res.Missing += page.Missing
 		res.Sent += page.Sent
 		res.OutOfReach += page.OutOfReach
-		res.Failed = ask.AtMost(res.Failed, page.Failed...)
+		res.Failed = query.AtMost(res.Failed, page.Failed...)
 		res.Partial = res.Partial || page.Partial
 		res.To, res.Next = page.To, page.Next
 		if err != nil || res.Next == "" {

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -238,7 +238,7 @@ func TestHealGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := func() time.Time { return f.Clock }
-			m := people.New(f.E.Manage, f.E.Ring, nil, nil, people.Options{Plan: plan.Local(), Ask: ask.Options{Now: now, PageFor: 1, Together: 1}})
+			m := people.New(f.E.Manage, f.E.Ring, nil, nil, people.Options{Plan: plan.Local(), Ask: query.Options{Now: now, PageFor: 1, Together: 1}})
 			for range 2 {
 				sent, err := m.Heal(ctx)
 				if err != nil || sent != c.want {
@@ -272,7 +272,7 @@ func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 		ids = append(ids, f.numbered(j.Def.ID, i+1, core.Planned, core.InstantOf(f.Clock.Add(d))))
 	}
 	m := people.New(f.E.Manage, f.E.Ring, nil, nil,
-		people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }}})
+		people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
 	if res, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock.Add(-ahead)), 0); err != nil || res.Sent != 3 {
 		t.Errorf("%+v %v, want 3 sent", res, err)
 	}
@@ -294,8 +294,8 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 		waiting int
 		pageFor time.Duration
 	}{
-		"at the bound": {bound.Again - 1, time.Minute}, "one beyond": {bound.Again, time.Minute},
-		"far beyond": {3 * bound.Again, time.Minute}, "short pages": {bound.Again, 1},
+		"at the bound": {budget.Again - 1, time.Minute}, "one beyond": {budget.Again, time.Minute},
+		"far beyond": {3 * budget.Again, time.Minute}, "short pages": {budget.Again, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -315,7 +315,7 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 			}
 			last := f.numbered(other.Def.ID, 1, core.Planned, now)
 			m := people.New(f.E.Manage, f.E.Ring, nil, nil,
-				people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }, PageFor: c.pageFor}})
+				people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }, PageFor: c.pageFor}})
 			res, err := m.Replan(ctx, ann, "", now-900, 0)
 			if err != nil || res.Sent != int64(waiting)+1 || res.Missing != int64(waiting)+1 || res.Jobs != 2 {
 				t.Errorf("%+v %v, want %d of 2 jobs", res, err, waiting+1)
@@ -347,7 +347,7 @@ func TestReplanReadsNumbersNoFurtherThanARetryCanWait(t *testing.T) {
 		f.numbered(j.Def.ID, i+1, core.Succeeded, old)
 	}
 	s := &spans{Store: f.E.Manage}
-	m := people.New(s, f.E.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }}})
+	m := people.New(s, f.E.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
 	if _, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock)-900, 0); err != nil || s.numbered != 1 {
 		t.Errorf("numbers were read %d times: %v", s.numbered, err)
 	}
@@ -359,11 +359,11 @@ type spans struct {
 	numbered int
 }
 
-func (s *spans) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+func (s *spans) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	if last < first {
 		s.numbered++
 	}
-	return s.Store.RunSpan(ctx, first, last, limit)
+	return s.Store.RunsByID(ctx, first, last, limit)
 }
 
 // numbered stores a run with a number.
@@ -387,7 +387,7 @@ func TestReplanCountsOnce(t *testing.T) {
 	f.PushNext(j.Def.ID, at+40)
 	f.Clock = at.Time().Add(5 * time.Second)
 	r := &refusing{Ring: f.E.Ring, left: 1}
-	m := people.New(f.E.Manage, r, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }}})
+	m := people.New(f.E.Manage, r, nil, nil, people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
 	first, err := m.Replan(ctx, ann, "", at, 0)
 	if err == nil || first.Jobs+int(first.Demanded+first.Missing+first.Sent) != 0 {
 		t.Errorf("nothing was taken: %+v %v", first, err)
@@ -507,7 +507,7 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 				t.Errorf("%s passed over %q: %v", what, failed, err)
 			}
 		}
-		page, err := m.Jobs(ctx, ask.JobFilter{})
+		page, err := m.Jobs(ctx, query.JobFilter{})
 		if named("the list", page.Failed.Reasons(), err); len(page.Jobs) != whole {
 			t.Errorf("listed: %+v", page.Jobs)
 		}
@@ -557,7 +557,7 @@ func TestHealReachesRunsThatWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	rev := g.Rev
-	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as loss.Note does for another job
+	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as lossdetect.Note does for another job
 	if err := f.E.Manage.PutGlobal(ctx, rev, g); err != nil {
 		t.Fatal(err)
 	}

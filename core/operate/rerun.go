@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/query"
 )
 
 // A RerunRequest asks for ended runs to be run again.
 type RerunRequest struct {
-	Run ask.RunRef // a single run; empty: the runs that Filter selects
-	// Filter selects runs of a job, an app or all apps. Its Limit is at most bound.Reran, the
+	Run query.RunRef // a single run; empty: the runs that Filter selects
+	// Filter selects runs of a job, an app or all apps. Its Limit is at most budget.Reran, the
 	// default. The runs of a page are created oldest first.
-	Filter ask.RunFilter
+	Filter query.RunFilter
 	// May returns why the runs of an app are skipped, or nil; a nil May skips none.
 	May    func(app string) error
 	Params *string // instead of the params of the first run
@@ -61,7 +61,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 	if err := actor.Validate(); err != nil {
 		return RerunResult{}, err
 	}
-	r := rerunning{op: op, q: &q, by: actor, now: op.ask.Stamp(), ran: map[jobRev]*ask.RanWith{}}
+	r := rerunning{op: op, q: &q, by: actor, now: op.ask.Stamp(), ran: map[jobRev]*query.RanWith{}}
 	t := TriggerRequest{Cause: q.Cause, Params: q.Params, Key: q.Key, Retries: q.Retries}
 	var err error
 	if r.slot, err = t.check(r.now); err != nil {
@@ -101,7 +101,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 		})
 		r.note(ctx, res.Runs)
 		if err == nil && done < len(res.Runs) {
-			err = core.Passing(core.ErrThrottled)
+			err = core.Retryable(core.ErrThrottled)
 		}
 		if err != nil {
 			return RerunResult{}, err
@@ -121,7 +121,7 @@ type rerunning struct {
 	now  time.Time
 	slot core.Instant
 	g    core.Global
-	ran  map[jobRev]*ask.RanWith // as far as read
+	ran  map[jobRev]*query.RanWith // as far as read
 }
 
 type jobRev struct {
@@ -139,8 +139,8 @@ func (r *rerunning) filtered(ctx context.Context) (res RerunResult, err error) {
 		return res, core.Invalid("key", "", "required to rerun the runs that a filter finds: a repeated request then reruns none twice")
 	case len(r.q.Key) > core.MaxKey-maxRunID:
 		return res, core.Invalid("key", r.q.Key, "at most %d bytes are allowed, because the ID of each run is appended", core.MaxKey-maxRunID)
-	case f.Limit == 0 || f.Limit > bound.Reran:
-		f.Limit = bound.Reran
+	case f.Limit == 0 || f.Limit > budget.Reran:
+		f.Limit = budget.Reran
 	}
 	runs, err := r.op.ask.Runs(ctx, f)
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 		}
 	}
 	jobs, left, err := r.op.store.Jobs(ctx, ids)
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	if err := core.Unread(left, err); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 // also skips runs that older, unread records may name. A skipped rerun counts only if the filter
 // selects skipped runs.
 func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
-	jobs, f := map[core.JobID]bool{}, ask.ChangeFilter{Verb: core.VerbTriggered, From: r.now, Limit: ask.MaxPage}
+	jobs, f := map[core.JobID]bool{}, query.ChangeFilter{Verb: core.VerbTriggered, From: r.now, Limit: query.MaxPage}
 	for i := range list {
 		if x := &list[i]; x.Why == nil {
 			jobs[x.Job.Def.ID] = true
@@ -222,7 +222,7 @@ func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 	again, known := map[string][]string{}, map[core.JobID]time.Time{} // start of the time for which all records of a job were read
 	for job := range jobs {
 		f.Job, f.After = job.String(), ""
-		for range bound.RerunPages {
+		for range budget.RerunPages {
 			page, err := r.op.ask.Changes(ctx, f)
 			if err != nil {
 				return err
@@ -371,9 +371,9 @@ func (r *rerunning) successBefore(ctx context.Context, job core.JobID, before co
 	low, high := core.RunRange(job, 0, before-1)
 	numberedLow, numberedHigh := core.NumberedRange(job)
 	for _, span := range [][2]core.RunID{{high, low}, {numberedHigh, numberedLow}} {
-		runs, err := r.op.store.RunSpan(ctx, span[0], span[1], bound.AtOnce)
+		runs, err := r.op.store.RunsByID(ctx, span[0], span[1], budget.AtOnce)
 		if err != nil {
-			return 0, core.Passing(err)
+			return 0, core.Retryable(err)
 		}
 		for i := range runs {
 			if runs[i].State == core.Succeeded && runs[i].At < before {
@@ -398,7 +398,7 @@ func (r *rerunning) make(ctx context.Context, x *Rerun) error {
 	}, x.fill)
 	x.As, x.Existing = res.Run, res.Existing
 	if core.CodeOf(err) == core.CodeUnavailable || ctx.Err() != nil {
-		return core.Passing(err)
+		return core.Retryable(err)
 	}
 	x.Why = err
 	return nil

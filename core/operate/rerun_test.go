@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -139,7 +139,7 @@ func TestRerunWhereNobodyIs(t *testing.T) {
 	}
 	bad, good := given(at+60, nowhere), given(at+120, there)
 	never := func(app string) error { return core.Errorf(core.CodeForbidden, "not %s", app) }
-	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: ask.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}}, Key: "k",
+	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}}, Key: "k",
 		Direct: never})
 	if err != nil || len(res.Runs) != 2 || code(res.Runs[1].Why) != core.CodeForbidden || res.Runs[0].Why != nil {
 		t.Errorf("%+v %v", res, err)
@@ -222,7 +222,7 @@ func TestRerunOfMany(t *testing.T) {
 	f.Fires()
 	all := func(dry bool) (made map[core.RunID]core.RunID, left int) {
 		made = map[core.RunID]core.RunID{}
-		q := operate.RerunRequest{Filter: ask.RunFilter{App: "shop", Limit: 2}, Key: "k", DryRun: dry}
+		q := operate.RerunRequest{Filter: query.RunFilter{App: "shop", Limit: 2}, Key: "k", DryRun: dry}
 		for {
 			res, err := f.M.Rerun(ctx, ann, q)
 			if err != nil {
@@ -264,8 +264,8 @@ func TestRerunOfMany(t *testing.T) {
 	}
 	for name, q := range map[string]operate.RerunRequest{
 		"of everything": {Key: "k"},
-		"without a key": {Filter: ask.RunFilter{App: "shop"}},
-		"a long key":    {Filter: ask.RunFilter{App: "shop"}, Key: strings.Repeat("k", core.MaxKey)},
+		"without a key": {Filter: query.RunFilter{App: "shop"}},
+		"a long key":    {Filter: query.RunFilter{App: "shop"}, Key: strings.Repeat("k", core.MaxKey)},
 	} {
 		if _, err := f.M.Rerun(ctx, ann, q); code(err) != core.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
@@ -291,7 +291,7 @@ func TestRerunOfWhatWasRunAgain(t *testing.T) {
 	failed := func(key string) (made []core.Run, existing bool) {
 		t.Helper()
 		f.Clock = f.Clock.Add(24 * time.Hour)
-		res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: ask.RunFilter{App: "shop", Failed: true}, Key: key})
+		res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{App: "shop", Failed: true}, Key: key})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +334,7 @@ func TestRerunOfWhatWasRunAgain(t *testing.T) {
 // TestRerunGoesOn: each call covers some runs and the next continues, until each was covered
 // once.
 func TestRerunGoesOn(t *testing.T) {
-	for n, want := range map[int]int{bound.Reran: 1, bound.Reran + 1: 2, 3 * bound.Reran: 3} {
+	for n, want := range map[int]int{budget.Reran: 1, budget.Reran + 1: 2, 3 * budget.Reran: 3} {
 		f := newFixture(t)
 		j := f.Create(spec("sweep", every(time.Hour)))
 		f.Clock = f.Clock.Add(time.Hour)
@@ -342,9 +342,9 @@ func TestRerunGoesOn(t *testing.T) {
 			f.ended(j.Def.ID, core.InstantOf(f.Clock)-3000+core.Instant(i), nil)
 		}
 		looked, pages := 0, 0
-		for filter := (ask.RunFilter{Job: "shop/sweep", Failed: true}); ; {
+		for filter := (query.RunFilter{Job: "shop/sweep", Failed: true}); ; {
 			res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: filter, DryRun: true})
-			if err != nil || len(res.Runs) > bound.Reran {
+			if err != nil || len(res.Runs) > budget.Reran {
 				t.Fatalf("%d in one call, %v", len(res.Runs), err)
 			}
 			looked += len(res.Runs)
@@ -362,7 +362,7 @@ func TestRerunGoesOn(t *testing.T) {
 // TestRerunBehindManyRequests: only the newest requests for a job are read for earlier reruns. A
 // run that ended before them is skipped; a later one is rerun.
 func TestRerunBehindManyRequests(t *testing.T) {
-	const read = bound.RerunPages * ask.MaxPage
+	const read = budget.RerunPages * query.MaxPage
 	texts := golden.New(t)
 	for between, why := range map[int]string{read - 1: "already rerun", read: "too old", 3 * read: "too old"} {
 		f := newFixture(t)
@@ -382,7 +382,7 @@ func TestRerunBehindManyRequests(t *testing.T) {
 		}
 		f.Clock = f.Clock.Add(48 * time.Hour)
 		f.ended(j.Def.ID, core.InstantOf(f.Clock)-1000, nil)
-		res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: ask.RunFilter{Job: "shop/sweep", Failed: true}, DryRun: true})
+		res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/sweep", Failed: true}, DryRun: true})
 		if err != nil || len(res.Runs) != 2 {
 			t.Fatalf("%+v, %v", res, err)
 		}

@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/query"
 )
 
 // ChangeTrigger changes the time, params or addresses of a waiting trigger, which keeps its ID
 // and key. It is rejected once a dispatcher has claimed the run. Until then the run may even be
 // on the ring. A message with the old due time is dropped, and a claim by a stale read conflicts.
-func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.RunRef, c TriggerChange) (TriggerResult, error) {
+func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref query.RunRef, c TriggerChange) (TriggerResult, error) {
 	if err := actor.Validate(); err != nil {
 		return TriggerResult{}, err
 	}
@@ -38,7 +38,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 	if err != nil {
 		return TriggerResult{}, err
 	}
-	for range bound.Tries {
+	for range budget.Tries {
 		if err := changeable(&run); err != nil {
 			return TriggerResult{}, err
 		}
@@ -69,7 +69,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		// other entry was put in between.
 		entries, err := op.store.Entries(ctx, run.ID.Job())
 		if err != nil {
-			return TriggerResult{}, core.Passing(err)
+			return TriggerResult{}, core.Retryable(err)
 		}
 		err = op.store.ChangeTriggered(ctx, Triggered{
 			Put: run.Retime(next, now), Entry: op.entry(&next, g),
@@ -81,7 +81,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 			return op.way(ctx, next, g, true), nil
 		}
 		if errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
-			return TriggerResult{}, core.Passing(err)
+			return TriggerResult{}, core.Retryable(err)
 		}
 		stored, ok, rerr := op.ask.Stored(ctx, run.ID)
 		switch {
@@ -94,7 +94,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		}
 		run = stored
 	}
-	return TriggerResult{}, core.Passing(core.ErrThrottled)
+	return TriggerResult{}, core.Retryable(core.ErrThrottled)
 }
 
 // changeable returns why a run cannot be changed, or nil if it waits.

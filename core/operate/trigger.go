@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -214,7 +214,7 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 		return err
 	}
 	for i, address := range addresses {
-		if slices.ContainsFunc(executors, func(x ask.ExecutorView) bool { return x.Address == address }) {
+		if slices.ContainsFunc(executors, func(x query.ExecutorView) bool { return x.Address == address }) {
 			continue
 		}
 		if app.Allows(address) {
@@ -235,13 +235,13 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 
 // draw allocates a number of the job's counter; a number with a lost answer is wasted.
 func (op *Operate) draw(ctx context.Context, job core.JobID) (n uint32, err error) {
-	err = bound.Insist(ctx, func() (err error) { n, err = op.store.Numbers(ctx, job, 1); return err })
+	err = budget.RetryUntilCertain(ctx, func() (err error) { n, err = op.store.Numbers(ctx, job, 1); return err })
 	return n, err
 }
 
 // bind binds a key to a run and returns the run that it is bound to, perhaps by an earlier call.
 func (op *Operate) bind(ctx context.Context, job core.JobID, key string, run core.RunID) (of core.RunID, err error) {
-	err = bound.Insist(ctx, func() (err error) { of, err = op.store.PutKey(ctx, job, key, run); return err })
+	err = budget.RetryUntilCertain(ctx, func() (err error) { of, err = op.store.PutKey(ctx, job, key, run); return err })
 	return of, err
 }
 
@@ -253,7 +253,7 @@ func (op *Operate) entry(run *core.Run, g core.Global) core.DueItem {
 
 // putTriggered stores a run with its entry, or returns the stored run with this ID.
 func (op *Operate) putTriggered(ctx context.Context, run core.Run, g core.Global) (stored core.Run, existing bool, err error) {
-	for try := range bound.Tries {
+	for try := range budget.Tries {
 		err = op.store.PutTriggered(ctx, run, op.entry(&run, g))
 		if err == nil {
 			return run, false, nil
@@ -271,7 +271,7 @@ func (op *Operate) putTriggered(ctx context.Context, run core.Run, g core.Global
 			return stored, run.Key != "" && (errors.Is(err, core.ErrRefused) && try == 0), nil
 		}
 	}
-	return core.Run{}, false, core.Passing(err)
+	return core.Run{}, false, core.Retryable(err)
 }
 
 func (op *Operate) removeEntries(ctx context.Context, entries []core.DueItem) {
@@ -329,11 +329,11 @@ func (op *Operate) note(ctx context.Context, c core.Change, job *core.Job) { _ =
 func (op *Operate) noted(ctx context.Context, c core.Change, job *core.Job) error {
 	c.ID = max(core.Millis(c.At), job.Sched.Rev+1)
 	c.App, c.Job, c.Name = job.Def.App, job.Def.ID, job.Def.Name
-	return bound.Insist(ctx, func() error { return op.store.PutChanges(ctx, []core.Change{c}) })
+	return budget.RetryUntilCertain(ctx, func() error { return op.store.PutChanges(ctx, []core.Change{c}) })
 }
 
 // Cancel closes a run that was not sent as skipped, with reason cancelled.
-func (op *Operate) Cancel(ctx context.Context, actor core.Actor, ref ask.RunRef) (StopResult, error) {
+func (op *Operate) Cancel(ctx context.Context, actor core.Actor, ref query.RunRef) (StopResult, error) {
 	if err := actor.Validate(); err != nil {
 		return StopResult{}, err
 	}
@@ -369,7 +369,7 @@ func (op *Operate) cancel(ctx context.Context, actor core.Actor, run *core.Run) 
 		return false, nil
 	}
 	if err != nil {
-		return false, core.Passing(err)
+		return false, core.Retryable(err)
 	}
 	// End also returns nil for a run that another process closed.
 	stored, ok, err := op.ask.Stored(ctx, run.ID)

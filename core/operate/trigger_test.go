@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -109,7 +109,7 @@ func TestTriggerAt(t *testing.T) {
 	if err != nil || len(runs) != 1 || runs[0].ID != r.Run.ID {
 		t.Errorf("waiting: %+v %v", runs, err)
 	}
-	up, err := f.M.Upcoming(ctx, ask.JobFilter{}, time.Time{}, 48*time.Hour, 10)
+	up, err := f.M.Upcoming(ctx, query.JobFilter{}, time.Time{}, 48*time.Hour, 10)
 	if err != nil || len(up.Coming) != 1 || up.Coming[0].Run != r.Run.ID {
 		t.Errorf("upcoming: %+v %v", up, err)
 	}
@@ -155,7 +155,7 @@ func TestTriggerRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if page, err := f.M.Runs(ctx, ask.RunFilter{Job: "shop/sweep"}); err != nil || len(page.Runs) != 0 {
+	if page, err := f.M.Runs(ctx, query.RunFilter{Job: "shop/sweep"}); err != nil || len(page.Runs) != 0 {
 		t.Errorf("runs: %+v %v", page, err)
 	}
 }
@@ -186,7 +186,7 @@ func TestTriggerWithAKeyIsOneRun(t *testing.T) {
 				if err == nil && (first.Run.ID != second.Run.ID || !second.Existing) {
 					t.Errorf("%s: %d and then %d, existing %t", what, first.Run.ID, second.Run.ID, second.Existing)
 				}
-				page, err := f.M.Runs(ctx, ask.RunFilter{Job: "shop/sweep"})
+				page, err := f.M.Runs(ctx, query.RunFilter{Job: "shop/sweep"})
 				if err != nil || len(page.Runs) != 1 || page.Runs[0].ID != second.Run.ID {
 					t.Fatalf("%s: runs %+v %v", what, page.Runs, err)
 				}
@@ -416,9 +416,9 @@ func TestKillReachesEachRun(t *testing.T) {
 		n       uint32
 		partial bool
 	}{
-		"ended": {core.Succeeded, 3 * bound.Killed, false}, "waiting": {core.Queued, 3 * bound.Killed, false},
-		"running": {core.Running, bound.Killed - 1, false}, "one more running": {core.Running, bound.Killed, true},
-		"many more running": {core.Running, 2 * bound.Killed, true},
+		"ended": {core.Succeeded, 3 * budget.Killed, false}, "waiting": {core.Queued, 3 * budget.Killed, false},
+		"running": {core.Running, budget.Killed - 1, false}, "one more running": {core.Running, budget.Killed, true},
+		"many more running": {core.Running, 2 * budget.Killed, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			must := func(err error) {

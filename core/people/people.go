@@ -3,25 +3,25 @@
 package people
 
 import (
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bulk"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
 )
 
 // People are the four use cases. Several can share one store.
 type People struct {
 	*manage.Manage
-	*ask.Ask
+	*query.Queries
 	*operate.Operate
 	*bulk.Bulk
 }
 
 // Store is the storage of the use cases.
 type Store interface {
-	ask.Store
+	query.Store
 	manage.Store
 	operate.Store
 }
@@ -33,14 +33,14 @@ type Options struct {
 	// Plan is the planning options of this deployment's tick; changes plan runs that are due soon with
 	// them.
 	Plan   plan.Options
-	Ask    ask.Options
+	Ask    query.Options
 	Manage manage.Options
 }
 
 // New makes the use cases on a store; killer may be nil if the caller kills nothing.
 func New(store Store, ring operate.Ring, f *finish.Finish, killer operate.Killer, o Options) *People {
-	q := ask.New(store, o.Ask)
+	q := query.New(store, o.Ask)
 	m := manage.New(store, ring, f, q, o.Plan, o.Manage)
 	op := operate.New(store, ring, f, killer, q, o.Reports, o.Plan)
-	return &People{Ask: q, Manage: m, Operate: op, Bulk: bulk.New(q, m, op, store)}
+	return &People{Queries: q, Manage: m, Operate: op, Bulk: bulk.New(q, m, op, store)}
 }

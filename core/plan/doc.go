@@ -6,7 +6,7 @@
 //
 // Runs of a job are planned one window at a time. Windows are a fixed grid, shifted by the job's group. A
 // job that fires more than once a window is planned when the window of its next due time is PlanAhead away.
-// Other jobs are planned LonelySpreadMin to LonelySpreadMax before their due time, by job ID. Which kind a
+// Other jobs are planned SingleSpreadMin to SingleSpreadMax before their due time, by job ID. Which kind a
 // job is depends only on the gap to the following scheduled time (at least a window: the second kind). No
 // state stores it, so an edit cannot leave it wrong.
 package plan

@@ -21,8 +21,8 @@ type Options struct {
 	Groups     int
 	// A job that fires less than once a window is planned between these times before its due time, by job
 	// ID.
-	LonelySpreadMin time.Duration
-	LonelySpreadMax time.Duration
+	SingleSpreadMin time.Duration
+	SingleSpreadMax time.Duration
 	// MaxInstants limits the runs of one job and pass, MaxSkips the scheduled times that a pass checks for
 	// one job. The next pass continues.
 	MaxInstants int
@@ -48,8 +48,8 @@ func AWS() Options {
 		Groups:     2, // each half of the jobs is planned at its own time, so tables need less capacity at once
 		// More than PlanAhead, and under MaxAhead with 15 s for the pass: the midnight burst is planned
 		// over ten minutes.
-		LonelySpreadMin: 240 * time.Second,
-		LonelySpreadMax: 880 * time.Second,
+		SingleSpreadMin: 240 * time.Second,
+		SingleSpreadMax: 880 * time.Second,
 		MaxInstants:     1000,  // more than a secondly job has in PlanAhead and a window
 		MaxSkips:        20000, // 5 h of a secondly job; about 5 ms
 		TailCheck:       10 * time.Minute,
@@ -70,8 +70,8 @@ func Local() Options {
 		MaxAhead:        15 * time.Second,
 		GroupEvery:      2000,
 		Groups:          5, // each tick of a window plans a fifth of the jobs
-		LonelySpreadMin: 2 * time.Second,
-		LonelySpreadMax: 7 * time.Second,
+		SingleSpreadMin: 2 * time.Second,
+		SingleSpreadMax: 7 * time.Second,
 		MaxInstants:     1000,
 		MaxSkips:        20000,
 		TailCheck:       10 * time.Minute,

@@ -25,7 +25,7 @@ type Result struct {
 // If MaxInstants or MaxSkips ends the pass, the new planAt is not after now, so the next pass continues.
 //
 // A fixed-delay job has one run at a time, the tail. Next stays, so that a run sent again under a new
-// revision keeps its ID; AfterEnd moves it. With an open tail only planAt moves: the caller must repair a
+// revision keeps its ID; NextAfterEnd moves it. With an open tail only planAt moves: the caller must repair a
 // close that was missed.
 func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result {
 	a := core.Advance{
@@ -154,10 +154,10 @@ func (o Options) delayed(a *core.Advance, s core.Sched, sch *schedule.Schedule, 
 	a.NewPlanAt = o.lonely(s.ID, o.DelaySlot(s.ID, sch, at))
 }
 
-// AfterEnd returns the advance of a fixed delay after the retry chain of its tail closed at ended: the next
+// NextAfterEnd returns the advance of a fixed delay after the retry chain of its tail closed at ended: the next
 // run is delay later. After the end of its window a started job ends. A paused job only loses its tail. If
 // NewPlanAt is not after now, the caller plans the job at once.
-func AfterEnd(s core.Sched, delay time.Duration, ended time.Time, o Options) core.Advance {
+func NextAfterEnd(s core.Sched, delay time.Duration, ended time.Time, o Options) core.Advance {
 	a := core.Advance{
 		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
 		NewSeq: s.Seq, NewPartition: s.Partition, NewState: s.State,
@@ -323,7 +323,7 @@ func beforeEnd(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) R
 
 // PlanAt returns when a tick must plan the scheduled time next of a job: PlanAhead before the window that holds
 // its slot. A job fires less than once a window if the gap to the following time is a window or more, or there
-// is none. It is planned LonelySpreadMin to LonelySpreadMax before its slot, by job ID. The result is 0 only if
+// is none. It is planned SingleSpreadMin to SingleSpreadMax before its slot, by job ID. The result is 0 only if
 // next is 0.
 func PlanAt(s core.Sched, sch *schedule.Schedule, next core.Instant, o Options) core.Instant {
 	if next == 0 {
@@ -373,7 +373,7 @@ func (c *cursor) planAt(o Options) core.Instant {
 func (o Options) lonely(job core.JobID, slot core.Instant) core.Instant {
 	// Jobs created together get consecutive IDs and often fire together, so the ID spreads them evenly; a
 	// hash would not.
-	spread := seconds(o.LonelySpreadMin) + core.Instant(job)%(seconds(o.LonelySpreadMax-o.LonelySpreadMin)+1)
+	spread := seconds(o.SingleSpreadMin) + core.Instant(job)%(seconds(o.SingleSpreadMax-o.SingleSpreadMin)+1)
 	return o.clip(slot-spread, slot)
 }
 

@@ -326,22 +326,22 @@ func TestFixedDelay(t *testing.T) {
 	}
 
 	end := first.Time().Add(1500 * time.Millisecond)
-	next := apply(s, AfterEnd(s, 5*time.Minute, end, o))
+	next := apply(s, NextAfterEnd(s, 5*time.Minute, end, o))
 	if next.Next != first+2+300 || next.Tail != 0 || next.State != core.Started || next.PlanAt != next.Next-249 || next.Seq != 1 {
 		t.Errorf("%+v", next)
 	}
 	// A clock that was set back never reuses a time.
-	if got := AfterEnd(s, 5*time.Minute, begin.Add(-time.Hour), o); got.NewNext != first+1 {
+	if got := NextAfterEnd(s, 5*time.Minute, begin.Add(-time.Hour), o); got.NewNext != first+1 {
 		t.Errorf("%+v", got)
 	}
 	// Paused in between: it loses the tail and stays in place in the due index.
 	paused := s
 	paused.State, paused.PlanAt = core.Paused, 0
-	if got := AfterEnd(paused, 5*time.Minute, end, o); got.NewTail != 0 || got.NewPlanAt != 0 || got.NewState != core.Paused {
+	if got := NextAfterEnd(paused, 5*time.Minute, end, o); got.NewTail != 0 || got.NewPlanAt != 0 || got.NewState != core.Paused {
 		t.Errorf("%+v", got)
 	}
 	// Past its window the job has ended.
-	if got := AfterEnd(s, 5*time.Minute, begin.Add(2*time.Hour), o); got.NewState != core.Ended || got.NewNext != 0 || got.NewPlanAt != 0 {
+	if got := NextAfterEnd(s, 5*time.Minute, begin.Add(2*time.Hour), o); got.NewState != core.Ended || got.NewNext != 0 || got.NewPlanAt != 0 {
 		t.Errorf("%+v", got)
 	}
 

@@ -223,7 +223,7 @@ func (p *Probe) round(ctx context.Context) (map[string]*core.App, []place, error
 		has, known := jobs[at.app]
 		if !known {
 			found, next, err := p.store.ListJobs(ctx, at.app, 0, 1)
-			if _, err = core.Besides(err); err != nil {
+			if _, err = core.SplitUnreadable(err); err != nil {
 				return nil, nil, err
 			}
 			has = len(found) > 0 || next != 0

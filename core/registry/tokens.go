@@ -91,7 +91,7 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 	case opens():
 		return nil
 	case t.failed != nil:
-		return core.Passing(t.failed)
+		return core.Retryable(t.failed)
 	case late != nil:
 		return passing(late)
 	case ctx.Err() != nil:

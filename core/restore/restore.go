@@ -36,9 +36,9 @@ type Jobs interface {
 	Numbers(ctx context.Context, job core.JobID, n int) (uint32, error)
 	// PutCleaned records the time up to which planned runs of a job may be gone.
 	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
-	// RunSpan reads the stored runs with first <= ID <= last in that order, or with last < first downwards
+	// RunsByID reads the stored runs with first <= ID <= last in that order, or with last < first downwards
 	// from first to last.
-	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	// Waiting reads open runs of a job without a process, downwards from below an ID. They include all
 	// queued and all released runs. Fewer than limit: the end.
 	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
@@ -113,7 +113,7 @@ type Request struct {
 	// each minute.
 	From time.Time
 	// LiftJobs and LiftRuns are how many IDs may have been allocated after From: of jobs, and of runs of
-	// one job. 0: the result of Lift.
+	// one job. 0: the result of IDsIssuedIn.
 	LiftJobs, LiftRuns int
 	// After continues after this job: Next of the previous result; 0 starts.
 	After core.JobID
@@ -145,9 +145,9 @@ const (
 	liftRuns, liftRunsMost = 10_000, 1 << 27
 )
 
-// Lift returns how many IDs may have been allocated in a span: 100 jobs a second, and 1,000 runs of one job
+// IDsIssuedIn returns how many IDs may have been allocated in a span: 100 jobs a second, and 1,000 runs of one job
 // a second, the limit of one DynamoDB item. The maximum of a single request is added.
-func Lift(span time.Duration) (jobs, runs int) {
+func IDsIssuedIn(span time.Duration) (jobs, runs int) {
 	s := int(max(span, 0).Seconds())
 	return min(liftJobs+100*s, liftJobsMost), min(liftRuns+1000*s, liftRunsMost)
 }
@@ -228,7 +228,7 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	if res.From.After(now) || now.Sub(res.From) > 400*24*time.Hour {
 		return res, core.Invalid("from", res.From.Format(time.RFC3339), "the time of the copy must be in the past, at most 400 days ago")
 	}
-	jobs, runs := Lift(now.Sub(res.From))
+	jobs, runs := IDsIssuedIn(now.Sub(res.From))
 	if res.LiftJobs == 0 {
 		res.LiftJobs = jobs
 	}
@@ -248,7 +248,7 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	res.Generation = g.Generation
 	for end := now.Add(r.o.Budget); ; {
 		list, next, err := r.p.Jobs.ListJobs(ctx, "", req.After, jobsAtOnce)
-		bad, err := core.Besides(err)
+		bad, err := core.SplitUnreadable(err)
 		if err != nil {
 			return res, fmt.Errorf("read jobs: %w", err)
 		}
@@ -358,7 +358,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 	since := core.InstantOf(res.From.Add(-r.o.Back))
 	lo, hi := core.RunRange(id, since, core.Horizon)
 	for lo <= hi {
-		runs, err := r.p.Jobs.RunSpan(ctx, lo, hi, page)
+		runs, err := r.p.Jobs.RunsByID(ctx, lo, hi, page)
 		if err != nil {
 			return fmt.Errorf("read its runs: %w", err)
 		}
@@ -372,7 +372,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 	}
 	lo, hi = core.NumberedRange(id)
 	for stale := 0; hi >= lo; {
-		runs, err := r.p.Jobs.RunSpan(ctx, hi, lo, page)
+		runs, err := r.p.Jobs.RunsByID(ctx, hi, lo, page)
 		if err != nil {
 			return fmt.Errorf("read its runs: %w", err)
 		}

@@ -113,7 +113,7 @@ func TestLiftBounds(t *testing.T) {
 	}{
 		{0, 100_000, 10_000}, {-time.Hour, 100_000, 10_000}, {time.Minute, 106_000, 70_000}, {400 * 24 * time.Hour, 1 << 24, 1 << 27},
 	} {
-		if jobs, runs := restore.Lift(c.span); jobs != c.jobs || runs != c.runs {
+		if jobs, runs := restore.IDsIssuedIn(c.span); jobs != c.jobs || runs != c.runs {
 			t.Errorf("%s: %d jobs, %d runs; want %d, %d", c.span, jobs, runs, c.jobs, c.runs)
 		}
 	}
@@ -341,8 +341,8 @@ func (x *failing) Numbers(ctx context.Context, job core.JobID, n int) (first uin
 	err = x.call(func() error { first, err = x.Manage.Numbers(ctx, job, n); return err })
 	return first, err
 }
-func (x *failing) RunSpan(ctx context.Context, first, last core.RunID, limit int) (l []core.Run, err error) {
-	err = x.call(func() error { l, err = x.Manage.RunSpan(ctx, first, last, limit); return err })
+func (x *failing) RunsByID(ctx context.Context, first, last core.RunID, limit int) (l []core.Run, err error) {
+	err = x.call(func() error { l, err = x.Manage.RunsByID(ctx, first, last, limit); return err })
 	return l, err
 }
 func (x *failing) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) (l []core.Run, err error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Limits of an aside message.
+// Limits of an post-run message.
 const (
 	MaxNotes = 500
 	MaxLooks = 500
@@ -27,8 +27,8 @@ type Note struct {
 	When   time.Time // when it happened
 }
 
-// CutWhy cuts a text to MaxWhy bytes, at the end of a rune.
-func CutWhy(text string) string {
+// TruncateReason cuts a text to MaxWhy bytes, at the end of a rune.
+func TruncateReason(text string) string {
 	if len(text) > MaxWhy {
 		text = strings.ToValidUTF8(text[:MaxWhy], "")
 	}
@@ -43,7 +43,7 @@ func Noted(notes []Note, now time.Time) []Out {
 	for len(notes) > 0 {
 		n := 0
 		for size := around; n < min(len(notes), MaxNotes); n++ {
-			notes[n].Why = CutWhy(notes[n].Why)
+			notes[n].Why = TruncateReason(notes[n].Why)
 			b, _ := json.Marshal(encodeNotes(notes[n : n+1])) // its brackets stand for the comma
 			if size += len(b); size > MaxBytes && n > 0 {
 				break
@@ -51,22 +51,22 @@ func Noted(notes []Note, now time.Time) []Out {
 		}
 		some := notes[:n:n]
 		notes = notes[n:]
-		out = append(out, Out{NotBefore: now, Message: Message{Kind: KindAside, Slot: core.InstantOf(now), Aside: &Aside{Notes: some}}})
+		out = append(out, Out{NotBefore: now, Message: Message{Kind: KindPostRun, Slot: core.InstantOf(now), PostRun: &PostRun{Notes: some}}})
 	}
 	return out
 }
 
-// Look requests a check of the notifications of a job.
-type Look struct {
+// CheckRequest requests a check of the notifications of a job.
+type CheckRequest struct {
 	At  core.Instant // the earliest time
 	Job core.JobID
 }
 
-func (l Look) Less(o Look) bool { return l.At < o.At || l.At == o.At && l.Job < o.Job }
+func (l CheckRequest) Less(o CheckRequest) bool { return l.At < o.At || l.At == o.At && l.Job < o.Job }
 
-// Looked returns the message that requests some due checks.
-func Looked(looks []Look, now time.Time) Out {
-	return Out{NotBefore: now, Message: Message{Kind: KindAside, Slot: core.InstantOf(now), Aside: &Aside{Looks: looks}}}
+// Checked returns the message that requests some due checks.
+func Checked(looks []CheckRequest, now time.Time) Out {
+	return Out{NotBefore: now, Message: Message{Kind: KindPostRun, Slot: core.InstantOf(now), PostRun: &PostRun{Looks: looks}}}
 }
 
 type wireLook struct {
@@ -112,7 +112,7 @@ func decodeNotes(list []wireNote) ([]Note, error) {
 	return notes, nil
 }
 
-func encodeLooks(looks []Look) []wireLook {
+func encodeLooks(looks []CheckRequest) []wireLook {
 	list := make([]wireLook, len(looks))
 	for i, l := range looks {
 		list[i] = wireLook{int64(l.At), int64(l.Job)}
@@ -120,13 +120,13 @@ func encodeLooks(looks []Look) []wireLook {
 	return list
 }
 
-func decodeLooks(list []wireLook) ([]Look, error) {
+func decodeLooks(list []wireLook) ([]CheckRequest, error) {
 	if len(list) > MaxLooks {
 		return nil, poison("%d looks, at most %d are allowed", len(list), MaxLooks)
 	}
-	looks := make([]Look, len(list))
+	looks := make([]CheckRequest, len(list))
 	for i, w := range list {
-		looks[i] = Look{core.Instant(w.At), core.JobID(w.Job)}
+		looks[i] = CheckRequest{core.Instant(w.At), core.JobID(w.Job)}
 		if w.Job < 0 || w.At <= 0 || int64(looks[i].Job) != w.Job {
 			return nil, poison("look %d at job %d is not valid", i, w.Job)
 		}
@@ -134,21 +134,21 @@ func decodeLooks(list []wireLook) ([]Look, error) {
 	return looks, nil
 }
 
-func decodeAside(w *wireAside) (*Aside, error) {
+func decodePostRun(w *wirePostRun) (*PostRun, error) {
 	switch {
 	case w == nil:
-		return nil, poison("the field aside is missing")
+		return nil, poison("the field postrun is missing")
 	case len(w.Notes)+len(w.Looks) > 0 && w.Run == 0:
 		notes, err := decodeNotes(w.Notes)
 		if err != nil {
 			return nil, err
 		}
 		looks, err := decodeLooks(w.Looks)
-		return &Aside{Notes: notes, Looks: looks}, err
+		return &PostRun{Notes: notes, Looks: looks}, err
 	case !core.RunID(w.Run).Valid():
 		return nil, poison("%d is not a run ID", w.Run)
-	case w.Aside == core.Aside{}:
-		return nil, poison("the field aside of run %d is empty", w.Run)
+	case w.PostRun == core.PostRun{}:
+		return nil, poison("the field postrun of run %d is empty", w.Run)
 	}
-	return &Aside{Run: core.RunID(w.Run), Aside: w.Aside}, nil
+	return &PostRun{Run: core.RunID(w.Run), PostRun: w.PostRun}, nil
 }

@@ -32,7 +32,7 @@ func TestNotedIsReadable(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d notes of %.5q: %v", c.notes, c.why, err)
 			}
-			for _, n := range m.Aside.Notes {
+			for _, n := range m.PostRun.Notes {
 				if got++; n.Job != core.JobID(got) {
 					t.Fatal(fmt.Sprint("note ", got, " is of job ", n.Job))
 				}
@@ -52,8 +52,8 @@ func TestNoteOfTheReleaseBefore(t *testing.T) {
 	if !strings.Contains(b, `"reason":"misfire","count":61,"when":`) {
 		t.Errorf("it is written %s", b)
 	}
-	if m, err := ring.Decode([]byte(b)); err != nil || m.Aside.Notes[0] != n {
-		t.Errorf("%+v, %v", m.Aside, err)
+	if m, err := ring.Decode([]byte(b)); err != nil || m.PostRun.Notes[0] != n {
+		t.Errorf("%+v, %v", m.PostRun, err)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestCutWhy(t *testing.T) {
 	for text, want := range map[string]string{"": "", "why": "why", strings.Repeat("é", 150): strings.Repeat("é", 150),
 		"a" + strings.Repeat("é", 150): "a" + strings.Repeat("é", 149), strings.Repeat("长", 101): strings.Repeat("长", 100),
 		"ab" + strings.Repeat("长", 101): "ab" + strings.Repeat("长", 99)} {
-		if got := ring.CutWhy(text); got != want {
+		if got := ring.TruncateReason(text); got != want {
 			t.Errorf("%d bytes become %q", len(text), got)
 		}
 	}

@@ -30,9 +30,9 @@ const (
 	KindCheck Kind = "check" // the watchdog checks runs
 	// KindSlow names the slow queue, whose messages are of KindFires. It is used to receive and to count.
 	KindSlow Kind = "slow"
-	// KindAside is for the post-run queue: the pending work of ended runs that must not delay scheduled
+	// KindPostRun is for the post-run queue: the pending work of ended runs that must not delay scheduled
 	// runs.
-	KindAside Kind = "aside"
+	KindPostRun Kind = "postrun"
 )
 
 // Message is one message of a queue. It never contains params or tokens.
@@ -41,10 +41,10 @@ type Message struct {
 	Slot core.Instant // second at which its runs are due; for a check, its time
 	Try  int          // how often its runs were requeued
 	// Unread is how often in a row that happened because their jobs were unreadable.
-	Unread int
-	Fires  []core.Fire // 1 … MaxFires
-	Check  *Check
-	Aside  *Aside
+	Unread  int
+	Fires   []core.Fire // 1 … MaxFires
+	Check   *Check
+	PostRun *PostRun
 	// Slow reports whether the message is on the slow queue, for runs at slow addresses. It is not encoded:
 	// the queue determines it.
 	Slow bool
@@ -66,13 +66,13 @@ type Check struct {
 	Journal *core.Journal
 }
 
-// Aside requests the pending work of an ended run. The message's Slot is the time of the first request, its
+// PostRun requests the pending work of an ended run. The message's Slot is the time of the first request, its
 // Try the number of tries.
-type Aside struct {
+type PostRun struct {
 	Run core.RunID // 0: none, it has notes or looks
-	core.Aside
+	core.PostRun
 	Notes []Note // causes of notifications other than the end of a run
-	Looks []Look
+	Looks []CheckRequest
 }
 
 // Out is a message to enqueue, invisible before NotBefore.
@@ -95,19 +95,19 @@ func poison(format string, args ...any) error {
 }
 
 type wireMessage struct {
-	V      int        `json:"v"`
-	Kind   Kind       `json:"kind"`
-	Slot   int64      `json:"slot"`
-	Try    int        `json:"try"`
-	Unread int        `json:"unread,omitempty"`
-	Fires  []wireFire `json:"fires,omitempty"`
-	Check  *wireCheck `json:"check,omitempty"`
-	Aside  *wireAside `json:"aside,omitempty"`
+	V       int          `json:"v"`
+	Kind    Kind         `json:"kind"`
+	Slot    int64        `json:"slot"`
+	Try     int          `json:"try"`
+	Unread  int          `json:"unread,omitempty"`
+	Fires   []wireFire   `json:"fires,omitempty"`
+	Check   *wireCheck   `json:"check,omitempty"`
+	PostRun *wirePostRun `json:"postrun,omitempty"`
 }
 
-type wireAside struct {
+type wirePostRun struct {
 	Run int64 `json:"run,omitempty"`
-	core.Aside
+	core.PostRun
 	Notes []wireNote `json:"notes,omitempty"`
 	Looks []wireLook `json:"looks,omitempty"`
 }
@@ -145,8 +145,8 @@ type wireEntry struct {
 func Encode(m Message) []byte {
 	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try}
 	switch {
-	case m.Aside != nil:
-		w.Aside = &wireAside{int64(m.Aside.Run), m.Aside.Aside, encodeNotes(m.Aside.Notes), encodeLooks(m.Aside.Looks)}
+	case m.PostRun != nil:
+		w.PostRun = &wirePostRun{int64(m.PostRun.Run), m.PostRun.PostRun, encodeNotes(m.PostRun.Notes), encodeLooks(m.PostRun.Looks)}
 		return marshal(w)
 	case m.Check == nil:
 		return encodeFires(m)
@@ -269,12 +269,12 @@ func Decode(b []byte) (Message, error) {
 			return Message{}, err
 		}
 		m.Check = c
-	case KindAside:
-		a, err := decodeAside(w.Aside)
+	case KindPostRun:
+		a, err := decodePostRun(w.PostRun)
 		if err != nil {
 			return Message{}, err
 		}
-		m.Aside = a
+		m.PostRun = a
 	default:
 		return Message{}, poison("kind %q is unknown", w.Kind)
 	}

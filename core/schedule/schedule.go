@@ -123,7 +123,7 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 		}
 		r.at = w.At
 	default:
-		return r, core.Invalid(path+".kind", string(w.Kind), "allowed values: %s", core.Words(core.Kinds))
+		return r, core.Invalid(path+".kind", string(w.Kind), "allowed values: %s", core.JoinAllowed(core.Kinds))
 	}
 	return r, nil
 }

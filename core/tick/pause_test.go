@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
@@ -47,7 +47,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 		"made longer by a person who was faster": {func(w *world, until time.Time, store tick.Store, moves []core.Advance) []error {
 			end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: plan.Local()})
 			before := people.New(w.eng.Manage, w.eng.Ring, end, nil,
-				people.Options{Plan: plan.Local(), Ask: ask.Options{Now: func() time.Time { return until.Add(-50 * time.Millisecond) }}})
+				people.Options{Plan: plan.Local(), Ask: query.Options{Now: func() time.Time { return until.Add(-50 * time.Millisecond) }}})
 			later := until.Add(24 * time.Hour)
 			if r, err := before.Pause(w.t.Context(), ann, target, manage.PauseRequest{Until: &later}); err != nil || !r.Changed {
 				w.t.Fatalf("%+v %v", r, err)
@@ -92,7 +92,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				if err != nil || (j.Sched.State == core.Paused) != c.paused {
 					t.Fatalf("%+v %v", j.Sched, err)
 				}
-				page, err := m.Changes(t.Context(), ask.ChangeFilter{Job: "shop/j"})
+				page, err := m.Changes(t.Context(), query.ChangeFilter{Job: "shop/j"})
 				changes := page.Changes
 				if err != nil {
 					t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/tick/loss"
-	"github.com/tickring/tickring/core/tick/parts"
+	"github.com/tickring/tickring/core/tick/lossdetect"
+	"github.com/tickring/tickring/core/tick/partition"
 )
 
 // A Store holds the data that a pass reads and writes. Writes return core.ErrRefused and core.ErrThrottled as
@@ -14,9 +14,9 @@ import (
 type Store interface {
 	Jobs
 	Entries
-	loss.Records
-	loss.Notes
-	loss.Ring
+	lossdetect.Records
+	lossdetect.Notes
+	lossdetect.Ring
 }
 
 // Jobs are the jobs in planning order.
@@ -43,7 +43,7 @@ type Entries interface {
 }
 
 // Leases are the locks of the partitions.
-type Leases = parts.Leases
+type Leases = partition.LeaseStore
 
 // A Ring accepts messages.
 type Ring interface {

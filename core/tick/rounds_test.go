@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/core/tick/grow"
+	"github.com/tickring/tickring/core/tick/partitioning"
 )
 
 // locks is tick.Leases under a name that does not hide its method.
@@ -24,7 +24,7 @@ type fleet struct {
 	*world
 	store  tick.Store
 	leases tick.Leases
-	rates  grow.Rates
+	rates  partitioning.Rates
 	lives  time.Duration // of an invocation
 	wakes  bool
 	n      int
@@ -36,7 +36,7 @@ type fleet struct {
 func newFleet(t *testing.T, partitions, jobs int, when core.When) *fleet {
 	w := newWorld(t, partitions)
 	w.seedAs(jobs, when, plan.AWS())
-	return &fleet{world: w, store: w.eng.Tick, leases: w.eng.Leases, rates: grow.Rates{Max: 16}, lives: time.Minute, wakes: true}
+	return &fleet{world: w, store: w.eng.Tick, leases: w.eng.Leases, rates: partitioning.Rates{Max: 16}, lives: time.Minute, wakes: true}
 }
 
 // wake begins an invocation. After its context ends it does nothing more, as on Lambda: it keeps its leases.
@@ -278,7 +278,7 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const jobs, minutes = 1500, 8
 				f := newFleet(t, partitions, jobs, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
-				f.rates = grow.Rates{Max: 16, Advance: 20, GrowAfter: 10 * time.Second}
+				f.rates = partitioning.Rates{Max: 16, Advance: 20, GrowAfter: 10 * time.Second}
 				store := &stingy{Store: f.store}
 				f.store = store
 				f.minutes(20, map[core.RunID]int{})

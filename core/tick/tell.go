@@ -71,7 +71,7 @@ func (t *Ticker) tell(ctx context.Context) error {
 			t.mute = errors.Join(t.mute, err)
 			continue
 		}
-		for _, n := range out[k].Message.Aside.Notes {
+		for _, n := range out[k].Message.PostRun.Notes {
 			delete(t.untold, noteKey{n.Job, n.Event, n.Run})
 		}
 	}

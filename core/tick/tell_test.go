@@ -25,7 +25,7 @@ type lane struct {
 }
 
 func (l *lane) Enqueue(ctx context.Context, out []ring.Out) []error {
-	if len(out) == 0 || out[0].Message.Kind != ring.KindAside {
+	if len(out) == 0 || out[0].Message.Kind != ring.KindPostRun {
 		return l.Ring.Enqueue(ctx, out)
 	}
 	l.calls++
@@ -37,11 +37,11 @@ func (l *lane) Enqueue(ctx context.Context, out []ring.Out) []error {
 		err = ctx.Err()
 	}
 	if l.down {
-		err = errors.New("the aside queue is throttled")
+		err = errors.New("the postrun queue is throttled")
 	}
 	for i := range out {
 		if errs[i] = err; err == nil {
-			l.notes = append(l.notes, out[i].Message.Aside.Notes...)
+			l.notes = append(l.notes, out[i].Message.PostRun.Notes...)
 		}
 	}
 	return errs
@@ -58,9 +58,9 @@ func (l *lane) events(e core.Event) (jobs []core.JobID) {
 	return jobs
 }
 
-// TestDeadAsideLaneHoldsUpNoFire: after an outage of an hour, the runs and skips do not depend on whether the post-run
+// TestDeadPostRunLaneHoldsUpNoFire: after an outage of an hour, the runs and skips do not depend on whether the post-run
 // queue works. A pass waits a second for it. Pending notifications are enqueued once it works.
-func TestDeadAsideLaneHoldsUpNoFire(t *testing.T) {
+func TestDeadPostRunLaneHoldsUpNoFire(t *testing.T) {
 	after := func(l *lane) (fires, skipped, failed int) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 1)

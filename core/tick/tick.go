@@ -18,9 +18,9 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
-	"github.com/tickring/tickring/core/tick/grow"
-	"github.com/tickring/tickring/core/tick/loss"
-	"github.com/tickring/tickring/core/tick/parts"
+	"github.com/tickring/tickring/core/tick/lossdetect"
+	"github.com/tickring/tickring/core/tick/partition"
+	"github.com/tickring/tickring/core/tick/partitioning"
 )
 
 // Options configure a Ticker. A field with its zero value gets the default in its comment.
@@ -44,10 +44,10 @@ type Options struct {
 	SentFor time.Duration // 15 min
 	MaxSent int           // 20,000
 	// Rates determine the number of partitions.
-	Rates grow.Rates
+	Rates partitioning.Rates
 	// Loss configures the comparison of a job's last window with its runs when the job is planned. Missing runs are
 	// sent again.
-	Loss loss.Options
+	Loss lossdetect.Options
 	// PlanBackoff is the delay before a job that could not be planned or read is tried again.
 	PlanBackoff time.Duration // 1 min
 	// TellFor is how long a pass waits for the post-run queue to accept notifications. MaxUntold limits the
@@ -64,15 +64,15 @@ type Ticker struct {
 	leases Leases
 	ring   Ring
 	o      Options
-	hold   *parts.Hold
-	growth *grow.Growth
-	loss   *loss.Finder
+	hold   *partition.Leases
+	growth *partitioning.Growth
+	loss   *lossdetect.Finder
 	pace   map[int]int // number of advances tried at a time, by partition, after some failed
 	sent   map[core.JobID]sent
 	// waiting is the due time of the earliest item that a wake-up found before its first pass; zero: it found none.
 	waiting time.Time
 	burst   map[core.Instant]int     // number of runs enqueued here, by future due time
-	aside   map[core.JobID]time.Time // jobs that cannot be read, and when they are tried again
+	postRun map[core.JobID]time.Time // jobs that cannot be read, and when they are tried again
 	untold  map[noteKey]ring.Note    // notifications not enqueued yet
 	mute    error                    // error of the post-run queue in this pass
 	// telling is how long this pass has waited for the post-run queue.
@@ -105,8 +105,8 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 	}
 	o.Loss.Now, o.Loss.Plan, o.Loss.Log = o.Now, o.Plan, o.Log
 	t := &Ticker{store: store, leases: leases, ring: r, o: o,
-		growth: grow.New(store, o.Rates, o.Plan, o.Now), loss: loss.New(store, o.Loss),
-		pace: map[int]int{}, sent: map[core.JobID]sent{}, burst: map[core.Instant]int{}, aside: map[core.JobID]time.Time{},
+		growth: partitioning.New(store, o.Rates, o.Plan, o.Now), loss: lossdetect.New(store, o.Loss),
+		pace: map[int]int{}, sent: map[core.JobID]sent{}, burst: map[core.Instant]int{}, postRun: map[core.JobID]time.Time{},
 		untold: map[noteKey]ring.Note{}}
 	t.join(time.Time{}, 0)
 	return t
@@ -115,7 +115,7 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 // join makes the ticker part of a round. With a zero round it belongs to a server and holds all partitions that it can
 // get.
 func (t *Ticker) join(round time.Time, skip int) {
-	t.hold = parts.New(t.leases, parts.Options{Now: t.o.Now, ID: t.o.ID, LeaseFor: t.o.LeaseFor, RenewEvery: t.o.RenewEvery, Round: round,
+	t.hold = partition.New(t.leases, partition.Options{Now: t.o.Now, ID: t.o.ID, LeaseFor: t.o.LeaseFor, RenewEvery: t.o.RenewEvery, Round: round,
 		Skip: skip})
 }
 
@@ -172,7 +172,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	}
 	now := t.o.Now()
 	maps.DeleteFunc(t.burst, func(slot core.Instant, _ int) bool { return slot < core.InstantOf(now) })
-	maps.DeleteFunc(t.aside, func(_ core.JobID, until time.Time) bool { return !now.Before(until) })
+	maps.DeleteFunc(t.postRun, func(_ core.JobID, until time.Time) bool { return !now.Before(until) })
 	maps.DeleteFunc(t.sent, func(_ core.JobID, s sent) bool { return now.Sub(s.at) > t.o.SentFor })
 	end := time.Time{}
 	if t.o.PassFor > 0 && n > 1 {
@@ -256,11 +256,11 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.T
 			break
 		}
 		after = items[len(items)-1]
-		isAside := func(it core.DueItem) bool { return it.Run == 0 && !t.aside[it.Job].IsZero() }
-		items = slices.DeleteFunc(items, isAside)
+		isPostRun := func(it core.DueItem) bool { return it.Run == 0 && !t.postRun[it.Job].IsZero() }
+		items = slices.DeleteFunc(items, isPostRun)
 		res.Due += len(items)
 		goOn, err := t.items(ctx, g, p, items, res)
-		if i := slices.IndexFunc(items, func(it core.DueItem) bool { return !isAside(it) }); i >= 0 {
+		if i := slices.IndexFunc(items, func(it core.DueItem) bool { return !isPostRun(it) }); i >= 0 {
 			res.Lag = max(res.Lag, now.Sub(items[i].PlanAt.Time())) // sorted by time
 		}
 		if err != nil {
@@ -295,14 +295,14 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	// The index may be far behind. An older state of the job itself makes copies only, as a ticker that is late: the advance
 	// names rev, next and tail.
 	scheds, _, err := t.store.Scheds(glance.First(ctx), jobs)
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	if err != nil {
 		return false, fmt.Errorf("read jobs: %w", err)
 	}
 	for id, why := range bad { // jobs that cannot be decoded are never written
 		t.o.Log.Error("job cannot be planned: it cannot be read", "job", id, "err", why)
 		t.oweNote(unplanned(id, why.Error()))
-		t.aside[id] = t.o.Now().Add(t.o.PlanBackoff)
+		t.postRun[id] = t.o.Now().Add(t.o.PlanBackoff)
 	}
 	due := make([]core.Sched, 0, len(scheds))
 	now := t.o.Now()
@@ -403,13 +403,13 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 	defer func() {
 		if r := recover(); r != nil {
 			t.o.Log.Error("planning panicked", "job", s.ID, "scheduledAt", s.Next, "panic", fmt.Sprint(r))
-			pl, ok = t.setAside(s, now, fmt.Sprint("internal error: ", r)), true
+			pl, ok = t.setPostRun(s, now, fmt.Sprint("internal error: ", r)), true
 		}
 		pl.of = s
 	}()
 	sch, err := schedule.Compile(s.Schedule, s.ID)
 	if err != nil {
-		return t.setAside(s, now, err.Error()), true
+		return t.setPostRun(s, now, err.Error()), true
 	}
 	switch s.State {
 	case core.Paused:
@@ -450,12 +450,12 @@ func (t *Ticker) adopt(ctx context.Context, s core.Sched, now time.Time, late pl
 	return planned{Result: plan.Result{Advance: move}}, true
 }
 
-// setAside postpones a job that cannot be planned.
-func (t *Ticker) setAside(s core.Sched, now time.Time, why string) planned {
+// setPostRun postpones a job that cannot be planned.
+func (t *Ticker) setPostRun(s core.Sched, now time.Time, why string) planned {
 	t.o.Log.Error("job cannot be planned", "job", s.ID, "scheduledAt", s.Next, "err", why)
 	move := s.Stay()
 	move.NewPlanAt = core.InstantOf(now.Add(t.o.PlanBackoff))
-	move.PlanError = ring.CutWhy(why)
+	move.PlanError = ring.TruncateReason(why)
 	return planned{Result: plan.Result{Advance: move}}
 }
 
@@ -484,7 +484,7 @@ func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule,
 	}
 	if !c.open {
 		if delay, fixed := s.Schedule.FixedDelay(); fixed {
-			pl.Advance = plan.AfterEnd(s, delay, c.ended, t.o.Plan)
+			pl.Advance = plan.NextAfterEnd(s, delay, c.ended, t.o.Plan)
 		} else { // the schedule was changed to another kind
 			pl.Advance = s.Stay()
 			pl.Advance.NewTail = 0
@@ -584,7 +584,7 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 		had[i] += len(plans[i].lost)
 		res.Recovered += len(plans[i].lost)
 		for _, f := range plans[i].lost {
-			lost = loss.Earlier(lost, f.At)
+			lost = lossdetect.Earlier(lost, f.At)
 		}
 	}
 	unnoted := t.loss.Note(ctx, lost)
@@ -613,7 +613,7 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 }
 
 // findLost adds the earlier runs that the delay queue lost to the plans, and the time up to which the comparison came.
-func (t *Ticker) findLost(ctx context.Context, g core.Global, plans []planned, r loss.Reach) {
+func (t *Ticker) findLost(ctx context.Context, g core.Global, plans []planned, r lossdetect.Reach) {
 	var jobs []*core.Sched
 	var of []*planned
 	for i := range plans {

@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/core/tick/grow"
+	"github.com/tickring/tickring/core/tick/partitioning"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -209,8 +209,8 @@ func TestPartitionsGrowUnderLoad(t *testing.T) {
 		w.seed(jobs, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
 		from := core.InstantOf(time.Now()) + 1
 		// Each job advances about once in 5 s: 12 a second, above a rate of 5.
-		w.join("a", tick.Options{Rates: grow.Rates{Max: 4, Advance: 5}})
-		w.join("b", tick.Options{Rates: grow.Rates{Max: 4, Advance: 5}})
+		w.join("a", tick.Options{Rates: partitioning.Rates{Max: 4, Advance: 5}})
+		w.join("b", tick.Options{Rates: partitioning.Rates{Max: 4, Advance: 5}})
 		seen := map[core.RunID]bool{}
 		for range 240 {
 			w.pass()
@@ -250,7 +250,7 @@ func TestPartitionsShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4)
 		w.seed(40, core.When{Kind: core.KindEvery, Every: 2 * time.Second, Aligned: true})
-		w.join("a", tick.Options{Rates: grow.Rates{Max: 4, ShrinkAfter: 20 * time.Second, StableFor: 10 * time.Second}})
+		w.join("a", tick.Options{Rates: partitioning.Rates{Max: 4, ShrinkAfter: 20 * time.Second, StableFor: 10 * time.Second}})
 		for range 18 {
 			w.pass()
 		}

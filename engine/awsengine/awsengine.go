@@ -47,7 +47,7 @@ type Names struct {
 	Jobs, Runs, State string // tables
 	Fires, Slow       string // queues of runs: the delay queue and the slow queue
 	Checks            string // the queue of checks
-	Aside             string // the post-run queue
+	PostRun           string // the post-run queue
 	Dead              string // the dead-letter queue
 }
 
@@ -85,7 +85,7 @@ type Store struct {
 func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	for _, n := range []struct{ what, name string }{
 		{"jobs table", o.Names.Jobs}, {"runs table", o.Names.Runs}, {"state table", o.Names.State},
-		{"fires queue", o.Names.Fires}, {"slow queue", o.Names.Slow}, {"checks queue", o.Names.Checks}, {"aside queue", o.Names.Aside},
+		{"fires queue", o.Names.Fires}, {"slow queue", o.Names.Slow}, {"checks queue", o.Names.Checks}, {"postrun queue", o.Names.PostRun},
 		{"dead letter queue", o.Names.Dead},
 	} {
 		if n.name == "" {
@@ -110,7 +110,7 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s, Secrets: s,
+		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Secrets: s,
 		ByJournal: true,
 		Newest:    s.Newest,
 		Failed:    s,
@@ -136,7 +136,7 @@ func (s *Store) parallel(n int, f func(i int)) {
 	all.Wait()
 }
 
-// Sweep implements engine.Upkeep and does nothing: DynamoDB removes expired items by itself.
+// Sweep implements engine.Maintenance and does nothing: DynamoDB removes expired items by itself.
 func (s *Store) Sweep(context.Context, time.Time, time.Duration, time.Duration, int) (int, error) {
 	return 0, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/glance"
 )
 
@@ -143,9 +143,9 @@ func (s *Store) readBoard(ctx context.Context) (*board, error) {
 	if err != nil {
 		return nil, err
 	}
-	for part := range bound.Chunks(others, bound.AtOnce) {
+	for part := range budget.Chunks(others, budget.AtOnce) {
 		found, err := s.allJobs(ctx, part)
-		bad, err := core.Besides(err)
+		bad, err := core.SplitUnreadable(err)
 		if err != nil {
 			return nil, err
 		}
@@ -227,7 +227,7 @@ func (s *Store) lastForPage(ctx context.Context, job core.JobID, upTo core.Insta
 
 const failedOf = "failed"
 
-// listedFor is how long a process does not list a job again. A page keeps the job listed for longer, see ask.FailedJobs.
+// listedFor is how long a process does not list a job again. A page keeps the job listed for longer, see query.FailedJobs.
 const listedFor = 5 * time.Minute
 
 // noteFor limits the time that a call spends on the list of failing jobs. Its runs are stored already.
@@ -258,7 +258,7 @@ func (s *Store) noteFailed(ctx context.Context, n int, failed func(i int) (core.
 	})
 }
 
-// FailedJobs implements ask.FailedJobs.
+// FailedJobs implements query.FailedJobs.
 func (s *Store) FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error) {
 	found := map[core.JobID]time.Time{}
 	err := s.all(ctx, failedOf, func(it item) error {
@@ -273,7 +273,7 @@ func (s *Store) FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error
 	return found, err
 }
 
-// ForgetFailed implements ask.FailedJobs.
+// ForgetFailed implements query.FailedJobs.
 func (s *Store) ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error {
 	ids := slices.Sorted(maps.Keys(jobs))
 	errs := make([]error, len(ids))

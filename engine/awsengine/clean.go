@@ -44,7 +44,7 @@ func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
 		// Delete it only if it is unchanged: a new follow-up comes with another state or place.
 		e := none("run")
 		e.conds = []string{e.conds[0] + " OR (" + e.name("state") + " = " + e.value("state", text(string(r.State))) +
-			" AND attribute_not_exists(" + e.name("owes") + ") AND attribute_not_exists(" + e.name("aside") + ") AND " + placeIs(e, r.Place) + ")"}
+			" AND attribute_not_exists(" + e.name("owes") + ") AND attribute_not_exists(" + e.name("postrun") + ") AND " + placeIs(e, r.Place) + ")"}
 		_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.Runs, Key: runKey(r.ID),
 			ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values})
 		if errs[i] = answer("table "+s.o.Names.Runs, err); errs[i] != nil {

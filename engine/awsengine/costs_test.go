@@ -8,7 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
@@ -126,7 +126,7 @@ func TestCosts(t *testing.T) {
 	row("JournalsAt", "a minute with one journal",
 		func() { _, err := s.JournalsAt(ctx, journal.Key.Minute, core.JournalKey{}, 100); ok(t, err) })
 	row("RunSpan", "50 runs", func() {
-		_, err := s.RunSpan(ctx, runs[0].ID, runs[49].ID, 100)
+		_, err := s.RunsByID(ctx, runs[0].ID, runs[49].ID, 100)
 		ok(t, err)
 	})
 	triggered := core.Run{ID: core.NumberedRun(1, 8), App: "orders", State: core.Planned, Cause: core.CauseManual, At: 1_800_000_000,
@@ -176,20 +176,20 @@ func TestCosts(t *testing.T) {
 	first(s.Create(ctx, []core.Run{kept}))
 	row("PutRuns", "one failure with a log to store", func() {
 		end := seen(core.End(kept.ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, EndedAt: base,
-			Aside: core.Aside{Log: true}}), &kept)
-		end.Set |= core.RunAside
+			PostRun: core.PostRun{Log: true}}), &kept)
+		end.Set |= core.RunPostRun
 		first(s.PutRuns(ctx, []core.RunPut{end}))
 		end.Apply(&kept)
 	})
 	row("PutLog", "a log, 10 KB compressed", func() {
 		ok(t, s.PutLog(ctx, &kept, core.KeptLog{Run: kept.ID, At: base, Text: make([]byte, 10_000), From: 990_001}))
 	})
-	row("PutRuns", "one run whose log was stored", func() { first(s.PutRuns(ctx, []core.RunPut{kept.ClearAside(core.Aside{})})) })
+	row("PutRuns", "one run whose log was stored", func() { first(s.PutRuns(ctx, []core.RunPut{kept.ClearPostRun(core.PostRun{})})) })
 	row("KeptLog", "a log, 10 KB compressed", func() { _, _, err := s.KeptLog(ctx, kept.ID); ok(t, err) })
-	state := notice.State{Name: notice.JobName(1), V: 1, Told: []notice.Told{{Event: core.EventFailed, Quiet: base}}}
-	looks := []ring.Look{{At: core.InstantOf(base), Job: 1}}
+	state := notification.State{Name: notification.JobName(1), V: 1, Told: []notification.Told{{Event: core.EventFailed, Quiet: base}}}
+	looks := []ring.CheckRequest{{At: core.InstantOf(base), Job: 1}}
 	row("PutLooks", "one check of a job", func() { ok(t, s.PutLooks(ctx, looks)) })
-	row("PutNotices", "the notifications of one job", func() { first(s.PutNotices(ctx, []notice.State{state})) })
+	row("PutNotices", "the notifications of one job", func() { first(s.PutNotices(ctx, []notification.State{state})) })
 	row("Notices", "the notifications of one job", func() { _, err := s.Notices(ctx, []string{state.Name}); ok(t, err) })
 	row("DueLooks", "one check of a job", func() { _, err := s.DueLooks(ctx, core.InstantOf(base), 100); ok(t, err) })
 	row("DropLooks", "one check of a job", func() { ok(t, s.DropLooks(ctx, looks)) })

@@ -39,7 +39,7 @@ func (s *Store) learn(ctx context.Context, jobs []core.JobID) {
 		return
 	}
 	found, unread, err := s.Jobs(ctx, unknown)
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	if err != nil {
 		return
 	}

@@ -217,8 +217,8 @@ type runItem struct {
 	Then       int64    `dynamodbav:"then,omitempty"`
 	Late       string   `dynamodbav:"late,omitempty"`
 	Tries      string   `dynamodbav:"tries,omitempty"`
-	// Aside is separate from Owes, because older code would create a run for an item of Owes.
-	Aside   string `dynamodbav:"aside,omitempty"`
+	// PostRun is separate from Owes, because older code would create a run for an item of Owes.
+	PostRun string `dynamodbav:"postrun,omitempty"`
 	KeepLog string `dynamodbav:"keepLog,omitempty"`
 	Rest    bool   `dynamodbav:"rest,omitempty"` // there is an item beside it
 	Expires int64  `dynamodbav:"expires,omitempty"`
@@ -262,8 +262,8 @@ func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
 	if len(r.Owes) > 0 {
 		v.Owes = jsonText(r.Owes)
 	}
-	if r.Aside != (core.Aside{}) {
-		v.Aside = jsonText(r.Aside)
+	if r.PostRun != (core.PostRun{}) {
+		v.PostRun = jsonText(r.PostRun)
 	}
 	if r.Shard != (core.Shard{}) {
 		v.Shard = jsonText(r.Shard)
@@ -317,7 +317,7 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 	for _, part := range []struct {
 		text string
 		into any
-	}{{v.Owes, &r.Owes}, {v.Late, &r.Late}, {v.Tries, &r.Tries}, {v.Shard, &r.Shard}, {v.Aside, &r.Aside}} {
+	}{{v.Owes, &r.Owes}, {v.Late, &r.Late}, {v.Tries, &r.Tries}, {v.Shard, &r.Shard}, {v.PostRun, &r.PostRun}} {
 		if part.text != "" {
 			if err := json.Unmarshal([]byte(part.text), part.into); err != nil {
 				return r, false, fmt.Errorf("read run %d: %w", v.Run, err)

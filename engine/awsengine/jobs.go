@@ -23,7 +23,7 @@ import (
 func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
 	jobs, shown := partKnown(ctx, jobs)
 	found, _, locked, unread, err := s.jobs(ctx, jobs)
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	for id, why := range locked {
 		delete(found, id)
 		bad.Add(id, why)
@@ -215,7 +215,7 @@ func intOf(it item, name string) (int64, error) {
 // mostQueries limits the requests of one call that scans a list. If few items match, the call returns where to continue.
 const mostQueries = 4
 
-// ListJobs implements ask.Store. The list of all jobs is one small item each.
+// ListJobs implements query.Store. The list of all jobs is one small item each.
 func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
 	if g := glance.Of(ctx); g != nil {
 		b, err := s.boardOf(ctx, g)
@@ -236,7 +236,7 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 		return nil, 0, err
 	}
 	found, err := s.allJobs(ctx, ids)
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -254,7 +254,7 @@ func (s *Store) allJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*
 	var bad core.Unreadable
 	for left := ids; len(left) > 0; {
 		some, unread, err := s.Jobs(ctx, left)
-		worse, err := core.Besides(err)
+		worse, err := core.SplitUnreadable(err)
 		if err != nil {
 			return nil, err
 		}
@@ -448,7 +448,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 		ids[i] = updates[i].Job.Def.ID
 	}
 	found, defRevs, _, unread, err := s.jobs(ctx, ids)
-	bad, err := core.Besides(err)
+	bad, err := core.SplitUnreadable(err)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(updates))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -21,14 +21,14 @@ const (
 	lookOf   = "look"
 )
 
-func (s *Store) Notices(ctx context.Context, names []string) (map[string]notice.State, error) {
+func (s *Store) Notices(ctx context.Context, names []string) (map[string]notification.State, error) {
 	keys := make([]item, len(names))
 	for i, name := range names {
 		keys[i] = stateKey(noticeOf, name)
 	}
-	found := make(map[string]notice.State, len(names))
+	found := make(map[string]notification.State, len(names))
 	err := s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
-		n := notice.State{Name: stringOf(it, "key")}
+		n := notification.State{Name: stringOf(it, "key")}
 		v, err := intOf(it, "v")
 		if n.V = v; err == nil {
 			err = json.Unmarshal([]byte(stringOf(it, "body")), &n)
@@ -42,7 +42,7 @@ func (s *Store) Notices(ctx context.Context, names []string) (map[string]notice.
 	return found, err
 }
 
-func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
+func (s *Store) PutNotices(ctx context.Context, list []notification.State) []error {
 	errs := make([]error, len(list))
 	s.parallel(len(list), func(i int) {
 		n := &list[i]
@@ -56,11 +56,11 @@ func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
 	return errs
 }
 
-func lookKey(l ring.Look) item {
+func lookKey(l ring.CheckRequest) item {
 	return stateKey(lookOf, fmt.Sprintf("%010d#%d", l.At, l.Job))
 }
 
-func (s *Store) PutLooks(ctx context.Context, looks []ring.Look) error {
+func (s *Store) PutLooks(ctx context.Context, looks []ring.CheckRequest) error {
 	keys := make([]item, len(looks))
 	writes := make([]types.WriteRequest, len(looks))
 	for i, l := range looks {
@@ -72,7 +72,7 @@ func (s *Store) PutLooks(ctx context.Context, looks []ring.Look) error {
 	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(keys))...)
 }
 
-func (s *Store) DropLooks(ctx context.Context, looks []ring.Look) error {
+func (s *Store) DropLooks(ctx context.Context, looks []ring.CheckRequest) error {
 	keys := make([]item, len(looks))
 	for i, l := range looks {
 		keys[i] = lookKey(l)
@@ -80,8 +80,8 @@ func (s *Store) DropLooks(ctx context.Context, looks []ring.Look) error {
 	return s.deleteAll(ctx, keys)
 }
 
-func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.Look, error) {
-	var list []ring.Look
+func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.CheckRequest, error) {
+	var list []ring.CheckRequest
 	e := equal("of", text(lookOf))
 	e.test("key", "<", text(fmt.Sprintf("%010d", upTo+1)))
 	in := e.query(s.o.Names.State)
@@ -93,7 +93,7 @@ func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]r
 		}
 		at, err := strconv.ParseInt(key[:10], 10, 64)
 		job, err2 := strconv.ParseInt(key[11:], 10, 32)
-		list = append(list, ring.Look{At: core.Instant(at), Job: core.JobID(job)})
+		list = append(list, ring.CheckRequest{At: core.Instant(at), Job: core.JobID(job)})
 		return len(list) < limit, errors.Join(err, err2)
 	})
 	return list, err

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
@@ -34,7 +34,7 @@ func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most i
 	t.Helper()
 	for {
 		f.db.Units()
-		runs, next, err := f.store.RecentRuns(t.Context(), ask.Recent{App: app}, ask.RunPlace{Before: before}, limit)
+		runs, next, err := f.store.RecentRuns(t.Context(), query.Recent{App: app}, query.RunPlace{Before: before}, limit)
 		ok(t, err)
 		requests := 0
 		for _, n := range f.db.Units().Requests {
@@ -46,7 +46,7 @@ func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most i
 		for i := range runs {
 			ids = append(ids, runs[i].ID)
 		}
-		if next == (ask.RunPlace{}) {
+		if next == (query.RunPlace{}) {
 			return ids, pages
 		}
 		if before != 0 && next.Before >= before {

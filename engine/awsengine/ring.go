@@ -39,8 +39,8 @@ func (s *Store) queueOf(k ring.Kind) (string, error) {
 		return s.o.Names.Slow, nil
 	case ring.KindCheck:
 		return s.o.Names.Checks, nil
-	case ring.KindAside:
-		return s.o.Names.Aside, nil
+	case ring.KindPostRun:
+		return s.o.Names.PostRun, nil
 	}
 	return "", core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
 }
@@ -83,7 +83,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 		entries []entry
 	}
 	var batches []batch
-	for _, q := range []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks, s.o.Names.Aside} {
+	for _, q := range []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks, s.o.Names.PostRun} {
 		size := 0
 		var b batch
 		for _, e := range queues[q] {
@@ -403,7 +403,7 @@ func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
 	slots := map[core.Instant]time.Time{}
 	for i := range back {
-		if back[i].Message.Kind != ring.KindAside {
+		if back[i].Message.Kind != ring.KindPostRun {
 			s.willWait(slots, back[i].Message.Slot, at)
 		}
 	}
@@ -450,7 +450,7 @@ func (s *Store) Done(ctx context.Context, queue string, receipts []string) []err
 
 // named is the URL of a queue that is named by the end of it.
 func (s *Store) named(queue string) (string, error) {
-	urls := []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks, s.o.Names.Aside}
+	urls := []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks, s.o.Names.PostRun}
 	i := slices.IndexFunc(urls, func(url string) bool { return path.Base(url) == queue })
 	if i < 0 {
 		return "", fmt.Errorf("no queue of this deployment is named %q", queue)

@@ -14,16 +14,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 )
 
 // runNames are the attributes of a run, in the order in which an insert names them.
 var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slot", "seq", "owner", "until", "address", "maybeSent",
 	"journal", "sentAt", "sentRev",
 	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "pauseAfter", "notice", "rerunOf", "killBy",
-	"killAt", "endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard", "aside", "keepLog",
+	"killAt", "endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard", "postrun", "keepLog",
 	"rest", "expires"}
 
 func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
@@ -268,7 +268,7 @@ func runWaves(long []int, run func(i int) core.RunID) func(yield func([]int) boo
 // runFields are the attributes of each field of a run, in the order of core.RunFields.
 var runFields = [...][]string{{"state"}, {"owner"}, {"until"}, {"journal"}, {"address"}, {"maybeSent"}, {"sentAt"}, {"tries"},
 	{"endedAt", "reason", "code", "message", "data", "then"}, {"owes"}, {"killBy", "killAt"}, {"late"}, {"at", "slot"},
-	{"params", "addresses", "shard", "permit"}, {"app"}, {"place"}, {"permit"}, {"sentRev", "notice"}, {"aside", "keepLog"}}
+	{"params", "addresses", "shard", "permit"}, {"app"}, {"place"}, {"permit"}, {"sentRev", "notice"}, {"postrun", "keepLog"}}
 
 // writePut adds the changes and the condition of a put to w, and returns the long texts to store beside the run.
 func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest item, err error) {
@@ -373,7 +373,7 @@ func (s *Store) see(ctx context.Context, p *core.RunPut) {
 	}
 }
 
-func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+func (s *Store) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	lo, hi := min(first, last), max(first, last)
 	var list []core.Run
 	var rest []int
@@ -393,7 +393,7 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return s.whole(ctx, list, rest)
 }
 
-// LastRuns implements ask.Store with two requests for each job, or mostly one for a page.
+// LastRuns implements query.Store with two requests for each job, or mostly one for a page.
 func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
 	last := s.lastOfBoth
 	if glance.Of(ctx) != nil {
@@ -421,7 +421,7 @@ func (s *Store) lastOfBoth(ctx context.Context, job core.JobID, upTo core.Instan
 		high, low core.RunID
 		most      int
 	}{{high, low, n}, {nhigh, nlow, 2 * n}} {
-		runs, err := s.RunSpan(ctx, span.high, span.low, span.most)
+		runs, err := s.RunsByID(ctx, span.high, span.low, span.most)
 		if err != nil {
 			return nil, err
 		}
@@ -491,12 +491,12 @@ func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int)
 	return list, next, err
 }
 
-// RecentRuns implements ask.Store. It reads the journals of the last week, newest first. They name the runs that
+// RecentRuns implements query.Store. It reads the journals of the last week, newest first. They name the runs that
 // were claimed, queued or closed unclaimed in a minute, so runs need no index. A run that waits for its time is
 // missing. After mostRecent requests it returns the runs it found, perhaps none, and where to continue; it finishes the
 // journals of a minute that it started.
-func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) (
-	runs []core.Run, next ask.RunPlace, err error,
+func (s *Store) RecentRuns(ctx context.Context, of query.Recent, from query.RunPlace, limit int) (
+	runs []core.Run, next query.RunPlace, err error,
 ) {
 	now := s.o.Now().Unix() / 60
 	before, minute, done := from.Before, now+1, int64(0)
@@ -541,7 +541,7 @@ func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace
 			w.next = recentPlace(hour*60, perMinute)
 		}
 	}
-	return w.runs, ask.RunPlace{Before: w.next}, nil
+	return w.runs, query.RunPlace{Before: w.next}, nil
 }
 
 // The place to continue from is a millisecond inside a minute. It counts down the runs of that minute that were returned,

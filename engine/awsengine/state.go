@@ -95,7 +95,7 @@ func (l *storedLoss) decode() core.Loss {
 	return core.Loss{From: core.Instant(l.From), Next: l.Next, At: fromMillis(l.At), Again: core.Instant(l.Again)}
 }
 
-func encodePast(p core.Past) *storedPast {
+func encodePast(p core.PauseHistory) *storedPast {
 	if len(p.Pauses) == 0 {
 		return nil
 	}
@@ -106,7 +106,7 @@ func encodePast(p core.Past) *storedPast {
 	return v
 }
 
-func (p *storedPast) decode() (past core.Past) {
+func (p *storedPast) decode() (past core.PauseHistory) {
 	if p == nil {
 		return past
 	}
@@ -205,7 +205,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	if a, err = secretbox.Seal(s.o.Secrets, a); err != nil {
 		return err
 	}
-	a.Past = core.Past{}
+	a.Past = core.PauseHistory{}
 	if old != nil { // the condition of the write checks that it is unchanged
 		was, err := decodeApp(old)
 		if err != nil {

@@ -178,7 +178,7 @@ type appNames struct {
 
 func (a *appNames) load(c *sqlite.Conn) error {
 	a.name, a.id = map[int64]string{}, map[string]int64{}
-	return query(c, "SELECT id, name FROM appnames", nil, func(st *sqlite.Stmt) error {
+	return execute(c, "SELECT id, name FROM appnames", nil, func(st *sqlite.Stmt) error {
 		id, name := st.ColumnInt64(0), st.ColumnText(1)
 		a.name[id], a.id[name] = name, id
 		a.last = max(a.last, id)

@@ -24,7 +24,7 @@ func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.C
 	found := make(map[string]core.Channel, len(names))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, name := range names {
-			if err := query(c, "SELECT name, body FROM channels WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
+			if err := execute(c, "SELECT name, body FROM channels WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
 				ch, err := s.scanChannel(st)
 				found[name] = ch
 				return err
@@ -37,7 +37,7 @@ func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.C
 	return found, err
 }
 
-// ListChannels implements ask.Store, in the order of names.
+// ListChannels implements query.Store, in the order of names.
 func (s *Store) ListChannels(ctx context.Context) (list []core.Channel, err error) {
 	err = s.query(ctx, "SELECT name, body FROM channels ORDER BY name", nil, func(st *sqlite.Stmt) error {
 		ch, err := s.scanChannel(st)

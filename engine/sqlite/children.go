@@ -20,7 +20,7 @@ func (s *Store) Edges(ctx context.Context) (n int64, err error) {
 
 // defOf reads a definition; nil if there is no readable one.
 func defOf(tx *tx, job core.JobID) (d *core.Def, err error) {
-	err = query(tx.Conn, "SELECT body FROM def WHERE id = ?", values(job), func(st *sqlite.Stmt) error {
+	err = execute(tx.Conn, "SELECT body FROM def WHERE id = ?", values(job), func(st *sqlite.Stmt) error {
 		if one := new(core.Def); json.Unmarshal(columnBytes(st, 0), one) == nil {
 			d = one
 		}
@@ -63,7 +63,7 @@ func (l lists) put(tx *tx) error {
 		if err != nil {
 			return err
 		}
-		if err := query(tx.Conn, "UPDATE def SET body = ?2 WHERE id = ?1", values(job, body), nil); err != nil {
+		if err := execute(tx.Conn, "UPDATE def SET body = ?2 WHERE id = ?1", values(job, body), nil); err != nil {
 			return err
 		}
 		tx.edits = append(tx.edits, edit{job: job})

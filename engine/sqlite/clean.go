@@ -26,16 +26,16 @@ func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
 	return batch(ctx, s, false, runs, func(tx *tx, runs []core.Run, answers []error) error {
 		for i := range runs {
 			k := key(runs[i].ID)
-			if err := query(tx.Conn, "DELETE FROM runs WHERE key = ? AND state > 3 AND NOT coalesce("+owesAny+", 0)", values(k), nil); err != nil {
+			if err := execute(tx.Conn, "DELETE FROM runs WHERE key = ? AND state > 3 AND NOT coalesce("+owesAny+", 0)", values(k), nil); err != nil {
 				return err
 			}
 			if tx.Changes() > 0 {
-				if err := query(tx.Conn, "DELETE FROM logs WHERE run = ?", values(k), nil); err != nil {
+				if err := execute(tx.Conn, "DELETE FROM logs WHERE run = ?", values(k), nil); err != nil {
 					return err
 				}
 				continue
 			}
-			if err := query(tx.Conn, "SELECT 1 FROM runs WHERE key = ?", values(k), func(*sqlite.Stmt) error {
+			if err := execute(tx.Conn, "SELECT 1 FROM runs WHERE key = ?", values(k), func(*sqlite.Stmt) error {
 				answers[i] = core.ErrRefused
 				return nil
 			}); err != nil {

@@ -41,7 +41,7 @@ func testStore(t *testing.T, dir string, o Options) *Store {
 
 func raw(t *testing.T, s *Store, q string) {
 	t.Helper()
-	if err := s.write(t.Context(), false, 1, func(tx *tx) error { return query(tx.Conn, q, nil, nil) }); err != nil {
+	if err := s.write(t.Context(), false, 1, func(tx *tx) error { return execute(tx.Conn, q, nil, nil) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -49,7 +49,7 @@ func raw(t *testing.T, s *Store, q string) {
 func tell(t *testing.T, s *Store, q string) (n int64) {
 	t.Helper()
 	if err := s.read(t.Context(), func(c *sqlite.Conn) error {
-		return query(c, q, nil, func(st *sqlite.Stmt) error {
+		return execute(c, q, nil, func(st *sqlite.Stmt) error {
 			n = st.ColumnInt64(0)
 			return nil
 		})
@@ -147,8 +147,8 @@ func TestOlderFile(t *testing.T) {
 	raw(t, s, "DROP TABLE scripts")
 	raw(t, s, "DROP TABLE sources")
 	raw(t, s, "DROP TABLE logs")
-	raw(t, s, "DROP INDEX runs_aside")
-	raw(t, s, "ALTER TABLE runs DROP COLUMN aside")
+	raw(t, s, "DROP INDEX runs_postrun")
+	raw(t, s, "ALTER TABLE runs DROP COLUMN postrun")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN keep_log")
 	raw(t, s, "DROP TABLE cleaned")
 	raw(t, s, "DROP TABLE notices")
@@ -586,7 +586,7 @@ func TestHistory(t *testing.T) {
 			first, last := core.NumberedRange(job)
 			var got []core.RunID
 			for {
-				page, err := s.RunSpan(t.Context(), first, last, 13)
+				page, err := s.RunsByID(t.Context(), first, last, 13)
 				if err != nil {
 					t.Fatal(err)
 				}

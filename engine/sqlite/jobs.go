@@ -89,7 +89,7 @@ func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobI
 	var bad core.Unreadable
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, id := range missing {
-			if err := query(c, jobQuery+"sched.id = ?", values(id), func(st *sqlite.Stmt) error {
+			if err := execute(c, jobQuery+"sched.id = ?", values(id), func(st *sqlite.Stmt) error {
 				j, err := s.scanJob(st)
 				if err != nil {
 					bad.Add(id, err)
@@ -130,7 +130,7 @@ func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobI
 	found := map[core.JobID]core.Tombstone{}
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, id := range ids {
-			if err := query(c, "SELECT app, name, rev, rev_at FROM tombs WHERE job = ?", values(id),
+			if err := execute(c, "SELECT app, name, rev, rev_at FROM tombs WHERE job = ?", values(id),
 				func(st *sqlite.Stmt) error {
 					found[id] = core.Tombstone{Job: id, App: st.ColumnText(0), Name: st.ColumnText(1), Rev: st.ColumnInt64(2),
 						RevAt: core.FromMillis(st.ColumnInt64(3))}
@@ -147,7 +147,7 @@ func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobI
 func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		q := "SELECT job, app, name, rev, rev_at FROM tombs WHERE job > ?1 ORDER BY job LIMIT ?2"
-		return query(c, q, values(after, limit), func(st *sqlite.Stmt) error {
+		return execute(c, q, values(after, limit), func(st *sqlite.Stmt) error {
 			list = append(list, core.Tombstone{Job: core.JobID(st.ColumnInt64(0)), App: st.ColumnText(1), Name: st.ColumnText(2),
 				Rev: st.ColumnInt64(3), RevAt: core.FromMillis(st.ColumnInt64(4))})
 			return nil
@@ -160,7 +160,7 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 	found := make(map[string]core.JobID, len(names))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, name := range names {
-			if err := query(c, "SELECT id FROM sched WHERE app = ? AND name = ?", values(app, name), func(st *sqlite.Stmt) error {
+			if err := execute(c, "SELECT id FROM sched WHERE app = ? AND name = ?", values(app, name), func(st *sqlite.Stmt) error {
 				found[name] = core.JobID(st.ColumnInt64(0))
 				return nil
 			}); err != nil {
@@ -213,7 +213,7 @@ func (s *Store) NewJobIDs(ctx context.Context, n int) (first core.JobID, err err
 // Numbers implements the ports. The first number of a job is 1.
 func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
 	err = s.write(ctx, true, 1, func(tx *tx) error {
-		return query(tx.Conn, "INSERT INTO counters (job, last) VALUES (?1, ?2) ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last",
+		return execute(tx.Conn, "INSERT INTO counters (job, last) VALUES (?1, ?2) ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last",
 			values(job, n), func(st *sqlite.Stmt) error {
 				first = uint32(st.ColumnInt64(0) - int64(n) + 1)
 				return nil
@@ -376,10 +376,10 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c c
 		if err := parents.put(tx); err != nil {
 			return err
 		}
-		if err := query(tx.Conn, "DELETE FROM def WHERE id = ?", values(t.Job), nil); err != nil {
+		if err := execute(tx.Conn, "DELETE FROM def WHERE id = ?", values(t.Job), nil); err != nil {
 			return err
 		}
-		if err := query(tx.Conn, "INSERT OR REPLACE INTO tombs (job, app, name, rev, rev_at) VALUES (?, ?, ?, ?, ?)",
+		if err := execute(tx.Conn, "INSERT OR REPLACE INTO tombs (job, app, name, rev, rev_at) VALUES (?, ?, ?, ?, ?)",
 			values(t.Job, t.App, t.Name, t.Rev, core.Millis(t.RevAt)), nil); err != nil {
 			return err
 		}
@@ -455,7 +455,7 @@ func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after
 		if jobs, err = dueJobs(c, partition, upTo, after, limit); err != nil {
 			return err
 		}
-		return query(c, `SELECT plan_at, job, run FROM entries WHERE partition = ?1 AND plan_at <= ?2 AND (plan_at, job, run) > (?3, ?4, ?5)
+		return execute(c, `SELECT plan_at, job, run FROM entries WHERE partition = ?1 AND plan_at <= ?2 AND (plan_at, job, run) > (?3, ?4, ?5)
 ORDER BY plan_at, job, run LIMIT ?6`, values(partition, upTo, after.PlanAt, after.Job, after.Run, limit), func(st *sqlite.Stmt) error {
 			entries = append(entries, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
 				Run: core.RunID(st.ColumnInt64(2)), Partition: partition})
@@ -483,7 +483,7 @@ ORDER BY plan_at, job, run LIMIT ?6`, values(partition, upTo, after.PlanAt, afte
 // after.
 func dueJobs(c *sqlite.Conn, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	list := make([]core.DueItem, 0, min(limit, 1024))
-	err := query(c, `SELECT plan_at, id FROM sched INDEXED BY sched_due WHERE partition = ?1 AND plan_at > 0 AND plan_at <= ?2 AND (plan_at, id) > (?3, ?4)
+	err := execute(c, `SELECT plan_at, id FROM sched INDEXED BY sched_due WHERE partition = ?1 AND plan_at > 0 AND plan_at <= ?2 AND (plan_at, id) > (?3, ?4)
 ORDER BY plan_at, id LIMIT ?5`, values(partition, upTo, after.PlanAt, after.Job, limit), func(st *sqlite.Stmt) error {
 		list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)), Partition: partition})
 		return nil
@@ -521,7 +521,7 @@ func removeEntries(tx *tx, entries []core.DueItem, answers []error) error {
 	return err
 }
 
-// Entries implements ask.Store, in the order of the due index.
+// Entries implements query.Store, in the order of the due index.
 func (s *Store) Entries(ctx context.Context, job core.JobID) (list []core.DueItem, err error) {
 	err = s.query(ctx, "SELECT plan_at, job, run, partition FROM entries WHERE run BETWEEN ?1 AND ?1 + 4294967295 ORDER BY plan_at, job, "+
 		"run, partition",
@@ -551,7 +551,7 @@ ON CONFLICT (job, first, reason) DO UPDATE SET last = excluded.last, count = exc
 	})
 }
 
-// Skips implements ask.Store, in the order of First.
+// Skips implements query.Store, in the order of First.
 func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) (list []core.Skip, err error) {
 	err = s.query(ctx, "SELECT first, last, count, reason, rev, made FROM skips WHERE job = ? AND first <= ? AND last >= ? ORDER BY "+
 		"first, reason", values(job, to, from), func(st *sqlite.Stmt) error {
@@ -564,7 +564,7 @@ func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant
 }
 
 func putChange(tx *tx, c *core.Change) error {
-	return query(tx.Conn, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new, act, source, via) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+	return execute(tx.Conn, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new, act, source, via) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
   ?10, nullif(?11, ''), nullif(?12, ''), nullif(?13, '')
 WHERE NOT EXISTS (SELECT 1 FROM changes WHERE job = ?6 AND id = ?1 AND app = ?5 AND verb = ?4 AND new = ?10 AND (job <> 0 OR name = ?7))`,
 		values(c.ID, core.Millis(c.At), c.By, c.Verb, c.App, c.Job, c.Name, c.Why, c.Old, c.New, c.Act, c.From, c.Via), nil)
@@ -581,7 +581,7 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	})
 }
 
-// Changes implements ask.Store, in the order of falling IDs.
+// Changes implements query.Store, in the order of falling IDs.
 func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) (list []core.Change, err error) {
 	where, bound := "", []any{limit, last}
 	switch {
@@ -612,7 +612,7 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	var bad core.UnreadableApps
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, name := range missing {
-			if err := query(c, "SELECT body FROM apps WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
+			if err := execute(c, "SELECT body FROM apps WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
 				a, err := s.scanApp(st)
 				if err != nil {
 					bad.Add(name, err)
@@ -640,7 +640,7 @@ func (s *Store) scanApp(st *sqlite.Stmt) (a core.App, err error) {
 	return secretbox.Open(s.secrets, a)
 }
 
-// ListApps implements ask.Store, in the order of names.
+// ListApps implements query.Store, in the order of names.
 func (s *Store) ListApps(ctx context.Context) (list []core.App, err error) {
 	var bad core.UnreadableApps
 	err = s.query(ctx, "SELECT body, name FROM apps ORDER BY name", nil, func(st *sqlite.Stmt) error {
@@ -676,7 +676,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	}
 	err = s.write(ctx, false, 2, func(tx *tx) error {
 		var old core.App
-		if err := query(tx.Conn, "SELECT body FROM apps WHERE name = ?", values(a.Name),
+		if err := execute(tx.Conn, "SELECT body FROM apps WHERE name = ?", values(a.Name),
 			func(st *sqlite.Stmt) error {
 				return json.Unmarshal(columnBytes(st, 0), &old)
 			}); err != nil {
@@ -693,7 +693,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 		if seen != 0 {
 			bound = append(bound, seen)
 		}
-		if err := query(tx.Conn, q, values(bound...), nil); err != nil {
+		if err := execute(tx.Conn, q, values(bound...), nil); err != nil {
 			return err
 		}
 		if answer = judged(tx.Conn); answer != nil {
@@ -709,7 +709,7 @@ func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.C
 	return s.judge(ctx, 3, nil, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
 		values(name, seen), func(tx *tx) error {
 			tx.apps = true
-			if err := query(tx.Conn, "DELETE FROM executors WHERE app = ?", values(name), nil); err != nil {
+			if err := execute(tx.Conn, "DELETE FROM executors WHERE app = ?", values(name), nil); err != nil {
 				return err
 			}
 			return putChange(tx, &c)
@@ -722,7 +722,7 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, app := range apps {
 			var list []core.Executor
-			if err := query(c, "SELECT address, beat, since, fixed, dialect, ahead FROM executors WHERE app = ? ORDER BY address",
+			if err := execute(c, "SELECT address, beat, since, fixed, dialect, ahead FROM executors WHERE app = ? ORDER BY address",
 				values(app), func(st *sqlite.Stmt) error {
 					list = append(list, core.Executor{App: app, Address: st.ColumnText(0), Beat: core.FromMillis(st.ColumnInt64(1)),
 						Since: core.FromMillis(st.ColumnInt64(2)), Fixed: st.ColumnInt64(3) != 0, Dialect: st.ColumnText(4),
@@ -751,10 +751,10 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	err := s.write(ctx, false, 1, func(tx *tx) error {
 		bind := values(app, address, seen.IsZero(), core.Millis(seen))
 		const of = " FROM executors WHERE app = ?1 AND address = ?2 AND "
-		if err := query(tx.Conn, "DELETE"+of+"(?3 OR beat = ?4)", bind, nil); err != nil {
+		if err := execute(tx.Conn, "DELETE"+of+"(?3 OR beat = ?4)", bind, nil); err != nil {
 			return err
 		}
-		return query(tx.Conn, "SELECT 1"+of+"NOT (?3 OR beat = ?4)", bind, func(*sqlite.Stmt) error {
+		return execute(tx.Conn, "SELECT 1"+of+"NOT (?3 OR beat = ?4)", bind, func(*sqlite.Stmt) error {
 			other = true
 			return nil
 		})
@@ -775,7 +775,7 @@ func (s *Store) Global(ctx context.Context) (g core.Global, err error) {
 }
 
 func global(c *sqlite.Conn) (g core.Global, err error) {
-	err = query(c, "SELECT value FROM state WHERE name = 'global'", nil, func(st *sqlite.Stmt) error {
+	err = execute(c, "SELECT value FROM state WHERE name = 'global'", nil, func(st *sqlite.Stmt) error {
 		return json.Unmarshal(columnBytes(st, 0), &g)
 	})
 	return g, err
@@ -799,7 +799,7 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 		if err != nil {
 			return err
 		}
-		return query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES ('global', ?)",
+		return execute(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES ('global', ?)",
 			values(body), nil)
 	})
 	return cmp.Or(err, answer)
@@ -843,7 +843,7 @@ func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Pe
 }
 
 func permits(c *sqlite.Conn, name string) (p core.Permits, err error) {
-	err = query(c, "SELECT value FROM state WHERE name = ?", values(permitOf+name), func(st *sqlite.Stmt) error {
+	err = execute(c, "SELECT value FROM state WHERE name = ?", values(permitOf+name), func(st *sqlite.Stmt) error {
 		return json.Unmarshal(columnBytes(st, 0), &p)
 	})
 	return p, err
@@ -861,7 +861,7 @@ const keepPermits = time.Hour
 // sweepPermits removes permits that have been free for keepPermits, from the next names on.
 func (s *Store) sweepPermits(tx *tx, now time.Time, limit int) (removed int, more bool, err error) {
 	var found []storedPermits
-	if err := query(tx.Conn, "SELECT value FROM state WHERE name > ? AND name < ? ORDER BY name LIMIT ?",
+	if err := execute(tx.Conn, "SELECT value FROM state WHERE name > ? AND name < ? ORDER BY name LIMIT ?",
 		values(max(s.sweepPermit, permitOf), permitsEnd, sweepSlice), func(st *sqlite.Stmt) error {
 			var p storedPermits
 			err := json.Unmarshal(columnBytes(st, 0), &p)
@@ -880,10 +880,10 @@ func (s *Store) sweepPermits(tx *tx, now time.Time, limit int) (removed int, mor
 			p.Free = core.Millis(now)
 			var body []byte
 			if body, err = json.Marshal(p); err == nil {
-				err = query(tx.Conn, "UPDATE state SET value = ? WHERE name = ?", values(body, last), nil)
+				err = execute(tx.Conn, "UPDATE state SET value = ? WHERE name = ?", values(body, last), nil)
 			}
 		case p.Free < core.Millis(now.Add(-keepPermits)) && removed < limit:
-			err = query(tx.Conn, "DELETE FROM state WHERE name = ?", values(last), nil)
+			err = execute(tx.Conn, "DELETE FROM state WHERE name = ?", values(last), nil)
 			removed++
 		}
 		if err != nil {
@@ -916,7 +916,7 @@ func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
 			if err != nil {
 				return err
 			}
-			if err := query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)", values(permitOf+p.Name, body), nil); err != nil {
+			if err := execute(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)", values(permitOf+p.Name, body), nil); err != nil {
 				return err
 			}
 		}
@@ -930,7 +930,7 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 			h := list[i]
 			h.At = milli(h.At)
 			var old core.Health
-			if err := query(tx.Conn, "SELECT value FROM state WHERE name = ?", values(healthOf+h.Of),
+			if err := execute(tx.Conn, "SELECT value FROM state WHERE name = ?", values(healthOf+h.Of),
 				func(st *sqlite.Stmt) error {
 					return json.Unmarshal(columnBytes(st, 0), &old)
 				}); err != nil {
@@ -944,7 +944,7 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 			if err != nil {
 				return err
 			}
-			if err := query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)", values(healthOf+h.Of, body), nil); err != nil {
+			if err := execute(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)", values(healthOf+h.Of, body), nil); err != nil {
 				return err
 			}
 		}
@@ -990,7 +990,7 @@ func (s *Store) judge(ctx context.Context, rows int, before func(*tx) error, q s
 				return answer
 			}
 		}
-		if err := query(tx.Conn, q, bind, nil); err != nil {
+		if err := execute(tx.Conn, q, bind, nil); err != nil {
 			return err
 		}
 		if answer = judged(tx.Conn); answer != nil || then == nil {
@@ -1004,7 +1004,7 @@ func (s *Store) judge(ctx context.Context, rows int, before func(*tx) error, q s
 func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
 	at := core.Millis(s.now())
 	err = s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "INSERT INTO keys (job, key, run, at) VALUES (?, ?, ?, ?) ON CONFLICT (job, key) DO UPDATE SET run = run "+
+		return execute(tx.Conn, "INSERT INTO keys (job, key, run, at) VALUES (?, ?, ?, ?) ON CONFLICT (job, key) DO UPDATE SET run = run "+
 			"RETURNING run", values(job, key, run, at), func(st *sqlite.Stmt) error {
 			bound = core.RunID(st.ColumnInt64(0))
 			return nil

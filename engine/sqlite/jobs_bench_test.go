@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bulk"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
-	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // putJobs stores the jobs of manyRuns.
@@ -59,8 +59,8 @@ func putApp(b *testing.B, e *engine.Engine, name string) {
 func BenchmarkJobs(b *testing.B) {
 	e, now := openMany(b)
 	putJobs(b, e, now)
-	fresh := func() *ask.Ask { return ask.New(e.Manage, ask.Options{Now: func() time.Time { return now }}) }
-	page := func(b *testing.B, q *ask.Ask, a ask.JobsAsk) {
+	fresh := func() *query.Queries { return query.New(e.Manage, query.Options{Now: func() time.Time { return now }}) }
+	page := func(b *testing.B, q *query.Queries, a query.JobsAsk) {
 		a.Limit, a.Recent = 50, 30
 		if p, err := q.JobsNow(b.Context(), a); err != nil || p.All == 0 {
 			b.Fatal(p.All, err)
@@ -69,13 +69,13 @@ func BenchmarkJobs(b *testing.B) {
 	ms := func(b *testing.B) { b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/page") }
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {
-			page(b, fresh(), ask.JobsAsk{})
+			page(b, fresh(), query.JobsAsk{})
 		}
 		ms(b)
 	})
 	q := fresh()
 	for partial := true; partial; {
-		p, err := q.JobsNow(b.Context(), ask.JobsAsk{})
+		p, err := q.JobsNow(b.Context(), query.JobsAsk{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -92,15 +92,15 @@ func BenchmarkJobs(b *testing.B) {
 	})
 	for _, of := range []struct {
 		name string
-		a    ask.JobsAsk
+		a    query.JobsAsk
 	}{
-		{"number", ask.JobsAsk{}},
-		{"name", ask.JobsAsk{By: ask.ByName}},
-		{"next-down", ask.JobsAsk{By: ask.ByNext, Down: true}},
-		{"last", ask.JobsAsk{By: ask.ByLast}},
-		{"failing", ask.JobsAsk{Is: []ask.Standing{ask.IsFailing}}},
-		{"text", ask.JobsAsk{JobFilter: ask.JobFilter{Text: "of number 7"}}},
-		{"app", ask.JobsAsk{JobFilter: ask.JobFilter{App: "app07"}}},
+		{"number", query.JobsAsk{}},
+		{"name", query.JobsAsk{By: query.ByName}},
+		{"next-down", query.JobsAsk{By: query.ByNext, Down: true}},
+		{"last", query.JobsAsk{By: query.ByLast}},
+		{"failing", query.JobsAsk{Is: []query.Standing{query.IsFailing}}},
+		{"text", query.JobsAsk{JobFilter: query.JobFilter{Text: "of number 7"}}},
+		{"app", query.JobsAsk{JobFilter: query.JobFilter{App: "app07"}}},
 	} {
 		b.Run(of.name, func(b *testing.B) {
 			for b.Loop() {
@@ -140,11 +140,11 @@ func BenchmarkComing(b *testing.B) {
 		}
 		return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour}}}
 	})
-	q := ask.New(e.Manage, ask.Options{Now: func() time.Time { return now }})
+	q := query.New(e.Manage, query.Options{Now: func() time.Time { return now }})
 	for _, days := range []time.Duration{1, 7} {
 		b.Run(fmt.Sprintf("days-%d", days), func(b *testing.B) {
 			for b.Loop() {
-				s, err := q.ComingShape(b.Context(), ask.ComingAsk{For: days * 24 * time.Hour})
+				s, err := q.ComingShape(b.Context(), query.ComingAsk{For: days * 24 * time.Hour})
 				if err != nil || s.Partial || s.Jobs == 0 {
 					b.Fatal(s, err)
 				}
@@ -158,7 +158,7 @@ func BenchmarkComing(b *testing.B) {
 func BenchmarkBulkPause(b *testing.B) {
 	e := openDir(b, b.TempDir(), sqlite.Options{})
 	putJobs(b, e, time.Now())
-	a := assembly.New(e, assembly.Options{Plan: plan.Local()})
+	a := wiring.New(e, wiring.Options{Plan: plan.Local()})
 	m := a.People(nil, people.Options{})
 	act := func(r bulk.Request) bulk.Result {
 		r.Why = "the database moves"
@@ -171,7 +171,7 @@ func BenchmarkBulkPause(b *testing.B) {
 	var paused, undone time.Duration
 	for b.Loop() {
 		begin := time.Now()
-		res := act(bulk.Request{Verb: bulk.Pause, Filter: &ask.JobsAsk{}})
+		res := act(bulk.Request{Verb: bulk.Pause, Filter: &query.JobsAsk{}})
 		paused += time.Since(begin)
 		begin = time.Now()
 		act(bulk.Request{Verb: bulk.Resume, Undo: res.Act})

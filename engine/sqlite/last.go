@@ -25,7 +25,7 @@ func (o *recent) of(jobs map[core.JobID]bool) map[core.JobID][]core.RunID {
 	return list
 }
 
-// LastRuns implements ask.Store. It reads the ends of a job's two ranges of IDs, for all jobs from one state of the file.
+// LastRuns implements query.Store. It reads the ends of a job's two ranges of IDs, for all jobs from one state of the file.
 // One step skips any number of jobs without runs.
 func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
 	asked := make(map[core.JobID]bool, len(jobs))

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// PutLog implements aside.Store. The log is removed with its run.
+// PutLog implements postrun.Store. The log is removed with its run.
 func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {
 	body, err := json.Marshal(k)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
 	}
 	var answer error
 	if err := s.write(ctx, false, 1, func(tx *tx) error {
-		err := query(tx.Conn, q, values(key(run.ID), body), nil)
+		err := execute(tx.Conn, q, values(key(run.ID), body), nil)
 		answer = judged(tx.Conn)
 		return err
 	}); err != nil {

@@ -11,7 +11,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/query"
 )
 
 const (
@@ -24,13 +24,13 @@ const (
 	fewOpen = 10_000
 )
 
-// RecentRuns implements ask.Store. It may return fewer runs than limit if few of many rows match.
+// RecentRuns implements query.Store. It may return fewer runs than limit if few of many rows match.
 //
 // Rows lie in the order in which they were made, many of them in one millisecond; a place names the last row returned.
 // Runs of an app, and of each rare final state, have an index in that order, and the open runs are in memory. For a span
 // of due times it reads only the rows made around that time, and the exceptions from their index.
-func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) (
-	list []core.Run, next ask.RunPlace, err error,
+func (s *Store) RecentRuns(ctx context.Context, of query.Recent, from query.RunPlace, limit int) (
+	list []core.Run, next query.RunPlace, err error,
 ) {
 	w := made{s: s, limit: limit, from: of.From, to: cmp.Or(of.To, core.Horizon)}
 	for _, state := range of.States {
@@ -80,7 +80,7 @@ type made struct {
 	from, to core.Instant // due times
 	limit    int
 	list     []core.Run
-	next     ask.RunPlace
+	next     query.RunPlace
 }
 
 const (
@@ -229,13 +229,13 @@ func (w *made) merge(c *sqlite.Conn, row int64) (err error) {
 	for seen := 1; ; seen++ {
 		x := slices.MaxFunc(all, func(a, b *walk) int { return cmp.Compare(a.n, b.n) })
 		if x.n == 0 {
-			w.next = ask.RunPlace{}
+			w.next = query.RunPlace{}
 			return nil
 		}
 		if len(w.list) >= w.limit || seen > recentScan {
 			return nil
 		}
-		w.next = ask.RunPlace{Before: x.st.ColumnInt64(ofMade) + 1, Row: x.n}
+		w.next = query.RunPlace{Before: x.st.ColumnInt64(ofMade) + 1, Row: x.n}
 		if w.fits(x.st) {
 			if err := w.take(x.st); err != nil {
 				return err
@@ -277,12 +277,12 @@ func (w *made) opened(c *sqlite.Conn, ids []core.RunID, row int64) error {
 		if len(w.list) >= w.limit {
 			return nil
 		}
-		w.next = ask.RunPlace{Before: p.made + 1, Row: p.n}
+		w.next = query.RunPlace{Before: p.made + 1, Row: p.n}
 		st.BindInt64(1, p.key)
 		if err := rows(st, w.take); err != nil {
 			return err
 		}
 	}
-	w.next = ask.RunPlace{}
+	w.next = query.RunPlace{}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/query"
 )
 
 // TestRunsOfSlots: a search for a span of due times finds exactly the matching runs, each once, newest first. It does not
@@ -48,7 +48,7 @@ func TestRunsOfSlots(t *testing.T) {
 	span := max(int(core.InstantOf(clock)-base), 3600)
 	few := 0
 	for n := range 200 {
-		of := ask.Recent{From: base + core.Instant(rng.IntN(span)), App: []string{"", "a"}[n%2]}
+		of := query.Recent{From: base + core.Instant(rng.IntN(span)), App: []string{"", "a"}[n%2]}
 		if of.To = of.From + core.Instant(rng.IntN(600)); n%9 == 0 {
 			of.To = 0
 		} else if n%11 == 0 {
@@ -65,7 +65,7 @@ func TestRunsOfSlots(t *testing.T) {
 				want = append(want, r.ID)
 			}
 		}
-		for from, pages := (ask.RunPlace{}), 0; ; pages++ {
+		for from, pages := (query.RunPlace{}), 0; ; pages++ {
 			list, next, err := s.RecentRuns(t.Context(), of, from, 7)
 			if err != nil || pages > 3000 {
 				t.Fatal(pages, err)
@@ -73,7 +73,7 @@ func TestRunsOfSlots(t *testing.T) {
 			for i := range list {
 				got = append(got, list[i].ID)
 			}
-			if from = next; next == (ask.RunPlace{}) {
+			if from = next; next == (query.RunPlace{}) {
 				break
 			}
 		}

@@ -8,16 +8,16 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
 )
 
-func (s *Store) Notices(ctx context.Context, names []string) (map[string]notice.State, error) {
-	found := make(map[string]notice.State, len(names))
+func (s *Store) Notices(ctx context.Context, names []string) (map[string]notification.State, error) {
+	found := make(map[string]notification.State, len(names))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, name := range names {
-			n := notice.State{Name: name}
-			if err := query(c, "SELECT v, body FROM notices WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
+			n := notification.State{Name: name}
+			if err := execute(c, "SELECT v, body FROM notices WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
 				n.V = st.ColumnInt64(0)
 				return json.Unmarshal(columnBytes(st, 1), &n)
 			}); err != nil {
@@ -32,8 +32,8 @@ func (s *Store) Notices(ctx context.Context, names []string) (map[string]notice.
 	return found, err
 }
 
-func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
-	return batch(ctx, s, false, list, func(tx *tx, list []notice.State, answers []error) error {
+func (s *Store) PutNotices(ctx context.Context, list []notification.State) []error {
+	return batch(ctx, s, false, list, func(tx *tx, list []notification.State, answers []error) error {
 		for i := range list {
 			n := &list[i]
 			body, err := json.Marshal(n)
@@ -44,7 +44,7 @@ func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
 			if n.V == 1 {
 				q = "INSERT INTO notices (name, v, until, body) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING"
 			}
-			if err := query(tx.Conn, q, values(n.Name, n.V, core.Millis(n.Keep()), body), nil); err != nil {
+			if err := execute(tx.Conn, q, values(n.Name, n.V, core.Millis(n.Keep()), body), nil); err != nil {
 				return err
 			}
 			if tx.Changes() == 0 {
@@ -55,18 +55,18 @@ func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
 	})
 }
 
-func (s *Store) PutLooks(ctx context.Context, looks []ring.Look) error {
+func (s *Store) PutLooks(ctx context.Context, looks []ring.CheckRequest) error {
 	return s.eachLook(ctx, "INSERT INTO looks (at, job) VALUES (?, ?) ON CONFLICT DO NOTHING", looks)
 }
 
-func (s *Store) DropLooks(ctx context.Context, looks []ring.Look) error {
+func (s *Store) DropLooks(ctx context.Context, looks []ring.CheckRequest) error {
 	return s.eachLook(ctx, "DELETE FROM looks WHERE at = ? AND job = ?", looks)
 }
 
-func (s *Store) eachLook(ctx context.Context, q string, looks []ring.Look) error {
+func (s *Store) eachLook(ctx context.Context, q string, looks []ring.CheckRequest) error {
 	return s.write(ctx, false, len(looks), func(tx *tx) error {
 		for _, l := range looks {
-			if err := query(tx.Conn, q, values(int64(l.At), int64(l.Job)), nil); err != nil {
+			if err := execute(tx.Conn, q, values(int64(l.At), int64(l.Job)), nil); err != nil {
 				return err
 			}
 		}
@@ -74,12 +74,12 @@ func (s *Store) eachLook(ctx context.Context, q string, looks []ring.Look) error
 	})
 }
 
-func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) (list []ring.Look, err error) {
+func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) (list []ring.CheckRequest, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		list = nil
-		return query(c, "SELECT at, job FROM looks WHERE at <= ? ORDER BY at, job LIMIT ?", values(int64(upTo), limit),
+		return execute(c, "SELECT at, job FROM looks WHERE at <= ? ORDER BY at, job LIMIT ?", values(int64(upTo), limit),
 			func(st *sqlite.Stmt) error {
-				list = append(list, ring.Look{At: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1))})
+				list = append(list, ring.CheckRequest{At: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1))})
 				return nil
 			})
 	})

@@ -7,18 +7,18 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 )
 
-var _ pull.Store = (*Store)(nil)
+var _ pullqueue.Store = (*Store)(nil)
 
 // inQueue returns how many runs a queue has. It counts them once and then keeps the number, so that a queue that no
 // executor pulls from does not slow the writer as it fills.
-func (t *tx) inQueue(q pull.Queue) (n int, err error) {
+func (t *tx) inQueue(q pullqueue.Queue) (n int, err error) {
 	if n, known := t.s.pulled[q]; known {
 		return n + t.pulled[q], nil
 	}
-	err = query(t.Conn, "SELECT count(*) FROM pulled WHERE app = ?1 AND queue = ?2", values(q.App, q.Name),
+	err = execute(t.Conn, "SELECT count(*) FROM pulled WHERE app = ?1 AND queue = ?2", values(q.App, q.Name),
 		func(st *sqlite.Stmt) error {
 			n = st.ColumnInt(0)
 			return nil
@@ -30,15 +30,15 @@ func (t *tx) inQueue(q pull.Queue) (n int, err error) {
 }
 
 // moreInQueue records that runs were added to a queue, or removed.
-func (t *tx) moreInQueue(q pull.Queue, n int) {
+func (t *tx) moreInQueue(q pullqueue.Queue, n int) {
 	if t.pulled == nil {
-		t.pulled = map[pull.Queue]int{}
+		t.pulled = map[pullqueue.Queue]int{}
 	}
 	t.pulled[q] += n
 }
 
 // commitPulled applies the changes of a committed transaction to the lengths of queues.
-func (s *Store) commitPulled(more map[pull.Queue]int) {
+func (s *Store) commitPulled(more map[pullqueue.Queue]int) {
 	for q, n := range more {
 		if was, known := s.pulled[q]; known && was+n > 0 {
 			s.pulled[q] = was + n
@@ -48,12 +48,12 @@ func (s *Store) commitPulled(more map[pull.Queue]int) {
 	}
 }
 
-func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
+func (s *Store) PutPulled(ctx context.Context, it pullqueue.Item, most int) error {
 	var answer error
 	err := s.write(ctx, true, 1, func(tx *tx) error {
 		answer = nil
 		there := false
-		if err := query(tx.Conn, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run = ?3",
+		if err := execute(tx.Conn, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run = ?3",
 			values(it.Queue.App, it.Queue.Name, it.Run), func(*sqlite.Stmt) error {
 				there = true
 				return nil
@@ -65,11 +65,11 @@ func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 			return err
 		}
 		if n >= most {
-			answer = pull.ErrFull
+			answer = pullqueue.ErrFull
 			return nil
 		}
 		tx.moreInQueue(it.Queue, 1)
-		return query(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?1, ?2, ?3, ?4, 0, ?5)",
+		return execute(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?1, ?2, ?3, ?4, 0, ?5)",
 			values(it.Queue.App, it.Queue.Name, it.Run, s.now().UnixMilli(), it.Body), nil)
 	})
 	if err != nil {
@@ -78,18 +78,18 @@ func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 	return answer
 }
 
-// TakePulled implements pull.Store. If it finds nothing, it writes nothing.
-func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Time, limit int) (held []pull.Held, next time.Time,
+// TakePulled implements pullqueue.Store. If it finds nothing, it writes nothing.
+func (s *Store) TakePulled(ctx context.Context, q pullqueue.Queue, now, until time.Time, limit int) (held []pullqueue.Held, next time.Time,
 	err error) {
 	type row struct {
 		id, visible int64
-		held        pull.Held
+		held        pullqueue.Held
 	}
 	look := func(c *sqlite.Conn) (rows []row, next time.Time, err error) {
-		err = query(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 AND queue = ?2 ORDER BY visible, id LIMIT ?3",
+		err = execute(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 AND queue = ?2 ORDER BY visible, id LIMIT ?3",
 			values(q.App, q.Name, limit+1), func(st *sqlite.Stmt) error {
 				r := row{id: st.ColumnInt64(0), visible: st.ColumnInt64(2),
-					held: pull.Held{Receipt: pull.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}
+					held: pullqueue.Held{Receipt: pullqueue.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}
 				switch {
 				case !next.IsZero():
 				case r.visible > now.UnixMilli() || len(rows) == limit:
@@ -114,7 +114,7 @@ func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Ti
 			return err
 		}
 		for _, r := range rows {
-			if err := query(tx.Conn, "UPDATE pulled SET visible = ?2, receives = ?3 WHERE id = ?1",
+			if err := execute(tx.Conn, "UPDATE pulled SET visible = ?2, receives = ?3 WHERE id = ?1",
 				values(r.id, until.UnixMilli(), r.held.Receipt.N), nil); err != nil {
 				return err
 			}
@@ -132,11 +132,11 @@ func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Ti
 
 // byReceipt runs a statement on the row of a receipt; its parameters from the fifth on are more. It returns ErrRefused if
 // there is no row.
-func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r pull.Receipt, changes func(tx *tx, n int),
+func (s *Store) byReceipt(ctx context.Context, statement string, q pullqueue.Queue, r pullqueue.Receipt, changes func(tx *tx, n int),
 	more ...any) error {
 	changed := 0
 	err := s.write(ctx, true, 1, func(tx *tx) error {
-		err := query(tx.Conn, statement+" WHERE app = ?1 AND queue = ?2 AND run = ?3 AND receives = ?4",
+		err := execute(tx.Conn, statement+" WHERE app = ?1 AND queue = ?2 AND run = ?3 AND receives = ?4",
 			values(append([]any{q.App, q.Name, r.Run, r.N}, more...)...), nil)
 		if changed = tx.Changes(); err == nil {
 			changes(tx, changed)
@@ -149,20 +149,20 @@ func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r
 	return err
 }
 
-func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, until time.Time, n int) error {
+func (s *Store) HidePulled(ctx context.Context, q pullqueue.Queue, r pullqueue.Receipt, until time.Time, n int) error {
 	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5, receives = ?6", q, r, func(*tx, int) {}, until.UnixMilli(), n)
 }
 
-func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) error {
+func (s *Store) DropPulled(ctx context.Context, q pullqueue.Queue, r pullqueue.Receipt) error {
 	return s.byReceipt(ctx, "DELETE FROM pulled", q, r, func(tx *tx, n int) { tx.moreInQueue(q, -n) })
 }
 
 func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	return s.write(ctx, false, len(ids), func(tx *tx) error {
 		for _, id := range ids {
-			if err := query(tx.Conn, "DELETE FROM pulled WHERE id = ?1 RETURNING app, queue", values(id),
+			if err := execute(tx.Conn, "DELETE FROM pulled WHERE id = ?1 RETURNING app, queue", values(id),
 				func(st *sqlite.Stmt) error {
-					tx.moreInQueue(pull.Queue{App: st.ColumnText(0), Name: st.ColumnText(1)}, -1)
+					tx.moreInQueue(pullqueue.Queue{App: st.ColumnText(0), Name: st.ColumnText(1)}, -1)
 					return nil
 				}); err != nil {
 				return err
@@ -172,7 +172,7 @@ func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	})
 }
 
-func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (has bool, err error) {
+func (s *Store) HasPulled(ctx context.Context, q pullqueue.Queue, job core.JobID) (has bool, err error) {
 	err = s.query(ctx, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run >= ?3 AND run < ?4 LIMIT 1",
 		values(q.App, q.Name, int64(job)<<32, (int64(job)+1)<<32), func(*sqlite.Stmt) error {
 			has = true
@@ -181,11 +181,11 @@ func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (ha
 	return has, err
 }
 
-func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []pull.Listed, err error) {
+func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []pullqueue.Listed, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		q := "SELECT id, app, queue, run, receives FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2"
-		return query(c, q, values(after, limit), func(st *sqlite.Stmt) error {
-			list = append(list, pull.Listed{ID: st.ColumnInt64(0), Queue: pull.Queue{App: st.ColumnText(1), Name: st.ColumnText(2)},
+		return execute(c, q, values(after, limit), func(st *sqlite.Stmt) error {
+			list = append(list, pullqueue.Listed{ID: st.ColumnInt64(0), Queue: pullqueue.Queue{App: st.ColumnText(1), Name: st.ColumnText(2)},
 				Run: core.RunID(st.ColumnInt64(3)), N: st.ColumnInt(4)})
 			return nil
 		})

@@ -9,7 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 )
 
 // TestFullQueueSlowsNobody: all writes share one writer, so adding a run to a long or full queue may not cost more than
@@ -23,7 +23,7 @@ INSERT INTO pulled (app, queue, run, visible, receives, body) SELECT 'a', 'long'
 		t.Helper()
 		best := time.Hour
 		for i := range 100 {
-			it := pull.Item{Queue: pull.Queue{App: "a", Name: queue}, Run: core.NumberedRun(2, uint32(from+i)), Body: make([]byte, 400)}
+			it := pullqueue.Item{Queue: pullqueue.Queue{App: "a", Name: queue}, Run: core.NumberedRun(2, uint32(from+i)), Body: make([]byte, 400)}
 			start := time.Now()
 			if err := s.PutPulled(t.Context(), it, most); !errors.Is(err, want) {
 				t.Fatalf("put %d into %s: %v", i, queue, err)
@@ -34,7 +34,7 @@ INSERT INTO pulled (app, queue, run, visible, receives, body) SELECT 'a', 'long'
 	}
 	first := quickest("short", 0, nil)
 	for what, took := range map[string]time.Duration{"the last of 10,000": quickest("long", 0, nil),
-		"one for which there is no room": quickest("long", 1000, pull.ErrFull)} {
+		"one for which there is no room": quickest("long", 1000, pullqueue.ErrFull)} {
 		if took > 4*first {
 			t.Errorf("%s takes %s, the first %s", what, took, first)
 		}
@@ -45,16 +45,16 @@ INSERT INTO pulled (app, queue, run, visible, receives, body) SELECT 'a', 'long'
 // writes.
 func TestQueueIsCounted(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF"})
-	q, other := pull.Queue{App: "a", Name: "q"}, pull.Queue{App: "b", Name: "q"}
+	q, other := pullqueue.Queue{App: "a", Name: "q"}, pullqueue.Queue{App: "b", Name: "q"}
 	const most = 40
-	put := func(q pull.Queue, n int) error {
-		return s.PutPulled(t.Context(), pull.Item{Queue: q, Run: core.NumberedRun(1, uint32(n))}, most)
+	put := func(q pullqueue.Queue, n int) error {
+		return s.PutPulled(t.Context(), pullqueue.Item{Queue: q, Run: core.NumberedRun(1, uint32(n))}, most)
 	}
 	for round := range 12 {
 		var all sync.WaitGroup
 		for i := range 60 {
 			all.Go(func() {
-				if err := put(q, i); err != nil && !errors.Is(err, pull.ErrFull) {
+				if err := put(q, i); err != nil && !errors.Is(err, pullqueue.ErrFull) {
 					t.Error(err)
 				}
 			})
@@ -67,7 +67,7 @@ func TestQueueIsCounted(t *testing.T) {
 			}
 			if i%6 == 0 {
 				all.Go(func() {
-					if err := put(other, 100*round+i); err != nil && !errors.Is(err, pull.ErrFull) {
+					if err := put(other, 100*round+i); err != nil && !errors.Is(err, pullqueue.ErrFull) {
 						t.Error(err)
 					}
 				})
@@ -114,7 +114,7 @@ func TestQueueIsCounted(t *testing.T) {
 	}
 	_ = s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") })
 	if err := s.write(t.Context(), false, 1, func(tx *tx) error {
-		if err := query(tx.Conn, "DELETE FROM pulled WHERE run = ?1", func(st *sqlite.Stmt) { st.BindInt64(1, int64(core.NumberedRun(1, 2))) },
+		if err := execute(tx.Conn, "DELETE FROM pulled WHERE run = ?1", func(st *sqlite.Stmt) { st.BindInt64(1, int64(core.NumberedRun(1, 2))) },
 			nil); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ const (
 	fires = iota
 	checks
 	slow
-	asides
+	postRuns
 	kinds
 )
 
@@ -40,8 +40,8 @@ func kindOf(k ring.Kind) (int, error) {
 		return checks, nil
 	case ring.KindSlow:
 		return slow, nil
-	case ring.KindAside:
-		return asides, nil
+	case ring.KindPostRun:
+		return postRuns, nil
 	}
 	return 0, core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
 }
@@ -216,7 +216,7 @@ func (s *Store) refill(tx *tx, q *queue) error {
 		body []byte
 	}
 	var read []row
-	if err := query(tx.Conn, "SELECT id, not_before, body FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) ORDER BY not_before, "+
+	if err := execute(tx.Conn, "SELECT id, not_before, body FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) ORDER BY not_before, "+
 		"id LIMIT ?4", values(q.kind, from.ms, from.id, room+1), func(st *sqlite.Stmt) error {
 		read = append(read, row{place{st.ColumnInt64(1), st.ColumnInt64(0)}, columnBytes(st, 2)})
 		return nil
@@ -244,7 +244,7 @@ func (s *Store) refill(tx *tx, q *queue) error {
 			if err := bury(tx, r.body, err.Error()); err != nil {
 				return err
 			}
-			if err := query(tx.Conn, "DELETE FROM ring WHERE id = ?", values(r.id), nil); err != nil {
+			if err := execute(tx.Conn, "DELETE FROM ring WHERE id = ?", values(r.id), nil); err != nil {
 				return err
 			}
 			buried++
@@ -276,7 +276,7 @@ func (s *Store) refill(tx *tx, q *queue) error {
 }
 
 func bury(tx *tx, body []byte, reason string) error {
-	return query(tx.Conn, "INSERT INTO dead (at, reason, body) VALUES (?, ?, ?)", values(tx.s.now().UnixMilli(), reason, body), nil)
+	return execute(tx.Conn, "INSERT INTO dead (at, reason, body) VALUES (?, ?, ?)", values(tx.s.now().UnixMilli(), reason, body), nil)
 }
 
 func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
@@ -293,7 +293,7 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		q := "SELECT id, at, reason, body FROM dead WHERE id < ? ORDER BY id DESC LIMIT ?"
-		return query(c, q, values(before, limit), func(st *sqlite.Stmt) error {
+		return execute(c, q, values(before, limit), func(st *sqlite.Stmt) error {
 			list = append(list, core.Letter{ID: strconv.FormatInt(st.ColumnInt64(0), 10), At: core.FromMillis(st.ColumnInt64(1)),
 				Reason: st.ColumnText(2), Body: string(columnBytes(st, 3))})
 			return nil
@@ -386,9 +386,9 @@ func copyMessage(m ring.Message) ring.Message {
 		}
 		m.Check = &c
 	}
-	if m.Aside != nil {
-		a := *m.Aside
-		m.Aside = &a
+	if m.PostRun != nil {
+		a := *m.PostRun
+		m.PostRun = &a
 	}
 	return m
 }

@@ -54,7 +54,7 @@ func (o *recent) load(c *sqlite.Conn) (mark int64, err error) {
 	if mark, err = getState(c, "mark"); err != nil {
 		return 0, err
 	}
-	if err := query(c, "SELECT id FROM lingering", nil, func(st *sqlite.Stmt) error {
+	if err := execute(c, "SELECT id FROM lingering", nil, func(st *sqlite.Stmt) error {
 		o.open[core.RunID(st.ColumnInt64(0))] = true
 		return nil
 	}); err != nil {
@@ -80,7 +80,7 @@ func (o *recent) load(c *sqlite.Conn) (mark int64, err error) {
 	for _, id := range o.ended {
 		delete(o.open, id)
 	}
-	return mark, query(c, "SELECT n, key, state FROM runs WHERE n > ? ORDER BY n", func(st *sqlite.Stmt) { st.BindInt64(1, mark) },
+	return mark, execute(c, "SELECT n, key, state FROM runs WHERE n > ? ORDER BY n", func(st *sqlite.Stmt) { st.BindInt64(1, mark) },
 		func(st *sqlite.Stmt) error {
 			r := madeRow{st.ColumnInt64(0), runOf(st.ColumnInt64(1)), st.ColumnInt64(2) <= running}
 			o.rows = append(o.rows, r)

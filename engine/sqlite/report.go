@@ -23,7 +23,7 @@ func (s *Store) Began(ctx context.Context, from, to core.Instant, _ core.JobID, 
 		var list []core.Run
 		err = s.read(ctx, func(c *sqlite.Conn) error {
 			list = list[:0]
-			return query(c, q, bind, func(st *sqlite.Stmt) error {
+			return execute(c, q, bind, func(st *sqlite.Stmt) error {
 				if last != nil {
 					*last = st.ColumnInt64(st.ColumnCount() - 1)
 				}
@@ -79,7 +79,7 @@ func (s *Store) ReportState(ctx context.Context) (v int64, body []byte, err erro
 func (s *Store) PutReportState(ctx context.Context, seen int64, body []byte) error {
 	return s.write(ctx, false, 1, func(tx *tx) error {
 		var is int64
-		err := query(tx.Conn, "SELECT at FROM reports WHERE list = ?", values(stateOfReports), func(st *sqlite.Stmt) error {
+		err := execute(tx.Conn, "SELECT at FROM reports WHERE list = ?", values(stateOfReports), func(st *sqlite.Stmt) error {
 			is = st.ColumnInt64(0)
 			return nil
 		})
@@ -89,7 +89,7 @@ func (s *Store) PutReportState(ctx context.Context, seen int64, body []byte) err
 		case is != seen:
 			return core.ErrRefused
 		}
-		if err := query(tx.Conn, "DELETE FROM reports WHERE list = ?", values(stateOfReports), nil); err != nil {
+		if err := execute(tx.Conn, "DELETE FROM reports WHERE list = ?", values(stateOfReports), nil); err != nil {
 			return err
 		}
 		return putReport(tx, report.Record{Key: report.Key{List: stateOfReports, At: core.Instant(seen + 1)}, Body: body})
@@ -97,7 +97,7 @@ func (s *Store) PutReportState(ctx context.Context, seen int64, body []byte) err
 }
 
 func putReport(tx *tx, r report.Record) error {
-	return query(tx.Conn, "INSERT INTO reports (list, at, first, body) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body",
+	return execute(tx.Conn, "INSERT INTO reports (list, at, first, body) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body",
 		func(st *sqlite.Stmt) {
 			st.BindText(1, r.List)
 			st.BindInt64(2, int64(r.At))
@@ -124,7 +124,7 @@ func (s *Store) Reports(ctx context.Context, list string, from, to core.Instant)
 func (s *Store) ReportsOf(ctx context.Context, list string, job core.JobID, at []core.Instant) (records []report.Record, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		for _, one := range at {
-			if err := query(c, "SELECT list, at, first, body FROM reports WHERE list = ? AND at = ? AND first <= ? ORDER BY first DESC LIMIT 1",
+			if err := execute(c, "SELECT list, at, first, body FROM reports WHERE list = ? AND at = ? AND first <= ? ORDER BY first DESC LIMIT 1",
 				values(list, int64(one), int64(job)), scanReports(&records)); err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func (s *Store) DropReports(ctx context.Context, keys []report.Key) error {
 		some := keys[:min(len(keys), sweepSlice)]
 		if err := s.write(ctx, false, len(some), func(tx *tx) error {
 			for _, k := range some {
-				if err := query(tx.Conn, "DELETE FROM reports WHERE list = ? AND at = ? AND first = ?",
+				if err := execute(tx.Conn, "DELETE FROM reports WHERE list = ? AND at = ? AND first = ?",
 					values(k.List, int64(k.At), int64(k.First)), nil); err != nil {
 					return err
 				}

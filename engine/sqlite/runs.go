@@ -37,10 +37,10 @@ const (
 	// owesChildren is core.Run.OwesChildren, the filter of an index, and owesAny core.Run.Owing;
 	// 9 is skipped.
 	owesChildren = "place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1)"
-	// owesAside is the condition of core.Run.OwesAside as the filter of an index; 4 is succeeded.
-	owesAside = "(aside IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL " +
+	// owesPostRun is the condition of core.Run.OwesPostRun as the filter of an index; 4 is succeeded.
+	owesPostRun = "(postrun IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL " +
 		"AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:')"
-	owesAny = "(owes IS NOT NULL OR " + owesAside + " OR " + owesChildren + ")"
+	owesAny = "(owes IS NOT NULL OR " + owesPostRun + " OR " + owesChildren + ")"
 )
 
 // bindWord binds a value by its position in a list, and an unknown one as text.
@@ -131,17 +131,17 @@ const (
 	insertClaim = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n, ended, code)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?3, 200) ON CONFLICT (key) DO NOTHING`
 	insertRun = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data, place, aside, keep_log)
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data, place, postRun, keep_log)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36) ON CONFLICT (key) DO NOTHING`
 	runColumns = `key, state, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data, place, aside, keep_log`
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data, place, postRun, keep_log`
 )
 
 // isPlain reports whether a run has only the fields of a claim.
 func isPlain(r *core.Run) bool {
 	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 &&
-		r.Then == 0 && r.Place == 0 && r.Late == nil && r.Aside == core.Aside{} && r.KeepLog == "" &&
+		r.Then == 0 && r.Place == 0 && r.Late == nil && r.PostRun == core.PostRun{} && r.KeepLog == "" &&
 		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && !hasGiven(r)
 }
 
@@ -207,7 +207,7 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 		bindJSON(st, 26, r.Owes, len(r.Owes) == 0),
 		bindJSON(st, 28, r.Late, r.Late == nil),
 		bindJSON(st, 29, r.Tries, len(r.Tries) == 0),
-		bindJSON(st, 35, r.Aside, r.Aside == core.Aside{}),
+		bindJSON(st, 35, r.PostRun, r.PostRun == core.PostRun{}),
 		bindGiven(st, 32, r))
 }
 
@@ -260,7 +260,7 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 	r.Data = columnText(st, 31)
 	r.Place = st.ColumnInt64(32)
 	r.KeepLog = core.KeepLog(columnText(st, 34))
-	err := errors.Join(columnJSON(st, 23, &r.Owes), columnJSON(st, 26, &r.Tries), columnJSON(st, 33, &r.Aside))
+	err := errors.Join(columnJSON(st, 23, &r.Owes), columnJSON(st, 26, &r.Tries), columnJSON(st, 33, &r.PostRun))
 	if !st.ColumnIsNull(25) {
 		r.Late = new(core.LateResult)
 		err = errors.Join(err, columnJSON(st, 25, r.Late))
@@ -451,9 +451,9 @@ var runFields = [...]struct {
 	{[]string{"place"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindInt(st, at, r.Place); return nil }},
 	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
 	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
-	{[]string{"aside", "keep_log"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+	{[]string{"postrun", "keep_log"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
 		bindText(st, at+1, string(r.KeepLog))
-		return bindJSON(st, at, r.Aside, r.Aside == core.Aside{})
+		return bindJSON(st, at, r.PostRun, r.PostRun == core.PostRun{})
 	}},
 }
 
@@ -551,7 +551,7 @@ func putRuns(tx *tx, puts []core.RunPut, answers []error) error {
 	return nil
 }
 
-func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
+func (s *Store) RunsByID(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
 	lo, hi, order := first, last, "id"
 	if last < first {
 		lo, hi, order = last, first, "id DESC"
@@ -564,7 +564,7 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 		}
 		for len(list) < limit { // the history may name removed runs
 			ids := make([]core.RunID, 0, limit)
-			if err := query(c, "SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY "+order+" LIMIT ?", func(st *sqlite.Stmt) {
+			if err := execute(c, "SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY "+order+" LIMIT ?", func(st *sqlite.Stmt) {
 				st.BindInt64(1, int64(lo))
 				st.BindInt64(2, int64(hi))
 				st.BindInt64(3, int64(limit))
@@ -621,7 +621,7 @@ type span struct{ lo, hi int64 }
 func spans(c *sqlite.Conn, from, to int64) (list []span, err error) {
 	var ends []int64
 	for _, q := range []string{"SELECT n FROM steps ORDER BY n", "SELECT n FROM runs ORDER BY n DESC LIMIT 1"} {
-		if err := query(c, q, nil, func(st *sqlite.Stmt) error {
+		if err := execute(c, q, nil, func(st *sqlite.Stmt) error {
 			ends = append(ends, st.ColumnInt64(0))
 			return nil
 		}); err != nil {
@@ -629,7 +629,7 @@ func spans(c *sqlite.Conn, from, to int64) (list []span, err error) {
 		}
 	}
 	lo := int64(0)
-	if err := query(c, "SELECT n - 1 FROM runs ORDER BY n LIMIT 1", nil, func(st *sqlite.Stmt) error {
+	if err := execute(c, "SELECT n - 1 FROM runs ORDER BY n LIMIT 1", nil, func(st *sqlite.Stmt) error {
 		lo = st.ColumnInt64(0)
 		return nil
 	}); err != nil {
@@ -658,7 +658,7 @@ func lastBefore(c *sqlite.Conn, in span, before int64) (row int64, err error) {
 	for lo < hi { // the result is between lo and hi
 		mid := lo + (hi-lo+1)/2
 		made, at := int64(math.MinInt64), mid
-		if err := query(c, "SELECT n, made FROM runs WHERE n <= ? AND n > ? ORDER BY n DESC LIMIT 1", values(mid, in.lo),
+		if err := execute(c, "SELECT n, made FROM runs WHERE n <= ? AND n > ? ORDER BY n DESC LIMIT 1", values(mid, in.lo),
 			func(st *sqlite.Stmt) error {
 				at, made = st.ColumnInt64(0), st.ColumnInt64(1)
 				return nil
@@ -832,7 +832,7 @@ func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.
 	found := make(map[core.JournalKey]core.Journal, len(keys))
 	return found, s.read(ctx, func(c *sqlite.Conn) error {
 		for _, k := range keys {
-			if err := query(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND suffix = ? AND nonce = ?",
+			if err := execute(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND suffix = ? AND nonce = ?",
 				func(st *sqlite.Stmt) { bindKey(st, 1, k) }, func(st *sqlite.Stmt) error {
 					j, err := columnJournal(st)
 					found[k] = j
@@ -888,7 +888,7 @@ const (
 	sweepSlices = 50
 )
 
-// Sweep implements engine.Upkeep. Age counts from when a record was stored (runs: their end, journals: their minute,
+// Sweep implements engine.Maintenance. Age counts from when a record was stored (runs: their end, journals: their minute,
 // tombstones: RevAt). One call reads at most 50,000 runs; the next call continues there, and restarts after the end. So a
 // call that removes nothing does not mean that nothing is left.
 func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error) {
@@ -942,7 +942,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			break
 		}
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) error {
-			if err := query(tx.Conn, "DELETE FROM "+d.table+" WHERE rowid IN (SELECT rowid FROM "+d.table+" WHERE "+d.where+" LIMIT ?2)",
+			if err := execute(tx.Conn, "DELETE FROM "+d.table+" WHERE rowid IN (SELECT rowid FROM "+d.table+" WHERE "+d.where+" LIMIT ?2)",
 				func(st *sqlite.Stmt) {
 					st.BindInt64(1, d.before)
 					st.BindInt64(2, int64(min(limit-removed, sweepSlice)))
@@ -976,7 +976,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		removed += n
 	}
 	if removed > 0 && err == nil { // some pages at a time, so that other writes wait only briefly
-		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return query(tx.Conn, "PRAGMA incremental_vacuum(500)", nil, nil) })
+		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return execute(tx.Conn, "PRAGMA incremental_vacuum(500)", nil, nil) })
 	}
 	return removed, err
 }
@@ -995,7 +995,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 			return o, nil
 		}
 		o := of{keep: core.Keep{}.For()}
-		err := query(tx.Conn, "SELECT keep, next, tail FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)) },
+		err := execute(tx.Conn, "SELECT keep, next, tail FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)) },
 			func(st *sqlite.Stmt) error {
 				o.keep = core.Keep{Days: st.ColumnInt(0)}.For()
 				o.next, o.tail = core.Instant(st.ColumnInt64(1)), core.RunID(st.ColumnInt64(2))
@@ -1018,7 +1018,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 	from, seen := s.sweepFrom, 0
 	next, young := int64(0), int64(0) // from the start again
 	errEnough := errors.New("enough")
-	err = query(tx.Conn, "SELECT n, key, made, state, slot, first, followed, "+owesAny+", ended FROM runs WHERE n > ? ORDER BY n LIMIT ?",
+	err = execute(tx.Conn, "SELECT n, key, made, state, slot, first, followed, "+owesAny+", ended FROM runs WHERE n > ? ORDER BY n LIMIT ?",
 		func(st *sqlite.Stmt) {
 			st.BindInt64(1, from)
 			st.BindInt64(2, sweepSlice)
@@ -1080,7 +1080,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 
 // nextStep sets n to the last row, from a row on, before the clock was set back; false if it was not set back.
 func nextStep(c *sqlite.Conn, from int64, n *int64) (is bool, err error) {
-	err = query(c, "SELECT n FROM steps WHERE n >= ? ORDER BY n LIMIT 1", values(from), func(st *sqlite.Stmt) error {
+	err = execute(c, "SELECT n FROM steps WHERE n >= ? ORDER BY n LIMIT 1", values(from), func(st *sqlite.Stmt) error {
 		*n, is = st.ColumnInt64(0), true
 		return nil
 	})
@@ -1092,7 +1092,7 @@ func (s *Store) sweepSteps(tx *tx) error {
 	if s.steps == 0 {
 		return nil
 	}
-	if err := query(tx.Conn, "DELETE FROM steps WHERE n < (SELECT min(n) FROM runs)", nil, nil); err != nil {
+	if err := execute(tx.Conn, "DELETE FROM steps WHERE n < (SELECT min(n) FROM runs)", nil, nil); err != nil {
 		return err
 	}
 	n := tx.Changes()
@@ -1106,7 +1106,7 @@ type spreads map[core.JobID][]core.Shard
 // openBroadcasts returns the shards of broadcasts that are open or have a pending follow-up.
 func openBroadcasts(c *sqlite.Conn) (spreads, error) {
 	of := spreads{}
-	err := query(c, `SELECT key, json_extract(given, '$.shard.first'), json_extract(given, '$.shard.total') FROM runs INDEXED BY runs_broadcast
+	err := execute(c, `SELECT key, json_extract(given, '$.shard.first'), json_extract(given, '$.shard.total') FROM runs INDEXED BY runs_broadcast
 WHERE given IS NOT NULL AND instr(given, '"first":') > 0 AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL)`, nil,
 		func(st *sqlite.Stmt) error {
 			job := runOf(st.ColumnInt64(0)).Job()
@@ -1142,7 +1142,7 @@ func (of spreads) anyOf(c *sqlite.Conn, runs []core.RunID) (is bool, err error) 
 		if _, numbered := id.Number(); !numbered || of[id.Job()] == nil {
 			continue
 		}
-		if err := query(c, "SELECT coalesce(first, 0) FROM runs WHERE key = ?", values(key(id)), func(st *sqlite.Stmt) error {
+		if err := execute(c, "SELECT coalesce(first, 0) FROM runs WHERE key = ?", values(key(id)), func(st *sqlite.Stmt) error {
 			is = is || of.have(cmp.Or(core.RunID(st.ColumnInt64(0)), id))
 			return nil
 		}); err != nil || is {
@@ -1156,7 +1156,7 @@ func (of spreads) anyOf(c *sqlite.Conn, runs []core.RunID) (is bool, err error) 
 func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
 	for id != 0 && !goesOn && err == nil {
 		then := core.RunID(0)
-		err = query(tx.Conn, "SELECT state <= 3 OR "+owesAny+", followed FROM runs WHERE key = ?",
+		err = execute(tx.Conn, "SELECT state <= 3 OR "+owesAny+", followed FROM runs WHERE key = ?",
 			func(st *sqlite.Stmt) { st.BindInt64(1, key(id)) }, func(st *sqlite.Stmt) error {
 				goesOn, then = st.ColumnInt64(0) != 0, core.RunID(st.ColumnInt64(1))
 				return nil
@@ -1212,7 +1212,7 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 	if len(list) > 0 {
 		if err := s.query(ctx, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL "+
 			"UNION ALL SELECT key FROM runs INDEXED BY runs_place WHERE "+owesChildren+
-			" UNION ALL SELECT key FROM runs INDEXED BY runs_aside WHERE "+owesAside, nil, func(st *sqlite.Stmt) error {
+			" UNION ALL SELECT key FROM runs INDEXED BY runs_postrun WHERE "+owesPostRun, nil, func(st *sqlite.Stmt) error {
 			owing[runOf(st.ColumnInt64(0))] = true
 			return nil
 		}); err != nil {
@@ -1319,13 +1319,13 @@ func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error
 		return nil
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		err := query(c, "SELECT 1 FROM history JOIN runs ON runs.n = history.n WHERE history.id BETWEEN ? AND ? AND "+owesAny+" LIMIT 1",
+		err := execute(c, "SELECT 1 FROM history JOIN runs ON runs.n = history.n WHERE history.id BETWEEN ? AND ? AND "+owesAny+" LIMIT 1",
 			func(st *sqlite.Stmt) {
 				st.BindInt64(1, int64(lo))
 				st.BindInt64(2, int64(hi))
 			}, found)
 		for i := 0; i < len(young) && !owes && err == nil; i++ {
-			err = query(c, "SELECT 1 FROM runs WHERE key = ? AND "+owesAny, func(st *sqlite.Stmt) { st.BindInt64(1, key(young[i])) }, found)
+			err = execute(c, "SELECT 1 FROM runs WHERE key = ? AND "+owesAny, func(st *sqlite.Stmt) { st.BindInt64(1, key(young[i])) }, found)
 		}
 		return err
 	})
@@ -1337,7 +1337,7 @@ func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error
 func (s *Store) sweepHistory(tx *tx) error {
 	from, next, n := s.sweepID, int64(0), 0
 	var gone []int64
-	if err := query(tx.Conn, "SELECT id, EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n) FROM history WHERE id > ? ORDER BY id LIMIT ?",
+	if err := execute(tx.Conn, "SELECT id, EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n) FROM history WHERE id > ? ORDER BY id LIMIT ?",
 		func(st *sqlite.Stmt) {
 			st.BindInt64(1, from)
 			st.BindInt64(2, 10*sweepSlice)
@@ -1413,7 +1413,7 @@ func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
 
 // getState reads a number of the state table; 0 if it is missing.
 func getState(c *sqlite.Conn, name string) (v int64, err error) {
-	err = query(c, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, func(st *sqlite.Stmt) error {
+	err = execute(c, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, func(st *sqlite.Stmt) error {
 		v = st.ColumnInt64(0)
 		return nil
 	})
@@ -1421,7 +1421,7 @@ func getState(c *sqlite.Conn, name string) (v int64, err error) {
 }
 
 func setState(c *sqlite.Conn, name string, v int64) error {
-	return query(c, "INSERT INTO state (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+	return execute(c, "INSERT INTO state (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
 		func(st *sqlite.Stmt) {
 			st.BindText(1, name)
 			st.BindInt64(2, v)

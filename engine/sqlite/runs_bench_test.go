@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
@@ -77,33 +77,33 @@ func openMany(b *testing.B) (e *engine.Engine, now time.Time) {
 // newest.
 func BenchmarkRuns(b *testing.B) {
 	e, now := openMany(b)
-	q := ask.New(e.Manage, ask.Options{Now: func() time.Time { return now }})
+	q := query.New(e.Manage, query.Options{Now: func() time.Time { return now }})
 	old := now.Add(-overTime / 2)
 	far := fmt.Sprint(core.Millis(now.Add(-9 * 24 * time.Hour)))
 	for _, of := range []struct {
 		name string
-		f    ask.RunFilter
+		f    query.RunFilter
 	}{
-		{"all", ask.RunFilter{}},
-		{"all-far", ask.RunFilter{After: far}},
-		{"job", ask.RunFilter{Job: "4711"}},
-		{"app", ask.RunFilter{App: "app07"}},
-		{"app-rare", ask.RunFilter{App: "rare"}},
-		{"app-far", ask.RunFilter{App: "app07", After: far}},
-		{"succeeded", ask.RunFilter{States: []core.State{core.Succeeded}}},
-		{"succeeded-far", ask.RunFilter{States: []core.State{core.Succeeded}, After: far}},
-		{"failed", ask.RunFilter{States: []core.State{core.Failed}}},
-		{"failed-far", ask.RunFilter{States: []core.State{core.Failed}, After: far}},
-		{"lost", ask.RunFilter{States: []core.State{core.Lost}}},
-		{"killed-none", ask.RunFilter{States: []core.State{core.Killed}}},
-		{"failures", ask.RunFilter{States: []core.State{core.Failed, core.TimedOut, core.Killed, core.Lost}}},
-		{"for-good", ask.RunFilter{Failed: true}},
-		{"running-none", ask.RunFilter{States: []core.State{core.Running}}},
-		{"time", ask.RunFilter{From: old.Add(-time.Minute), To: old}},
-		{"time-minute", ask.RunFilter{From: old.Add(-time.Second), To: old}},
-		{"scan-address", ask.RunFilter{Address: "http://10.0.0.9:9999"}},
-		{"scan-longer", ask.RunFilter{Longer: time.Hour}},
-		{"scan-app-lost", ask.RunFilter{App: "app07", States: []core.State{core.Lost}}},
+		{"all", query.RunFilter{}},
+		{"all-far", query.RunFilter{After: far}},
+		{"job", query.RunFilter{Job: "4711"}},
+		{"app", query.RunFilter{App: "app07"}},
+		{"app-rare", query.RunFilter{App: "rare"}},
+		{"app-far", query.RunFilter{App: "app07", After: far}},
+		{"succeeded", query.RunFilter{States: []core.State{core.Succeeded}}},
+		{"succeeded-far", query.RunFilter{States: []core.State{core.Succeeded}, After: far}},
+		{"failed", query.RunFilter{States: []core.State{core.Failed}}},
+		{"failed-far", query.RunFilter{States: []core.State{core.Failed}, After: far}},
+		{"lost", query.RunFilter{States: []core.State{core.Lost}}},
+		{"killed-none", query.RunFilter{States: []core.State{core.Killed}}},
+		{"failures", query.RunFilter{States: []core.State{core.Failed, core.TimedOut, core.Killed, core.Lost}}},
+		{"for-good", query.RunFilter{Failed: true}},
+		{"running-none", query.RunFilter{States: []core.State{core.Running}}},
+		{"time", query.RunFilter{From: old.Add(-time.Minute), To: old}},
+		{"time-minute", query.RunFilter{From: old.Add(-time.Second), To: old}},
+		{"scan-address", query.RunFilter{Address: "http://10.0.0.9:9999"}},
+		{"scan-longer", query.RunFilter{Longer: time.Hour}},
+		{"scan-app-lost", query.RunFilter{App: "app07", States: []core.State{core.Lost}}},
 	} {
 		b.Run(of.name, func(b *testing.B) {
 			found := 0

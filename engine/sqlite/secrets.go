@@ -46,7 +46,7 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 func reseal[T secretbox.Record[T]](s *Store, tx *tx, table string, row int64, then string) (changed int, next string, err error) {
 	found := map[int64][]byte{}
 	last := row
-	if err := query(tx.Conn, "SELECT rowid, body FROM "+table+" WHERE rowid > ? ORDER BY rowid LIMIT ?", values(row, resealAtOnce),
+	if err := execute(tx.Conn, "SELECT rowid, body FROM "+table+" WHERE rowid > ? ORDER BY rowid LIMIT ?", values(row, resealAtOnce),
 		func(st *sqlite.Stmt) error {
 			last = st.ColumnInt64(0)
 			found[last] = columnBytes(st, 1)
@@ -67,7 +67,7 @@ func reseal[T secretbox.Record[T]](s *Store, tx *tx, table string, row int64, th
 			continue
 		}
 		if body, err = json.Marshal(r); err == nil {
-			err = query(tx.Conn, "UPDATE "+table+" SET body = ? WHERE rowid = ?", values(body, row), nil)
+			err = execute(tx.Conn, "UPDATE "+table+" SET body = ? WHERE rowid = ?", values(body, row), nil)
 		}
 		if err != nil {
 			return 0, "", fmt.Errorf("write a record of %s: %w", table, err)

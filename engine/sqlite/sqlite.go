@@ -22,7 +22,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 )
@@ -65,7 +65,7 @@ func Open(ctx context.Context, o Options) (*engine.Engine, error) {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s,
 		Secrets: s, Writes: s.writes.Load, Close: s.Close,
 	}
 }
@@ -92,7 +92,7 @@ type Store struct {
 	misses  atomic.Int64  // jobs that were read from the file, not from memory
 
 	// Only the writer touches these.
-	pulled    map[pull.Queue]int // how many runs are in queues, as far as they were counted
+	pulled    map[pullqueue.Queue]int // how many runs are in queues, as far as they were counted
 	lastMade  int64
 	steps     int                // rows of the table steps
 	putTexts  map[putText]string // only the writer touches it
@@ -140,7 +140,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	s := &Store{
 		lock: o.Lock, secrets: o.Secrets, now: o.Now, visibility: o.Visibility, gather: o.Gather, walPath: path + "-wal",
 		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
-		pulled: map[pull.Queue]int{}, putTexts: map[putText]string{},
+		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
 	}
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {
@@ -259,26 +259,26 @@ func (s *Store) load(c *sqlite.Conn) error {
 	if s.lastRow, err = s.recent.load(c); err != nil {
 		return err
 	}
-	if err := query(c, "SELECT n, made FROM runs ORDER BY n DESC LIMIT 1", nil, func(st *sqlite.Stmt) error {
+	if err := execute(c, "SELECT n, made FROM runs ORDER BY n DESC LIMIT 1", nil, func(st *sqlite.Stmt) error {
 		s.lastRow, s.lastMade = max(s.lastRow, st.ColumnInt64(0)), st.ColumnInt64(1)
 		return nil
 	}); err != nil {
 		return err
 	}
-	if err := query(c, "SELECT count(*) FROM steps", nil, func(st *sqlite.Stmt) error {
+	if err := execute(c, "SELECT count(*) FROM steps", nil, func(st *sqlite.Stmt) error {
 		s.steps = st.ColumnInt(0)
 		return nil
 	}); err != nil {
 		return err
 	}
-	if err := query(c, "SELECT coalesce(max(id), 0) FROM ring", nil, func(st *sqlite.Stmt) error {
+	if err := execute(c, "SELECT coalesce(max(id), 0) FROM ring", nil, func(st *sqlite.Stmt) error {
 		s.lastMsg = st.ColumnInt64(0)
 		return nil
 	}); err != nil {
 		return err
 	}
 	for _, q := range s.queues {
-		if err := query(c, "SELECT count(*) FROM ring WHERE kind = ?", values(q.kind),
+		if err := execute(c, "SELECT count(*) FROM ring WHERE kind = ?", values(q.kind),
 			func(st *sqlite.Stmt) error {
 				q.total = st.ColumnInt(0)
 				return nil
@@ -359,14 +359,14 @@ func (s *Store) read(ctx context.Context, do func(c *sqlite.Conn) error) error {
 	return err
 }
 
-// query runs one query as read does.
+// execute runs one query as read does.
 func (s *Store) query(ctx context.Context, q string, bind func(*sqlite.Stmt), row func(*sqlite.Stmt) error) error {
-	return s.read(ctx, func(c *sqlite.Conn) error { return query(c, q, bind, row) })
+	return s.read(ctx, func(c *sqlite.Conn) error { return execute(c, q, bind, row) })
 }
 
 // exec runs one statement without rows as write does.
 func (s *Store) exec(ctx context.Context, q string, bind func(*sqlite.Stmt)) error {
-	return s.write(ctx, false, 1, func(tx *tx) error { return query(tx.Conn, q, bind, nil) })
+	return s.write(ctx, false, 1, func(tx *tx) error { return execute(tx.Conn, q, bind, nil) })
 }
 
 // step runs a cached statement without rows.
@@ -388,8 +388,8 @@ func rollback(c *sqlite.Conn) {
 	}
 }
 
-// query runs a cached statement and passes its rows to row.
-func query(c *sqlite.Conn, q string, bind func(*sqlite.Stmt), row func(*sqlite.Stmt) error) error {
+// execute runs a cached statement and passes its rows to row.
+func execute(c *sqlite.Conn, q string, bind func(*sqlite.Stmt), row func(*sqlite.Stmt) error) error {
 	st, err := c.Prepare(q)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 )
 
 const (
@@ -66,7 +66,7 @@ type tx struct {
 	after []func() // called after the commit, before any op gets its answer
 	names []string // apps numbered in it
 
-	pulled map[pull.Queue]int // runs that it adds to queues, minus removed ones
+	pulled map[pullqueue.Queue]int // runs that it adds to queues, minus removed ones
 
 	rows   []madeRow    // runs that it makes
 	closed []core.RunID // runs that it ends
@@ -244,7 +244,7 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
 	c.SetBusyTimeout(checkpointWait)
 	defer c.SetBusyTimeout(busyTimeout)
-	_ = query(c, "PRAGMA wal_checkpoint("+mode+")", nil, func(st *sqlite.Stmt) error {
+	_ = execute(c, "PRAGMA wal_checkpoint("+mode+")", nil, func(st *sqlite.Stmt) error {
 		frames = st.ColumnInt(1)
 		return nil
 	})
@@ -290,7 +290,7 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 	}
 	setBack := t.made < s.lastMade-clockSlack.Milliseconds() && s.steps < mostSteps
 	if setBack {
-		if err := query(c, "INSERT INTO steps (n) VALUES (?) ON CONFLICT DO NOTHING", values(s.lastRow), nil); err != nil {
+		if err := execute(c, "INSERT INTO steps (n) VALUES (?) ON CONFLICT DO NOTHING", values(s.lastRow), nil); err != nil {
 			return err
 		}
 	} else {

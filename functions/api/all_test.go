@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/notify"
 )
@@ -24,7 +24,7 @@ func TestAllDoors(t *testing.T) {
 	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}); err != nil {
 		t.Fatal(err)
 	}
-	c := &boot.Config{AdminToken: "function-admin-token", Deployment: "eu-west-1/nightly", Plan: plan.AWS()}
+	c := &lambdaboot.Config{AdminToken: "function-admin-token", Deployment: "eu-west-1/nightly", Plan: plan.AWS()}
 	c.Policy.AllowLoopback = true
 	log := slog.New(slog.DiscardHandler)
 	door := doorOf(c, e, log)
@@ -80,10 +80,10 @@ func TestPathsThatNoRouteNames(t *testing.T) {
 	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}); err != nil {
 		t.Fatal(err)
 	}
-	c := &boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}
+	c := &lambdaboot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}
 	c.Policy.AllowLoopback = true
 	log := slog.New(slog.DiscardHandler)
-	ask := boot.HTTP(wire(c, e, doorOf(c, e, log), notify.Options{}), log)
+	ask := lambdaboot.HTTP(wire(c, e, doorOf(c, e, log), notify.Options{}), log)
 	for path, body := range map[string]string{
 		"//api/registry":               `{"registryGroup":"EXECUTOR","registryKey":"billing","registryValue":"http://127.0.0.1:9999/"}`,
 		"/xxl-job-admin//api/registry": `{"registryGroup":"EXECUTOR","registryKey":"billing","registryValue":"http://127.0.0.1:9998/"}`,
@@ -121,7 +121,7 @@ func TestAllDoorsAgree(t *testing.T) {
 		ok(e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Holder: c.holder, Generation: 2, Rev: 1}))
 		ok(e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "billing", State: core.Running, Owner: "o", Attempt: 3, Retries: 9,
 			First: id}})[0])
-		config := &boot.Config{Plan: plan.AWS(), Deployment: "eu-west-1/state"}
+		config := &lambdaboot.Config{Plan: plan.AWS(), Deployment: "eu-west-1/state"}
 		r := httptest.NewRequest("POST", "http://x/api/callback",
 			strings.NewReader(`[{"logId":`+id.String()+`,"handleCode":500,"handleMsg":"no"}]`))
 		r.Header.Set("XXL-JOB-ACCESS-TOKEN", "executor-token")

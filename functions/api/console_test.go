@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/cost"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/notify"
 )
@@ -113,7 +113,7 @@ func newBrowser(t *testing.T) *browser {
 	}
 	ok(store.PutRuns(ctx, ends)...)
 	ok(store.PutJournal(ctx, core.Journal{Key: core.JournalKey{Minute: now.Unix()/60 - 5, Nonce: "n"}, V: 1}))
-	c := &boot.Config{AdminToken: "function-admin-token", Deployment: "eu-west-1/nightly", Plan: plan.AWS()}
+	c := &lambdaboot.Config{AdminToken: "function-admin-token", Deployment: "eu-west-1/nightly", Plan: plan.AWS()}
 	log := slog.New(slog.DiscardHandler)
 	e := store.Engine()
 	b := &browser{t: t, db: db, queues: queues, h: wire(c, e, doorOf(c, e, log), notify.Options{})}

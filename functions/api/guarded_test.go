@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 )
 
 // TestTokenThatCannotBeRead: while the token cannot be read, requests get a temporary error, which does not reveal the cause.
 func TestTokenThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	made := 0
-	h := guarded(func(context.Context) (boot.Tokens, error) { return boot.Tokens{Admin: "token"}, err }, slog.New(slog.DiscardHandler),
-		func(t boot.Tokens) http.Handler {
+	h := guarded(func(context.Context) (lambdaboot.Tokens, error) { return lambdaboot.Tokens{Admin: "token"}, err }, slog.New(slog.DiscardHandler),
+		func(t lambdaboot.Tokens) http.Handler {
 			made++
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, t.Admin) })
 		})

@@ -19,17 +19,17 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/executorhttp"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/notify/awsnotify"
@@ -38,8 +38,8 @@ import (
 )
 
 func main() {
-	c, sdk, store, log, err := boot.Open(context.Background(), boot.Needs{AdminToken: true})
-	boot.Must(log, err)
+	c, sdk, store, log, err := lambdaboot.Open(context.Background(), lambdaboot.Needs{AdminToken: true})
+	lambdaboot.Must(log, err)
 	door := doorOf(&c, store.Engine(), log)
 	topics := awsnotify.Of(sns.NewFromConfig(sdk), sdk.Credentials)
 	h := wire(&c, store.Engine(), door, notify.Options{Policy: c.Policy, Topics: topics, Deployment: c.Deployment})
@@ -48,26 +48,26 @@ func main() {
 	case "all":
 		h = all(&c, store.Engine(), h, door)
 	default:
-		boot.Must(log, fmt.Errorf("configuration: TICKRING_ENDPOINTS: %q; allowed values: all", doors))
+		lambdaboot.Must(log, fmt.Errorf("configuration: TICKRING_ENDPOINTS: %q; allowed values: all", doors))
 	}
-	c.Start(boot.HTTP(h, log))
+	c.Start(lambdaboot.HTTP(h, log))
 }
 
-func doorOf(c *boot.Config, e *engine.Engine, log *slog.Logger) executorhttp.Door {
-	return executorhttp.Door{Tokens: c.Assemble(e, log).Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}
+func doorOf(c *lambdaboot.Config, e *engine.Engine, log *slog.Logger) executorhttp.Config {
+	return executorhttp.Config{Tokens: c.Assemble(e, log).Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}
 }
 
-func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Options) http.Handler {
+func wire(c *lambdaboot.Config, e *engine.Engine, door executorhttp.Config, to notify.Options) http.Handler {
 	log := door.Log
 	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
-	m := a.People(sender, people.Options{Ask: ask.Options{Reachable: sender.Reachable},
+	m := a.People(sender, people.Options{Ask: query.Options{Reachable: sender.Reachable},
 		Manage: manage.Options{Notifier: notify.New(to)}})
 	mux := http.NewServeMux()
 	door.Wire(mux, a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}),
-		a.Callback(callback.Options{TokenFor: boot.TokenFor}))
+		a.Callback(callback.Options{TokenFor: lambdaboot.TokenFor}))
 	// Consumers of SQS queues ask here about runs and send heartbeats.
-	(&executorhttp.Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
+	(&executorhttp.Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
 	o := api.Options{URL: c.ReportURL, Refused: door.Refused, Log: log, Dead: e.Dead, Notices: e.Notices,
 		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
 		Restore: a.Restorer(restore.Options{}),
@@ -85,7 +85,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 			}
 			return client.Status{Now: time.Now().UTC(), LastTick: last}
 		}}
-	mux.Handle("/", guarded(c.Tokens, log, func(t boot.Tokens) http.Handler {
+	mux.Handle("/", guarded(c.Tokens, log, func(t lambdaboot.Tokens) http.Handler {
 		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit
 		provider, claims, err := providerOf(c, t.Admin, log)
 		if err != nil { // Read has validated it
@@ -103,7 +103,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 }
 
 // providerOf creates the identity provider; nil: there is none.
-func providerOf(c *boot.Config, adminToken string, log *slog.Logger) (*oidc.Provider, access.Claims, error) {
+func providerOf(c *lambdaboot.Config, adminToken string, log *slog.Logger) (*oidc.Provider, access.Claims, error) {
 	if !c.Provider.Set() {
 		return nil, access.Claims{}, nil
 	}
@@ -115,7 +115,7 @@ func providerOf(c *boot.Config, adminToken string, log *slog.Logger) (*oidc.Prov
 	return p, claims, err
 }
 
-func all(c *boot.Config, e *engine.Engine, api http.Handler, door executorhttp.Door) http.Handler {
+func all(c *lambdaboot.Config, e *engine.Engine, api http.Handler, door executorhttp.Config) http.Handler {
 	a := c.Assemble(e, door.Log)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, c.ReportKey))

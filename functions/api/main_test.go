@@ -11,15 +11,15 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/notify"
 )
 
 func TestAPI(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	c, e := &boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}, memory.Open(memory.Options{})
-	h := awslambda.NewHandler(boot.HTTP(wire(c, e, doorOf(c, e, log), notify.Options{}), log))
+	c, e := &lambdaboot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}, memory.Open(memory.Options{})
+	h := awslambda.NewHandler(lambdaboot.HTTP(wire(c, e, doorOf(c, e, log), notify.Options{}), log))
 	for _, c := range []struct {
 		what, doc string
 		replace   []string

@@ -18,28 +18,28 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/executorhttp"
+	"github.com/tickring/tickring/internal/lambdaboot"
 )
 
 func main() {
-	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
-	boot.Must(log, err)
+	c, _, store, log, err := lambdaboot.Open(context.Background(), lambdaboot.Needs{})
+	lambdaboot.Must(log, err)
 	c.Start(wire(&c, store.Engine(), store.BuryRaw, log))
 }
 
-func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
+func wire(c *lambdaboot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
 	log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	door := executorhttp.Door{Tokens: a.Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}
-	door.Wire(mux, nil, a.Callback(callback.Options{TokenFor: boot.TokenFor}))
+	door := executorhttp.Config{Tokens: a.Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}
+	door.Wire(mux, nil, a.Callback(callback.Options{TokenFor: lambdaboot.TokenFor}))
 	results := &results{end: a.Finish.End, bury: bury, now: time.Now, log: log}
 	if c.Signs() { // else no report was ever asked for
 		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, c.ReportKey))
 		results.key = c.ReportKey
 	}
-	request := boot.HTTP(mux, log)
+	request := lambdaboot.HTTP(mux, log)
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		if bytes.Contains(raw, []byte(`"Records"`)) {
 			var e events.SQSEvent

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send"
 )
@@ -39,7 +39,7 @@ func open(t *testing.T) *engine.Engine {
 	return e
 }
 
-func keyOf(t *testing.T, c *boot.Config) []byte {
+func keyOf(t *testing.T, c *lambdaboot.Config) []byte {
 	t.Helper()
 	key, err := c.ReportKey(t.Context())
 	if err != nil {
@@ -58,7 +58,7 @@ func state(t *testing.T, e *engine.Engine) core.State {
 }
 
 // ask sends a document, changed, and answers status and body.
-func ask(t *testing.T, c *boot.Config, e *engine.Engine, name string, replace ...string) (int, string) {
+func ask(t *testing.T, c *lambdaboot.Config, e *engine.Engine, name string, replace ...string) (int, string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	doc, err := os.ReadFile("testdata/" + name)
@@ -79,17 +79,17 @@ func ask(t *testing.T, c *boot.Config, e *engine.Engine, name string, replace ..
 func TestCallbacks(t *testing.T) {
 	for _, doc := range []string{"httpapi.json", "url.json"} {
 		e := open(t)
-		if _, body := ask(t, &boot.Config{}, e, doc, "executor-token", "wrong-token"); !strings.Contains(body, `"code":500`) ||
+		if _, body := ask(t, &lambdaboot.Config{}, e, doc, "executor-token", "wrong-token"); !strings.Contains(body, `"code":500`) ||
 			state(t, e) != core.Running {
 			t.Errorf("%s with another's token: %s, the run is %s", doc, body, state(t, e))
 		}
 		for range 2 { // a second report of a closed run is well
-			if status, body := ask(t, &boot.Config{}, e, doc); status != 200 || !strings.Contains(body, `"code":200`) ||
+			if status, body := ask(t, &lambdaboot.Config{}, e, doc); status != 200 || !strings.Contains(body, `"code":200`) ||
 				state(t, e) != core.Succeeded {
 				t.Errorf("%s: %d %s, the run is %s", doc, status, body, state(t, e))
 			}
 		}
-		if _, body := ask(t, &boot.Config{}, e, doc, "api/callback", "api/registry"); !strings.Contains(body, `"code":500`) {
+		if _, body := ask(t, &lambdaboot.Config{}, e, doc, "api/callback", "api/registry"); !strings.Contains(body, `"code":500`) {
 			t.Errorf("a registration at this endpoint: %s", body)
 		}
 	}
@@ -111,18 +111,18 @@ func TestCallbackNotStored(t *testing.T) {
 	e := open(t)
 	store := e.Finish
 	e.Finish = refusing{store}
-	if _, body := ask(t, &boot.Config{}, e, "url.json"); !strings.Contains(body, `"code":500`) {
+	if _, body := ask(t, &lambdaboot.Config{}, e, "url.json"); !strings.Contains(body, `"code":500`) {
 		t.Errorf("answered %s", body)
 	}
 	e.Finish = store
-	if _, body := ask(t, &boot.Config{}, e, "url.json"); !strings.Contains(body, `"code":200`) || state(t, e) != core.Succeeded {
+	if _, body := ask(t, &lambdaboot.Config{}, e, "url.json"); !strings.Contains(body, `"code":200`) || state(t, e) != core.Succeeded {
 		t.Errorf("answered %s, the run is %s", body, state(t, e))
 	}
 }
 
 func TestReports(t *testing.T) {
 	var told bytes.Buffer
-	c := &boot.Config{AdminToken: "function-admin-token", Metrics: boot.NewMetrics("Tickring-Scheduler", &told)}
+	c := &lambdaboot.Config{AdminToken: "function-admin-token", Metrics: lambdaboot.NewMetrics("Tickring-Scheduler", &told)}
 	e := open(t)
 	report := func(key, body string) (int, string) {
 		return ask(t, c, e, "httpapi.json", "/prod/api/callback", fmt.Sprintf("/prod/v1/report/%d", run), `"rawQueryString": ""`,
@@ -152,7 +152,7 @@ func TestReports(t *testing.T) {
 	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run}); err != nil || found[run].Data != "sda1" {
 		t.Errorf("its data is %q, %v", found[run].Data, err)
 	}
-	c = &boot.Config{}
+	c = &lambdaboot.Config{}
 	if status, body := report(key, ""); status != 404 {
 		t.Errorf("without an admin token no report was asked for: %d %s", status, body)
 	}

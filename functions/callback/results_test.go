@@ -18,14 +18,14 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send"
 )
 
 // document is a record as Lambda puts it on its destination, with the key of
 // the run that it is about.
-func document(t *testing.T, c *boot.Config, name string, replace ...string) string {
+func document(t *testing.T, c *lambdaboot.Config, name string, replace ...string) string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/records/" + name + ".json")
 	if err != nil {
@@ -48,7 +48,7 @@ func (g *graveyard) bury(_ context.Context, body, reason string) error {
 }
 
 // records sends a batch of the results queue, and returns the IDs to deliver again.
-func records(t *testing.T, c *boot.Config, e *engine.Engine, g *graveyard, bodies ...string) ([]string, error) {
+func records(t *testing.T, c *lambdaboot.Config, e *engine.Engine, g *graveyard, bodies ...string) ([]string, error) {
 	t.Helper()
 	var ev events.SQSEvent
 	for i, b := range bodies {
@@ -73,7 +73,7 @@ func records(t *testing.T, c *boot.Config, e *engine.Engine, g *graveyard, bodie
 	return again, nil
 }
 
-var config = &boot.Config{AdminToken: "function-admin-token"}
+var config = &lambdaboot.Config{AdminToken: "function-admin-token"}
 
 // TestRecords: each recorded document, and its end of the run.
 func TestRecords(t *testing.T) {
@@ -156,7 +156,7 @@ func TestForeignRecords(t *testing.T) {
 		}
 	}
 	e, g := open(t), &graveyard{}
-	if _, err := records(t, &boot.Config{}, e, g, document(t, config, "success")); err == nil || state(t, e) != core.Running {
+	if _, err := records(t, &lambdaboot.Config{}, e, g, document(t, config, "success")); err == nil || state(t, e) != core.Running {
 		t.Errorf("without a token to check keys with: %v", err)
 	}
 	gone := strings.ReplaceAll(document(t, config, "success"), "30282209332", "30282209333")

@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 )
 
 // handler processes batches of the queues of runs and of checks.
@@ -47,13 +47,13 @@ func queueName(of string) string { return of[strings.LastIndexAny(of, "/:")+1:] 
 // continues. A message of a newer version is delivered again, for a newer function to read. If more than half of a batch fail, the
 // whole batch fails, so that the event source mapping backs off. handle then removes the finished messages from the queue first.
 func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
-	if err := boot.CheckBatch(&e); err != nil {
+	if err := lambdaboot.CheckBatch(&e); err != nil {
 		return events.SQSEventResponse{}, err
 	}
 	whole := ctx
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end.Add(-boot.AnswerIn))
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-lambdaboot.AnswerIn))
 		defer cancel()
 	}
 	if h.ended != nil {
@@ -110,7 +110,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	var beside sync.WaitGroup
 	if h.returned != nil && len(before) > 0 {
 		beside.Go(func() {
-			c, cancel := context.WithTimeout(ctx, boot.AnswerIn)
+			c, cancel := context.WithTimeout(ctx, lambdaboot.AnswerIn)
 			defer cancel()
 			h.returned(c, before)
 		})
@@ -163,9 +163,9 @@ func (h *handler) remove(ctx context.Context, e *events.SQSEvent, res *events.SQ
 func telling(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
-		end = time.Now().Add(boot.AnswerIn)
+		end = time.Now().Add(lambdaboot.AnswerIn)
 	}
-	return context.WithDeadline(ctx, end.Add(-boot.AnswerIn/2))
+	return context.WithDeadline(ctx, end.Add(-lambdaboot.AnswerIn/2))
 }
 
 // failure is a message that is not done, and when it may be tried again; zero:

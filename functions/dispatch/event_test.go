@@ -20,7 +20,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -447,7 +447,7 @@ func TestWorkEndsInTime(t *testing.T) {
 func TestWired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
-		c, err := boot.Read(func(name string) string { return environment[name] }, boot.Needs{})
+		c, err := lambdaboot.Read(func(name string) string { return environment[name] }, lambdaboot.Needs{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -475,6 +475,6 @@ func TestWired(t *testing.T) {
 var environment = map[string]string{
 	"TICKRING_TABLE_JOBS": "jobs", "TICKRING_TABLE_RUNS": "runs", "TICKRING_TABLE_STATE": "state",
 	"TICKRING_QUEUE_FIRES": "http://127.0.0.1/fires", "TICKRING_QUEUE_SLOW": "http://127.0.0.1/slow",
-	"TICKRING_QUEUE_CHECKS": "http://127.0.0.1/checks", "TICKRING_QUEUE_POSTRUN": "http://127.0.0.1/aside",
+	"TICKRING_QUEUE_CHECKS": "http://127.0.0.1/checks", "TICKRING_QUEUE_POSTRUN": "http://127.0.0.1/postrun",
 	"TICKRING_QUEUE_DEAD": "http://127.0.0.1/dead",
 }

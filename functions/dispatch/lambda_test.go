@@ -20,7 +20,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/traces"
@@ -56,7 +56,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 	t.Helper()
 	srv := httptest.NewServer(v)
 	t.Cleanup(srv.Close)
-	c, err := boot.Read(func(name string) string { return environment[name] }, boot.Needs{})
+	c, err := lambdaboot.Read(func(name string) string { return environment[name] }, lambdaboot.Needs{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 )
 
 // lateFrom is the lateness above which sends are reported: a queue alone can take a second.
@@ -37,7 +37,7 @@ func (l *late) sent(r *core.Run, at time.Time, _ *dispatch.Answer) {
 func (l *late) take() map[string]float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	values := map[string]float64{boot.Lateness: l.most.Seconds(), boot.LateFires: float64(l.fires)}
+	values := map[string]float64{lambdaboot.Lateness: l.most.Seconds(), lambdaboot.LateFires: float64(l.fires)}
 	l.most, l.fires = 0, 0
 	return values
 }

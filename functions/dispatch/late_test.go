@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 )
 
 // TestLate: a send more than a second after its due time is reported once, a run triggered for now never.
@@ -17,16 +17,16 @@ func TestLate(t *testing.T) {
 	}
 	at(900*time.Millisecond, core.CauseSchedule)
 	at(time.Hour, core.CauseManual)
-	if got := l.take(); got[boot.Lateness] != 0 || got[boot.LateFires] != 0 {
+	if got := l.take(); got[lambdaboot.Lateness] != 0 || got[lambdaboot.LateFires] != 0 {
 		t.Errorf("on time: %v", got)
 	}
 	at(1500*time.Millisecond, core.CauseSchedule)
 	at(4*time.Second, core.CauseRetry)
 	at(2*time.Second, core.CauseSchedule)
-	if got := l.take(); got[boot.Lateness] != 4 || got[boot.LateFires] != 3 {
+	if got := l.take(); got[lambdaboot.Lateness] != 4 || got[lambdaboot.LateFires] != 3 {
 		t.Errorf("three late ones, 4 s at most: %v", got)
 	}
-	if got := l.take(); got[boot.Lateness] != 0 || got[boot.LateFires] != 0 {
+	if got := l.take(); got[lambdaboot.Lateness] != 0 || got[lambdaboot.LateFires] != 0 {
 		t.Errorf("told twice: %v", got)
 	}
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/send"
 )
 
 func main() {
-	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
-	boot.Must(log, err)
+	c, _, store, log, err := lambdaboot.Open(context.Background(), lambdaboot.Needs{})
+	lambdaboot.Must(log, err)
 	h := wire(&c, store.Engine(), store.BuryRaw, log)
 	h.again, h.done, h.returned, h.visibility = store.ComeAgain, store.Done, store.Returned, c.Visibility
 	c.Start(h.handle)
 }
 
-func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
+func wire(c *lambdaboot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
 	log *slog.Logger) *handler {
 	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
@@ -32,5 +32,5 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	d := a.Dispatcher(c.Traces.Sender(sender), dispatch.Options{Sent: late.sent})
 	watch := a.Watchdog(sender, finish.WatchOptions{})
 	return &handler{ended: func() { c.Metrics.Put(time.Now(), late.take()) },
-		look: boot.NewPulse(a.Engine, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
+		look: lambdaboot.NewPulse(a.Engine, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

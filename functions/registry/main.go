@@ -9,21 +9,21 @@ import (
 
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/executorhttp"
+	"github.com/tickring/tickring/internal/lambdaboot"
 )
 
 func main() {
-	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
-	boot.Must(log, err)
-	c.Start(boot.HTTP(wire(&c, store.Engine(), log), log))
+	c, _, store, log, err := lambdaboot.Open(context.Background(), lambdaboot.Needs{})
+	lambdaboot.Must(log, err)
+	c.Start(lambdaboot.HTTP(wire(&c, store.Engine(), log), log))
 }
 
 // wire creates the handler on an engine.
-func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
+func wire(c *lambdaboot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	executorhttp.Door{Tokens: a.Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}.Wire(mux,
+	executorhttp.Config{Tokens: a.Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}.Wire(mux,
 		a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}), nil)
 	return mux
 }

@@ -12,7 +12,7 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -24,7 +24,7 @@ func TestRegistrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	door := func(p safedial.Policy) awslambda.Handler {
-		return awslambda.NewHandler(boot.HTTP(wire(&boot.Config{Policy: p}, e, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler)))
+		return awslambda.NewHandler(lambdaboot.HTTP(wire(&lambdaboot.Config{Policy: p}, e, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler)))
 	}
 	// A private address needs a network that is allowed: its environment names them.
 	narrow, h := door(safedial.Policy{}), door(safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})

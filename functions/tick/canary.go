@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/internal/stack"
+	"github.com/tickring/tickring/internal/cfnoutputs"
 )
 
 // canary is the task that creates the job by which a deployment watches itself, once in the life of a process. ready reports
@@ -21,7 +21,7 @@ func canary(p *people.People, address string, ready func(context.Context) error)
 		if done {
 			return nil
 		}
-		app, found, err := p.FindApp(ctx, stack.CanaryApp)
+		app, found, err := p.FindApp(ctx, cfnoutputs.CanaryApp)
 		if err != nil {
 			return fmt.Errorf("read the app of the canary: %w", err)
 		}
@@ -32,14 +32,14 @@ func canary(p *people.People, address string, ready func(context.Context) error)
 			return err
 		}
 		actor := core.Actor{Name: "deployment"}
-		spec := manage.AppSpec{Name: stack.CanaryApp, Title: "Created by the deployment: runs every three minutes and reports back"}
+		spec := manage.AppSpec{Name: cfnoutputs.CanaryApp, Title: "Created by the deployment: runs every three minutes and reports back"}
 		if !found {
 			if _, err := p.SaveApp(ctx, actor, spec); err != nil {
 				return fmt.Errorf("create the app of the canary: %w", err)
 			}
 		}
-		job := manage.JobSpec{Def: core.Def{App: stack.CanaryApp, Name: stack.CanaryJob, Handler: "alive"},
-			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: stack.CanaryEvery}}}}
+		job := manage.JobSpec{Def: core.Def{App: cfnoutputs.CanaryApp, Name: cfnoutputs.CanaryJob, Handler: "alive"},
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: cfnoutputs.CanaryEvery}}}}
 		if r := p.Save(ctx, actor, []manage.JobSpec{job})[0]; r.Err != nil {
 			return fmt.Errorf("create the canary: %w", r.Err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -25,8 +25,8 @@ func TestCanaryIsCreatedOnce(t *testing.T) {
 		e := memory.Open(memory.Options{})
 		var unread error
 		box := secretbox.New(core.Say("test"), func(context.Context) (string, error) { return secretbox.NewKey(), unread }, nil)
-		config := func(address string) *boot.Config {
-			return &boot.Config{Plan: plan.AWS(), Partitions: 16, Canary: address, Box: box}
+		config := func(address string) *lambdaboot.Config {
+			return &lambdaboot.Config{Plan: plan.AWS(), Partitions: 16, Canary: address, Box: box}
 		}
 		p := config("").Assemble(e, slog.New(slog.DiscardHandler)).People(nil, people.Options{})
 		starts := func(address string) error {

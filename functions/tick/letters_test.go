@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -51,7 +51,7 @@ func TestTickTakesDeadLetters(t *testing.T) {
 		wakes := func(take takeLetters) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			c := &boot.Config{Plan: plan.AWS(), Partitions: 16, Metrics: boot.NewMetrics("prod", &told)}
+			c := &lambdaboot.Config{Plan: plan.AWS(), Partitions: 16, Metrics: lambdaboot.NewMetrics("prod", &told)}
 			return wire(c, store.Engine(), take, nil, slog.New(slog.DiscardHandler))(ctx, []byte(`{}`))
 		}
 		refused := errors.New("AccessDenied")

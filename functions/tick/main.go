@@ -14,22 +14,22 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/core/tick/grow"
+	"github.com/tickring/tickring/core/tick/partitioning"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/send"
 )
 
 func main() {
 	ctx := context.Background()
-	c, sdk, store, log, err := boot.Open(ctx, boot.Needs{})
-	boot.Must(log, err)
+	c, sdk, store, log, err := lambdaboot.Open(ctx, lambdaboot.Needs{})
+	lambdaboot.Must(log, err)
 	invoke := lambda.NewFromConfig(sdk)
 	c.Start(wire(&c, store.Engine(), store.TakeLetters, func(ctx context.Context, payload []byte) error {
 		_, err := invoke.Invoke(ctx, &lambda.InvokeInput{FunctionName: &c.Function, InvocationType: types.InvocationTypeEvent, Payload: payload})
@@ -47,14 +47,14 @@ type takeLetters func(ctx context.Context, record func(context.Context, *core.Le
 const lettersFor = 20 * time.Second
 
 // wire creates the handler on an engine; invoke invokes this function once more.
-func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx context.Context, payload []byte) error,
+func wire(c *lambdaboot.Config, e *engine.Engine, take takeLetters, invoke func(ctx context.Context, payload []byte) error,
 	log *slog.Logger) func(context.Context, json.RawMessage) error {
 	a := c.Assemble(e, log)
-	all := a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}})
-	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}), all.Operate,
+	all := a.People(nil, people.Options{Ask: query.Options{PageFor: healPage}})
+	minutely := lambdaboot.Minutely(lambdaboot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}), all.Operate,
 		a.Reports(report.Options{Zone: c.ReportZone}),
 		func(fires int64) { log.Warn("lost messages sent again", "fires", fires) })
-	told := a.Notices(nil, notice.Options{}) // it queues the due checks for notifications and sends none
+	told := a.Notices(nil, notification.Options{}) // it queues the due checks for notifications and sends none
 	minutely = append(minutely, tick.Task{Name: "notifications", Do: func(ctx context.Context) error {
 		_, err := told.Pass(ctx)
 		return err
@@ -71,7 +71,7 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 			if n == 0 {
 				break
 			}
-			c.Metrics.Put(time.Now(), map[string]float64{boot.DeadLetters: float64(n)})
+			c.Metrics.Put(time.Now(), map[string]float64{lambdaboot.DeadLetters: float64(n)})
 		}
 		return errors.Join(errs...)
 	}})
@@ -87,11 +87,11 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 			log.Warn("planning blocked", "why", err.Error())
 			return nil // a standby replica is no failure
 		}
-		t := a.Ticker(tick.Invoked(tick.Options{ID: rand.Text()[:12], Rates: grow.Rates{Max: c.Partitions}}))
+		t := a.Ticker(tick.Invoked(tick.Options{ID: rand.Text()[:12], Rates: partitioning.Rates{Max: c.Partitions}}))
 		o := tick.Invocation{
 			Wake: ev.wake(), Minutely: minutely,
 			Tell: func(lag time.Duration, recovered int) {
-				c.Metrics.Put(time.Now(), map[string]float64{boot.PlanningLag: lag.Seconds(), boot.Recovered: float64(recovered)})
+				c.Metrics.Put(time.Now(), map[string]float64{lambdaboot.PlanningLag: lag.Seconds(), lambdaboot.Recovered: float64(recovered)})
 			},
 		}
 		if c.Function != "" {

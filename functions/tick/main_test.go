@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -61,7 +61,7 @@ func TestWired(t *testing.T) {
 				}
 				var mu sync.Mutex
 				var woken []string
-				h := awslambda.NewHandler(wire(&boot.Config{Plan: plan.AWS(), Partitions: 16, Function: c.function}, e, noLetters,
+				h := awslambda.NewHandler(wire(&lambdaboot.Config{Plan: plan.AWS(), Partitions: 16, Function: c.function}, e, noLetters,
 					func(_ context.Context, payload []byte) error {
 						mu.Lock()
 						defer mu.Unlock()
@@ -98,7 +98,7 @@ func TestWired(t *testing.T) {
 // An event that cannot be read fails before anything is done.
 func TestWiredBadEvent(t *testing.T) {
 	e := memory.Open(memory.Options{})
-	h := awslambda.NewHandler(wire(&boot.Config{Plan: plan.AWS(), Partitions: 16}, e, noLetters, nil, slog.New(slog.DiscardHandler)))
+	h := awslambda.NewHandler(wire(&lambdaboot.Config{Plan: plan.AWS(), Partitions: 16}, e, noLetters, nil, slog.New(slog.DiscardHandler)))
 	for _, raw := range []string{`[]`, `{"skip":257}`, `{`} {
 		if _, err := h.Invoke(t.Context(), json.RawMessage(raw)); err == nil || errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", raw, err)

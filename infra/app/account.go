@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/jsii-runtime-go"
 
-	"github.com/tickring/tickring/internal/awsask"
+	"github.com/tickring/tickring/internal/awsclient"
 )
 
 // account answers the app's requests to AWS before it creates the stack.
@@ -24,7 +24,7 @@ type account interface {
 	Lacks(ctx context.Context) (httpAPIs, permissions bool, err error)
 }
 
-type asking struct{ *awsask.Client }
+type asking struct{ *awsclient.Client }
 
 func (a asking) Concurrency(ctx context.Context) (float64, error) {
 	var out struct {
@@ -39,7 +39,7 @@ func (a asking) Concurrency(ctx context.Context) (float64, error) {
 
 func (a asking) Outputs(ctx context.Context, name string) (map[string]string, error) {
 	outputs, err := a.Client.Outputs(ctx, name)
-	if errors.Is(err, awsask.ErrNoStack) {
+	if errors.Is(err, awsclient.ErrNoStack) {
 		return nil, nil
 	}
 	return outputs, err
@@ -134,7 +134,7 @@ func (s *settings) emulated(ctx context.Context, open func(context.Context) (acc
 
 // openAccount uses the credentials that the app finds, in the Region of the stack.
 func openAccount(ctx context.Context) (account, error) {
-	c, err := awsask.New(ctx, awsask.Options{Region: os.Getenv("CDK_DEFAULT_REGION")})
+	c, err := awsclient.New(ctx, awsclient.Options{Region: os.Getenv("CDK_DEFAULT_REGION")})
 	if err != nil {
 		return nil, err
 	}

@@ -225,7 +225,7 @@ var all = []setting{
 	{"allow", "private networks of executors, at most 100: 10.0.0.0/8,192.168.0.0/16",
 		list(func(s *settings) *[]string { return &s.props.Allow })},
 	{"invoke", "ARNs of Lambda functions that can be executors, at most 100", list(func(s *settings) *[]string { return &s.props.Invoke })},
-	{"slowConcurrency", "maximum concurrency of slow, and of aside, 2 to 1000",
+	{"slowConcurrency", "maximum concurrency of slow, and of postrun, 2 to 1000",
 		number(func(s *settings) **float64 { return &s.props.SlowConcurrency })},
 	{"queues", "ARNs of standard SQS queues that can be executors, at most 100",
 		list(func(s *settings) *[]string { return &s.props.Queues })},

@@ -12,7 +12,7 @@ import (
 // batches it requires actions that do not exist on AWS, which requires PartiQLInsert, PartiQLUpdate, SendMessage, DeleteMessage and
 // ChangeMessageVisibility. All other parts of the roles are as in an account.
 func emulate(s *infra.TickringStack) {
-	for _, q := range []awssqs.Queue{s.Fires, s.Slow, s.Checks, s.Aside, s.Results, s.Dead} {
+	for _, q := range []awssqs.Queue{s.Fires, s.Slow, s.Checks, s.PostRun, s.Results, s.Dead} {
 		q.Node().TryRemoveChild(jsii.String("Policy"))
 	}
 	for name, fn := range s.Functions {

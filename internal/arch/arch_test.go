@@ -25,23 +25,23 @@ const module = "github.com/tickring/tickring"
 // below it.
 var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
-	{"internal/boot", "internal/cost"},
+	{"internal/lambdaboot", "internal/cost"},
 	{"server"},
-	{"internal/executorhttp", "internal/doctor", "internal/parts", "internal/traces", "internal/localexec", "console/..."},
+	{"internal/executorhttp", "internal/doctor", "internal/paging", "internal/traces", "internal/localexec", "console/..."},
 	{"api", "api/client", "wirehttp", "manifest", "send/...", "notify/...", "engine/sqlite", "engine/awsengine",
 		"internal/oidc"},
-	{"internal/assembly"},
+	{"internal/wiring"},
 	{"words"},
 	{"engine"},
 	{"core/people"},
 	{"core/bulk"},
-	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/operate", "core/pull", "core/restore",
+	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/operate", "core/pullqueue", "core/restore",
 		"core/report", "core/access"},
-	{"core/ask", "core/aside", "core/notice", "core/probe"},
+	{"core/query", "core/postrun", "core/notification", "core/probe"},
 	{"core/finish"},
 	{"core/plan"},
 	{"core/schedule", "core/ring", "core/route"},
-	{"core/cron", "core/bound", "core/glance", "internal/secretbox"},
+	{"core/cron", "core/budget", "core/glance", "internal/secretbox"},
 	{"core"},
 }
 
@@ -54,7 +54,7 @@ var exceptions = map[string][]string{
 	"notify/awsnotify": {"notify"},
 	// The console reads and writes a job as a text, as apply and get do. Commands and pages
 	// share doctor's findings, and how parts are summed up.
-	"console":      {"internal/doctor", "internal/parts"},
+	"console":      {"internal/doctor", "internal/paging"},
 	"manifest":     {"api", "api/client"},
 	"api":          {},
 	"cmd/tickring": {},
@@ -63,19 +63,19 @@ var exceptions = map[string][]string{
 // free packages import only the named packages of ours, and may be imported by every line from
 // wirehttp's up.
 var free = map[string][]string{
-	"wire":              {},
-	"internal/safedial": {},
-	"internal/refusal":  {},
-	"internal/boundlog": {},
-	"internal/conns":    {},
-	"internal/places":   {},
-	"internal/stack":    {},
-	"internal/awsask":   {},
-	"internal/roles":    {},
-	"internal/password": {},
-	"internal/miniexec": {"wire"},
-	"executor/...":      {"wire", "internal/conns", "executor/..."}, // executor itself: its own TestImports
-	"examples/...":      {"executor/..."},
+	"wire":                {},
+	"internal/safedial":   {},
+	"internal/rejectlog":  {},
+	"internal/ratelog":    {},
+	"internal/connlimit":  {},
+	"internal/fairsem":    {},
+	"internal/cfnoutputs": {},
+	"internal/awsclient":  {},
+	"internal/iampolicy":  {},
+	"internal/password":   {},
+	"internal/miniexec":   {"wire"},
+	"executor/...":        {"wire", "internal/connlimit", "executor/..."}, // executor itself: its own TestImports
+	"examples/...":        {"executor/..."},
 }
 
 // anything lists the packages that may import all packages.
@@ -297,8 +297,8 @@ func TestListsAreComplete(t *testing.T) {
 // TestDocNamesWhatExists: all names in core/doc.go exist.
 func TestDocNamesWhatExists(t *testing.T) {
 	dirs := map[string]string{"server": "server", "engine": "engine", "send": "send", "wire": "wire", "wirehttp": "wirehttp",
-		"assembly": "internal/assembly", "core": "core"}
-	for _, p := range []string{"cron", "schedule", "plan", "ring", "route", "tick", "dispatch", "callback", "registry", "manage", "ask",
+		"wiring": "internal/wiring", "core": "core"}
+	for _, p := range []string{"cron", "schedule", "plan", "ring", "route", "tick", "dispatch", "callback", "registry", "manage", "query",
 		"finish"} {
 		dirs[p] = "core/" + p
 	}

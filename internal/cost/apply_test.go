@@ -15,8 +15,8 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // applied is a store whose transactions take as long as in AWS, so they conflict at shared items.
@@ -43,7 +43,7 @@ func apply(t *testing.T) *applied {
 		t.Fatal(err)
 	}
 	e := s.Engine()
-	a.m = assembly.New(e, assembly.Options{Plan: plan.AWS()}).People(nil, people.Options{})
+	a.m = wiring.New(e, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})
 	if _, err := a.m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "orders"}); err != nil {
 		t.Fatal(err)
 	}

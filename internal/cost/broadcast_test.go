@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // TestBroadcast compares docs/internals/aws-units.md with the use of a broadcast without its shards, which use as much as
@@ -82,7 +82,7 @@ func fireOf(t *testing.T, executors int, specs []manage.JobSpec, of ...func(*man
 			t.Fatal(err)
 		}
 		d := &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}, gathers: true}
-		d.a = assembly.New(d.e, assembly.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
+		d.a = wiring.New(d.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
 		d.fires, d.ends = d.a.Dispatcher(d, dispatch.Options{}), d.a.Callback(callback.Options{TokenFor: tokenFor})
 		app := manage.AppSpec{Name: "orders", Token: new(string)}
 		*app.Token = token

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/stack"
+	"github.com/tickring/tickring/internal/cfnoutputs"
 )
 
 // Month is the length of a month in all figures.
@@ -185,7 +185,7 @@ func Planning(wakes float64, d Deployment) Usage {
 // Canary returns the usage of a job that calls a function of the stack every three minutes.
 func Canary(d Deployment) (Usage, error) {
 	d.Keep, d.HTTPAPI = leastKept, false // it reports inside the stack
-	job := []Job{{Name: "canary", Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: stack.CanaryEvery}}}}}
+	job := []Job{{Name: "canary", Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: cfnoutputs.CanaryEvery}}}}}
 	c, err := Replay(job, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 330*time.Minute, plan.AWS())
 	if err != nil {
 		return Usage{}, err

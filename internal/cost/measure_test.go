@@ -21,19 +21,19 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/core/tick/grow"
+	"github.com/tickring/tickring/core/tick/partitioning"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/assembly"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // A deployment runs the functions on counting fakes, in virtual time, with the usual response times of AWS.
@@ -43,7 +43,7 @@ type deployment struct {
 	db    *fakeaws.DynamoDB
 	q     *fakeaws.SQS
 	o     plan.Options
-	a     *assembly.Assembly
+	a     *wiring.Assembly
 	ends  *callback.Callback
 	busy  sync.WaitGroup // callbacks on their way
 	fires *dispatch.Dispatcher
@@ -88,7 +88,7 @@ func (d *deployment) invoke(name string, do func()) {
 }
 
 // Send accepts a run like an executor, which reports its end a little later.
-func (d *deployment) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+func (d *deployment) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
 	time.Sleep(executorTakes)
 	d.mu.Lock()
 	d.to++
@@ -157,11 +157,11 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 		t.Fatal(err)
 	}
 	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
-	d.a = assembly.New(d.e, assembly.Options{Plan: d.o})
-	d.minutely = boot.Minutely(boot.NewPulse(d.e, slog.New(slog.DiscardHandler)), d.a.Watchdog(d, finish.WatchOptions{}), d.manage().Operate,
+	d.a = wiring.New(d.e, wiring.Options{Plan: d.o})
+	d.minutely = lambdaboot.Minutely(lambdaboot.NewPulse(d.e, slog.New(slog.DiscardHandler)), d.a.Watchdog(d, finish.WatchOptions{}), d.manage().Operate,
 		d.a.Reports(report.Options{}),
 		func(fires int64) { t.Errorf("%d fires were sent again", fires) })
-	told := d.a.Notices(nil, notice.Options{})
+	told := d.a.Notices(nil, notification.Options{})
 	d.minutely = append(d.minutely, tick.Task{Name: "notifications", Do: func(ctx context.Context) error {
 		_, err := told.Pass(ctx)
 		return err
@@ -216,7 +216,7 @@ func (d *deployment) wake(ctx context.Context) {
 	if _, err := d.e.Tick.Global(ctx); err != nil && ctx.Err() == nil {
 		d.t.Error(err)
 	}
-	ticker := d.a.Ticker(tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Rates: grow.Rates{Max: 16}}))
+	ticker := d.a.Ticker(tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Rates: partitioning.Rates{Max: 16}}))
 	err := ticker.Beats(tick.Invocation{Minutely: d.minutely}).Run(ctx)
 	if err != nil && ctx.Err() == nil {
 		d.t.Error(err)

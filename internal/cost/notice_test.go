@@ -14,16 +14,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 const channelTakes = 200 * time.Millisecond
@@ -35,7 +35,7 @@ type hearing struct {
 	told  atomic.Int64
 }
 
-func (h *hearing) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+func (h *hearing) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	a := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200, Took: executorTakes}
 	if time.Sleep(executorTakes); h.fails.Load() {
 		a.State, a.Code = core.Failed, 500
@@ -74,10 +74,10 @@ func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
 			t.Fatal(err)
 		}
 		h := &hearing{deployment: &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}}}
-		h.a = assembly.New(h.e, assembly.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
+		h.a = wiring.New(h.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
 		h.fires = h.a.Dispatcher(h, dispatch.Options{})
-		told := h.a.Notices(channel{h}, notice.Options{})
-		lane := h.a.Lane(h, aside.Options{Notices: told})
+		told := h.a.Notices(channel{h}, notification.Options{})
+		lane := h.a.Lane(h, postrun.Options{Notices: told})
 		people := h.a.People(nil, people.Options{Manage: manage.Options{Notifier: h}})
 		must := func(err error) {
 			t.Helper()
@@ -103,7 +103,7 @@ func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
 		h.take(0)
 		var drivers sync.WaitGroup
 		drivers.Go(func() { h.poll(ctx) })
-		drivers.Go(func() { h.pollAside(ctx, lane) })
+		drivers.Go(func() { h.pollPostRun(ctx, lane) })
 		drivers.Go(func() {
 			every(ctx, time.Minute, 17*time.Second, func() {
 				if _, err := told.Pass(ctx); err != nil && ctx.Err() == nil {
@@ -124,10 +124,10 @@ func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
 	return m, n
 }
 
-// pollAside does the work of the function aside.
-func (h *hearing) pollAside(ctx context.Context, lane *aside.Lane) {
+// pollPostRun does the work of the function post-run.
+func (h *hearing) pollPostRun(ctx context.Context, lane *postrun.Worker) {
 	for ctx.Err() == nil {
-		out, err := h.q.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &fakeaws.Names.Aside, MaxNumberOfMessages: 10,
+		out, err := h.q.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &fakeaws.Names.PostRun, MaxNumberOfMessages: 10,
 			WaitTimeSeconds: 20, VisibilityTimeout: 120})
 		if err != nil || len(out.Messages) == 0 {
 			continue
@@ -140,14 +140,14 @@ func (h *hearing) pollAside(ctx context.Context, lane *aside.Lane) {
 			}
 			list = append(list, msg)
 		}
-		h.invoke("aside", func() {
+		h.invoke("postrun", func() {
 			for _, err := range lane.Handle(ctx, list) {
 				if err != nil && ctx.Err() == nil {
 					h.t.Error(err)
 				}
 			}
 		})
-		in := &sqs.DeleteMessageBatchInput{QueueUrl: &fakeaws.Names.Aside}
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &fakeaws.Names.PostRun}
 		for i, m := range out.Messages {
 			id := fmt.Sprint(i)
 			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: &id, ReceiptHandle: m.ReceiptHandle})
@@ -164,10 +164,10 @@ func TestNotice(t *testing.T) {
 		if none != 0 || told != want {
 			t.Errorf("%d and %d notices, want none and %d", none, told, want)
 		}
-		takes := float64(m.of["aside"].times)
+		takes := float64(m.of["postrun"].times)
 		return Usage{WriteUnits: m.write - plain.write, ReadUnits: m.read - plain.read, Invocations: takes,
 			QueueRequests: float64(m.queue["SendMessageBatch"]-plain.queue["SendMessageBatch"]) + 2*takes,
-			GBSeconds:     m.of["aside"].took.Seconds() * gb(Standard().MemoryMB.Dispatch)} // as the function aside
+			GBSeconds:     m.of["postrun"].took.Seconds() * gb(Standard().MemoryMB.Dispatch)} // as the function post-run
 	}
 	one, two := of(1, core.EventFailed), of(2)
 	cents := func(u Usage) string { return fmt.Sprintf("$%.3f", 1000*Sum(Virginia.Bill(u))) }

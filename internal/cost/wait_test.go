@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // TestWaiting compares docs/internals/aws-units.md with the usage of runs that wait ten minutes for an executor.
@@ -61,7 +61,7 @@ func waiting(t *testing.T, fires int, long time.Duration) (m measured) {
 			t.Fatal(err)
 		}
 		d := &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}}
-		d.a = assembly.New(d.e, assembly.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
+		d.a = wiring.New(d.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
 		d.fires = d.a.Dispatcher(d, dispatch.Options{})
 		if _, err := d.manage().SaveApp(ctx, ann, manage.AppSpec{Name: "orders", WaitForExecutor: long}); err != nil {
 			t.Fatal(err)

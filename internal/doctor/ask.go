@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/stack"
+	"github.com/tickring/tickring/internal/cfnoutputs"
 )
 
 // Cloud holds the facts that AWS reports about a stack.
@@ -82,7 +82,7 @@ type Account struct {
 	TableWrite, TableRead   int64 // of one table on demand; 0: not asked
 }
 
-// Asker asks AWS; *awsask.Client does.
+// Asker asks AWS; *awsclient.Client does.
 type Asker interface {
 	JSON(ctx context.Context, service, version, target string, in, out any) error
 	Get(ctx context.Context, service, path string, out any) error
@@ -91,7 +91,7 @@ type Asker interface {
 	Lacks(ctx context.Context) (httpAPIs, permissions bool, err error)
 }
 
-// refusal is an error with which AWS rejects a request, such as *awsask.Error. Code that only gathers a server's own facts
+// refusal is an error with which AWS rejects a request, such as *awsclient.Error. Code that only gathers a server's own facts
 // needs nothing of AWS.
 type refusal interface {
 	error
@@ -123,7 +123,7 @@ type asking struct {
 }
 
 // Ask reads the facts of AWS about a stack. Facts that cannot be read are in Unread.
-func Ask(ctx context.Context, a Asker, o stack.Outputs, now time.Time) *Cloud {
+func Ask(ctx context.Context, a Asker, o cfnoutputs.Outputs, now time.Time) *Cloud {
 	c := &Cloud{Tables: map[string]*Table{}, Queues: map[string]*Queue{}, Functions: map[string]*Function{}, Account: &Account{},
 		Emulated: o.Emulated()}
 	k := &asking{a: a, now: now, c: c, slots: make(chan struct{}, atOnce)}
@@ -140,7 +140,7 @@ func Ask(ctx context.Context, a Asker, o stack.Outputs, now time.Time) *Cloud {
 	for what, name := range o.Functions() {
 		k.function(ctx, what, &Function{Name: name})
 	}
-	k.ask(core.Say("schedule"), func() error { return k.schedule(ctx, o[stack.WakeRule]) })
+	k.ask(core.Say("schedule"), func() error { return k.schedule(ctx, o[cfnoutputs.WakeRule]) })
 	k.ask(core.Say("account concurrency"), func() error {
 		var out struct {
 			AccountLimit struct{ ConcurrentExecutions, UnreservedConcurrentExecutions int }
@@ -368,7 +368,7 @@ func (k *asking) sum(ctx context.Context, space, metric, dimension, value string
 func (k *asking) schedule(ctx context.Context, name string) error {
 	if name == "" {
 		return core.Errorf(core.CodeNotFound, "the stack has no output %s: only the last tick shows whether the tick runs",
-			stack.WakeRule)
+			cfnoutputs.WakeRule)
 	}
 	var out struct{ State, ScheduleExpression string }
 	s := &Schedule{Name: name}

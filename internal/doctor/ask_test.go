@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/internal/stack"
+	"github.com/tickring/tickring/internal/cfnoutputs"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -30,9 +30,9 @@ func (silent) Clock(context.Context) (time.Time, error) { return time.Time{}, er
 
 // TestAskOfAnAWSThatIsSilent: facts that could not be read are named, and nothing else is reported about them.
 func TestAskOfAnAWSThatIsSilent(t *testing.T) {
-	o := stack.Outputs{}
-	for _, key := range []string{stack.JobsTable, stack.RunsTable, stack.StateTable, stack.FiresQueue, stack.ChecksQueue, stack.DeadQueue,
-		stack.TickFunction, stack.DispatchFunction} {
+	o := cfnoutputs.Outputs{}
+	for _, key := range []string{cfnoutputs.JobsTable, cfnoutputs.RunsTable, cfnoutputs.StateTable, cfnoutputs.FiresQueue, cfnoutputs.ChecksQueue, cfnoutputs.DeadQueue,
+		cfnoutputs.TickFunction, cfnoutputs.DispatchFunction} {
 		o[key] = key
 	}
 	c := Ask(t.Context(), silent{}, o, now)

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/stack"
+	"github.com/tickring/tickring/internal/cfnoutputs"
 )
 
 var checks = []check{
@@ -21,7 +21,7 @@ var checks = []check{
 	{core.Say("last tick"), ours, lastTick},
 	{core.Say("planning"), ours, planning},
 	{core.Say("messages"), own, messages},
-	{core.Say("logs and notifications"), own, aside},
+	{core.Say("logs and notifications"), own, postRun},
 	{core.Say("notifications"), own, notifications},
 	{core.Say("losses"), ours | aws, losses},
 	{core.Say("canary"), ours, canary},
@@ -52,7 +52,7 @@ const (
 	canaryWithin          = 5 * time.Minute // it fires every three minutes; the first planner pass plans its first run
 	dueAWS, dueLocal      = 5 * time.Minute, 30 * time.Second
 	dueFew                = 20               // messages
-	asideMany             = 10_000           // messages that no process takes
+	postRunMany           = 10_000           // messages that no process takes
 	onItsWay              = 15 * time.Minute // as an audit has patience
 	inARow                = 3                // retry chains of a job that failed for good: it does not work
 	uncompared            = 10 * time.Minute // since due runs were compared
@@ -188,7 +188,7 @@ func canary(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	}
 	do := core.Say("fix the other findings, then check the logs of the functions dispatch, canary and callback; the job runs every "+
-		"three minutes unless it is paused: %s", "tickring describe "+stack.CanaryApp+"/"+stack.CanaryJob)
+		"three minutes unless it is paused: %s", "tickring describe "+cfnoutputs.CanaryApp+"/"+cfnoutputs.CanaryJob)
 	age := f.Own.Now.Sub(c.At)
 	late := !c.Ran || age > canaryWithin
 	switch {
@@ -276,16 +276,16 @@ func messages(f *Facts, s *sheet) core.Text {
 	return text
 }
 
-// aside checks the post-run queue: logs that must be kept, and how many of them and of notifications wait.
-func aside(f *Facts, s *sheet) core.Text {
+// post-run checks the post-run queue: logs that must be kept, and how many of them and of notifications wait.
+func postRun(f *Facts, s *sheet) core.Text {
 	d := f.Own.PostRun
 	if d == nil {
 		return core.Text{}
 	}
 	text := core.Say("%d due, %d waiting for a retry, %d in progress", d.Due, d.Waiting, d.InFlight)
-	if d.Due > asideMany {
+	if d.Due > postRunMany {
 		s.warn("%s", text).do("executors answer slowly with their logs, or channels accept notifications slowly: %s",
-			local(f, core.Say("the log of the server names them"), core.Say("check the function aside below; its log names them")))
+			local(f, core.Say("the log of the server names them"), core.Say("check the function postrun below; its log names them")))
 	}
 	if n := f.Own.LogsLost; n > 0 {
 		s.warn("logs that could not be stored: %d since %s", n, f.Own.UpSince.Format(time.RFC3339)).
@@ -642,8 +642,8 @@ func queue(f *Facts, name string, q *Queue, s *sheet) core.Text {
 
 // takers are the functions that get messages from queues; loops also requeue messages or wake themselves.
 var (
-	takers = map[string]bool{"dispatch": true, "slow": true, "aside": true, "callback": true}
-	loops  = map[string]bool{"tick": true, "dispatch": true, "slow": true, "aside": true, "callback": true, "api": true}
+	takers = map[string]bool{"dispatch": true, "slow": true, "postrun": true, "callback": true}
+	loops  = map[string]bool{"tick": true, "dispatch": true, "slow": true, "postrun": true, "callback": true, "api": true}
 )
 
 // taken reports whether a function takes messages from a queue, or whether that is unknown for a function that may.

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
@@ -84,12 +84,12 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 	f.OldestMessage, f.UncomparedFrom = oldest.First(), oldest.Due
 	if !oldest.Due.IsZero() { // nothing is older than the first job
 		jobs, _, err := e.Manage.ListJobs(ctx, "", 0, 1)
-		if _, err = core.Besides(err); k.known("first job", err) && len(jobs) > 0 && jobs[0].Def.Created.After(oldest.Due) {
+		if _, err = core.SplitUnreadable(err); k.known("first job", err) && len(jobs) > 0 && jobs[0].Def.Created.After(oldest.Due) {
 			f.UncomparedFrom = jobs[0].Def.Created
 		}
 	}
 	f.Fires, f.Checks = k.depth(ctx, "queue of fires", ring.KindFires), k.depth(ctx, "queue of checks", ring.KindCheck)
-	f.PostRun = k.depth(ctx, "queue of logs and notifications", ring.KindAside)
+	f.PostRun = k.depth(ctx, "queue of logs and notifications", ring.KindPostRun)
 	if letters, err := e.Dead.Letters(ctx, "", maxLetters); k.known("dead letters", err) {
 		n := len(letters)
 		f.DeadLetters = &n
@@ -127,7 +127,7 @@ func (k *gathering) firstDue(ctx context.Context, partition int) (core.Instant, 
 			return after.PlanAt, nil
 		}
 		_, _, err = k.e.Tick.Scheds(ctx, []core.JobID{after.Job})
-		if bad, err := core.Besides(err); err != nil || bad[after.Job] == nil {
+		if bad, err := core.SplitUnreadable(err); err != nil || bad[after.Job] == nil {
 			return after.PlanAt, err
 		}
 	}
@@ -164,7 +164,7 @@ func (k *gathering) apps(ctx context.Context, g core.Global) {
 		return
 	}
 	for i := range apps {
-		views := ask.ExecutorsOf(&apps[i], stored[names[i]], g, k.now, core.BeatExpiry)
+		views := query.ExecutorsOf(&apps[i], stored[names[i]], g, k.now, core.BeatExpiry)
 		for v := range views {
 			if len(k.f.Executors) == maxExecutors {
 				return

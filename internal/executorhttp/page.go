@@ -5,17 +5,17 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/wire"
 )
 
 const pageRefused = "Pages in a browser are refused here (header Origin or Sec-Fetch-Site): only executors may ask."
 
 // noPage rejects requests of pages in browsers.
-func (d Door) noPage(next, refuse http.HandlerFunc) http.HandlerFunc {
+func (d Config) noPage(next, refuse http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if wire.FromPage(r.Header) {
-			d.note(w, r, refusal.Refusal{Door: doorOf(r.URL.Path), Reason: refusal.Page})
+			d.note(w, r, rejectlog.Refusal{Door: doorOf(r.URL.Path), Reason: rejectlog.Page})
 			refuse(w, r)
 			return
 		}
@@ -24,7 +24,7 @@ func (d Door) noPage(next, refuse http.HandlerFunc) http.HandlerFunc {
 }
 
 // note records a rejection, and returns when the client may be answered.
-func (d Door) note(w http.ResponseWriter, r *http.Request, of refusal.Refusal) {
+func (d Config) note(w http.ResponseWriter, r *http.Request, of rejectlog.Refusal) {
 	of.Remote = r.RemoteAddr
 	if d.Refused.Note(r.Context(), of) {
 		w.Header().Set("Connection", "close")
@@ -34,13 +34,13 @@ func (d Door) note(w http.ResponseWriter, r *http.Request, of refusal.Refusal) {
 func doorOf(path string) string {
 	switch {
 	case strings.HasSuffix(path, wire.PathCallback):
-		return refusal.Callback
+		return rejectlog.Callback
 	case strings.HasPrefix(path, "/v1/queue/"):
-		return refusal.Queue
+		return rejectlog.Queue
 	case strings.HasPrefix(path, "/v1/report/"):
-		return refusal.Report
+		return rejectlog.Report
 	}
-	return refusal.Registry
+	return rejectlog.Registry
 }
 
 // refusePageWire rejects in the xxl-job protocol, which always uses HTTP 200.

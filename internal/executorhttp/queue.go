@@ -13,9 +13,9 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
 )
@@ -23,11 +23,11 @@ import (
 // Queues serves executors that pull from queues. Each request has the token of its app, as in
 // the xxl-job protocol.
 type Queues struct {
-	Door
+	Config
 	Registry *registry.Registry
-	Runs     pull.Runs
+	Runs     pullqueue.Runs
 	Finish   *finish.Finish
-	Puller   *pull.Puller // nil where SQS has the queues
+	Puller   *pullqueue.Puller // nil where SQS has the queues
 }
 
 // maxQueueBody bounds a request, in bytes.
@@ -68,7 +68,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	token := r.Header.Get(wire.HeaderToken)
 	var q queueRequest
 	refuse := func(reason string, err error) {
-		d.note(w, r, refusal.Refusal{Door: refusal.Queue, Reason: reason, App: q.App, Address: pull.Queue{App: q.App, Name: q.Queue}.Address(),
+		d.note(w, r, rejectlog.Refusal{Door: rejectlog.Queue, Reason: reason, App: q.App, Address: pullqueue.Queue{App: q.App, Name: q.Queue}.Address(),
 			Why: err.Error()})
 		api.WriteError(w, r, d.Log, err)
 	}
@@ -78,15 +78,15 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 			_ = json.Unmarshal(b, &q)
 		}
 		reason := reasonOf(err)
-		if reason == refusal.App {
-			reason = refusal.Token
+		if reason == rejectlog.App {
+			reason = rejectlog.Token
 		}
 		refuse(reason, err)
 		return
 	}
 	leave, ok := room.Enter(r, token, maxQueueBody)
 	if !ok {
-		refuse(refusal.Busy, errNoRoom)
+		refuse(rejectlog.Busy, errNoRoom)
 		return
 	}
 	leave = sync.OnceFunc(leave)
@@ -98,7 +98,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 		return
 	}
 	if err := json.Unmarshal(b, &q); err != nil {
-		refuse(refusal.Invalid,
+		refuse(rejectlog.Invalid,
 			core.Errorf(core.CodeInvalid,
 				`the body is not a JSON request to a queue, such as {"app":"reports","queue":"nightly","max":1,"waitSeconds":20,"visibilitySeconds":60}`))
 		return
@@ -134,8 +134,8 @@ func unread(err error, what core.Text, most int) error {
 }
 
 // beat records that an executor polls a queue of the app.
-func (d *Queues) beat(ctx context.Context, app *core.App, queue string) (pull.Queue, error) {
-	q := pull.Queue{App: app.Name, Name: queue}
+func (d *Queues) beat(ctx context.Context, app *core.App, queue string) (pullqueue.Queue, error) {
+	q := pullqueue.Queue{App: app.Name, Name: queue}
 	return q, d.Registry.Polled(ctx, app, q.Address())
 }
 
@@ -151,7 +151,7 @@ func (d *Queues) receive(ctx context.Context, app *core.App, r *queueRequest) (a
 	if err != nil {
 		return nil, err
 	}
-	held, err := d.Puller.Receive(ctx, q, pull.Want{Max: r.Max, Wait: seconds(r.WaitSeconds), Visibility: seconds(r.VisibilitySeconds)})
+	held, err := d.Puller.Receive(ctx, q, pullqueue.Want{Max: r.Max, Wait: seconds(r.WaitSeconds), Visibility: seconds(r.VisibilitySeconds)})
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (d *Queues) receive(ctx context.Context, app *core.App, r *queueRequest) (a
 func seconds(n int) time.Duration { return time.Duration(min(max(n, -1), 1<<30)) * time.Second }
 
 type states struct {
-	States []pull.State `json:"states"` // in the order of the receipts
+	States []pullqueue.State `json:"states"` // in the order of the receipts
 }
 
 func (d *Queues) extend(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
@@ -197,13 +197,13 @@ func (d *Queues) ack(ctx context.Context, app *core.App, r *queueRequest) (any, 
 	return states{s}, err
 }
 
-func receipts(texts []string) ([]pull.Receipt, error) {
-	if len(texts) > pull.MaxReceipts {
-		return nil, core.Invalid("receipts", fmt.Sprint(len(texts)), "at most %d are allowed", pull.MaxReceipts)
+func receipts(texts []string) ([]pullqueue.Receipt, error) {
+	if len(texts) > pullqueue.MaxReceipts {
+		return nil, core.Invalid("receipts", fmt.Sprint(len(texts)), "at most %d are allowed", pullqueue.MaxReceipts)
 	}
-	list := make([]pull.Receipt, len(texts))
+	list := make([]pullqueue.Receipt, len(texts))
 	for i, t := range texts {
-		r, err := pull.ParseReceipt(t)
+		r, err := pullqueue.ParseReceipt(t)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +213,7 @@ func receipts(texts []string) ([]pull.Receipt, error) {
 }
 
 // stateUnknown is the state of another app's run: the caller must not touch it.
-const stateUnknown pull.State = "unknown"
+const stateUnknown pullqueue.State = "unknown"
 
 // runs returns for runs that are about to begin, or are running, whether they may. A run that
 // was killed before it begins is ended here. If the request names a queue, it is a sign of life
@@ -236,8 +236,8 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 		ids = append(ids, id)
 	}
 	out := struct {
-		States map[string]pull.State `json:"states"` // by run
-	}{make(map[string]pull.State, len(ids))}
+		States map[string]pullqueue.State `json:"states"` // by run
+	}{make(map[string]pullqueue.State, len(ids))}
 	if len(ids) == 0 {
 		return out, nil
 	}
@@ -250,17 +250,17 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 	}
 	for i, id := range ids {
 		run, ok := found[id]
-		s := pull.StateOf(&run, ok)
+		s := pullqueue.StateOf(&run, ok)
 		switch {
 		case ok && run.App != app.Name:
 			s = stateUnknown
-		case s == pull.StateKilled && i < len(r.Begin):
+		case s == pullqueue.StateKilled && i < len(r.Begin):
 			end := finish.Result{Run: id, State: core.Killed, Reason: core.ReasonPerson, Killed: true, Reported: true,
 				Message: "killed before an executor began it"}
 			if err := d.Finish.End(ctx, []finish.Result{end})[0]; err != nil {
 				return nil, err
 			}
-			s = pull.StateEnded
+			s = pullqueue.StateEnded
 		}
 		out.States[id.String()] = s
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wirehttp"
 )
@@ -26,29 +26,29 @@ var errNoRoom = core.Errorf(core.CodeUnavailable, "the server is overloaded: sen
 
 // Report accepts the result of a call that answered 202, at /v1/report/{run}. The key in its
 // URL is the permission.
-func (d Door) Report(f *finish.Finish, key send.Key) http.HandlerFunc {
+func (d Config) Report(f *finish.Finish, key send.Key) http.HandlerFunc {
 	room := wirehttp.NewRoom(heldLong, 0)
 	return d.noPage(func(w http.ResponseWriter, r *http.Request) { d.report(f, key, room, w, r) }, refusePage)
 }
 
-func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http.ResponseWriter, r *http.Request) {
+func (d Config) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http.ResponseWriter, r *http.Request) {
 	refuse := func(reason string, err error) {
-		d.note(w, r, refusal.Refusal{Door: refusal.Report, Reason: reason, Why: err.Error()})
+		d.note(w, r, rejectlog.Refusal{Door: rejectlog.Report, Reason: reason, Why: err.Error()})
 		api.WriteError(w, r, d.Log, err)
 	}
 	id, err := core.ParseRunID(r.PathValue("run"))
 	if err != nil {
-		refuse(refusal.Invalid, err)
+		refuse(rejectlog.Invalid, err)
 		return
 	}
 	signs, err := key(r.Context())
 	if err != nil {
 		d.Log.Error("the key of reports cannot be read", "run", id, "err", err)
-		refuse(refusal.Unavailable, core.Errorf(core.CodeUnavailable, "the report key cannot be read at the moment: try again"))
+		refuse(rejectlog.Unavailable, core.Errorf(core.CodeUnavailable, "the report key cannot be read at the moment: try again"))
 		return
 	}
 	if !hmac.Equal([]byte(r.URL.Query().Get("key")), []byte(send.ReportSignature(signs, id))) {
-		refuse(refusal.Token,
+		refuse(rejectlog.Token,
 			core.Errorf(core.CodeUnauthorized, "the key belongs to another run: use the URL of the %s header unchanged", send.HeaderCallback))
 		return
 	}
@@ -61,7 +61,7 @@ func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http
 	}
 	leave, ok := room.Enter(r, "job/"+id.Job().String(), MaxReport)
 	if !ok {
-		refuse(refusal.Busy, errNoRoom)
+		refuse(rejectlog.Busy, errNoRoom)
 		return
 	}
 	defer leave()
@@ -74,12 +74,12 @@ func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http
 	body.State = core.Succeeded
 	if len(b) > 0 {
 		if err := json.Unmarshal(b, &body); err != nil {
-			refuse(refusal.Invalid, core.Errorf(core.CodeInvalid, `a report is JSON: {"state":"succeeded"} or {"state":"failed","message":"why"}`))
+			refuse(rejectlog.Invalid, core.Errorf(core.CodeInvalid, `a report is JSON: {"state":"succeeded"} or {"state":"failed","message":"why"}`))
 			return
 		}
 	}
 	if len(body.Data) > core.DataMax {
-		refuse(refusal.Large, core.Errorf(core.CodeTooLarge, "data has %d bytes; at most %d are allowed", len(body.Data), core.DataMax))
+		refuse(rejectlog.Large, core.Errorf(core.CodeTooLarge, "data has %d bytes; at most %d are allowed", len(body.Data), core.DataMax))
 		return
 	}
 	res := finish.Result{Run: id, Reported: true, State: body.State, Message: body.Message, Data: body.Data,
@@ -91,7 +91,7 @@ func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http
 	case core.TimedOut:
 		res.Reason = core.ReasonTimeout
 	default:
-		refuse(refusal.Invalid, core.Invalid("state", string(body.State), "allowed: succeeded, failed, timed-out"))
+		refuse(rejectlog.Invalid, core.Invalid("state", string(body.State), "allowed: succeeded, failed, timed-out"))
 		return
 	}
 	if err := f.End(r.Context(), []finish.Result{res})[0]; err != nil {

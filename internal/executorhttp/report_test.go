@@ -14,8 +14,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
 )
@@ -25,7 +25,7 @@ import (
 func TestKeyThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	mux := http.NewServeMux()
-	door := Door{Log: slog.New(slog.DiscardHandler)}
+	door := Config{Log: slog.New(slog.DiscardHandler)}
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(nil, func(context.Context) ([]byte, error) { return []byte("key"), err }))
 	ask := func(path string) (int, string) {
 		w := httptest.NewRecorder()
@@ -44,9 +44,9 @@ func TestKeyThatCannotBeRead(t *testing.T) {
 // TestReportOfASnooze: a report after a 202 has a word on the retry, too.
 func TestReportOfASnooze(t *testing.T) {
 	e, key := memory.Open(memory.Options{}), []byte("key")
-	a := assembly.New(e, assembly.Options{Log: slog.New(slog.DiscardHandler)})
+	a := wiring.New(e, wiring.Options{Log: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/report/{run}", Door{Log: slog.New(slog.DiscardHandler)}.Report(a.Finish,
+	mux.HandleFunc("POST /v1/report/{run}", Config{Log: slog.New(slog.DiscardHandler)}.Report(a.Finish,
 		func(context.Context) ([]byte, error) { return key, nil }))
 	for i, c := range []struct {
 		after  string
@@ -80,11 +80,11 @@ func TestBodiesInHandAreBounded(t *testing.T) {
 	}
 	key := []byte("key")
 	synctest.Test(t, func(t *testing.T) {
-		a := assembly.New(e, assembly.Options{Log: slog.New(slog.DiscardHandler)})
-		door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
+		a := wiring.New(e, wiring.Options{Log: slog.New(slog.DiscardHandler)})
+		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		mux := http.NewServeMux()
 		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, func(context.Context) ([]byte, error) { return key, nil }))
-		(&Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish}).Serve(mux)
+		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish}).Serve(mux)
 		report := func(job core.JobID) string {
 			run := core.NumberedRun(job, 1)
 			return "/v1/report/" + run.String() + "?key=" + send.ReportSignature(key, run)

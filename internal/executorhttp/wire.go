@@ -19,18 +19,18 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// Door holds the settings that all endpoints for executors share: the tokens, the longest time
+// Config holds the settings that all endpoints for executors share: the tokens, the longest time
 // to read a body (0: 10 s), the trace of rejected requests (nil: none), and the log.
-type Door struct {
+type Config struct {
 	Tokens  *registry.Tokens
 	ReadFor time.Duration
-	Refused *refusal.Trace
+	Refused *rejectlog.Trace
 	Log     *slog.Logger
 	// Here reports whether a request comes from a program on this machine; nil: none does.
 	Here func(ctx context.Context) bool
@@ -38,7 +38,7 @@ type Door struct {
 
 // Wire serves the paths of the xxl-job protocol; one of reg and call may be nil if another
 // endpoint serves its requests.
-func (d Door) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback) {
+func (d Config) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback) {
 	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call, d.Refused}}, wirehttp.Options{
 		Log: d.Log, ReadFor: d.ReadFor, Refused: d.Refused,
 		Stranger: func(ctx context.Context, c wirehttp.Caller) bool {
@@ -106,7 +106,7 @@ func (w wireRegistry) Remove(ctx context.Context, c wirehttp.Caller, r wirehttp.
 // stored, because a retry would not help.
 type wireCallbacks struct {
 	call    *callback.Callback
-	refused *refusal.Trace
+	refused *rejectlog.Trace
 }
 
 func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []wire.CallbackItem) (errs []error) {
@@ -131,11 +131,11 @@ func (w wireCallbacks) part(ctx context.Context, c wirehttp.Caller, batch []wire
 	}
 	errs := w.call.Callback(ctx, callback.Caller{App: c.App, Token: c.Token}, results)
 	if slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, finish.ErrUnsent) }) {
-		w.refused.Note(ctx, refusal.Refusal{Door: refusal.Callback, Reason: refusal.Unsent, Remote: c.Remote, App: c.App})
+		w.refused.Note(ctx, rejectlog.Refusal{Door: rejectlog.Callback, Reason: rejectlog.Unsent, Remote: c.Remote, App: c.App})
 	}
 	for i, err := range errs {
 		if core.CodeOf(err) == core.CodeNotFound {
-			w.refused.Note(ctx, refusal.Refusal{Door: refusal.Callback, Reason: refusal.Unknown, Remote: c.Remote, Why: err.Error()})
+			w.refused.Note(ctx, rejectlog.Refusal{Door: rejectlog.Callback, Reason: rejectlog.Unknown, Remote: c.Remote, Why: err.Error()})
 			err = nil
 		}
 		errs[i] = wireError(err)
@@ -164,17 +164,17 @@ func reasonOf(err error) string {
 	e, _ := errors.AsType[*core.Error](err)
 	switch code := core.CodeOf(err); {
 	case e != nil && e.Field == "address" || e != nil && e.Field == "registryValue":
-		return refusal.Address
+		return rejectlog.Address
 	case errors.Is(err, finish.ErrUnsent):
-		return refusal.Unsent
+		return rejectlog.Unsent
 	case code == core.CodeNotFound:
-		return refusal.Unknown
+		return rejectlog.Unknown
 	case code == core.CodeInvalid, code == core.CodeRefused:
-		return refusal.Invalid
+		return rejectlog.Invalid
 	case code == core.CodeTooLarge:
-		return refusal.Large
+		return rejectlog.Large
 	case code == core.CodeUnauthorized:
-		return refusal.App
+		return rejectlog.App
 	}
-	return refusal.Unavailable
+	return rejectlog.Unavailable
 }

@@ -23,15 +23,15 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/internal/assembly"
-	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/testkit/peak"
-	"github.com/tickring/tickring/internal/testkit/pipe"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
@@ -48,7 +48,7 @@ func TestDataOfACallback(t *testing.T) {
 		[]core.Run{{ID: id, App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: id}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	call := assembly.New(e, assembly.Options{Plan: plan.Local()}).Callback(callback.Options{})
+	call := wiring.New(e, wiring.Options{Plan: plan.Local()}).Callback(callback.Options{})
 	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200, Msg: "m", Data: "d"}})
 	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{}, Callbacks: wireCallbacks{call, nil}}, wirehttp.Options{})
 	r := httptest.NewRequest(http.MethodPost, wire.PathCallback, bytes.NewReader(body))
@@ -73,8 +73,8 @@ func TestReportOfWhatNobodyHas(t *testing.T) {
 		First: id}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	a, mux := assembly.New(e, assembly.Options{Plan: plan.Local()}), http.NewServeMux()
-	door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
+	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
+	door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 	key := func(context.Context) ([]byte, error) { return []byte("key"), nil }
 	door.Wire(mux, nil, a.Callback(callback.Options{}))
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, key))
@@ -127,10 +127,10 @@ func TestStrangers(t *testing.T) {
 		}
 		store := &reads{Store: e.Manage}
 		e.Manage = store
-		a, mux := assembly.New(e, assembly.Options{Plan: plan.Local()}), http.NewServeMux()
-		door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
+		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
+		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
-		queues := Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish, Puller: a.Puller(pull.Options{})}
+		queues := Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish, Puller: a.Puller(pullqueue.Options{})}
 		queues.Serve(mux)
 		for i := range 1000 {
 			for _, path := range []string{"/api/callback", "/api/registry", "/xxl-job-admin/api/registryRemove", "/v1/queue/runs",
@@ -176,8 +176,8 @@ func TestCallbacksHoldLittleMemory(t *testing.T) {
 		}
 	}
 	everybody := func(context.Context) bool { return true }
-	a, mux := assembly.New(e, assembly.Options{Plan: plan.Local(), AllowNoToken: everybody}), http.NewServeMux()
-	door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler),
+	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local(), AllowNoToken: everybody}), http.NewServeMux()
+	door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler),
 		Here: func(ctx context.Context) bool { return ctx.Value(hereKey{}) != nil }}
 	door.Wire(mux, nil, a.Callback(callback.Options{}))
 	item := `,{"logId":1,"handleCode":200,"handleMsg":"` + strings.Repeat("m", 64) + `"}`
@@ -258,14 +258,14 @@ func TestBodiesComeInTime(t *testing.T) {
 		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 			t.Fatal(err)
 		}
-		a, mux := assembly.New(e, assembly.Options{Plan: plan.Local()}), http.NewServeMux()
+		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		log := slog.New(slog.DiscardHandler)
-		door := Door{Tokens: a.Tokens(registry.TokensOptions{}), ReadFor: 7 * time.Second, Refused: refusal.New(refusal.Options{}), Log: log}
+		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), ReadFor: 7 * time.Second, Refused: rejectlog.New(rejectlog.Options{}), Log: log}
 		key := func(context.Context) ([]byte, error) { return []byte("key"), nil }
 		door.Wire(mux, nil, a.Callback(callback.Options{}))
 		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, key))
-		(&Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish}).Serve(mux)
-		inner, srv := pipe.Listen(), &http.Server{Handler: mux}
+		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish}).Serve(mux)
+		inner, srv := memlistener.Listen(), &http.Server{Handler: mux}
 		var serving sync.WaitGroup
 		serving.Go(func() { srv.Serve(inner) })
 		defer serving.Wait()

@@ -1,7 +1,7 @@
 // Package localexec runs commands of jobs on the machine of the server, in its own process, as
 // cron does. It is an ordinary executor: package executor keeps its journal and the logs, and
 // ends processes that a run has started, with the whole process group. Each job has a queue of
-// the server (core/pull), so that waiting commands outlive a restart. Commands of one job run
+// the server (core/pullqueue), so that waiting commands outlive a restart. Commands of one job run
 // one after another; jobs take turns, and Options limit the number that run at once. So
 // commands do not delay other sends.
 //
@@ -24,7 +24,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/send"
@@ -41,16 +41,16 @@ type Options struct {
 	Again time.Duration // 1 s
 	Log   *slog.Logger
 
-	Queue   *pull.Puller
+	Queue   *pullqueue.Puller
 	Queued  Queued
-	Runs    pull.Runs
-	Finish  pull.Finisher
+	Runs    pullqueue.Runs
+	Finish  pullqueue.Finisher
 	Secrets *secretbox.Box // encrypts secret variables in the queue; nil: they are not encrypted
 }
 
 // Queued lists the runs in queues.
 type Queued interface {
-	ListPulled(ctx context.Context, after int64, limit int) ([]pull.Listed, error)
+	ListPulled(ctx context.Context, after int64, limit int) ([]pullqueue.Listed, error)
 }
 
 // Commands runs commands, from Start to Stop.
@@ -128,13 +128,13 @@ func New(o Options) (*Commands, error) {
 const (
 	handler = "command"
 	tail    = 4 << 10 // bytes of a log that stand in the message of its run
-	visible = pull.MinVisibility
+	visible = pullqueue.MinVisibility
 	// storeFor is the timeout of a request to the store for a run.
 	storeFor = 10 * time.Second
 )
 
 // queue returns the queue of a job. No app has the empty name, so no executor pulls from it.
-func queue(job core.JobID) pull.Queue { return pull.Queue{Name: "commands/" + job.String()} }
+func queue(job core.JobID) pullqueue.Queue { return pullqueue.Queue{Name: "commands/" + job.String()} }
 
 // Start ends commands that an earlier process left running, has their runs reported as lost,
 // and continues with the waiting runs. An error is from the directory or the store.
@@ -196,7 +196,7 @@ func (c *Commands) end(ctx context.Context) error {
 	return err
 }
 
-func (c *Commands) Run(ctx context.Context, sh dispatch.Shipment, order []byte) dispatch.Answer {
+func (c *Commands) Run(ctx context.Context, sh dispatch.SendRequest, order []byte) dispatch.Answer {
 	it := item{Run: sh.Run.ID, Order: order, Command: *sh.Job.Def.Command}
 	if d := sh.Job.Sched.Deadline; d > 0 && sh.Run.Cause.Planned() {
 		it.Until = sh.Run.Slot.Time().Add(d)
@@ -210,12 +210,12 @@ func (c *Commands) Run(ctx context.Context, sh dispatch.Shipment, order []byte) 
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "write the run: " + err.Error()}
 	}
 	job := sh.Run.ID.Job()
-	err = c.o.Queue.Put(ctx, pull.Item{Queue: queue(job), Run: sh.Run.ID, Body: body})
+	err = c.o.Queue.Put(ctx, pullqueue.Item{Queue: queue(job), Run: sh.Run.ID, Body: body})
 	switch {
 	case err == nil:
 		c.rouse(job)
 		return dispatch.Answer{Kind: dispatch.AnswerAccepted}
-	case errors.Is(err, pull.ErrFull):
+	case errors.Is(err, pullqueue.ErrFull):
 		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the maximum number of runs of the job is waiting"}
 	case errors.Is(err, core.ErrThrottled):
 		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store is overloaded"}
@@ -250,7 +250,7 @@ func (c *Commands) Kill(ctx context.Context, job core.JobID) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l.run != run || pull.StateOf(&is, found) == pull.StateHeld {
+	if l.run != run || pullqueue.StateOf(&is, found) == pullqueue.StateHeld {
 		return nil
 	}
 	if l.kill = true; l.sub != nil {
@@ -353,7 +353,7 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.taking), storeFor)
 	defer cancel()
-	held, err := c.o.Queue.Receive(ctx, queue(job), pull.Want{Max: 1, Visibility: visible})
+	held, err := c.o.Queue.Receive(ctx, queue(job), pullqueue.Want{Max: 1, Visibility: visible})
 	if err != nil || len(held) == 0 {
 		return false, err
 	}
@@ -386,13 +386,13 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 	}
 	ack, cancel2 := context.WithTimeout(context.WithoutCancel(c.taking), storeFor)
 	defer cancel2()
-	_, err = c.o.Queue.Ack(ack, queue(job), []pull.Receipt{h.Receipt})
+	_, err = c.o.Queue.Ack(ack, queue(job), []pullqueue.Receipt{h.Receipt})
 	return true, err
 }
 
 // take starts a run, calls begun then, and waits for its end; false: it did not begin, and must
 // be retried.
-func (c *Commands) take(l *line, h pull.Held, had bool, begun func()) (over bool) {
+func (c *Commands) take(l *line, h pullqueue.Held, had bool, begun func()) (over bool) {
 	id := h.Receipt.Run
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.taking), storeFor)
 	defer cancel()

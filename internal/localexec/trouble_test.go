@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -91,7 +91,7 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 	s = &trouble{Engine: e, finish: finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
 		ends: make(chan finish.Result, 100), failed: make(chan struct{}, 1)}
 	s.reads.Store(reads)
-	o := Options{Allowed: allowed, Dir: t.TempDir(), Log: log, Queue: pull.New(e.Pull, s, s, pull.Options{Log: log}),
+	o := Options{Allowed: allowed, Dir: t.TempDir(), Log: log, Queue: pullqueue.New(e.Pull, s, s, pullqueue.Options{Log: log}),
 		Queued: e.Pull, Runs: s, Finish: s}
 	s.again = func() *Commands {
 		c, err := New(o)
@@ -124,7 +124,7 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 		}
 		order := []byte(`{"jobId":` + job.String() + `,"executorHandler":"command","executorBlockStrategy":"SERIAL_EXECUTION","logId":` + id.String() +
 			`,"logDateTime":1,"glueType":"BEAN","broadcastTotal":1}`)
-		if a := c.Run(t.Context(), dispatch.Shipment{Run: &r, Job: j}, order); a.Kind != dispatch.AnswerAccepted {
+		if a := c.Run(t.Context(), dispatch.SendRequest{Run: &r, Job: j}, order); a.Kind != dispatch.AnswerAccepted {
 			t.Fatalf("%+v", a)
 		}
 		return id, mark

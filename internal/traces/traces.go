@@ -149,7 +149,7 @@ type sender struct {
 	t *Traces
 }
 
-func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
+func (s sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answer {
 	attributes := append(about(sh.Run), attribute.String("tickring.job", sh.Job.Name()), attribute.String("tickring.address", sh.Address))
 	if sh.Run.HasLateness() {
 		attributes = append(attributes, attribute.Int64("tickring.latenessMs", sh.Run.Lateness().Milliseconds()))

@@ -134,7 +134,7 @@ type executor struct {
 	got    []string
 }
 
-func (e *executor) Send(_ context.Context, sh dispatch.Shipment) dispatch.Answer {
+func (e *executor) Send(_ context.Context, sh dispatch.SendRequest) dispatch.Answer {
 	if len(e.got) < 10_000 {
 		e.got = append(e.got, sh.Traceparent)
 	}
@@ -150,8 +150,8 @@ func run(n uint32) *core.Run {
 		Address: "http://10.0.0.1", SentAt: at.Add(40 * time.Millisecond), EndedAt: at.Add(2 * time.Second)}
 }
 
-func shipment(r *core.Run) dispatch.Shipment {
-	return dispatch.Shipment{Run: r, Job: &core.Job{Def: core.Def{ID: 7, App: "shop", Name: "sweep"}}, App: &core.App{Name: "shop"},
+func shipment(r *core.Run) dispatch.SendRequest {
+	return dispatch.SendRequest{Run: r, Job: &core.Job{Def: core.Def{ID: 7, App: "shop", Name: "sweep"}}, App: &core.App{Name: "shop"},
 		Address: r.Address}
 }
 

@@ -293,7 +293,7 @@ func TestPayload(t *testing.T) {
 	at := core.Instant(1800000000)
 	job := core.Job{Def: core.Def{ID: 7, App: "pay", Name: "salaries", Handler: "salaries", Params: `{"month":"11"}`, Timeout: time.Minute}}
 	run := core.Run{ID: core.PlannedRun(7, at), App: "pay", At: at, Slot: at, SentAt: at.Time(), Attempt: 2}
-	sh := dispatch.Shipment{Run: &run, Job: &job, App: &core.App{Name: "pay"}, Address: "lambda:payroll", Params: job.Def.Params}
+	sh := dispatch.SendRequest{Run: &run, Job: &job, App: &core.App{Name: "pay"}, Address: "lambda:payroll", Params: job.Def.Params}
 	if a := s.Send(t.Context(), sh); a.Kind != dispatch.AnswerAccepted {
 		t.Fatalf("%+v", a)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send"
 )
@@ -239,8 +239,8 @@ func TestLogCut(t *testing.T) {
 				if on, _, _, _ := f.Log(t.Context(), "payroll", run, next-2); on != strings.Join(lines[len(lines)-2:], "\n")+"\n" {
 					t.Errorf("from the last line but one: %d bytes", len(on))
 				}
-				k, err := aside.End(t.Context(), functionLogs{f}, &core.App{}, run)
-				kept, bad := aside.Text(&k)
+				k, err := postrun.End(t.Context(), functionLogs{f}, &core.App{}, run)
+				kept, bad := postrun.Text(&k)
 				if err != nil || bad != nil || k.More != c.more || !strings.HasSuffix(text, kept) ||
 					k.From != next-strings.Count(kept, "\n") {
 					t.Errorf("kept: %d bytes from line %d, more %t, %v, %v", len(kept), k.From, k.More, err, bad)

@@ -21,8 +21,8 @@ import (
 	dbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
-	"github.com/tickring/tickring/internal/awsask"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/internal/awsclient"
+	"github.com/tickring/tickring/test/harness"
 )
 
 //go:embed counter.yaml
@@ -191,7 +191,7 @@ func (p *proof) removeStack(ctx context.Context, name string) error {
 	return again(ctx, 5*time.Second, func() (bool, error) {
 		s, err := p.stackStatus(ctx, name)
 		switch {
-		case awsask.NotFound(err) || s == "DELETE_COMPLETE":
+		case awsclient.NotFound(err) || s == "DELETE_COMPLETE":
 			return true, nil
 		case s == "DELETE_FAILED":
 			return false, fmt.Errorf("the stack %s was not removed: its events say why", name)
@@ -373,7 +373,7 @@ func wait(ctx context.Context, d time.Duration) {
 
 // build compiles the command line, which applies jobs as users do.
 func (p *proof) build() (err error) {
-	p.bin, err = rig.Build(p.dir)
+	p.bin, err = harness.Build(p.dir)
 	return err
 }
 

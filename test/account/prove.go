@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/tickring/tickring/internal/awsask"
+	"github.com/tickring/tickring/internal/awsclient"
 )
 
 const (
@@ -44,7 +44,7 @@ type proof struct {
 	root, dir string
 	place     place
 	sdk       aws.Config
-	ask       *awsask.Client
+	ask       *awsclient.Client
 	db        *dynamodb.Client
 	sqs       *sqs.Client
 	lambda    *lambda.Client
@@ -95,7 +95,7 @@ func begin(ctx context.Context, o options) (*proof, error) {
 		return nil, fmt.Errorf("read the AWS configuration: %w", err)
 	}
 	p.db, p.sqs, p.lambda = dynamodb.NewFromConfig(p.sdk), sqs.NewFromConfig(p.sdk), lambda.NewFromConfig(p.sdk)
-	if p.ask, err = awsask.New(ctx, awsask.Options{Region: o.region, Getenv: os.Getenv}); err != nil {
+	if p.ask, err = awsclient.New(ctx, awsclient.Options{Region: o.region, Getenv: os.Getenv}); err != nil {
 		return nil, err
 	}
 	if o.emulator {
@@ -130,7 +130,7 @@ func (p *proof) mine(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return fmt.Errorf("there is a stack %s already, %s: say another -stack, or remove it with the command clean", name, s)
-		case !awsask.NotFound(err):
+		case !awsclient.NotFound(err):
 			return fmt.Errorf("look for the stack %s: %w", name, err)
 		}
 	}

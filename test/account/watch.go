@@ -12,7 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
-	"github.com/tickring/tickring/internal/awsask"
+	"github.com/tickring/tickring/internal/awsclient"
 	"github.com/tickring/tickring/internal/cost"
 )
 
@@ -190,7 +190,7 @@ func (p *proof) mayNot(ctx context.Context, fn, action, resource string) error {
 		return fmt.Errorf("read the configuration of %s: %w", fn, err)
 	}
 	// IAM has one endpoint, and signs for one Region.
-	iam, err := awsask.New(ctx, awsask.Options{Region: "us-east-1", Getenv: func(name string) string {
+	iam, err := awsclient.New(ctx, awsclient.Options{Region: "us-east-1", Getenv: func(name string) string {
 		if name == "AWS_ENDPOINT_URL_IAM" {
 			return "https://iam.amazonaws.com"
 		}

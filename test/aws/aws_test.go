@@ -22,12 +22,12 @@ import (
 
 var made atomic.Int64
 
-// clients returns clients of the local emulators. Without their addresses in the environment (standins/start.sh prints them) the
+// clients returns clients of the local emulators. Without their addresses in the environment (localaws/start.sh prints them) the
 // test fails, because a suite that skips itself proves nothing.
 func clients(t testing.TB) (*dynamodb.Client, *sqs.Client) {
 	t.Helper()
 	if os.Getenv("TICKRING_TEST_DYNAMODB") == "" || os.Getenv("TICKRING_TEST_SQS") == "" {
-		t.Fatal("TICKRING_TEST_DYNAMODB and TICKRING_TEST_SQS are not set: run standins/start.sh FOLDER")
+		t.Fatal("TICKRING_TEST_DYNAMODB and TICKRING_TEST_SQS are not set: run localaws/start.sh FOLDER")
 	}
 	return place(t).Clients()
 }

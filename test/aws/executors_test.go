@@ -26,7 +26,7 @@ import (
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/lambdaexec"
 	"github.com/tickring/tickring/executor/queueexec"
-	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
 )
@@ -135,7 +135,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 
 	actor, token := core.Actor{Name: "test"}, "pay-token"
 	elsewhere := "queue:arn:aws:sqs:eu-central-1:000000000000:" + name
-	m := assembly.New(e, assembly.Options{Plan: plan.AWS()}).People(nil, people.Options{})
+	m := wiring.New(e, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})
 	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:sdk", "lambda:plain",
 		"lambda:bare", "lambda:nobody", "queue:" + name, "queue:not-there", elsewhere}}); err != nil {
 		t.Fatal(err)

@@ -16,23 +16,23 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
@@ -46,7 +46,7 @@ const (
 // site is one deployment in this process: the parts that the functions wire, driven as by Lambda.
 type site struct {
 	name   string
-	a      *assembly.Assembly
+	a      *wiring.Assembly
 	e      *engine.Engine
 	m      *people.People
 	fired  atomic.Int64 // messages that it acked
@@ -67,10 +67,10 @@ func newSite(t *testing.T, region string, n awsengine.Names) *site {
 	log := slog.New(slog.DiscardHandler)
 	sender := send.New(send.Options{Policy: safedial.Policy{AllowLoopback: true}})
 	t.Cleanup(sender.Close)
-	s.a = assembly.New(data, assembly.Options{Plan: plan.AWS(), Log: log, Deployment: s.name})
+	s.a = wiring.New(data, wiring.Options{Plan: plan.AWS(), Log: log, Deployment: s.name})
 	s.e, s.m = s.a.Engine, s.a.People(sender, people.Options{})
 	mux := http.NewServeMux()
-	executorhttp.Door{Tokens: s.a.Tokens(registry.TokensOptions{}), Log: log}.Wire(mux, s.a.Registry(registry.Options{}),
+	executorhttp.Config{Tokens: s.a.Tokens(registry.TokensOptions{}), Log: log}.Wire(mux, s.a.Registry(registry.Options{}),
 		s.a.Callback(callback.Options{}))
 	s.front = mux
 	ctx, cancel := context.WithCancel(t.Context())
@@ -296,7 +296,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 
 	pause(ctx, time.Until(end)+3*time.Second)
 	var sent int64
-	var a ask.AuditSum
+	var a query.AuditSum
 	for over := time.Now().Add(90 * time.Second); ; {
 		p, err := now.m.Replan(ctx, who, "", core.InstantOf(moment.Add(-15*time.Minute)), core.InstantOf(time.Now()))
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 var (
@@ -55,7 +55,7 @@ func start(m *testing.M) (int, error) {
 	} else {
 		axeSource = string(source)
 	}
-	if binary, err = rig.Build(dir); err != nil {
+	if binary, err = harness.Build(dir); err != nil {
 		return 0, err
 	}
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],

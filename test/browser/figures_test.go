@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // figure is a line of the table that the suite prints: the value of xxl-job's console (measured by hand, with the same browser),
@@ -179,7 +179,7 @@ func (w *world) findsRuns(t *testing.T, jobs int, end time.Time) {
 func (w *world) countsRuns(t *testing.T, jobs int, end time.Time) {
 	to := end.Truncate(time.Minute)
 	span := url.Values{"from": {to.Add(-3 * time.Minute).Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}}
-	if err := rig.Eventually(time.Minute, func() error {
+	if err := harness.Eventually(time.Minute, func() error {
 		var shape struct {
 			Buckets                []struct{ Succeeded, Failed int }
 			CountedFrom, CountedTo time.Time
@@ -234,7 +234,7 @@ func (w *world) ask(t *testing.T, method, path, body string, into any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+rig.Token)
+	r.Header.Set("Authorization", "Bearer "+harness.Token)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

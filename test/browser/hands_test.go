@@ -6,13 +6,13 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 var errNoLink = errors.New("serve prints no link to the console")
 
 // logIn gets into the console by the admin token, as at a first setup.
-func (p *page) logIn() { p.tb.Helper(); p.logInWith(rig.Token) }
+func (p *page) logIn() { p.tb.Helper(); p.logInWith(harness.Token) }
 
 func (p *page) logInWith(token string) {
 	p.tb.Helper()

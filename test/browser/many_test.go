@@ -9,7 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine/sqlite"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // manyJobs creates jobs of one app with the CLI.
@@ -64,6 +64,6 @@ func (w *world) manyRuns(tb testing.TB, jobs, each int) time.Time {
 	if err := e.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	w.Server = rig.Start(tb, binary, w.Dir)
+	w.Server = harness.Start(tb, binary, w.Dir)
 	return end.Time()
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 //go:embed look.js
@@ -299,7 +299,7 @@ func (p *page) wait(js string) {
 }
 
 func (p *page) until(limit time.Duration, js string) error {
-	return rig.Eventually(limit, func() error {
+	return harness.Eventually(limit, func() error {
 		ok, err := ask[bool](p, "!!("+js+")")
 		if err == nil && !ok {
 			err = fmt.Errorf("is not so: %s", js)
@@ -378,7 +378,7 @@ func (p *page) aim(what string, with ...kb.Modifier) {
 		X, Y float64
 		Why  string
 	}
-	if err := rig.Eventually(patience, func() (err error) {
+	if err := harness.Eventually(patience, func() (err error) {
 		place.Why = ""
 		if place, err = ask[struct {
 			X, Y float64

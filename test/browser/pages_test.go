@@ -11,7 +11,7 @@ import (
 
 	cdpage "github.com/chromedp/cdproto/page"
 
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // view is a page of the console in a world.
@@ -121,7 +121,7 @@ func (w *world) views() []view {
 		{name: "view-refused", path: "/console/keys", to: "/console/views", form: "page=jobs&query=label%3Da&name=", status: 400},
 		{name: "typed-while-out", path: "/console/login", out: true, to: "/console/jobs/shop/stock/pause", form: "reason=x", status: 401},
 		{name: "unsent", path: "/console/login", out: true, to: "/console/login",
-			form: "unsent-at=/console/jobs/new&unsent=title%3Dx&token=" + rig.Token},
+			form: "unsent-at=/console/jobs/new&unsent=title%3Dx&token=" + harness.Token},
 		{name: "once", path: "/console/once/of-somebody", out: true, held: true},
 		{name: "login", path: "/console/login", out: true},
 		{name: "job-gone", path: "/console/jobs/shop/never-was", status: 404},

@@ -32,7 +32,7 @@ import (
 	cdpage "github.com/chromedp/cdproto/page"
 	"github.com/emersion/go-smtp"
 
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 var docsFlag = flag.String("docs", "", "directory for the pictures of the documentation; without it, TestDocPictures is skipped")
@@ -50,7 +50,7 @@ func TestDocPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	inbox := newInbox(t)
-	s := rig.Start(t, binary, filepath.Join(t.TempDir(), "data"), "--demo")
+	s := harness.Start(t, binary, filepath.Join(t.TempDir(), "data"), "--demo")
 	s.OK(t, fmt.Sprintf(`version: 1
 set: demo
 channels:
@@ -85,7 +85,7 @@ apps:
 		}
 		return nil
 	}
-	if err := rig.Eventually(limit, ready); err != nil {
+	if err := harness.Eventually(limit, ready); err != nil {
 		t.Fatal(err)
 	}
 	p.size(1280, 720)
@@ -126,9 +126,9 @@ apps:
 }
 
 // runsOf returns the newest runs of a job.
-func runsOf(t *testing.T, s *rig.Server, job string) []rig.Run {
+func runsOf(t *testing.T, s *harness.Server, job string) []harness.Run {
 	t.Helper()
-	var list struct{ Runs []rig.Run }
+	var list struct{ Runs []harness.Run }
 	if err := json.Unmarshal([]byte(s.OK(t, "", "runs", job, "--limit", "30", "-o", "json")), &list); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func (d delivery) Data(r io.Reader) error {
 // wait returns the HTML of the first email in English and the first one in Chinese.
 func (b *inbox) wait(t *testing.T) (list []string) {
 	t.Helper()
-	if err := rig.Eventually(patience, func() error {
+	if err := harness.Eventually(patience, func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		list = nil

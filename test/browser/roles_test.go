@@ -9,7 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 const given, password = "given by another user", "correct horse battery"
@@ -134,7 +134,7 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	eval[bool](p, "dispatchEvent(new Event('pagehide')) && dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
 	p.warned("ended")
 	asked := 0
-	if err := rig.Eventually(patience, func() error { // one request at once, and then one every few seconds
+	if err := harness.Eventually(patience, func() error { // one request at once, and then one every few seconds
 		requests, _ := p.count()
 		for _, r := range requests {
 			if strings.HasSuffix(r, "/console/live") {

@@ -13,14 +13,14 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/tickring/tickring/internal/testkit/ports"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // TestServerGone: the server dies by kill -9 under an open page and starts again. The page reports that, also for clicks during the
 // outage, and reconnects by itself.
 func TestServerGone(t *testing.T) {
-	w := newWorld(t, "--listen", "127.0.0.1:"+ports.Free(t)) // in each of its lives
+	w := newWorld(t, "--listen", "127.0.0.1:"+freeport.Free(t)) // in each of its lives
 	p := newPage(t, w.URL, manner{})
 	p.may("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "status of 401",
 		"htmx:error: ",  // requests in progress when the server dies
@@ -34,7 +34,7 @@ func TestServerGone(t *testing.T) {
 	p.press("k", kb.ModifierCtrl)
 	p.warned("lost")
 	p.sees("shop/prices")
-	w.Server = rig.Start(t, binary, w.Dir, "--listen", strings.TrimPrefix(w.URL, "http://"))
+	w.Server = harness.Start(t, binary, w.Dir, "--listen", strings.TrimPrefix(w.URL, "http://"))
 	p.wait("!document.querySelector('.lost')")
 	w.OK(t, "", "pause", "shop/prices", "--reason", "after the fall")
 	p.sees("after the fall")
@@ -71,7 +71,7 @@ func TestProxyAnswersForTheServer(t *testing.T) {
 		t.Helper()
 		p.count()
 		var requests []string
-		if err := rig.Eventually(patience, func() error {
+		if err := harness.Eventually(patience, func() error {
 			more, _ := p.count()
 			if requests = append(requests, more...); !slices.ContainsFunc(more, func(r string) bool { return strings.Contains(r, "/log?last=") }) {
 				return fmt.Errorf("the log is not asked for: %q", requests)
@@ -92,7 +92,7 @@ func TestProxyAnswersForTheServer(t *testing.T) {
 	}
 	p.warned("lost")
 	p.sees("shop/import")
-	w.Server = rig.Start(t, binary, w.Dir, "--listen", at.Host)
+	w.Server = harness.Start(t, binary, w.Dir, "--listen", at.Host)
 	p.wait("!document.querySelector('.lost')")
 }
 
@@ -108,7 +108,7 @@ func TestLogIn(t *testing.T) {
 	p.fill("css:input[name=token]", "a wrong one")
 	p.press(kb.Enter)
 	p.wait("!!document.querySelector('[role=alert]')")
-	p.fill("css:input[name=token]", rig.Token)
+	p.fill("css:input[name=token]", harness.Token)
 	p.press(kb.Enter)
 	p.at("/console/jobs?text=a%20b")
 	p.click(logOut)
@@ -186,7 +186,7 @@ func TestNoPlaceToListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := &http.Client{Jar: jar}
-	in, err := other.PostForm(w.URL+"/console/login", url.Values{"token": {rig.Token}})
+	in, err := other.PostForm(w.URL+"/console/login", url.Values{"token": {harness.Token}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestNoPlaceToListen(t *testing.T) {
 	}
 	p.open("/console/jobs")
 	p.sees("shop/prices")
-	if err := rig.Eventually(patience, func() error {
+	if err := harness.Eventually(patience, func() error {
 		requests, _ := p.count()
 		if !slices.ContainsFunc(requests, func(r string) bool { return strings.HasSuffix(r, "/console/live") }) {
 			return fmt.Errorf("it does not ask: %q", requests)

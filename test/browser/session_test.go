@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 var (
@@ -26,16 +26,16 @@ func TestFirstSession(t *testing.T) {
 		firstSession(t, p)
 		return
 	}
-	s := rig.Start(t, binary, filepath.Join(t.TempDir(), "data"), "--demo")
+	s := harness.Start(t, binary, filepath.Join(t.TempDir(), "data"), "--demo")
 	p := newPage(t, s.URL, manner{})
 	p.open(linkOf(t, s))
 	firstSession(t, p)
 }
 
 // linkOf is the link that serve prints, which logs in once.
-func linkOf(t *testing.T, s *rig.Server) (link string) {
+func linkOf(t *testing.T, s *harness.Server) (link string) {
 	t.Helper()
-	if err := rig.Eventually(patience, func() error {
+	if err := harness.Eventually(patience, func() error {
 		link = regexp.MustCompile(`http://\S+/console/\S*`).FindString(s.Said())
 		if link == "" {
 			return errNoLink

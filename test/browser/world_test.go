@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/executor"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // A world is a server with jobs and runs of every kind, and executors that tests control.
 type world struct {
-	*rig.Server
+	*harness.Server
 	runs map[string]string // run IDs by the state that they show
 
 	mu   sync.Mutex
@@ -112,7 +112,7 @@ func newWorld(tb testing.TB, args ...string) *world {
 // ended waits until at least want runs of a job are in a state: schedules may add some.
 func (w *world) ended(tb testing.TB, job, state string, want int) {
 	tb.Helper()
-	if err := rig.Eventually(patience, func() error {
+	if err := harness.Eventually(patience, func() error {
 		if n := strings.Count(w.OK(tb, "", "runs", job, "-o", "json"), quote(state)); n < want {
 			return fmt.Errorf("%d of %d runs of %s are %s", n, want, job, state)
 		}
@@ -125,7 +125,7 @@ func (w *world) ended(tb testing.TB, job, state string, want int) {
 // bare is a world without anything in it.
 func bare(tb testing.TB, args ...string) *world {
 	tb.Helper()
-	s := rig.Start(tb, binary, filepath.Join(tb.TempDir(), "data"), args...)
+	s := harness.Start(tb, binary, filepath.Join(tb.TempDir(), "data"), args...)
 	return &world{Server: s, runs: map[string]string{}, held: map[string]chan struct{}{}}
 }
 
@@ -186,7 +186,7 @@ func (w *world) executor(tb testing.TB, app, token string) {
 		e.Stop(ctx)
 		front.Close()
 	})
-	if err := rig.Eventually(patience, func() error {
+	if err := harness.Eventually(patience, func() error {
 		if out := w.OK(tb, "", "executors", app); !strings.Contains(out, front.URL) {
 			return errors.New("not registered: " + out)
 		}

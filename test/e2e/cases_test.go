@@ -14,7 +14,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 const (
@@ -98,7 +98,7 @@ func (c *seconds) in(from, to time.Time) (none, many int) {
 func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, endsWithin time.Duration) {
 	t.Helper()
 	count := int(to.Sub(from) / time.Second)
-	if err := rig.Eventually(endsWithin, func() error {
+	if err := harness.Eventually(endsWithin, func() error {
 		if none, _ := c.in(from, to); none > 0 {
 			return fmt.Errorf("%d of %d instants reached no executor", none, count)
 		}
@@ -108,7 +108,7 @@ func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, e
 	}
 	s.OK(t, "", "pause", app+"/each", "--reason", "proof is over")
 	// Runs can still be in the queue, so wait before the audit.
-	if err := rig.Eventually(endsWithin, func() error { return s.succeeded(t, app+"/each", from, to) }); err != nil {
+	if err := harness.Eventually(endsWithin, func() error { return s.succeeded(t, app+"/each", from, to) }); err != nil {
 		t.Error(err)
 	}
 	if _, many := c.in(from, to); many > 0 {
@@ -143,7 +143,7 @@ func (s *stack) eachSecond(t *testing.T) {
 func (s *stack) succeeded(t *testing.T, job string, from, to time.Time) error {
 	out := s.OK(t, "", "runs", job, "--from", from.UTC().Format(time.RFC3339), "--to", to.Add(-time.Second).UTC().Format(time.RFC3339),
 		"--limit", "500", "-o", "json")
-	var page struct{ Runs []rig.Run }
+	var page struct{ Runs []harness.Run }
 	if err := json.Unmarshal([]byte(out), &page); err != nil {
 		return err
 	}
@@ -223,12 +223,12 @@ func (s *stack) call(t *testing.T) {
 // canary: the job that the deployment made for itself runs, on a function that
 // reports by the public address.
 func (s *stack) canary(t *testing.T) {
-	if err := rig.Eventually(3*woken, func() error {
+	if err := harness.Eventually(3*woken, func() error {
 		if jobs := s.OK(t, "", "get"); !strings.Contains(jobs, "tickring-canary/alive") {
 			time.Sleep(time.Second)
 			return fmt.Errorf("the tick has not created the canary: %s", jobs)
 		}
-		var page struct{ Runs []rig.Run }
+		var page struct{ Runs []harness.Run }
 		out := s.OK(t, "", "runs", "tickring-canary/alive", "--state", "succeeded", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &page); err != nil || len(page.Runs) == 0 {
 			return fmt.Errorf("no run of the canary has succeeded: %s", s.OK(t, "", "runs", "tickring-canary/alive"))

@@ -24,7 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/tickring/tickring/executor"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // destroy is the command that removes the stack; the test checks the remaining resources.
@@ -50,7 +50,7 @@ type outputs struct {
 // stack is the deployed stack.
 type stack struct {
 	outputs
-	*rig.Server
+	*harness.Server
 	sdk   aws.Config
 	began time.Time
 	older string // directory of the functions of an older build
@@ -77,7 +77,7 @@ func deployed(t *testing.T) *stack {
 	for _, s.outputs = range stacks {
 	}
 	dir := t.TempDir()
-	bin, err := rig.Build(dir)
+	bin, err := harness.Build(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func deployed(t *testing.T) *stack {
 	if out.Parameter.Type != "SecureString" || len(*out.Parameter.Value) < 32 {
 		t.Fatalf("the token is a %s of %d characters", out.Parameter.Type, len(*out.Parameter.Value))
 	}
-	s.Server = &rig.Server{Bin: bin, Dir: dir, URL: s.Base, AdminToken: *out.Parameter.Value}
+	s.Server = &harness.Server{Bin: bin, Dir: dir, URL: s.Base, AdminToken: *out.Parameter.Value}
 	return s
 }
 
@@ -166,7 +166,7 @@ func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler, 
 			t.Errorf("executor of %s: %v", app, err)
 		}
 	})
-	if err := rig.Eventually(30*time.Second, func() error {
+	if err := harness.Eventually(30*time.Second, func() error {
 		out, code := s.CLI(t, "", "executors", app, "-o", "json")
 		var list struct{ Executors []struct{ Address string } }
 		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || len(list.Executors) == 0 {

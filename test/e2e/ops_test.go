@@ -15,7 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // redrive: a message that cannot be processed is in the dead-letter queue, and its run is recorded as skipped. Redrive sends the
@@ -43,7 +43,7 @@ func (s *stack) redrive(t *testing.T) {
 		MessageBody: aws.String(body)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := rig.Eventually(woken, func() error { // the tick takes dead-letter messages once a minute
+	if err := harness.Eventually(woken, func() error { // the tick takes dead-letter messages once a minute
 		out := s.OK(t, "", "redrive", "--dry-run")
 		if !strings.Contains(out, "try 1048577 is out of range") || !strings.Contains(out, app+"/yearly") {
 			time.Sleep(time.Second)
@@ -54,7 +54,7 @@ func (s *stack) redrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	var page struct {
-		Runs  []rig.Run
+		Runs  []harness.Run
 		Skips []struct{ FirstAt, Reason string }
 	}
 	out := s.OK(t, "", "runs", app+"/yearly", "-o", "json")
@@ -87,7 +87,7 @@ func (s *stack) redrive(t *testing.T) {
 func (s *stack) doctor(t *testing.T) {
 	// Doctor knows how long messages have been due only after it has seen a moment without due messages, and runs of paused jobs
 	// still come due each second.
-	if err := rig.Eventually(endsWithin, func() error { return s.examined(t) }); err != nil {
+	if err := harness.Eventually(endsWithin, func() error { return s.examined(t) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 const (
@@ -196,7 +196,7 @@ func (s *stack) deploy(t *testing.T, code map[string][]byte) (hashes map[string]
 func (s *stack) active(t *testing.T, fn string) {
 	t.Helper()
 	cl := lambda.NewFromConfig(s.sdk)
-	if err := rig.Eventually(endsWithin, func() error {
+	if err := harness.Eventually(endsWithin, func() error {
 		out, err := cl.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
 		if err != nil {
 			return err

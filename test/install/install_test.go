@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 var (
@@ -34,7 +34,7 @@ const nobody = 65534
 func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 	root := install(t)
 	bin := filepath.Join(root, "usr/bin/tickring")
-	s := &rig.Server{Bin: bin, Dir: openDir(t)}
+	s := &harness.Server{Bin: bin, Dir: openDir(t)}
 	command := execStart(t, root, s.Dir)
 
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -59,7 +59,7 @@ func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 		}
 	}()
 	data := filepath.Join(s.Dir, "tickring")
-	if err := rig.Eventually(time.Minute, func() error {
+	if err := harness.Eventually(time.Minute, func() error {
 		b, err := os.ReadFile(filepath.Join(data, "endpoint"))
 		if err != nil {
 			return err
@@ -81,9 +81,9 @@ func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 	called := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "done") }))
 	defer called.Close()
 	s.OK(t, "", "create", "web/ping", "--every", "1s", "--call", called.URL)
-	if err := rig.Eventually(time.Minute, func() error {
+	if err := harness.Eventually(time.Minute, func() error {
 		var page struct {
-			Runs []rig.Run `json:"runs"`
+			Runs []harness.Run `json:"runs"`
 		}
 		out := s.OK(t, "", "runs", "web/ping", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &page); err != nil {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/miniexec"
-	"github.com/tickring/tickring/internal/testkit/ports"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -32,13 +32,13 @@ const jobs = 200
 const resendable = 5 * time.Second
 
 func TestKill(t *testing.T) {
-	bin, err := rig.Build(t.TempDir())
+	bin, err := harness.Build(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	listen := "127.0.0.1:" + ports.Free(t) // of each of its lives
-	s := rig.Start(t, bin, dir, "--listen", listen)
+	listen := "127.0.0.1:" + freeport.Free(t) // of each of its lives
+	s := harness.Start(t, bin, dir, "--listen", listen)
 
 	var mu sync.Mutex
 	got := map[core.RunID][]time.Time{}
@@ -90,7 +90,7 @@ func TestKill(t *testing.T) {
 		mu.Lock()
 		began, awaiting = time.Now(), true
 		mu.Unlock()
-		next, err := rig.Launch(bin, dir, "--listen", listen)
+		next, err := harness.Launch(bin, dir, "--listen", listen)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestKill(t *testing.T) {
 	}
 	to := core.InstantOf(time.Now())
 	// Wait until the remaining runs have arrived.
-	if err := rig.Eventually(2*time.Minute, func() error {
+	if err := harness.Eventually(2*time.Minute, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		want := int(to-from+1) * jobs
@@ -162,16 +162,16 @@ func TestKill(t *testing.T) {
 // TestStandby starts a second server on the same data: it answers 503 and takes
 // over when the first is killed; SIGTERM ends one with exit code 0.
 func TestStandby(t *testing.T) {
-	bin, err := rig.Build(t.TempDir())
+	bin, err := harness.Build(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	first := rig.Start(t, bin, dir)
+	first := harness.Start(t, bin, dir)
 	first.OK(t, "version: 1\napps: [{name: a, token: abcdefgh}]\njobs: [{app: a, name: j, handler: h, schedule: {every: 1s}}]\n", "apply",
 		"-f", "-")
 	before := first.URL
-	second, err := rig.Launch(bin, dir)
+	second, err := harness.Launch(bin, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,9 +40,9 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -54,7 +54,7 @@ func NewPlace(dynamodb, sqs string) (Place, error) {
 	for _, f := range []struct{ field, value string }{{"dynamodb", dynamodb}, {"sqs", sqs}} {
 		u, err := url.Parse(f.value)
 		if err != nil || u.Scheme != "http" || u.Path != "" && u.Path != "/" {
-			return Place{}, core.Invalid(f.field, f.value, "allowed: http://127.0.0.1:PORT, where test/standins/start.sh has started one")
+			return Place{}, core.Invalid(f.field, f.value, "allowed: http://127.0.0.1:PORT, where test/localaws/start.sh has started one")
 		}
 		if ip, err := netip.ParseAddr(u.Hostname()); err != nil || !ip.IsLoopback() {
 			return Place{}, core.Invalid(f.field, f.value, "only this machine is allowed, by its address: http://127.0.0.1:PORT")
@@ -201,7 +201,7 @@ func Purge(ctx context.Context, o Options) (*Report, error) {
 		before := len(l.got)
 		l.mu.Unlock()
 		pause(ctx, time.Until(end.Time())+3*time.Second)
-		m := assembly.New(l.e, assembly.Options{Plan: plan.AWS()}).People(nil, people.Options{})
+		m := wiring.New(l.e, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})
 		var sent int64
 		for range 60 { // a replan skips runs that may be in transit
 			r, err := m.Replan(ctx, core.Actor{Name: "load"}, "", from, end)

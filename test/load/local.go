@@ -42,7 +42,7 @@ func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, p
 	for _, q := range []struct {
 		name string
 		url  *string
-	}{{"fires", &n.Fires}, {"slow", &n.Slow}, {"checks", &n.Checks}, {"aside", &n.Aside}, {"dead", &n.Dead}} {
+	}{{"fires", &n.Fires}, {"slow", &n.Slow}, {"checks", &n.Checks}, {"postrun", &n.PostRun}, {"dead", &n.Dead}} {
 		out, err := queues.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String(prefix + "-" + q.name)})
 		if err != nil {
 			return n, fmt.Errorf("create queue %s-%s: %w", prefix, q.name, err)

@@ -95,7 +95,7 @@ func NewSandbox(bin, log string, p Place, n awsengine.Names, more ...string) (*S
 		"AWS_ENDPOINT_URL_DYNAMODB=" + p.DynamoDB, "AWS_ENDPOINT_URL_SQS=" + p.SQS,
 		"TICKRING_TABLE_JOBS=" + n.Jobs, "TICKRING_TABLE_RUNS=" + n.Runs, "TICKRING_TABLE_STATE=" + n.State,
 		"TICKRING_QUEUE_FIRES=" + n.Fires, "TICKRING_QUEUE_SLOW=" + n.Slow,
-		"TICKRING_QUEUE_CHECKS=" + n.Checks, "TICKRING_QUEUE_POSTRUN=" + n.Aside,
+		"TICKRING_QUEUE_CHECKS=" + n.Checks, "TICKRING_QUEUE_POSTRUN=" + n.PostRun,
 		"TICKRING_QUEUE_DEAD=" + n.Dead,
 		"TICKRING_ADMIN_TOKEN=" + AdminToken, "TICKRING_ALLOW=10.0.0.0/8", "TICKRING_ALLOW_LOOPBACK=1",
 	}, more...)

@@ -21,9 +21,9 @@ import (
 	"github.com/oauth2-proxy/mockoidc"
 
 	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/internal/testkit/ports"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/test/harness"
 )
 
 var bin string
@@ -31,7 +31,7 @@ var bin string
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "oidc")
 	if err == nil {
-		bin, err = rig.Build(dir)
+		bin, err = harness.Build(dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // place is a server and a provider that it knows.
 type place struct {
 	t  *testing.T
-	s  *rig.Server
+	s  *harness.Server
 	m  *mockoidc.MockOIDC
 	at string // of the provider
 }
@@ -57,7 +57,7 @@ func newPlace(t *testing.T, away bool) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:"+ports.Free(t)) // its port stays free while it is away
+	ln, err := net.Listen("tcp", "127.0.0.1:"+freeport.Free(t)) // its port stays free while it is away
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func newPlace(t *testing.T, away bool) *place {
 	if err := os.WriteFile(secret, []byte(m.ClientSecret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.s = rig.Start(t, bin, filepath.Join(dir, "data"), "--oidc-issuer", "http://"+p.at+mockoidc.IssuerBase,
+	p.s = harness.Start(t, bin, filepath.Join(dir, "data"), "--oidc-issuer", "http://"+p.at+mockoidc.IssuerBase,
 		"--oidc-client-id="+m.ClientID, // it is random, and can begin with a hyphen
 		"--oidc-client-secret-file", secret, "--oidc-name", "Mock", "--oidc-scope", "profile", "--oidc-scope", "groups",
 		"--oidc-role-claim", "groups", "--oidc-role", "devs=shop:editor", "--oidc-role", "ops=admin")
@@ -244,7 +244,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 		ago    time.Duration
 		status int
 	}{{time.Hour, http.StatusUnauthorized}, {0, http.StatusOK}} {
-		twin, err := oidc.New(p.settings(), rig.Token, oidc.Options{Now: func() time.Time { return time.Now().Add(-c.ago) }})
+		twin, err := oidc.New(p.settings(), harness.Token, oidc.Options{Now: func() time.Time { return time.Now().Add(-c.ago) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +270,7 @@ func TestProviderAway(t *testing.T) {
 	p := newPlace(t, true)
 	b, _ := browser()
 	golden.New(t).Equal(t, "provider away", p.rejected(b, p.link(b, "/console/jobs"), http.StatusServiceUnavailable))
-	r, err := b.PostForm(p.s.URL+"/console/login", url.Values{"token": {rig.Token}, "to": {"/console/jobs"}})
+	r, err := b.PostForm(p.s.URL+"/console/login", url.Values{"token": {harness.Token}, "to": {"/console/jobs"}})
 	if err != nil {
 		t.Fatal(err)
 	}

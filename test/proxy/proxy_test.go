@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/internal/testkit/ports"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // TestNginxOnAnotherPortServesTheConsole runs the documented configuration without TLS
@@ -31,13 +31,13 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 	if err != nil {
 		t.Skip("no nginx on this machine")
 	}
-	bin, err := rig.Build(t.TempDir())
+	bin, err := harness.Build(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := ports.Free(t)
+	port := freeport.Free(t)
 	listen, origin := "127.0.0.1:"+port, "http://jobs.example:"+port
-	s := rig.Start(t, bin, t.TempDir(), "--require-token", "--report-url", origin, "--trusted-proxy", "127.0.0.1")
+	s := harness.Start(t, bin, t.TempDir(), "--require-token", "--report-url", origin, "--trusted-proxy", "127.0.0.1")
 	runNginx(t, nginx, configuration(t, listen, strings.TrimPrefix(s.URL, "http://")))
 
 	ask := func(method, path string, form url.Values) (int, string) { // with the cookies after the body
@@ -60,7 +60,7 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 		}
 		return resp.StatusCode, string(body) + strings.Join(resp.Header["Set-Cookie"], "\n")
 	}
-	if err := rig.Eventually(time.Minute, func() error {
+	if err := harness.Eventually(time.Minute, func() error {
 		if status, text := ask("GET", "/healthz", nil); status != http.StatusOK {
 			return fmt.Errorf("%d %s", status, text)
 		}
@@ -68,7 +68,7 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if status, text := ask("POST", "/console/login", url.Values{"token": {rig.Token}}); status != http.StatusSeeOther ||
+	if status, text := ask("POST", "/console/login", url.Values{"token": {harness.Token}}); status != http.StatusSeeOther ||
 		!strings.Contains(text, "; Secure;") {
 		t.Errorf("a login through the proxy: %d %s", status, text)
 	}

@@ -23,8 +23,8 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
 	sdk "github.com/tickring/tickring/executor"
-	"github.com/tickring/tickring/internal/testkit/ports"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/test/harness"
 )
 
 var bin string
@@ -32,7 +32,7 @@ var bin string
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "tickring-traces-")
 	if err == nil {
-		bin, err = rig.Build(dir)
+		bin, err = harness.Build(dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 // receiver starts the collector's own, on a port that was free.
 func receiver(t *testing.T) (endpoint string, sink *consumertest.TracesSink) {
 	t.Helper()
-	address := "127.0.0.1:" + ports.Free(t)
+	address := "127.0.0.1:" + freeport.Free(t)
 	factory := otlpreceiver.NewFactory()
 	config := factory.CreateDefaultConfig().(*otlpreceiver.Config)
 	config.Protocols.HTTP.GetOrInsertDefault().ServerConfig.NetAddr.Endpoint = address
@@ -88,7 +88,7 @@ func (s *seen) add(what, traceparent string) {
 }
 
 // start creates executors, jobs and one trigger.
-func start(t *testing.T, s *rig.Server) *seen {
+func start(t *testing.T, s *harness.Server) *seen {
 	t.Helper()
 	saw := &seen{told: map[string]string{}}
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -118,7 +118,7 @@ func start(t *testing.T, s *rig.Server) *seen {
 			t.Error(err)
 		}
 	})
-	if err := rig.Eventually(30*time.Second, func() error {
+	if err := harness.Eventually(30*time.Second, func() error {
 		if out, _ := s.CLI(t, "", "executors", "golang"); !strings.Contains(out, "http://") {
 			return errors.New(out)
 		}
@@ -127,7 +127,7 @@ func start(t *testing.T, s *rig.Server) *seen {
 		t.Fatal(err)
 	}
 	s.OK(t, "", "trigger", "golang/twice")
-	if err := rig.Eventually(30*time.Second, func() error {
+	if err := harness.Eventually(30*time.Second, func() error {
 		saw.mu.Lock()
 		defer saw.mu.Unlock()
 		if len(saw.told) < 3 {
@@ -141,7 +141,7 @@ func start(t *testing.T, s *rig.Server) *seen {
 }
 
 // stopped stops a server as a user does, within a time limit.
-func stopped(t *testing.T, s *rig.Server) {
+func stopped(t *testing.T, s *harness.Server) {
 	t.Helper()
 	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -159,10 +159,10 @@ func TestSpansArrive(t *testing.T) {
 	endpoint, sink := receiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
 	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
-	s := rig.Start(t, bin, t.TempDir())
+	s := harness.Start(t, bin, t.TempDir())
 	saw := start(t, s)
 	// The last one's end is a span, too.
-	if err := rig.Eventually(30*time.Second, func() error {
+	if err := harness.Eventually(30*time.Second, func() error {
 		if out := s.OK(t, "", "runs", "web/after", "-o", "json"); !strings.Contains(out, `"succeeded"`) {
 			return errors.New(out)
 		}
@@ -237,14 +237,14 @@ func TestCollectorHangs(t *testing.T) {
 	defer close(release)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "100")
-	s := rig.Start(t, bin, t.TempDir())
+	s := harness.Start(t, bin, t.TempDir())
 	saw := start(t, s)
 	for what, parent := range saw.told {
 		if len(parent) != 55 {
 			t.Errorf("%s: traceparent %q", what, parent)
 		}
 	}
-	if err := rig.Eventually(20*time.Second, func() error {
+	if err := harness.Eventually(20*time.Second, func() error {
 		resp, err := http.Get(s.URL + "/metrics")
 		if err != nil {
 			return err

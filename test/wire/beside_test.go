@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/internal/testkit/ports"
+	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -37,7 +37,7 @@ type bench struct {
 }
 
 func beside(b *testing.B, kind string) *bench {
-	s := &bench{B: b, addr: "127.0.0.1:0", port: ports.Free(b), results: map[int64]bool{}, changed: make(chan struct{}, 1),
+	s := &bench{B: b, addr: "127.0.0.1:0", port: freeport.Free(b), results: map[int64]bool{}, changed: make(chan struct{}, 1),
 		beat:   make(chan struct{}, 1),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}}}
 	s.up()

@@ -15,8 +15,8 @@ import (
 
 	xxl "github.com/xxl-job/xxl-job-executor-go"
 
-	"github.com/tickring/tickring/internal/testkit/ports"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/test/harness"
 )
 
 var bin string
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	dir, err := os.MkdirTemp("", "tickring-wire-")
 	if err == nil {
-		bin, err = rig.Build(dir)
+		bin, err = harness.Build(dir)
 	}
 	if err == nil {
 		stoodIn, err = standIns(dir)
@@ -108,7 +108,7 @@ type executor struct {
 	port string
 }
 
-func startExecutor(t *testing.T, s *rig.Server, admin, port string) *executor {
+func startExecutor(t *testing.T, s *harness.Server, admin, port string) *executor {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GO_EXECUTOR=1", "ADMIN="+admin, "ACCESS_TOKEN=executors-token", "APP=golang", "PORT="+port)
@@ -161,9 +161,9 @@ jobs:
   - {app: golang, name: limited, handler: limits, timeout: 2s}
 `
 
-func waitExecutors(t *testing.T, s *rig.Server, app string, want int) {
+func waitExecutors(t *testing.T, s *harness.Server, app string, want int) {
 	t.Helper()
-	if err := rig.Eventually(90*time.Second, func() error {
+	if err := harness.Eventually(90*time.Second, func() error {
 		out := s.OK(t, "", "executors", app, "-o", "json")
 		if n := strings.Count(out, `"live": true`) + strings.Count(out, `"live":true`); n != want {
 			return fmt.Errorf("%d live executors, want %d: %s", n, want, out)
@@ -184,9 +184,9 @@ func TestGoExecutor(t *testing.T) {
 }
 
 func goExecutorSuite(t *testing.T, path string) {
-	s := rig.Start(t, bin, t.TempDir(), "--tune", "expiry=45s", "--tune", "beatWrite=1s")
+	s := harness.Start(t, bin, t.TempDir(), "--tune", "expiry=45s", "--tune", "beatWrite=1s")
 	s.OK(t, manifest, "apply", "-f", "-")
-	port := ports.Free(t)
+	port := freeport.Free(t)
 	e := startExecutor(t, s, s.URL+path, port)
 	listening(t, port)
 	waitExecutors(t, s, "golang", 1)
@@ -199,7 +199,7 @@ func goExecutorSuite(t *testing.T, path string) {
 	if run.Message != `hello 中文 "quoted"` {
 		t.Errorf("params given with the trigger: %q", run.Message)
 	}
-	if err := rig.Eventually(30*time.Second, func() error {
+	if err := harness.Eventually(30*time.Second, func() error {
 		out := s.OK(t, "", "runs", "golang/tick", "-o", "json")
 		if n := strings.Count(out, "succeeded"); n < 3 {
 			return fmt.Errorf("%d runs of a job that fires every second", n)
@@ -217,7 +217,7 @@ func goExecutorSuite(t *testing.T, path string) {
 	if run.Reason != "handler" || !strings.Contains(run.Message, "no luck") {
 		t.Errorf("run that panicked: %+v", run)
 	}
-	if err := rig.Eventually(30*time.Second, func() error {
+	if err := harness.Eventually(30*time.Second, func() error {
 		out := s.OK(t, "", "runs", "golang/panics", "-o", "json")
 		if n := strings.Count(out, `"failed"`); n != 3 {
 			return fmt.Errorf("%d attempts failed, want 3: %s", n, out)
@@ -270,7 +270,7 @@ func goExecutorSuite(t *testing.T, path string) {
 }
 
 // audit is the scheduler's own proof.
-func audit(t *testing.T, s *rig.Server) {
+func audit(t *testing.T, s *harness.Server) {
 	t.Helper()
 	out := s.OK(t, "", "audit", "-o", "json")
 	if !strings.Contains(out, `"unaccounted": 0`) && !strings.Contains(out, `"unaccounted":0`) {

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	sdk "github.com/tickring/tickring/executor"
-	"github.com/tickring/tickring/internal/testkit/ports"
-	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -253,7 +253,7 @@ var tunes = []string{"--tune", "expiry=70s", "--tune", "beatWrite=1s", "--tune",
 type stand struct {
 	*testing.T
 	sub  subject
-	s    *rig.Server
+	s    *harness.Server
 	dir  string // of the subject
 	port string
 	app  string
@@ -285,7 +285,7 @@ func (b *stand) start(token ...string) {
 // registration, could not reach it.
 func listening(t *testing.T, port string) {
 	t.Helper()
-	if err := rig.Eventually(30*time.Second, func() error {
+	if err := harness.Eventually(30*time.Second, func() error {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			err = c.Close()
@@ -313,9 +313,9 @@ func (b *stand) running(job string) string {
 }
 
 // ends waits for the end of a run and returns its "state reason", or "running" if it does not end.
-func (b *stand) ends(id string, within ...time.Duration) (rig.Run, string) {
-	var r rig.Run
-	_ = rig.Eventually(max(10*time.Second, append(within, 0)[0]), func() error {
+func (b *stand) ends(id string, within ...time.Duration) (harness.Run, string) {
+	var r harness.Run
+	_ = harness.Eventually(max(10*time.Second, append(within, 0)[0]), func() error {
 		if r = b.s.GetRun(b.T, id); r.State == "running" || r.State == "planned" || r.State == "queued" {
 			return fmt.Errorf("run %s is %s", id, r.State)
 		}
@@ -351,7 +351,7 @@ var behaviors = []struct {
 			b.Errorf("after the restart: %+v", after)
 		}
 		r := b.s.GetRun(b.T, id)
-		_ = rig.Eventually(b.limit("crash", 3*time.Second), func() error {
+		_ = harness.Eventually(b.limit("crash", 3*time.Second), func() error {
 			if r = b.s.GetRun(b.T, id); r.State == "running" {
 				return errors.New("open")
 			}
@@ -385,7 +385,7 @@ var behaviors = []struct {
 		if end != "failed handler" {
 			b.Errorf("%+v", r)
 		}
-		if err := rig.Eventually(10*time.Second, func() error {
+		if err := harness.Eventually(10*time.Second, func() error {
 			if n := strings.Count(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json"), `"failed"`); n != 2 {
 				return fmt.Errorf("%d attempts, want 2", n)
 			}
@@ -398,8 +398,8 @@ var behaviors = []struct {
 	// Facts without a field in xxl-job's order.
 	{"told", func(b *stand) (string, bool) {
 		b.ends(b.s.Trigger(b.T, "golang/fails"))
-		var runs struct{ Runs []rig.Run }
-		if err := rig.Eventually(10*time.Second, func() error {
+		var runs struct{ Runs []harness.Run }
+		if err := harness.Eventually(10*time.Second, func() error {
 			if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json")), &runs); err != nil {
 				return err
 			}
@@ -444,7 +444,7 @@ var behaviors = []struct {
 		first := b.running("golang/serial")
 		second := b.s.Trigger(b.T, "golang/serial")
 		r := b.s.GetRun(b.T, second)
-		if err := rig.Eventually(20*time.Second, func() error {
+		if err := harness.Eventually(20*time.Second, func() error {
 			if r = b.s.GetRun(b.T, second); r.State != "running" && r.State != "skipped" {
 				return fmt.Errorf("%+v", r)
 			}
@@ -497,12 +497,12 @@ var behaviors = []struct {
 		addr := strings.TrimPrefix(b.s.URL, "http://")
 		b.s.Kill()
 		b.letGo(id)
-		if err := rig.Eventually(10*time.Second, func() error { // its log shows its end
+		if err := harness.Eventually(10*time.Second, func() error { // its log shows its end
 			return b.ended(id)
 		}); err != nil {
 			b.Logf("%v", err)
 		}
-		s, err := rig.Launch(bin, b.s.Dir, append(tunes, "--listen", addr)...)
+		s, err := harness.Launch(bin, b.s.Dir, append(tunes, "--listen", addr)...)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -511,8 +511,8 @@ var behaviors = []struct {
 		if err := s.WaitReady(30 * time.Second); err != nil {
 			b.Fatal(err)
 		}
-		var r rig.Run
-		_ = rig.Eventually(b.limit("server away", 6*time.Second), func() error {
+		var r harness.Run
+		_ = harness.Eventually(b.limit("server away", 6*time.Second), func() error {
 			if r = b.s.GetRun(b.T, id); r.State == "running" {
 				return errors.New("open")
 			}
@@ -542,7 +542,7 @@ var behaviors = []struct {
 			Executors []struct{ Address string }
 			Refused   []struct{ Address string }
 		}
-		err := rig.Eventually(40*time.Second, func() error {
+		err := harness.Eventually(40*time.Second, func() error {
 			if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "executors", "golang", "-o", "json")), &list); err != nil {
 				return err
 			}
@@ -564,7 +564,7 @@ var behaviors = []struct {
 // dies starts another executor of the subject, the only one of the app lost, and kills it during a run. The run's end takes
 // minutes.
 func (b *stand) dies() {
-	other := &stand{T: b.T, sub: b.sub, s: b.s, dir: b.TempDir(), port: ports.Free(b.T), app: "lost"}
+	other := &stand{T: b.T, sub: b.sub, s: b.s, dir: b.TempDir(), port: freeport.Free(b.T), app: "lost"}
 	other.start()
 	other.live(1)
 	b.lost = other.running("lost/waits")
@@ -574,7 +574,7 @@ func (b *stand) dies() {
 
 // broadcast adds another executor of the subject for a while, and returns the results of a run at each of the two.
 func (b *stand) broadcast() string {
-	other := &stand{T: b.T, sub: b.sub, s: b.s, dir: b.TempDir(), port: ports.Free(b.T), app: b.app}
+	other := &stand{T: b.T, sub: b.sub, s: b.s, dir: b.TempDir(), port: freeport.Free(b.T), app: b.app}
 	other.start()
 	b.live(2)
 	defer func() {
@@ -650,8 +650,8 @@ func TestMatrix(t *testing.T) {
 
 // row asks one subject for each behavior.
 func row(t *testing.T, sub subject, saw map[string]string) {
-	b := &stand{T: t, sub: sub, dir: t.TempDir(), port: ports.Free(t), app: "golang",
-		s: rig.Start(t, bin, t.TempDir(), append(tunes, "--listen", "127.0.0.1:"+ports.Free(t))...)}
+	b := &stand{T: t, sub: sub, dir: t.TempDir(), port: freeport.Free(t), app: "golang",
+		s: harness.Start(t, bin, t.TempDir(), append(tunes, "--listen", "127.0.0.1:"+freeport.Free(t))...)}
 	b.s.OK(t, matrixManifest, "apply", "-f", "-")
 	b.start()
 	b.live(1)
@@ -693,7 +693,7 @@ func firstLine(s string) string {
 
 // TestDeclaredJob: a job declared in code is created on the real server, follows its declaration, and keeps a user's changes.
 func TestDeclaredJob(t *testing.T) {
-	s := rig.Start(t, bin, t.TempDir())
+	s := harness.Start(t, bin, t.TempDir())
 	s.OK(t, "version: 1\nset: golang\napps:\n  - {name: golang, token: executors-token}\n", "apply", "-f", "-")
 	dir := t.TempDir()
 	declare := func(job sdk.Job, until func(spec string) error) {
@@ -709,7 +709,7 @@ func TestDeclaredJob(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- e.ListenAndServe(ctx) }()
-		err = rig.Eventually(20*time.Second, func() error {
+		err = harness.Eventually(20*time.Second, func() error {
 			out, _ := s.CLI(t, "", "get", "golang/nightly", "-o", "json")
 			return until(out)
 		})
@@ -755,7 +755,7 @@ func TestDeclaredJob(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- e.ListenAndServe(ctx) }()
-	if err := rig.Eventually(20*time.Second, func() error {
+	if err := harness.Eventually(20*time.Second, func() error {
 		if _, code := s.CLI(t, "", "get", "golang/second"); code != 0 {
 			return errors.New("the second is not there")
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // after returns a job that comes after parents, whose numbers are in their names.
-func after(id core.JobID, when core.Upon, parents ...core.JobID) core.Job {
+func after(id core.JobID, when core.ParentCondition, parents ...core.JobID) core.Job {
 	j := job(id)
 	for _, p := range parents {
 		j.Def.After = append(j.Def.After, core.Parent{Job: fmt.Sprintf("orders/job-%d", p), ID: p, When: when})
@@ -22,7 +22,9 @@ func after(id core.JobID, when core.Upon, parents ...core.JobID) core.Job {
 	return j
 }
 
-func child(id core.JobID, when core.Upon) core.Child { return core.Child{Job: id, When: when} }
+func child(id core.JobID, when core.ParentCondition) core.Child {
+	return core.Child{Job: id, When: when}
+}
 
 // wantChildren checks the list of a job, and that its other fields are unchanged.
 func wantChildren(t *testing.T, e *engine.Engine, want core.Job, list ...core.Child) {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
 )
 
@@ -30,11 +30,11 @@ func clean(t *testing.T, h Harness) {
 	})
 	put(t, e, parent, func(r *core.Run) { closed(r); r.Place = 1 })
 	put(t, e, other, closed)
-	aside := core.NumberedRun(1, 3)
-	put(t, e, aside, func(r *core.Run) { closed(r); r.Aside = core.Aside{Log: true} })
+	postRun := core.NumberedRun(1, 3)
+	put(t, e, postRun, func(r *core.Run) { closed(r); r.PostRun = core.PostRun{Log: true} })
 	read := func(id core.RunID) core.Run { t.Helper(); return mustRun(t, e, id) }
 	gone := core.Run{ID: core.NumberedRun(1, 77), State: core.Succeeded}
-	answers(t, e.Manage.DropRuns(ctx, []core.Run{read(ended), read(open), read(owing), read(parent), read(aside), gone}),
+	answers(t, e.Manage.DropRuns(ctx, []core.Run{read(ended), read(open), read(owing), read(parent), read(postRun), gone}),
 		"ok", "refused", "refused", "refused", "refused", "ok")
 	if _, is := readRun(t, e, ended); is {
 		t.Error("it is still there")
@@ -50,7 +50,7 @@ func clean(t *testing.T, h Harness) {
 	answers(t, e.Manage.DropRuns(ctx, []core.Run{was, still}), "refused", "refused")
 	read(owing)
 	read(open)
-	list, err := e.Manage.RunSpan(ctx, core.PlannedRun(1, at(0)), core.PlannedRun(1, at(100)), 10)
+	list, err := e.Manage.RunsByID(ctx, core.PlannedRun(1, at(0)), core.PlannedRun(1, at(100)), 10)
 	ok(t, err)
 	if len(list) != 1 || list[0].ID != open {
 		t.Errorf("planned runs: %v", list)
@@ -80,7 +80,7 @@ func cleanCounted(t *testing.T, h Harness) {
 	e, ctx, now := h.Open(t), t.Context(), begin
 	clock := func() time.Time { return now }
 	sums := report.New(e.Report, report.Options{Now: clock, PassFor: time.Minute})
-	m := people.New(e.Manage, e.Ring, nil, nil, people.Options{Reports: sums, Ask: ask.Options{Now: clock}})
+	m := people.New(e.Manage, e.Ring, nil, nil, people.Options{Reports: sums, Ask: query.Options{Now: clock}})
 	createJobs(t, e, job(1))
 	claimed := func(r *core.Run) { r.Journal.Minute, r.SentAt = begin.Unix()/60, begin }
 	ended := func(r *core.Run) { claimed(r); r.State, r.EndedAt = core.Succeeded, begin }

@@ -84,7 +84,7 @@ var Cases = []Case{
 	{"GiveBack", giveBack},
 	{"SkipUnsent", skipUnsent}, {"Wait", wait},
 	{"CloseRuns", closeUnread}, {"CloseRunsRead", closeRead},
-	{"ClearOwedAndLate", clearOwedAndLate}, {"Asides", asides}, {"KeptLogs", keptLogs}, {"AsideLane", asideLane}, {"Triggered", triggered},
+	{"ClearOwedAndLate", clearOwedAndLate}, {"PostRuns", postRuns}, {"KeptLogs", keptLogs}, {"PostRunLane", postRunLane}, {"Triggered", triggered},
 	{"ChangeTriggered", changed}, {"Kill", kill},
 	{"RunSpan", runSpan}, {"RecentRuns", recentRuns}, {"RecentRunsOfStates", recentRunsOfStates}, {"LastRuns", lastRuns},
 	{"OpenRuns", openRuns}, {"Waiting", waiting}, {"Journals", journals}, {"Watch", watch}, {"WatchPages", watchPages},

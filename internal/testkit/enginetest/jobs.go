@@ -185,7 +185,7 @@ func unreadable(t *testing.T, h Harness) {
 	h.Damage(t, e, 2)
 	named := func(what string, err error, is bool) {
 		t.Helper()
-		bad, err := core.Besides(err)
+		bad, err := core.SplitUnreadable(err)
 		if ok(t, err); (bad[2] != nil) != is || len(bad) > 1 {
 			t.Errorf("%s: unreadable jobs are %v", what, bad)
 		}
@@ -518,7 +518,7 @@ func apps(t *testing.T, h Harness) {
 	same(t, "changed app", readApp(t, h, e, "orders"), &b)
 	for i := range core.MaxPast + 2 { // the store keeps the stored pauses, whatever it gets as past
 		seen := b.Rev
-		b.Rev, b.Past = b.Rev+1, core.Past{}
+		b.Rev, b.Past = b.Rev+1, core.PauseHistory{}
 		want := b.Past
 		for k := max(0, i-core.MaxPast); k < i; k++ {
 			from := base.Add(time.Duration(k) * 24 * time.Hour)
@@ -619,11 +619,11 @@ func global(t *testing.T, h Harness) {
 	two := one
 	two.Rev, two.Pause = one.Rev+5, core.Pause{From: base.Add(time.Hour), By: "bob"}
 	ok(t, e.Manage.PutGlobal(ctx, one.Rev, two))
-	two.Past = core.Past{Pauses: []core.Pause{{From: base, To: base.Add(time.Hour)}}} // it had no end
+	two.Past = core.PauseHistory{Pauses: []core.Pause{{From: base, To: base.Add(time.Hour)}}} // it had no end
 	got, err = e.Finish.Global(ctx)
 	ok(t, err)
 	same(t, "global", got, two)
-	two.Rev, two.Past = two.Rev+1, core.Past{}
+	two.Rev, two.Past = two.Rev+1, core.PauseHistory{}
 	ok(t, e.Tick.PutGlobal(ctx, two.Rev-1, two))
 	if got, err = e.Finish.Global(ctx); err != nil || len(got.Past.Pauses) != 1 {
 		t.Fatalf("the past of everything after another change: %+v, %v", got.Past, err)

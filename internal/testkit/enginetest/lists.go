@@ -11,23 +11,23 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // world is a deployment on an engine. Its sender answers by the name of the job, and counts sends.
 type world struct {
 	t     *testing.T
 	e     *engine.Engine
-	a     *assembly.Assembly
+	a     *wiring.Assembly
 	d     *dispatch.Dispatcher
 	ask   *people.People
 	names map[core.JobID]string
@@ -36,7 +36,7 @@ type world struct {
 	sends map[string][]core.RunID // by the name of the job
 }
 
-func (w *world) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+func (w *world) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := s.Job.Def.Name
@@ -57,7 +57,7 @@ func (*world) Idle(context.Context, *core.App, string, core.JobID) (bool, error)
 
 func newWorld(t *testing.T, e *engine.Engine) *world {
 	w := &world{t: t, e: e, names: map[core.JobID]string{}, sends: map[string][]core.RunID{}}
-	w.a = assembly.New(e, assembly.Options{Now: time.Now, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
+	w.a = wiring.New(e, wiring.Options{Now: time.Now, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
 	w.d, w.ask = w.a.Dispatcher(w, dispatch.Options{}), w.a.People(nil, people.Options{})
 	for n, app := range []core.App{{Name: "calls", Executors: []string{"call:http://c/"}},
 		{Name: "shop", Executors: []string{"http://a/", "http://b/"}}, {Name: "nobody"}} {
@@ -118,10 +118,10 @@ func (w *world) says(r *core.Run) string {
 }
 
 // runs returns each run that a filter accepts, page by page, and whether waiting runs may be missing.
-func (w *world) runs(f ask.RunFilter) (list []string, noWaiting bool) {
+func (w *world) runs(f query.RunFilter) (list []string, noWaiting bool) {
 	w.t.Helper()
 	for {
-		page, err := w.ask.Ask.Runs(w.t.Context(), f)
+		page, err := w.ask.Queries.Runs(w.t.Context(), f)
 		ok(w.t, err)
 		for i := range page.Runs {
 			list = append(list, w.says(&page.Runs[i]))
@@ -135,7 +135,7 @@ func (w *world) runs(f ask.RunFilter) (list []string, noWaiting bool) {
 }
 
 // reruns is each run that would be run again.
-func (w *world) reruns(f ask.RunFilter) (list []string) {
+func (w *world) reruns(f query.RunFilter) (list []string) {
 	w.t.Helper()
 	for {
 		res, err := w.ask.Operate.Rerun(w.t.Context(), core.Actor{Name: "ann"}, operate.RerunRequest{Filter: f, DryRun: true})
@@ -209,16 +209,16 @@ func lists(t *testing.T, h Harness) {
 	failed := slices.DeleteFunc(that("failed"), func(run string) bool { return strings.Contains(run, "bad 1") })
 	for _, c := range []struct {
 		name string
-		of   ask.RunFilter
+		of   query.RunFilter
 		want []string
 	}{
-		{"all", ask.RunFilter{}, all}, {"two at a time", ask.RunFilter{Limit: 2}, all},
-		{"of an app", ask.RunFilter{App: "calls"}, that("calls")}, {"of another", ask.RunFilter{App: "shop"}, that("shop")},
-		{"skipped", ask.RunFilter{States: []core.State{core.Skipped}}, that("skipped")},
-		{"queued", ask.RunFilter{States: []core.State{core.Queued}}, that("queued")},
-		{"running", ask.RunFilter{App: "shop", States: []core.State{core.Running}}, that("running")},
-		{"failed for good", ask.RunFilter{Failed: true}, failed},
-		{"retries", ask.RunFilter{Causes: []core.Cause{core.CauseRetry}}, that("bad 2")},
+		{"all", query.RunFilter{}, all}, {"two at a time", query.RunFilter{Limit: 2}, all},
+		{"of an app", query.RunFilter{App: "calls"}, that("calls")}, {"of another", query.RunFilter{App: "shop"}, that("shop")},
+		{"skipped", query.RunFilter{States: []core.State{core.Skipped}}, that("skipped")},
+		{"queued", query.RunFilter{States: []core.State{core.Queued}}, that("queued")},
+		{"running", query.RunFilter{App: "shop", States: []core.State{core.Running}}, that("running")},
+		{"failed for good", query.RunFilter{Failed: true}, failed},
+		{"retries", query.RunFilter{Causes: []core.Cause{core.CauseRetry}}, that("bad 2")},
 	} {
 		eventually(t, h, func() string {
 			got, _ := w.runs(c.of)
@@ -228,8 +228,8 @@ func lists(t *testing.T, h Harness) {
 			return ""
 		})
 	}
-	same(t, "to run again", w.reruns(ask.RunFilter{Failed: true}), failed)
-	same(t, "to run again in an app", w.reruns(ask.RunFilter{App: "calls", Failed: true}), []string{"calls/bad 2 failed handler"})
+	same(t, "to run again", w.reruns(query.RunFilter{Failed: true}), failed)
+	same(t, "to run again in an app", w.reruns(query.RunFilter{App: "calls", Failed: true}), []string{"calls/bad 2 failed handler"})
 
 	counted := []string{"calls/bad failed handler 2, late 2", "calls/ok succeeded  1, late 1", "nobody/none failed no-executor 1, late 0",
 		"shop/line open 1", "shop/line skipped queue-full 1, late 0", "shop/refused failed not-accepted 1, late 1",
@@ -247,15 +247,15 @@ func lists(t *testing.T, h Harness) {
 	made, err := w.ask.Operate.Trigger(t.Context(), core.Actor{Name: "ann"}, operate.TriggerRequest{Job: "calls/ok", At: &later})
 	ok(t, err)
 	planned := []string{"calls/ok 1 planned"}
-	got, noWaiting := w.runs(ask.RunFilter{Job: "calls/ok", States: []core.State{core.Planned}})
+	got, noWaiting := w.runs(query.RunFilter{Job: "calls/ok", States: []core.State{core.Planned}})
 	same(t, "planned of a job", got, planned)
-	if got, without := w.runs(ask.RunFilter{States: []core.State{core.Planned}}); noWaiting || without == slices.Equal(got, planned) {
+	if got, without := w.runs(query.RunFilter{States: []core.State{core.Planned}}); noWaiting || without == slices.Equal(got, planned) {
 		t.Errorf("planned: %q, without waiting runs: %t, of a job %t", got, without, noWaiting)
 	}
 	// All lists have them once they were cancelled.
 	_, err = w.ask.Operate.Cancel(t.Context(), core.Actor{Name: "ann"}, made.Run.ID.String())
 	ok(t, err)
-	got, noWaiting = w.runs(ask.RunFilter{App: "calls", States: []core.State{core.Skipped}})
+	got, noWaiting = w.runs(query.RunFilter{App: "calls", States: []core.State{core.Skipped}})
 	if same(t, "skipped", got, []string{"calls/ok 1 skipped cancelled"}); noWaiting {
 		t.Error("skipped: without those that wait")
 	}

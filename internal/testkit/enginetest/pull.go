@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
 )
 
 // takes reads a queue and returns the messages as receipts and bodies.
-func takes(t *testing.T, e *engine.Engine, q pull.Queue, now time.Time, hide time.Duration, limit int) (got []string, next time.Time) {
+func takes(t *testing.T, e *engine.Engine, q pullqueue.Queue, now time.Time, hide time.Duration, limit int) (got []string, next time.Time) {
 	t.Helper()
 	held, next, err := e.Pull.TakePulled(t.Context(), q, now, now.Add(hide), limit)
 	if err != nil {
@@ -32,12 +32,12 @@ func pulls(t *testing.T, h Harness) {
 		return
 	}
 	ctx := t.Context()
-	q, other := pull.Queue{App: "orders", Name: "mail"}, pull.Queue{App: "billing", Name: "mail"}
+	q, other := pullqueue.Queue{App: "orders", Name: "mail"}, pullqueue.Queue{App: "billing", Name: "mail"}
 	id := func(n int) core.RunID { return core.PlannedRun(7, at(n)) }
-	put := func(q pull.Queue, n, most int) error {
-		return e.Pull.PutPulled(ctx, pull.Item{Queue: q, Run: id(n), Body: fmt.Appendf(nil, "b%d", n)}, most)
+	put := func(q pullqueue.Queue, n, most int) error {
+		return e.Pull.PutPulled(ctx, pullqueue.Item{Queue: q, Run: id(n), Body: fmt.Appendf(nil, "b%d", n)}, most)
 	}
-	receipt := func(n, k int) pull.Receipt { return pull.Receipt{Run: id(n), N: k} }
+	receipt := func(n, k int) pullqueue.Receipt { return pullqueue.Receipt{Run: id(n), N: k} }
 	now := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond) // after the messages, by the engine's clock
 	if got, next := takes(t, e, q, now, time.Minute, 10); len(got) > 0 || !next.IsZero() {
 		t.Errorf("an empty queue: %v, next %s", got, next)
@@ -50,7 +50,7 @@ func pulls(t *testing.T, h Harness) {
 	if err := put(q, 1, 4); err != nil {
 		t.Errorf("an existing run: %v", err)
 	}
-	if err := put(q, 9, 4); !errors.Is(err, pull.ErrFull) {
+	if err := put(q, 9, 4); !errors.Is(err, pullqueue.ErrFull) {
 		t.Errorf("a full queue: %v", err)
 	}
 	if err := put(other, 9, 4); err != nil {

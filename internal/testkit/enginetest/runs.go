@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -47,7 +47,7 @@ func fullRun(id core.RunID) core.Run {
 	r.Data = "\x00 {\"day\": \"<b>\"}"
 	r.Owes = []core.Owed{{Run: core.NumberedRun(id.Job(), 8), Kind: core.CauseRetry, Slot: at(99)}}
 	r.Then = core.NumberedRun(id.Job(), 8)
-	r.Aside, r.KeepLog = core.Aside{Log: true}, core.KeepLogAlways
+	r.PostRun, r.KeepLog = core.PostRun{Log: true}, core.KeepLogAlways
 	r.Late = &core.LateResult{At: base.Add(2 * time.Hour), Code: 200, Message: "done"}
 	r.Tries = []core.Try{{Address: "http://a/", Code: 500, Message: "no"},
 		{Address: "http://b/", By: core.RouteRandom, Of: 3, From: []string{"http://a/", "http://b/"}}}
@@ -656,7 +656,7 @@ func runSpan(t *testing.T, h Harness) {
 	read := func(first, last core.RunID, page int) (got []core.RunID) {
 		t.Helper()
 		for {
-			runs, err := e.Manage.RunSpan(ctx, first, last, page)
+			runs, err := e.Manage.RunsByID(ctx, first, last, page)
 			ok(t, err)
 			if len(runs) == 0 {
 				return got
@@ -727,9 +727,9 @@ func recentRuns(t *testing.T, h Harness) {
 	for app, want := range map[string]map[core.RunID]bool{"": all, "orders": orders, "none": {}} {
 		eventually(t, h, func() string {
 			got := map[core.RunID]bool{}
-			from, pages := ask.RunPlace{}, 0
+			from, pages := query.RunPlace{}, 0
 			for {
-				runs, next, err := e.Manage.RecentRuns(ctx, ask.Recent{App: app}, from, 6)
+				runs, next, err := e.Manage.RecentRuns(ctx, query.Recent{App: app}, from, 6)
 				ok(t, err)
 				for _, r := range runs {
 					if got[r.ID] {
@@ -740,7 +740,7 @@ func recentRuns(t *testing.T, h Harness) {
 				if len(runs) > 6 {
 					t.Fatalf("%d runs of one moment in a page of 6", len(runs))
 				}
-				if next == (ask.RunPlace{}) {
+				if next == (query.RunPlace{}) {
 					break
 				}
 				if pages++; pages > 1000 || from.Before != 0 && next.Before > from.Before {
@@ -752,7 +752,7 @@ func recentRuns(t *testing.T, h Harness) {
 		})
 	}
 	eventually(t, h, func() string { // the last batch comes first
-		runs, _, err := e.Manage.RecentRuns(ctx, ask.Recent{}, ask.RunPlace{}, 5)
+		runs, _, err := e.Manage.RecentRuns(ctx, query.Recent{}, query.RunPlace{}, 5)
 		ok(t, err)
 		for _, r := range runs {
 			if r.ID.Job() <= 30 {
@@ -808,8 +808,8 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 			}
 			eventually(t, h, func() string {
 				got := map[core.RunID]bool{}
-				for from := (ask.RunPlace{}); ; {
-					runs, next, err := e.Manage.RecentRuns(ctx, ask.Recent{App: app, States: states}, from, 2)
+				for from := (query.RunPlace{}); ; {
+					runs, next, err := e.Manage.RecentRuns(ctx, query.Recent{App: app, States: states}, from, 2)
 					ok(t, err)
 					for i := range runs {
 						if fits(&runs[i]) {
@@ -818,7 +818,7 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 							t.Fatalf("of %s came a run of %s", app, runs[i].App)
 						}
 					}
-					if from = next; next == (ask.RunPlace{}) {
+					if from = next; next == (query.RunPlace{}) {
 						return cmp.Diff(want, got, cmpopts.EquateEmpty())
 					}
 				}

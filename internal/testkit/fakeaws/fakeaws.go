@@ -80,7 +80,7 @@ func (a Allow) denied(ctx context.Context, action, on string) error {
 
 // Names holds the names of the tables and queues that New makes.
 var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow",
-	Checks: "https://sqs/checks", Aside: "https://sqs/aside", Dead: "https://sqs/dead"}
+	Checks: "https://sqs/checks", PostRun: "https://sqs/postrun", Dead: "https://sqs/dead"}
 
 // New makes empty tables and queues under Names; report gets unknown input, and is usually
 // t.Errorf.
@@ -92,8 +92,8 @@ func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 		Names.State: newTable(Names.State, key{"of", 'S'}, key{"key", 'S'}, nil),
 	}}
 	q := &SQS{report: report, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {},
-		Names.Aside: {},
-		Names.Dead:  {}}}
+		Names.PostRun: {},
+		Names.Dead:    {}}}
 	return db, q
 }
 

@@ -14,12 +14,12 @@ func copyChannel(c core.Channel) core.Channel {
 	return c
 }
 
-// Channels implements ask.Store.
+// Channels implements query.Store.
 func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
 	return pick(ctx, s, names, s.channels, copyChannel)
 }
 
-// ListChannels implements ask.Store, in the order of names.
+// ListChannels implements query.Store, in the order of names.
 func (s *Store) ListChannels(ctx context.Context) ([]core.Channel, error) {
 	var list []core.Channel
 	err := s.one(ctx, func() error {

@@ -91,9 +91,9 @@ func copyMessage(m ring.Message) ring.Message {
 		}
 		m.Check = &c
 	}
-	if m.Aside != nil {
-		a := *m.Aside
-		m.Aside = &a
+	if m.PostRun != nil {
+		a := *m.PostRun
+		m.PostRun = &a
 	}
 	return m
 }

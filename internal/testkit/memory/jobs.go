@@ -32,7 +32,7 @@ func (s *Store) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.Job
 	return pick(ctx, s, jobs, s.tombs, same)
 }
 
-// ListTombstones implements ask.Store.
+// ListTombstones implements query.Store.
 func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
 	err = s.one(ctx, func() error {
 		for _, id := range slices.Sorted(maps.Keys(s.tombs)) {
@@ -45,7 +45,7 @@ func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int)
 	return list, err
 }
 
-// JobIDs implements ask.Store.
+// JobIDs implements query.Store.
 func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	found := make(map[string]core.JobID, len(names))
 	err := s.one(ctx, func() error {
@@ -59,7 +59,7 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 	return found, err
 }
 
-// ListJobs implements ask.Store.
+// ListJobs implements query.Store.
 func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
 	err = s.one(ctx, func() error {
 		for id := range s.jobIDs.up(after + 1) {
@@ -289,7 +289,7 @@ func (s *Store) dropEntry(d core.DueItem) {
 	s.unindex(d)
 }
 
-// Entries implements ask.Store, in the order of the due index.
+// Entries implements query.Store, in the order of the due index.
 func (s *Store) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
 	var list []core.DueItem
 	err := s.one(ctx, func() error {
@@ -325,7 +325,7 @@ func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	})
 }
 
-// Skips implements ask.Store, in the order of First.
+// Skips implements query.Store, in the order of First.
 func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error) {
 	var list []core.Skip
 	err := s.one(ctx, func() error {
@@ -364,7 +364,7 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	})
 }
 
-// Changes implements ask.Store, in the order of falling IDs.
+// Changes implements query.Store, in the order of falling IDs.
 func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) ([]core.Change, error) {
 	var list []core.Change
 	err := s.one(ctx, func() error {
@@ -401,7 +401,7 @@ func (s *Store) DamageApp(name string) {
 	s.damaged.Add(name, errors.New("no JSON"))
 }
 
-// ListApps implements ask.Store, in the order of names.
+// ListApps implements query.Store, in the order of names.
 func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 	var list []core.App
 	err := s.one(ctx, func() error {
@@ -608,7 +608,7 @@ func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core
 	return bound, err
 }
 
-// Alive implements engine.Upkeep.
+// Alive implements engine.Maintenance.
 func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err error) {
 	err = s.one(ctx, func() error {
 		before, s.alive = s.alive, milli(now)
@@ -617,7 +617,7 @@ func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err
 	return before, err
 }
 
-// LastAlive implements engine.Upkeep.
+// LastAlive implements engine.Maintenance.
 func (s *Store) LastAlive(ctx context.Context) (at time.Time, err error) {
 	err = s.one(ctx, func() error {
 		at = s.alive

@@ -7,7 +7,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// PutLog implements aside.Store.
+// PutLog implements postrun.Store.
 func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {
 	k.Text, k.At = slices.Clone(k.Text), milli(k.At)
 	return s.one(ctx, func() error {
@@ -19,7 +19,7 @@ func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
 	})
 }
 
-// KeptLog implements aside.Store.
+// KeptLog implements postrun.Store.
 func (s *Store) KeptLog(ctx context.Context, run core.RunID) (k core.KeptLog, is bool, err error) {
 	err = s.one(ctx, func() error {
 		k, is = s.logs[run]

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
@@ -34,7 +34,7 @@ func Open(o Options) *engine.Engine {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Close: s.Close,
 	}
 }
 
@@ -62,8 +62,8 @@ type Store struct {
 	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
 	sources  map[sourceKey]source
-	notices  map[string]notice.State
-	looks    *ordered[ring.Look]
+	notices  map[string]notification.State
+	looks    *ordered[ring.CheckRequest]
 	runs     map[core.RunID]*record
 	logs     map[core.RunID]core.KeptLog
 	runIDs   *ordered[core.RunID]
@@ -151,8 +151,8 @@ func New(o Options) *Store {
 		channels: map[string]core.Channel{},
 		people:   map[string][]byte{},
 		cleaned:  map[core.JobID]core.Instant{},
-		notices:  map[string]notice.State{},
-		looks:    newOrdered(ring.Look.Less),
+		notices:  map[string]notification.State{},
+		looks:    newOrdered(ring.CheckRequest.Less),
 	}
 }
 

@@ -5,18 +5,18 @@ import (
 	"slices"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Notices implements notice.States.
-func (s *Store) Notices(ctx context.Context, names []string) (map[string]notice.State, error) {
-	return pick(ctx, s, names, s.notices, notice.State.Clone)
+// Notices implements notification.States.
+func (s *Store) Notices(ctx context.Context, names []string) (map[string]notification.State, error) {
+	return pick(ctx, s, names, s.notices, notification.State.Clone)
 }
 
-// PutNotices implements notice.States.
-func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
-	return each(ctx, s, list, func(n *notice.State) error {
+// PutNotices implements notification.States.
+func (s *Store) PutNotices(ctx context.Context, list []notification.State) []error {
+	return each(ctx, s, list, func(n *notification.State) error {
 		if s.notices[n.Name].V != n.V-1 {
 			return core.ErrRefused
 		}
@@ -25,8 +25,8 @@ func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
 	})
 }
 
-// PutLooks implements notice.Looks.
-func (s *Store) PutLooks(ctx context.Context, looks []ring.Look) error {
+// PutLooks implements notification.Looks.
+func (s *Store) PutLooks(ctx context.Context, looks []ring.CheckRequest) error {
 	return s.one(ctx, func() error {
 		for _, l := range looks {
 			s.looks.insert(l)
@@ -35,10 +35,10 @@ func (s *Store) PutLooks(ctx context.Context, looks []ring.Look) error {
 	})
 }
 
-// DueLooks implements notice.Looks.
-func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) (list []ring.Look, err error) {
+// DueLooks implements notification.Looks.
+func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) (list []ring.CheckRequest, err error) {
 	err = s.one(ctx, func() error {
-		for l := range s.looks.up(ring.Look{}) {
+		for l := range s.looks.up(ring.CheckRequest{}) {
 			if l.At > upTo || len(list) == limit {
 				break
 			}
@@ -49,8 +49,8 @@ func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) (lis
 	return slices.Clone(list), err
 }
 
-// DropLooks implements notice.Looks.
-func (s *Store) DropLooks(ctx context.Context, looks []ring.Look) error {
+// DropLooks implements notification.Looks.
+func (s *Store) DropLooks(ctx context.Context, looks []ring.CheckRequest) error {
 	return s.one(ctx, func() error {
 		for _, l := range looks {
 			s.looks.remove(l)

@@ -7,21 +7,21 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/pullqueue"
 )
 
-var _ pull.Store = (*Store)(nil)
+var _ pullqueue.Store = (*Store)(nil)
 
 // pulled is a run in a queue that executors pull from.
 type pulled struct {
-	pull.Item
+	pullqueue.Item
 	id       int64
 	visible  time.Time
 	receives int
 }
 
-// PutPulled implements pull.Store.
-func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
+// PutPulled implements pullqueue.Store.
+func (s *Store) PutPulled(ctx context.Context, it pullqueue.Item, most int) error {
 	return s.one(ctx, func() error {
 		n := 0
 		for _, p := range s.pulled {
@@ -34,7 +34,7 @@ func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 			n++
 		}
 		if n >= most {
-			return pull.ErrFull
+			return pullqueue.ErrFull
 		}
 		s.lastPulled++
 		it.Body = slices.Clone(it.Body)
@@ -43,8 +43,8 @@ func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 	})
 }
 
-// TakePulled implements pull.Store.
-func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Time, limit int) (held []pull.Held, next time.Time,
+// TakePulled implements pullqueue.Store.
+func (s *Store) TakePulled(ctx context.Context, q pullqueue.Queue, now, until time.Time, limit int) (held []pullqueue.Held, next time.Time,
 	err error) {
 	err = s.one(ctx, func() error {
 		var list []*pulled
@@ -61,14 +61,14 @@ func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Ti
 			}
 			p.visible = milli(until)
 			p.receives++
-			held = append(held, pull.Held{Receipt: pull.Receipt{Run: p.Run, N: p.receives}, Body: slices.Clone(p.Body)})
+			held = append(held, pullqueue.Held{Receipt: pullqueue.Receipt{Run: p.Run, N: p.receives}, Body: slices.Clone(p.Body)})
 		}
 		return nil
 	})
 	return held, next, err
 }
 
-func (s *Store) pulledBy(q pull.Queue, r pull.Receipt) (int, error) {
+func (s *Store) pulledBy(q pullqueue.Queue, r pullqueue.Receipt) (int, error) {
 	for i, p := range s.pulled {
 		if p.Queue == q && p.Run == r.Run && p.receives == r.N {
 			return i, nil
@@ -77,8 +77,8 @@ func (s *Store) pulledBy(q pull.Queue, r pull.Receipt) (int, error) {
 	return 0, core.ErrRefused
 }
 
-// HidePulled implements pull.Store.
-func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, until time.Time, n int) error {
+// HidePulled implements pullqueue.Store.
+func (s *Store) HidePulled(ctx context.Context, q pullqueue.Queue, r pullqueue.Receipt, until time.Time, n int) error {
 	return s.one(ctx, func() error {
 		i, err := s.pulledBy(q, r)
 		if err == nil {
@@ -88,8 +88,8 @@ func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, un
 	})
 }
 
-// DropPulled implements pull.Store.
-func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) error {
+// DropPulled implements pullqueue.Store.
+func (s *Store) DropPulled(ctx context.Context, q pullqueue.Queue, r pullqueue.Receipt) error {
 	return s.one(ctx, func() error {
 		i, err := s.pulledBy(q, r)
 		if err == nil {
@@ -99,7 +99,7 @@ func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) er
 	})
 }
 
-// RemovePulled implements pull.Store.
+// RemovePulled implements pullqueue.Store.
 func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	return s.one(ctx, func() error {
 		s.pulled = slices.DeleteFunc(s.pulled, func(p *pulled) bool { return slices.Contains(ids, p.id) })
@@ -107,8 +107,8 @@ func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	})
 }
 
-// HasPulled implements pull.Store.
-func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (has bool, err error) {
+// HasPulled implements pullqueue.Store.
+func (s *Store) HasPulled(ctx context.Context, q pullqueue.Queue, job core.JobID) (has bool, err error) {
 	err = s.one(ctx, func() error {
 		has = slices.ContainsFunc(s.pulled, func(p *pulled) bool { return p.Queue == q && p.Run.Job() == job })
 		return nil
@@ -116,12 +116,12 @@ func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (ha
 	return has, err
 }
 
-// ListPulled implements pull.Store.
-func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []pull.Listed, err error) {
+// ListPulled implements pullqueue.Store.
+func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []pullqueue.Listed, err error) {
 	err = s.one(ctx, func() error {
 		for _, p := range s.pulled { // in the order of IDs
 			if p.id > after && len(list) < limit {
-				list = append(list, pull.Listed{ID: p.id, Queue: p.Queue, Run: p.Run, N: p.receives})
+				list = append(list, pullqueue.Listed{ID: p.id, Queue: p.Queue, Run: p.Run, N: p.receives})
 			}
 		}
 		return nil

@@ -35,7 +35,7 @@ func (s *Store) Began(ctx context.Context, from, to core.Instant, behind core.Jo
 	return 0, err
 }
 
-// Cleaned implements ask.Store.
+// Cleaned implements query.Store.
 func (s *Store) Cleaned(ctx context.Context, job core.JobID) (at core.Instant, err error) {
 	err = s.one(ctx, func() error {
 		at = s.cleaned[job]

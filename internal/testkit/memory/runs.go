@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -90,8 +90,8 @@ func (s *Store) putRun(p *core.RunPut) error {
 	return nil
 }
 
-// RunSpan implements ask.Store.
-func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+// RunsByID implements query.Store.
+func (s *Store) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	var list []core.Run
 	err := s.one(ctx, func() error {
 		walk, lo, hi := s.runIDs.up(first), first, last
@@ -109,7 +109,7 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return list, err
 }
 
-// LastRuns implements ask.Store.
+// LastRuns implements query.Store.
 func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
 	found := map[core.JobID][]core.Run{}
 	err := s.one(ctx, func() error {
@@ -133,9 +133,9 @@ func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Insta
 	return found, err
 }
 
-// RecentRuns implements ask.Store.
-func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) (
-	runs []core.Run, next ask.RunPlace, err error,
+// RecentRuns implements query.Store.
+func (s *Store) RecentRuns(ctx context.Context, of query.Recent, from query.RunPlace, limit int) (
+	runs []core.Run, next query.RunPlace, err error,
 ) {
 	first := madeRun{math.MaxInt64, math.MaxInt64}
 	if from.Row > 0 {
@@ -148,12 +148,12 @@ func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace
 			if len(runs) >= limit {
 				return nil
 			}
-			next = ask.RunPlace{Before: m.ms + 1, Row: int64(m.run)}
+			next = query.RunPlace{Before: m.ms + 1, Row: int64(m.run)}
 			if r := &s.runs[m.run].run; (of.App == "" || r.App == of.App) && (len(of.States) == 0 || slices.Contains(of.States, r.State)) {
 				runs = append(runs, copyRun(r))
 			}
 		}
-		next = ask.RunPlace{}
+		next = query.RunPlace{}
 		return nil
 	})
 	return runs, next, err
@@ -310,7 +310,7 @@ func (s *Store) bound(run core.RunID, now time.Time) bool {
 	return rec != nil && (rec.run.State.Open() || now.Sub(rec.run.EndedAt) <= keepKey)
 }
 
-// Sweep implements engine.Upkeep. Age counts from when a thing was stored (of
+// Sweep implements engine.Maintenance. Age counts from when a thing was stored (of
 // runs from their end, of journals from their minute, of tombstones from RevAt).
 func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error) {
 	err = s.one(ctx, func() error {

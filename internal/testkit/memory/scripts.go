@@ -19,7 +19,7 @@ type (
 	}
 )
 
-// Scripts implements ask.Store.
+// Scripts implements query.Store.
 func (s *Store) Scripts(ctx context.Context, job core.JobID) (rec core.Scripts, err error) {
 	err = s.one(ctx, func() error {
 		rec = s.scripts[job].Clone()

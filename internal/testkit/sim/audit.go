@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // tally is the checker's own count of one job, made without the product.
@@ -29,8 +29,8 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 	}
 	e := engineOf(w.truth)
 	seen := map[core.RunID]int{}
-	for from := (ask.RunPlace{}); ; {
-		runs, next, err := e.Manage.RecentRuns(bg, ask.Recent{}, from, 1000)
+	for from := (query.RunPlace{}); ; {
+		runs, next, err := e.Manage.RecentRuns(bg, query.Recent{}, from, 1000)
 		if err != nil {
 			w.fail(0, "list: %v", err)
 			return
@@ -38,14 +38,14 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 		for i := range runs {
 			seen[runs[i].ID]++
 		}
-		if next == (ask.RunPlace{}) {
+		if next == (query.RunPlace{}) {
 			break
 		}
 		from = next
 	}
 	for _, id := range slices.Sorted(keysOf(tallies)) {
 		first, last := core.NumberedRange(id)
-		runs, _ := w.truth.RunSpan(bg, first, last, 1<<30)
+		runs, _ := w.truth.RunsByID(bg, first, last, 1<<30)
 		runs = slices.DeleteFunc(runs, func(r core.Run) bool { return r.SentAt.IsZero() && r.State.Open() })
 		for _, at := range tallies[id].had {
 			runs = append(runs, core.Run{ID: core.PlannedRun(id, at)})
@@ -102,13 +102,13 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 	blind := &without{Store: w.truth, run: core.PlannedRun(id, at)}
 	e := engineOf(w.truth)
 	e.Manage = blind
-	m := w.assembly(assembly.Options{}, e).People(nil, people.Options{})
+	m := w.assembly(wiring.Options{}, e).People(nil, people.Options{})
 	sum, err = m.AuditAll(bg, from, to)
 	if err != nil {
 		w.fail(0, "audit without a run: %v", err)
 		return
 	}
-	named := slices.ContainsFunc(sum.Missing, func(r ask.AuditReport) bool {
+	named := slices.ContainsFunc(sum.Missing, func(r query.AuditReport) bool {
 		return r.Job == id && slices.Equal(r.Missing, []core.Instant{at})
 	})
 	if sum.Unaccounted != whole.Unaccounted+1 || !named {
@@ -145,7 +145,7 @@ func (s *without) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]c
 	return found, unread, err
 }
 
-func (s *without) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	runs, err := s.Store.RunSpan(ctx, first, last, limit)
+func (s *without) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	runs, err := s.Store.RunsByID(ctx, first, last, limit)
 	return slices.DeleteFunc(runs, func(r core.Run) bool { return r.ID == s.run }), err
 }

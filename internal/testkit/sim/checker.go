@@ -166,7 +166,7 @@ func (w *World) chainsGoOn() {
 				return true
 			}
 			first, last := core.RunRange(j.Def.ID, at, core.Horizon)
-			if runs, _ := w.truth.RunSpan(bg, first, last, 1); len(runs) > 0 {
+			if runs, _ := w.truth.RunsByID(bg, first, last, 1); len(runs) > 0 {
 				return true
 			}
 			if time.Since(began) > limit {
@@ -192,9 +192,9 @@ func (w *World) final() map[core.JobID]*tally {
 		of := &tally{}
 		tallies[id] = of
 		first, last := core.RunRange(id, 0, core.Horizon)
-		planned, _ := t.RunSpan(bg, first, last, 1<<30)
+		planned, _ := t.RunsByID(bg, first, last, 1<<30)
 		first, last = core.NumberedRange(id)
-		numbered, _ := t.RunSpan(bg, first, last, 1<<30)
+		numbered, _ := t.RunsByID(bg, first, last, 1<<30)
 		skips, _ := t.Skips(bg, id, 0, core.Horizon)
 		byAt := make(map[core.Instant]*core.Run, len(planned))
 		for i := range planned {

@@ -56,7 +56,7 @@ func (w *World) daysMix(d *dice) (specs []manage.JobSpec) {
 }
 
 // worksForDays is an executor whose runs take hours, or days.
-func worksForDays(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+func worksForDays(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 	d := w.dice(sh.Run.ID.String())
 	takes := d.between(time.Minute, 12*time.Hour)

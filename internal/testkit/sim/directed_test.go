@@ -50,7 +50,7 @@ func directed(t *testing.T, c Config) Report {
 // runs of the nth job, from 1, planned ones first.
 func (r Report) runs(t *testing.T, n core.JobID) []core.Run {
 	t.Helper()
-	list, err := r.w.truth.RunSpan(bg, core.RunID(int64(n)<<32), core.RunID(int64(n+1)<<32)-1, 1<<20)
+	list, err := r.w.truth.RunsByID(bg, core.RunID(int64(n)<<32), core.RunID(int64(n+1)<<32)-1, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestKilledBetweenSendAndJournal(t *testing.T) {
 }
 
 // neverEnds is an executor that accepts and never reports.
-func neverEnds(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+func neverEnds(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 }
@@ -137,7 +137,7 @@ func TestJournalRefusedForAWholeInvocation(t *testing.T) {
 
 func TestCallbackBeforeTheAnswer(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
-		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 			w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200})
 			w.sleep(bg, 2*time.Second)
@@ -169,7 +169,7 @@ func TestCallbackBeforeTheAnswerOfTheTakeOver(t *testing.T) {
 }
 
 // failing executors fail the first attempt and end the second.
-func failing(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+func failing(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 	code := 200
 	if sh.Run.Attempt == 1 {
@@ -181,7 +181,7 @@ func failing(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 
 // snoozing executors put off the first two attempts and end the
 // third.
-func snoozing(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+func snoozing(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 	it := wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}
 	if sh.Run.Attempt < 3 {
@@ -310,7 +310,7 @@ func TestClocksTenSecondsApart(t *testing.T) {
 func TestEndedCallIsClosedWhileOthersHang(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("gamma", "quick"), byHand("gamma", "slow")},
 		Act: trigger("gamma/quick", "gamma/slow"),
-		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			inv := w.truth.nonce(sh.Run.Owner)
 			w.truth.arrived(inv, nil, sh, time.Now(), false)
 			if sh.Job.Def.Name == "slow" {
@@ -337,7 +337,7 @@ func TestJournalDoesNotWaitForEnds(t *testing.T) {
 			}
 			return Fine
 		},
-		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			if sh.Job.Def.Name == "bad" {
 				return dispatch.Answer{Kind: dispatch.AnswerRefused}, true
 			}
@@ -399,7 +399,7 @@ func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
 			}
 			return Fine
 		},
-		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 			w.after(12*time.Second, func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}) })
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
@@ -427,7 +427,7 @@ func TestFixedDelayEndsAtOneInstant(t *testing.T) {
 			}
 			return Fine
 		},
-		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 			w.after(50*time.Second, func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}) })
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
@@ -506,7 +506,7 @@ func TestLateCloseOfALostOwner(t *testing.T) {
 			}
 			return Fine
 		},
-		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			if !sh.Run.MaybeSent {
 				return dispatch.Answer{Kind: dispatch.AnswerRefused}, true
 			}
@@ -636,7 +636,7 @@ func TestHungCallsHoldUpNobody(t *testing.T) {
 		jobs = append(jobs, hang)
 	}
 	r := directed(t, Config{For: 3 * time.Minute, Jobs: jobs,
-		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			if sh.Run.App != "gamma" {
 				return dispatch.Answer{}, false
 			}
@@ -665,7 +665,7 @@ func TestProbesHoldUpNobody(t *testing.T) {
 		jobs = append(jobs, j)
 	}
 	jobs = append(jobs, jobOf("gamma", "well", every(time.Second)))
-	r := directed(t, Config{Far: true, For: 2 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer,
+	r := directed(t, Config{Far: true, For: 2 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer,
 		bool) {
 		if sh.Run.App != "gamma" {
 			return dispatch.Answer{}, false
@@ -695,7 +695,7 @@ func TestLostFromTheRing(t *testing.T) {
 	for i := range 6 {
 		jobs = append(jobs, jobOf("alpha", fmt.Sprint("lost-", i), every(20*time.Second)))
 	}
-	r := directed(t, Config{Far: true, For: 12 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer,
+	r := directed(t, Config{Far: true, For: 12 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer,
 		bool) {
 		if sh.Run.App != "gamma" {
 			return dispatch.Answer{}, false
@@ -809,7 +809,7 @@ func TestFireOfThePauseBeforeTheLast(t *testing.T) {
 // and no dispatcher sends again.
 func TestClockSetAheadBeforeTheJournal(t *testing.T) {
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Skew: true,
-		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			inv := w.truth.nonce(sh.Run.Owner)
 			w.truth.arrived(inv, nil, sh, time.Now(), false)
 			if !sh.Run.MaybeSent {

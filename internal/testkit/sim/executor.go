@@ -193,7 +193,7 @@ func (e *executor) drop(t *task) {
 const sendTimeout = 3 * time.Second
 
 // Send is one request over a bad network to an odd executor.
-func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
+func (s sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answer {
 	w := s.in.p.w
 	fate, d, _ := s.in.port.begin(ctx, "Send", false)
 	inv := invocationOf(ctx)
@@ -389,7 +389,7 @@ func (x *executors) set(how func(e *executor), addresses ...string) {
 }
 
 // takes lets an executor begin a run.
-func (x *executors) takes(sh *dispatch.Shipment) *task {
+func (x *executors) takes(sh *dispatch.SendRequest) *task {
 	x.w.truth.works(sh.Run.ID)
 	t := &task{run: sh.Run.ID, job: sh.Job.Def.ID}
 	x.mu.Lock()

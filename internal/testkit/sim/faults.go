@@ -855,7 +855,7 @@ func runsOn(d *engine.Delivery) []core.RunID {
 	if c := d.Message.Check; c != nil {
 		ids = append(ids, c.Runs...)
 	}
-	if a := d.Message.Aside; a != nil {
+	if a := d.Message.PostRun; a != nil {
 		ids = append(ids, a.Run)
 	}
 	return ids

@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/core/tick/loss"
+	"github.com/tickring/tickring/core/tick/lossdetect"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/assembly"
-	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // function is one that the cloud runs. Each invocation has an instance to itself,
@@ -125,7 +125,7 @@ func (w *World) wakes(f *function) {
 func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wake tick.Wake) error {
 	return func(ctx context.Context, in *incarnation, wake tick.Wake) error {
 		a := in.assembly()
-		healer := a.People(nil, people.Options{Ask: ask.Options{PageFor: w.deployed.tickFor / 12}}).Operate
+		healer := a.People(nil, people.Options{Ask: query.Options{PageFor: w.deployed.tickFor / 12}}).Operate
 		o := w.tickOptions()
 		_, n := in.p.dice("beats")
 		o.ID = fmt.Sprintf("%s.%d.%d", in.p.name, in.n, n)
@@ -138,7 +138,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 					return nil
 				})
 			},
-			Minutely: append(boot.Minutely(boot.NewPulse(a.Engine, w.log), in.watchdog(), healer, nil,
+			Minutely: append(lambdaboot.Minutely(lambdaboot.NewPulse(a.Engine, w.log), in.watchdog(), healer, nil,
 				func(fires int64) { w.count("sent again after a loss", int(fires)) }), tick.Task{Name: "notifications", Do: in.looks(a)}),
 		}).Run(ctx)
 	}
@@ -146,7 +146,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 
 func (w *World) tickOptions() tick.Options {
 	d := &w.deployed
-	return tick.Options{LeaseFor: d.lease, Loss: loss.Options{After: d.auditAfter, HealEvery: d.healEvery},
+	return tick.Options{LeaseFor: d.lease, Loss: lossdetect.Options{After: d.auditAfter, HealEvery: d.healEvery},
 		Page: w.page(), PlanBackoff: d.planBackoff, Rates: d.rates}
 }
 
@@ -154,14 +154,14 @@ func (w *World) tickOptions() tick.Options {
 func (w *World) page() int { return 200 }
 
 // assembly makes the parts that a process runs.
-func (in *incarnation) assembly() *assembly.Assembly {
-	return in.p.w.assembly(assembly.Options{Now: in.p.now}, engineOf(in.port))
+func (in *incarnation) assembly() *wiring.Assembly {
+	return in.p.w.assembly(wiring.Options{Now: in.p.now}, engineOf(in.port))
 }
 
-func (w *World) assembly(o assembly.Options, e *engine.Engine) *assembly.Assembly {
+func (w *World) assembly(o wiring.Options, e *engine.Engine) *wiring.Assembly {
 	e.ByJournal = w.cfg.AWS
 	o.Plan, o.Log, o.Behind, o.AllowNoToken = w.deployed.plan, w.log, w.deployed.behind, func(context.Context) bool { return true }
-	return assembly.New(e, o)
+	return wiring.New(e, o)
 }
 
 func (in *incarnation) watchdog() *finish.Watchdog {
@@ -172,5 +172,5 @@ func (in *incarnation) watchdog() *finish.Watchdog {
 // engineOf is the ports of one as an engine.
 func engineOf(s Store) *engine.Engine {
 	return &engine.Engine{Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s, Ring: s, Queue: s, Health: s,
-		Aside: s, Notices: s, Upkeep: s}
+		PostRun: s, Notices: s, Upkeep: s}
 }

@@ -35,7 +35,7 @@ func TestHangBesideHealthy(t *testing.T) {
 			var mu sync.Mutex
 			late := map[time.Duration][]time.Duration{}
 			r := directed(t, Config{Far: true, Deployed: true, AWS: true, SDK: true, For: 2 * time.Minute, Jobs: jobs,
-				Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+				Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 					if sh.Run.App != "gamma" {
 						return dispatch.Answer{}, false
 					}

@@ -48,7 +48,7 @@ func (t *truth) born(r *core.Run) {
 
 // comes reports whether a job that waits for when comes after the end of the last run of a
 // chain; on lists the end states that the run's job retries.
-func comes(when core.Upon, r *core.Run, on []core.State) bool {
+func comes(when core.ParentCondition, r *core.Run, on []core.State) bool {
 	switch when {
 	case core.UponSuccess:
 		return r.State == core.Succeeded

@@ -11,7 +11,7 @@ import (
 )
 
 // afterAll is a job that comes after others of its app.
-func afterAll(name string, when core.Upon, parents ...string) manage.JobSpec {
+func afterAll(name string, when core.ParentCondition, parents ...string) manage.JobSpec {
 	s := byHand("gamma", name)
 	for _, p := range parents {
 		s.Def.After = append(s.Def.After, core.Parent{Job: "gamma/" + p, When: when})
@@ -20,7 +20,7 @@ func afterAll(name string, when core.Upon, parents ...string) manage.JobSpec {
 }
 
 // well answers each call with a success, at once.
-func well(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+func well(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 	return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
 }

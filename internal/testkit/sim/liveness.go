@@ -199,7 +199,7 @@ func (w *World) troubleLeft(until time.Time) {
 // untouched runs of its slot, for any runs of the message.
 func (w *World) putBack(d *engine.Delivery, at time.Time) {
 	slot := d.Message.Slot
-	if d.Message.Kind == ring.KindAside || !at.After(slot.Time().Add(ring.PutBackAfter)) {
+	if d.Message.Kind == ring.KindPostRun || !at.After(slot.Time().Add(ring.PutBackAfter)) {
 		return
 	}
 	w.mu.Lock()

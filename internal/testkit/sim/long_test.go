@@ -39,7 +39,7 @@ func TestRunOpenForAMonth(t *testing.T) {
 		var forgets time.Time
 		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 31 * day, Jobs: []manage.JobSpec{byHand("alpha", "one"),
 			byHand("alpha", "two")},
-			Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 				w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 				forgets = time.Now().Add(30 * day)
 				t := w.execs.takes(sh)
@@ -83,7 +83,7 @@ func TestDeafForADay(t *testing.T) {
 	}
 	jobs = append(jobs, byHand("alpha", "well"))
 	var gone time.Time
-	r := directed(t, Config{Far: true, Deployed: true, For: day, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer,
+	r := directed(t, Config{Far: true, Deployed: true, For: day, Jobs: jobs, Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer,
 		bool) {
 		w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 		w.execs.takes(sh) // and never ends it

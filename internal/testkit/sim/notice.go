@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 // The channel of a world, and the app whose jobs all notify it.
@@ -17,7 +17,7 @@ const told, tells = "people", "alpha"
 // ear is the channel, which accepts most notifications.
 type ear struct{ in *incarnation }
 
-// Send implements notice.Sender.
+// Send implements notification.Sender.
 func (e ear) Send(ctx context.Context, _ core.Channel, m core.Message) error {
 	err := write(e.in.port, ctx, "Notice", m, func(context.Context, core.Message) error {
 		e.in.p.w.count("told: "+m.Event, 1)
@@ -30,8 +30,8 @@ func (e ear) Send(ctx context.Context, _ core.Channel, m core.Message) error {
 }
 
 // looks returns a function that makes the due checks of notifications.
-func (in *incarnation) looks(a *assembly.Assembly) func(ctx context.Context) error {
-	n := a.Notices(nil, notice.Options{})
+func (in *incarnation) looks(a *wiring.Assembly) func(ctx context.Context) error {
+	n := a.Notices(nil, notification.Options{})
 	return func(ctx context.Context) error { _, err := n.Pass(ctx); return err }
 }
 
@@ -41,7 +41,7 @@ func (t *truth) owesNotice(r *core.Run) {
 	if e == "" || e == core.EventSkipped { // no notification for these here
 		return
 	}
-	if told := r.App == tells; r.Aside.Notice != told {
+	if told := r.App == tells; r.PostRun.Notice != told {
 		t.fail(r.ID, "run %d of %s, %s, is %s, and that it owes a notice is %v", r.ID, r.App, r.Cause, r.State, !told)
 	} else if told {
 		t.w.count("notice owed by "+string(r.Cause), 1)
@@ -60,7 +60,7 @@ func (t *truth) noticed(id core.RunID, was *core.Run) {
 	if err != nil || jobs[id.Job()] == nil {
 		return // deleted jobs notify no one
 	}
-	name := notice.JobName(id.Job())
+	name := notification.JobName(id.Job())
 	found, err := t.Store.Notices(bg, []string{name})
 	if err != nil {
 		t.fail(id, "the notices of run %d cannot be read: %v", id, err)
@@ -75,24 +75,24 @@ func (t *truth) noticed(id core.RunID, was *core.Run) {
 	t.fail(id, "run %d is %s, owes no notice any more, and was not counted: %+v", id, was.State, found[name].Told)
 }
 
-func (p *port) Notices(ctx context.Context, names []string) (map[string]notice.State, error) {
-	return read(p, ctx, "Notices", func(ctx context.Context) (map[string]notice.State, error) { return p.truth.Notices(ctx, names) })
+func (p *port) Notices(ctx context.Context, names []string) (map[string]notification.State, error) {
+	return read(p, ctx, "Notices", func(ctx context.Context) (map[string]notification.State, error) { return p.truth.Notices(ctx, names) })
 }
 
-func (p *port) PutNotices(ctx context.Context, list []notice.State) []error {
+func (p *port) PutNotices(ctx context.Context, list []notification.State) []error {
 	return writes(p, ctx, "PutNotices", list, p.truth.PutNotices)
 }
 
-func (p *port) PutLooks(ctx context.Context, looks []ring.Look) error {
+func (p *port) PutLooks(ctx context.Context, looks []ring.CheckRequest) error {
 	return write(p, ctx, "PutLooks", looks, p.truth.PutLooks)
 }
 
-func (p *port) DropLooks(ctx context.Context, looks []ring.Look) error {
+func (p *port) DropLooks(ctx context.Context, looks []ring.CheckRequest) error {
 	return write(p, ctx, "DropLooks", looks, p.truth.DropLooks)
 }
 
-func (p *port) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.Look, error) {
-	return read(p, ctx, "DueLooks", func(ctx context.Context) ([]ring.Look, error) { return p.truth.DueLooks(ctx, upTo, limit) })
+func (p *port) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.CheckRequest, error) {
+	return read(p, ctx, "DueLooks", func(ctx context.Context) ([]ring.CheckRequest, error) { return p.truth.DueLooks(ctx, upTo, limit) })
 }
 
 func (p *port) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {

@@ -191,7 +191,7 @@ func (t *truth) lose(heals time.Duration, states ...core.State) (list []engine.D
 	waits := map[core.RunID]bool{}
 	for id := range t.open {
 		r, _ := t.run(id)
-		waits[id] = slices.Contains(states, r.State) && !r.Had()
+		waits[id] = slices.Contains(states, r.State) && !r.MayHaveBeenSent()
 	}
 	all := func(m *ring.Message) bool {
 		return len(m.Fires) > 0 && !slices.ContainsFunc(m.Fires, func(f core.Fire) bool {

@@ -42,7 +42,7 @@ func TestTimeoutsThatKill(t *testing.T) {
 					w.report(wire.CallbackItem{LogID: int64(last.run), Code: 200})
 				}
 			}
-			c.Behave = func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			c.Behave = func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 				w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 				w.execs.takes(sh)
 				return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true

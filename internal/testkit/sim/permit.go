@@ -361,7 +361,7 @@ func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
 func (t *truth) handsBack(r *core.Run) bool {
 	until, _ := t.waitsUntil(r.ID, r.Slot.Time())
 	waits := r.State == core.Queued && until.After(r.Slot.Time())
-	return r.First == r.ID && !r.Had() && len(t.story(r.ID).arrivals) == 0 && (waits || r.State == core.Planned && t.moved[r.ID])
+	return r.First == r.ID && !r.MayHaveBeenSent() && len(t.story(r.ID).arrivals) == 0 && (waits || r.State == core.Planned && t.moved[r.ID])
 }
 
 // permitsFree asserts at the end that no unfinished chain remains, and that no run holds or

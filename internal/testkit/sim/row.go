@@ -67,7 +67,7 @@ func (t *truth) among(ends []core.Run, n int, since time.Time) bool {
 		if _, planned := r.ID.Planned(); !planned {
 			_, high = core.NumberedRange(r.ID.Job())
 		}
-		if newer, _ := t.Store.RunSpan(bg, high, r.ID, looked); len(newer) == looked {
+		if newer, _ := t.Store.RunsByID(bg, high, r.ID, looked); len(newer) == looked {
 			return false
 		}
 	}

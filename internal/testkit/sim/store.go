@@ -12,17 +12,17 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/roles"
+	"github.com/tickring/tickring/internal/iampolicy"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -39,11 +39,11 @@ type Store interface {
 	people.Store
 	engine.Ring
 	engine.Queue
-	engine.Upkeep
-	aside.Keeper
-	notice.States
-	notice.Looks
-	notice.ChannelStore
+	engine.Maintenance
+	postrun.Keeper
+	notification.States
+	notification.Looks
+	notification.ChannelStore
 }
 
 var (
@@ -102,9 +102,9 @@ type roleKey struct{}
 
 // functionRoles holds the roles of the kinds of processes. A dispatcher of a world has the
 // roles of both functions that send, which differ in the queue they read.
-var functionRoles = map[string][]roles.Role{
-	"ticker": {roles.Tick}, "dispatcher": {roles.Dispatch, roles.SlowLane}, "callback": {roles.Callback},
-	"registry": {roles.Registry}, "user": {roles.Api}, "aside": {roles.Aside},
+var functionRoles = map[string][]iampolicy.Role{
+	"ticker": {iampolicy.Tick}, "dispatcher": {iampolicy.Dispatch, iampolicy.SlowLane}, "callback": {iampolicy.Callback},
+	"registry": {iampolicy.Registry}, "user": {iampolicy.Api}, "postrun": {iampolicy.PostRun},
 }
 
 // allow checks each request of a process against its role. A request without a role is the checker's.
@@ -114,7 +114,7 @@ func (c *cloud) allow(ctx context.Context, action, on string) bool {
 		return true
 	}
 	on = strings.TrimPrefix(on, "https://sqs/")
-	if slices.ContainsFunc(functionRoles[kind], func(r roles.Role) bool { return r.Allows(action, on) }) {
+	if slices.ContainsFunc(functionRoles[kind], func(r iampolicy.Role) bool { return r.Allows(action, on) }) {
 		return true
 	}
 	c.mu.Lock()
@@ -309,7 +309,7 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 func (c *cloud) unheard(kind ring.Kind) {
 	until := time.Now().Add(c.w.deployed.visibility)
 	for _, m := range c.sqs.Messages(map[ring.Kind]string{ring.KindFires: fakeaws.Names.Fires, ring.KindSlow: fakeaws.Names.Slow,
-		ring.KindCheck: fakeaws.Names.Checks, ring.KindAside: fakeaws.Names.Aside}[kind]) {
+		ring.KindCheck: fakeaws.Names.Checks, ring.KindPostRun: fakeaws.Names.PostRun}[kind]) {
 		if m.Hidden.Equal(until) {
 			c.hidden(m, "receipt without an answer")
 		}

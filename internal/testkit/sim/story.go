@@ -82,7 +82,7 @@ func (t *truth) reports(id core.RunID, killed bool) {
 }
 
 // sending asserts the rules before a send: promises 3 and 5.
-func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment) {
+func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.SendRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id, clock := sh.Run.ID, in.p.now()
@@ -174,7 +174,7 @@ func (t *truth) answered(inv *invocation, id core.RunID, kind dispatch.AnswerKin
 
 // arrived asserts promise 2 and 7.3: an executor gets a run twice only at the same address,
 // after a takeover, and only if its answer was not safe.
-func (t *truth) arrived(inv *invocation, in *incarnation, sh *dispatch.Shipment, began time.Time, repeat bool) {
+func (t *truth) arrived(inv *invocation, in *incarnation, sh *dispatch.SendRequest, began time.Time, repeat bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := sh.Run

@@ -41,7 +41,7 @@ type truth struct {
 	moved    map[core.RunID]bool // triggers that were changed
 	checks   map[core.RunID]int
 	carried  map[core.RunID]int // checks that carry a journal with it
-	asides   map[core.RunID]int // messages on the post-run queue
+	postRuns map[core.RunID]int // messages on the post-run queue
 	entries  map[core.RunID]int
 	settled  map[core.RunID]bool       // accepted, unconfirmed or left in some stored journal
 	named    map[core.RunID]bool       // was ever on the ring or in the due index
@@ -102,7 +102,7 @@ func newTruth(w *World) *truth {
 		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, words: map[core.RunID][]int64{}, owes: map[core.RunID]struct{}{},
 		covers: map[core.JobID][]cover{}, fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{},
 		lost:   map[core.RunID]mends{},
-		checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, asides: map[core.RunID]int{}, entries: map[core.RunID]int{},
+		checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, postRuns: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
@@ -350,8 +350,8 @@ func verb(p *core.RunPut) string {
 		return "ClearOwed"
 	case p.Set&core.RunKill != 0:
 		return "MarkKilled"
-	case p.Set&core.RunAside != 0:
-		return "ClearAside"
+	case p.Set&core.RunPostRun != 0:
+		return "ClearPostRun"
 	case p.Set&core.RunState != 0:
 		return "Wait"
 	}
@@ -396,7 +396,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 		case "SkipUnsent", "CloseRuns":
 			t.ended(ctx, p, does == "CloseRuns")
 		case "Spread":
-			if is, _ := t.run(p.ID); was.Had() {
+			if is, _ := t.run(p.ID); was.MayHaveBeenSent() {
 				t.fail(p.ID, "run %d has become a broadcast, but was claimed before: %+v", p.ID, *was)
 			} else {
 				t.spreads(&is)
@@ -441,9 +441,9 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 				}
 			}
 			t.placed(p)
-			t.owesAside(p.ID)
-		case "ClearAside":
-			t.asideMade(p.ID, was)
+			t.owesPostRun(p.ID)
+		case "ClearPostRun":
+			t.postRunMade(p.ID, was)
 		}
 	}
 	return errs
@@ -610,9 +610,9 @@ func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) 
 		t.slots[fireAt{f.Run, f.Slot}]++
 		t.named[f.Run] = true
 	}
-	if a := m.Aside; a != nil {
+	if a := m.PostRun; a != nil {
 		t.trace(ctx, a.Run, "on the post-run queue, try %d not before %s", m.Try, notBefore.Format("15:04:05.000"))
-		t.asides[a.Run]++
+		t.postRuns[a.Run]++
 	}
 	if c := m.Check; c != nil {
 		for _, id := range c.Runs {
@@ -706,9 +706,9 @@ func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
 			t.fail(f.Run, "message of run %d (instant %s) was acked: %s", f.Run, f.At, why)
 		}
 	}
-	if a := m.Aside; a != nil {
-		if r, _ := t.run(a.Run); r.OwesAside() != (core.Aside{}) && t.asides[a.Run] == 0 {
-			t.fail(a.Run, "message on the post-run queue for run %d was acked, but it still owes %+v", a.Run, r.OwesAside())
+	if a := m.PostRun; a != nil {
+		if r, _ := t.run(a.Run); r.OwesPostRun() != (core.PostRun{}) && t.postRuns[a.Run] == 0 {
+			t.fail(a.Run, "message on the post-run queue for run %d was acked, but it still owes %+v", a.Run, r.OwesPostRun())
 		}
 	}
 }
@@ -720,9 +720,9 @@ func (t *truth) off(ctx context.Context, id int64, m *ring.Message, what string)
 		drop(t.fires, f.Run)
 		drop(t.slots, fireAt{f.Run, f.Slot})
 	}
-	if a := m.Aside; a != nil {
+	if a := m.PostRun; a != nil {
 		t.trace(ctx, a.Run, "%s of message %d on the post-run queue", what, id)
-		drop(t.asides, a.Run)
+		drop(t.postRuns, a.Run)
 	}
 	if c := m.Check; c != nil {
 		for _, id := range c.Runs {
@@ -748,7 +748,7 @@ func (t *truth) whyLost(f core.Fire) string {
 		return t.unsaid(&r)
 	case r.State.Open() && t.entries[f.Run] == 0 && t.live[f.Run] == 0:
 		return "the run is open and nothing names it"
-	case t.asideAsked(&r):
+	case t.postRunAsked(&r):
 	case r.Owing() && t.live[f.Run] == 0 && !t.shardNamed(f.Run):
 		return "the run owes something and nothing names it"
 	}
@@ -1303,7 +1303,7 @@ func (t *truth) look() {
 				continue // a retry that was cancelled before it was sent
 			}
 		}
-		if r, _ := t.run(id); t.asideAsked(&r) {
+		if r, _ := t.run(id); t.postRunAsked(&r) {
 			continue
 		}
 		if t.fires[id] == 0 && !t.settled[id] && t.live[id] == 0 && t.checks[id] == 0 && t.entries[id] == 0 && !t.w.calling(id) &&
@@ -1318,10 +1318,10 @@ func (t *truth) look() {
 func (t *truth) quiet() (bool, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.open)+len(t.owes)+len(t.fires)+len(t.checks)+len(t.asides)+len(t.entries) == 0 {
+	if len(t.open)+len(t.owes)+len(t.fires)+len(t.checks)+len(t.postRuns)+len(t.entries) == 0 {
 		return true, ""
 	}
 	some := slices.Sorted(keysOf(t.open))
 	return false, fmt.Sprintf("%d open (such as %v), %d owe, %d on messages, %d in checks, %d on the post-run queue, %d entries",
-		len(t.open), some[:min(3, len(some))], len(t.owes), len(t.fires), len(t.checks), len(t.asides), len(t.entries))
+		len(t.open), some[:min(3, len(some))], len(t.owes), len(t.fires), len(t.checks), len(t.postRuns), len(t.entries))
 }

@@ -246,7 +246,7 @@ func (t *truth) saidIdle(in *incarnation, q question) {
 
 // wentByIdle asserts for the first send of a job that needs an idle address: the address
 // reported idle, for this run and no other. Callers hold mu.
-func (t *truth) wentByIdle(in *incarnation, sh *dispatch.Shipment) {
+func (t *truth) wentByIdle(in *incarnation, sh *dispatch.SendRequest) {
 	r, job := sh.Run, &sh.Job.Def
 	if job.Route != core.RouteBusyover || t.story(r.ID).sends > 1 || r.MaybeSent || r.Shard.Of != 0 ||
 		strings.HasPrefix(sh.Address, "call:") || strings.HasPrefix(sh.Address, "lambda:") {

@@ -97,7 +97,7 @@ func TestGivenAPermitWithNobodyThere(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			c.Waits, c.Jobs, c.For = true, jobs, 3*time.Minute
-			c.Behave = func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			c.Behave = func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 				w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 				e, t := w.execs.at[sh.Address], w.execs.takes(sh)
 				w.after(work, func() {

@@ -30,8 +30,8 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -71,7 +71,7 @@ type Config struct {
 	Script func(Call) Fate
 	// Request returns the fault of a request of awsengine, in a world with SDK.
 	Request func(at time.Duration, c fakeaws.Call) fakeaws.Fault
-	Behave  func(*World, *dispatch.Shipment) (dispatch.Answer, bool)
+	Behave  func(*World, *dispatch.SendRequest) (dispatch.Answer, bool)
 	Act     func(*World)
 }
 
@@ -153,7 +153,7 @@ func Run(cfg Config) Report {
 	w.truth = newTruth(w)
 	w.execs = newExecutors(w)
 	god := &process{w: w, name: "god", calls: map[string]uint64{}}
-	w.people = w.assembly(assembly.Options{},
+	w.people = w.assembly(wiring.Options{},
 		engineOf(w.truth)).People(sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, people.Options{})
 	w.setUp(d)
 	if w.deployed.functions {
@@ -174,7 +174,7 @@ func Run(cfg Config) Report {
 	if !w.deployed.functions {
 		w.process("watchdog-0", w.watchdog)
 	}
-	w.process("aside-0", w.asides)
+	w.process("postrun-0", w.postRuns)
 	users := w.process("user-0", idle)
 	if !cfg.Wakes {
 		w.process("registry-0", func(in *incarnation) { w.beats(in, nil) })
@@ -469,8 +469,8 @@ func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Del
 }
 
 // intake receives messages as serve does, with few places.
-func (w *World) intake(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) *engine.Intake {
-	return &engine.Intake{
+func (w *World) intake(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) *engine.Poller {
+	return &engine.Poller{
 		Queue: ownClock{in.port}, Kind: lane, Messages: 8, Places: places, Now: in.p.now, Log: w.log,
 		Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
 			limit, _ := in.p.dice("limit")

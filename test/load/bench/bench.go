@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/sqlite"
-	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/wiring"
 )
 
 const (
@@ -147,7 +147,7 @@ func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) err
 		return err
 	}
 	defer eng.Close()
-	m := assembly.New(eng, assembly.Options{Plan: plan.Local()}).People(nil, people.Options{})
+	m := wiring.New(eng, wiring.Options{Plan: plan.Local()}).People(nil, people.Options{})
 	actor := core.Actor{Name: "bench"}
 	tok := benchToken
 	for _, app := range []string{benchApp, hangApp, probedApp} {

@@ -1,0 +1,568 @@
+package notification
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Options configures Notices. The zero value of a field means its default.
+type Options struct {
+	Now        func() time.Time
+	Log        *slog.Logger
+	Deployment string // the name of the deployment in messages
+	// Link is the URL of a run's page, with RunInLink for its ID (CheckLink); empty: no link.
+	Link string
+	// Places is the number of concurrent messages to a channel, and Line how many more may wait for PlaceWait
+	// each; others are retried later.
+	Places, Line int           // 16, 4096
+	PlaceWait    time.Duration // 15 s
+	// SendFor is the timeout of a message; for the time of Lease, no other process sends it.
+	SendFor, Lease time.Duration // 20 s, 45 s
+	// Rest is how long nothing is sent to a channel that did not answer.
+	Rest time.Duration // 30 s
+	// Pace is the minimum time between two writes of one job's item by this process.
+	Pace time.Duration // 250 ms
+	// Again is the time between two checks whether a failing job has recovered; it grows while the job keeps
+	// failing.
+	Again time.Duration // 1 min
+	Logs  Logs          // nil: messages contain no log lines
+	// Went is called with the outcome of each attempt to send to a channel; it must not block.
+	Went func(o Outcome)
+}
+
+// RunInLink is the placeholder in Options.Link for the ID of a run.
+const RunInLink = "{run}"
+
+// maxLink limits a link in bytes: messages leave out longer ones, and an ID has up to 20.
+const maxLink = 900
+
+// CheckLink returns why a link is no URL of a run's page; nil for an empty link.
+func CheckLink(link string) error {
+	if link == "" {
+		return nil
+	}
+	u, err := url.Parse(strings.ReplaceAll(link, RunInLink, "1"))
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.User != nil:
+		return fmt.Errorf("%q: an http or https URL without a password is allowed, such as https://jobs.example.com/runs/%s", link, RunInLink)
+	case !strings.Contains(link, RunInLink):
+		return fmt.Errorf("%q: the URL must contain %s, which is replaced by the run ID", link, RunInLink)
+	case len(link) > maxLink:
+		return fmt.Errorf("a URL of %d bytes: at most %d are allowed", len(link), maxLink)
+	}
+	return nil
+}
+
+// Outcome is the result of an attempt to send a notification to a channel.
+type Outcome string
+
+// The outcomes: accepted, failed and retried later, or given up.
+const (
+	Took    Outcome = "sent"
+	Retried Outcome = "failed"
+	GivenUp Outcome = "given-up"
+)
+
+var Outcomes = []Outcome{Took, Retried, GivenUp}
+
+type Notices struct {
+	store  Store
+	ring   Ring
+	to     Sender
+	o      Options
+	mu     sync.Mutex
+	lanes  map[string]*lane
+	groups map[core.JobID]*group
+	paced  map[core.JobID]time.Time
+}
+
+// New makes Notices with the defaults of its options.
+func New(store Store, r Ring, to Sender, o Options) *Notices {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.Places, o.Line = cmp.Or(o.Places, 16), cmp.Or(o.Line, 4096)
+	o.PlaceWait, o.SendFor, o.Lease = cmp.Or(o.PlaceWait, 15*time.Second), cmp.Or(o.SendFor, 20*time.Second), cmp.Or(o.Lease, 45*time.Second)
+	o.Again = cmp.Or(o.Again, time.Minute)
+	o.Rest, o.Pace = cmp.Or(o.Rest, 30*time.Second), cmp.Or(o.Pace, 250*time.Millisecond)
+	return &Notices{store: store, ring: r, to: to, o: o, lanes: map[string]*lane{}, groups: map[core.JobID]*group{},
+		paced: map[core.JobID]time.Time{}}
+}
+
+// Messages handles messages of the post-run queue and returns an error for each; nil means ack. The pending
+// notification of a run is cleared once it is counted. A message that only requests checks is always acked: an
+// open check stays in the index, and each pass requests it again. Redelivering the message too would add one
+// message a pass.
+func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
+	errs := make([]error, len(list))
+	var ids []core.RunID
+	for i := range list {
+		if a := list[i].PostRun; a != nil && a.Run != 0 {
+			ids = append(ids, a.Run)
+		}
+	}
+	var runs map[core.RunID]core.Run
+	if ids = distinct(ids); len(ids) > 0 {
+		found, unread, err := n.store.Runs(ctx, ids)
+		if err == nil && len(unread) > 0 {
+			err = core.ErrThrottled
+		}
+		if err != nil {
+			for i := range errs {
+				errs[i] = fmt.Errorf("read runs for notices: %w", err)
+			}
+			return errs
+		}
+		runs = found
+	}
+	asks := make([]ask, len(list))
+	for i := range list {
+		a := list[i].PostRun
+		switch {
+		case a == nil:
+			errs[i] = fmt.Errorf("unexpected message of kind %q on the post-run queue", list[i].Kind)
+		case a.Run == 0:
+			asks[i] = ask{a.Notes, a.Looks}
+		default:
+			run, is := runs[a.Run]
+			if e := core.EndEvent(&run); is && run.OwesPostRun().Notice && e != "" {
+				asks[i].notes = []ring.Note{{Job: run.ID.Job(), Event: e, Run: run.ID, At: run.At, Reason: run.Reason, When: run.EndedAt}}
+			}
+		}
+	}
+	var clears []core.RunID
+	for i, err := range n.handle(ctx, asks) {
+		a := list[i].PostRun
+		if errs[i] == nil && (len(asks[i].notes) > 0 || len(asks[i].looks) == 0) {
+			errs[i] = err
+		}
+		if errs[i] == nil && a.Run != 0 {
+			clears = append(clears, a.Run)
+		}
+	}
+	if left, err := n.clear(ctx, distinct(clears), runs); err != nil {
+		for i := range list {
+			if a := list[i].PostRun; errs[i] == nil && slices.Contains(left, a.Run) {
+				errs[i] = fmt.Errorf("note that the notice of run %d is made: %w", a.Run, err)
+			}
+		}
+	}
+	return errs
+}
+
+// clear records that the notifications of these runs are counted. It returns the runs for which that failed;
+// their messages are redelivered and counted once.
+func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]core.Run) (left []core.RunID, err error) {
+	for try := 0; try <= tries; try++ {
+		var puts []core.RunPut
+		for _, id := range ids {
+			run := runs[id]
+			if owes := run.OwesPostRun(); owes.Notice {
+				owes.Notice = false
+				puts = append(puts, run.ClearPostRun(owes))
+			}
+		}
+		if len(puts) == 0 {
+			return nil, nil
+		}
+		ids, err = nil, nil
+		for i, perr := range n.store.PutRuns(ctx, puts) {
+			if perr != nil {
+				ids, err = append(ids, puts[i].ID), perr
+			}
+		}
+		if len(ids) == 0 {
+			return nil, nil
+		}
+		found, unread, rerr := n.store.Runs(ctx, ids) // another writer may have changed the run
+		if rerr = core.Unread(unread, rerr); rerr != nil {
+			return ids, rerr
+		}
+		runs = found
+	}
+	return ids, err
+}
+
+// ask is the request of one message: notes or checks.
+type ask struct {
+	notes []ring.Note
+	looks []ring.CheckRequest
+}
+
+// work is the requests of several messages for one job.
+type work struct {
+	job   core.JobID
+	notes []ring.Note
+	looks []ring.CheckRequest
+	asks  []int
+	err   error
+}
+
+// holds reports whether the work contains a check at a time.
+func (w *work) holds(at core.Instant) bool {
+	return slices.ContainsFunc(w.looks, func(l ring.CheckRequest) bool { return l.At == at })
+}
+
+// known is the data that was read for a job.
+type known struct {
+	jobs     map[core.JobID]*core.Job
+	gone     bool // the job is deleted
+	apps     map[string]core.App
+	global   core.Global
+	states   map[string]State
+	channels map[string]core.Channel
+}
+
+// handle handles requests and returns an error for each.
+func (n *Notices) handle(ctx context.Context, asks []ask) []error {
+	errs := make([]error, len(asks))
+	var all []*work
+	of := map[core.JobID]*work{}
+	at := func(job core.JobID, i int) *work {
+		w := of[job]
+		if w == nil {
+			w = &work{job: job}
+			of[job], all = w, append(all, w)
+		}
+		if k := len(w.asks); k == 0 || w.asks[k-1] != i {
+			w.asks = append(w.asks, i)
+		}
+		return w
+	}
+	for i, a := range asks {
+		for _, note := range a.notes {
+			w := at(note.Job, i)
+			w.notes = append(w.notes, note)
+		}
+		for _, l := range a.looks {
+			w := at(l.Job, i)
+			w.looks = append(w.looks, l)
+		}
+	}
+	if len(all) == 0 {
+		return errs
+	}
+	var lanes sync.WaitGroup
+	for _, w := range all {
+		lanes.Go(func() { w.err = n.together(ctx, w) })
+	}
+	lanes.Wait()
+	var done []ring.CheckRequest
+	for _, w := range all {
+		if w.err == nil {
+			done = append(done, w.looks...)
+			continue
+		}
+		n.o.Log.Warn("notices of a job come again", "job", w.job, "err", w.err)
+		for _, i := range w.asks {
+			errs[i] = w.err
+		}
+	}
+	if len(done) > 0 { // a check that stays is repeated, which is harmless
+		if err := n.store.DropLooks(ctx, done); err != nil {
+			n.o.Log.Warn("looks at notices are not dropped", "err", err)
+		}
+	}
+	return errs
+}
+
+// group collects the work of one job from calls within Options.Pace and does it at once. Thousands
+// of failures a minute thus cause only a few writes a second.
+type group struct {
+	work
+	done chan struct{}
+}
+
+// together does the work of one job, combined with the work of concurrent calls.
+func (n *Notices) together(ctx context.Context, w *work) error {
+	n.mu.Lock()
+	if g := n.groups[w.job]; g != nil {
+		g.notes, g.looks = append(g.notes, w.notes...), append(g.looks, w.looks...)
+		n.mu.Unlock()
+		select {
+		case <-g.done:
+			return g.err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	g := &group{work: *w, done: make(chan struct{})}
+	n.groups[w.job] = g
+	now := time.Now()
+	if len(n.paced) > mostPaced {
+		maps.DeleteFunc(n.paced, func(_ core.JobID, at time.Time) bool { return !now.Before(at) })
+	}
+	wait := n.paced[w.job].Sub(now)
+	n.paced[w.job] = now.Add(max(wait, 0) + n.o.Pace)
+	n.mu.Unlock()
+	sleep(ctx, wait)
+	n.mu.Lock()
+	delete(n.groups, w.job)
+	n.mu.Unlock()
+	defer close(g.done)
+	k, err := n.read(ctx, &g.work)
+	if err == nil {
+		err = n.job(ctx, &g.work, k)
+	}
+	g.err = err
+	return err
+}
+
+// mostPaced is the number of jobs from which on expired entries of paced are removed.
+const mostPaced = 10_000
+
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
+	k = &known{}
+	if w.job != 0 {
+		var unread []core.JobID
+		k.jobs, unread, err = n.store.Jobs(ctx, []core.JobID{w.job})
+		bad, other := core.SplitUnreadable(err)
+		if err = other; err == nil && len(unread) > 0 {
+			err = core.ErrThrottled
+		}
+		err = cmp.Or(err, n.unreadable(w, bad[w.job]))
+		k.gone = k.jobs[w.job] == nil && bad[w.job] == nil
+		if err != nil {
+			return nil, fmt.Errorf("read job for notices: %w", err)
+		}
+	}
+	if j := k.jobs[w.job]; j != nil {
+		var unread []string
+		k.apps, unread, err = n.store.Apps(ctx, []string{j.Def.App})
+		bad, other := core.BesidesApps(err)
+		if err = other; err == nil && len(unread) > 0 {
+			err = core.ErrThrottled
+		}
+		err = cmp.Or(err, n.unreadable(w, bad[j.Def.App]))
+		if err != nil {
+			return nil, fmt.Errorf("read app for notices: %w", err)
+		}
+	}
+	if k.global, err = n.store.Global(ctx); err != nil {
+		return nil, fmt.Errorf("read global item for notices: %w", err)
+	}
+	if k.states, err = n.store.Notices(ctx, []string{JobName(w.job)}); err != nil {
+		return nil, fmt.Errorf("read notices: %w", err)
+	}
+	to := slices.Clone(k.of(w.job).To)
+	for _, p := range k.states[JobName(w.job)].Pending {
+		if !slices.Contains(to, p.Channel) {
+			to = append(to, p.Channel)
+		}
+	}
+	if len(to) > 0 {
+		if k.channels, err = n.store.Channels(ctx, to); err != nil {
+			return nil, fmt.Errorf("read channels: %w", err)
+		}
+	}
+	return k, nil
+}
+
+// unreadable returns why a definition cannot be read if a run ended less than budget.NoticeFor ago: the
+// definition is not gone, so the notice of that end waits for it.
+func (n *Notices) unreadable(w *work, why error) error {
+	if why != nil && slices.ContainsFunc(w.notes, func(x ring.Note) bool { return x.Run != 0 && n.o.Now().Sub(x.When) < budget.NoticeFor }) {
+		return why
+	}
+	return nil
+}
+
+// of returns the notification settings of a job.
+func (k *known) of(id core.JobID) core.Notify {
+	job := k.jobs[id]
+	var app *core.App
+	if job != nil {
+		a := k.apps[job.Def.App]
+		app = &a
+	}
+	return core.EventRule(job, app, &k.global)
+}
+
+// tries limits the retries of a write that another writer preceded.
+const tries = 8
+
+// job does the work of one job: it counts the notes, evaluates the conditions that cause no notes, and sends
+// the due notifications.
+func (n *Notices) job(ctx context.Context, w *work, k *known) error {
+	who, job := k.of(w.job), k.jobs[w.job]
+	seen, err := n.judge(ctx, w, k, &who)
+	if err != nil {
+		return err
+	}
+	var mine []Pending
+	var s State
+	change := func(st *State) time.Time {
+		now := n.o.Now()
+		if job != nil {
+			st.Of = &Subject{job.Def.App, job.Def.Name, job.Def.Title, job.Sched.Schedule.Timezone}
+		}
+		for _, note := range slices.Concat(w.notes, seen.notes) {
+			if failure(note.Event) && who.Includes(core.EventRecovered) {
+				st.fails(&note)
+			}
+			if who.Includes(note.Event) {
+				st.Fold(&note)
+			}
+		}
+		seen.into(st)
+		if f := st.Failing; f != nil && (k.gone || now.Sub(f.When) >= budget.FailingFor) {
+			st.Failing, st.Failures = nil, 0
+		}
+		st.Due(who.To, who.Quiet, now)
+		next := seen.next
+		if st.Failing != nil {
+			next = sooner(next, now.Add(n.again(now.Sub(st.Failing.When))))
+		}
+		before := st.Clone()
+		mine = st.Take(now, n.o.Lease)
+		for i := range mine { // delivery removes them, or sets their next attempt
+			before.Sent(&mine[i], now)
+		}
+		return sooner(next, before.Next())
+	}
+	if s, err = n.update(ctx, w, k.states[JobName(w.job)], change); err != nil || len(mine) == 0 {
+		return err
+	}
+	return n.deliver(ctx, w, s, k, &who, mine)
+}
+
+// longThen is the age of a failure after which recovery is checked once an hour.
+const longThen = 4 * 24 * time.Hour
+
+// again returns the time between two checks for recovery; age is the age of the last failure.
+func (n *Notices) again(age time.Duration) time.Duration {
+	if age >= longThen {
+		return max(time.Hour, n.o.Again)
+	}
+	return max(min(age/16, 15*time.Minute), n.o.Again)
+}
+
+// failure reports whether an event is the end of a failed retry chain.
+func failure(e core.Event) bool {
+	return e == core.EventFailed || e == core.EventLost || e == core.EventNoExecutor
+}
+
+// fails records the end of a failed retry chain, so that a later success is notified. Notes arrive in any
+// order; each counts except known copies.
+func (s *State) fails(note *ring.Note) {
+	if s.Failing != nil && note.Run == s.Failing.Run ||
+		slices.ContainsFunc(s.Told, func(t Told) bool { return t.Event == note.Event && slices.Contains(t.Seen, note.Run) }) {
+		return
+	}
+	s.Failures++
+	if s.Failing == nil || note.When.After(s.Failing.When) {
+		s.Failing = happening(note)
+	}
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// update changes the item of a job with change, which returns the time of the next check. The check is put into
+// the index before the item is stored.
+func (n *Notices) update(ctx context.Context, w *work, was State, change func(*State) time.Time) (State, error) {
+	name := JobName(w.job)
+	for try := 0; ; try++ {
+		now := n.o.Now()
+		s := was.Clone()
+		s.Name = name
+		next := change(&s)
+		if s.Look <= core.InstantOf(now) || w.holds(s.Look) {
+			s.Look = 0
+		}
+		at := core.Ceil(next)
+		for w.holds(at) { // checks in hand are dropped later, and with a slow clock the next one can have the same time
+			at++
+		}
+		if !next.IsZero() && (s.Look == 0 || at < s.Look) {
+			if err := n.store.PutLooks(ctx, []ring.CheckRequest{{At: at, Job: w.job}}); err != nil {
+				return s, fmt.Errorf("schedule a check of notifications: %w", err)
+			}
+			s.Look = at
+		}
+		if same(&s, &was) {
+			return s, nil
+		}
+		s.V++
+		err := n.store.PutNotices(ctx, []State{s})[0]
+		switch {
+		case err == nil:
+			return s, nil
+		case errors.Is(err, core.ErrThrottled), try == tries, ctx.Err() != nil:
+			return s, fmt.Errorf("store notices: %w", err)
+		}
+		found, rerr := n.store.Notices(ctx, []string{name})
+		if rerr != nil {
+			return s, fmt.Errorf("read notices: %w", rerr)
+		}
+		was = found[name]
+	}
+}
+
+func same(s, was *State) bool {
+	a, b := *s, *was
+	a.Name, b.Name = "", ""
+	if b.Of == nil && len(a.Told)+len(a.Pending) == 0 && a.Failing == nil && a.Look == 0 && a.Checked == 0 && b.V == 0 {
+		return true // an empty item is not stored
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// Pass requests the due checks by messages of the post-run queue. Any number of processes call it each minute.
+// Checks that were not done are requested again.
+func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
+	now := n.o.Now()
+	looks, err := n.store.DueLooks(ctx, core.InstantOf(now), passMost)
+	if err != nil {
+		return 0, fmt.Errorf("read looks at notices: %w", err)
+	}
+	var out []ring.Out
+	for some := range slices.Chunk(looks, looksAMessage) {
+		out = append(out, ring.Checked(some, now))
+	}
+	if len(out) == 0 {
+		return 0, nil
+	}
+	for i, e := range n.ring.Enqueue(ctx, out) {
+		if e != nil {
+			err = fmt.Errorf("ask for looks at notices: %w", e)
+			continue
+		}
+		asked += len(out[i].Message.PostRun.Looks)
+	}
+	return asked, err
+}
+
+// Limits of checks per pass and per message.
+const passMost, looksAMessage = 5000, 50

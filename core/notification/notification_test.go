@@ -1,0 +1,789 @@
+package notification_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/notificationtext"
+)
+
+// store replaces the channels of an engine.
+type store struct {
+	engine.NoticeStore
+	channels map[string]core.Channel
+	refuse   error // the answer to changes of runs
+	unread   error // the error of reading a job
+	// meanwhile happens once, after runs were read.
+	meanwhile func()
+}
+
+func (s *store) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	runs, err := s.NoticeStore.RunsByID(ctx, first, last, limit)
+	if f := s.meanwhile; f != nil && len(runs) > 0 {
+		s.meanwhile = nil
+		f()
+	}
+	return runs, err
+}
+
+func (s *store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
+	if s.unread == nil {
+		return s.NoticeStore.Jobs(ctx, ids)
+	}
+	var bad core.Unreadable
+	for _, id := range ids {
+		bad.Add(id, s.unread)
+	}
+	return nil, nil, bad.Err()
+}
+
+func (s *store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	if s.refuse == nil {
+		return s.NoticeStore.PutRuns(ctx, puts)
+	}
+	errs := make([]error, len(puts))
+	for i := range errs {
+		errs[i] = s.refuse
+	}
+	return errs
+}
+
+func (s *store) Channels(_ context.Context, names []string) (map[string]core.Channel, error) {
+	found := map[string]core.Channel{}
+	for _, n := range names {
+		if c, is := s.channels[n]; is {
+			found[n] = c
+		}
+	}
+	return found, nil
+}
+
+// rig is a job, its channels, and the messages that they receive.
+type rig struct {
+	t    *testing.T
+	e    *engine.Engine
+	s    *store
+	n    *notification.Notices
+	mu   sync.Mutex
+	got  map[string][]core.Message
+	fail func(channel string) error
+	runs uint32
+}
+
+func newRig(t *testing.T, change func(j *core.Job)) *rig {
+	r := &rig{t: t, e: memory.Open(memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
+	r.s = &store{NoticeStore: r.e.Notices, channels: map[string]core.Channel{"a": {Name: "a"}, "b": {Name: "b"}}}
+	r.n = notification.New(r.s, r.e.Ring, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log", Pace: time.Nanosecond,
+		Log: slog.New(slog.DiscardHandler)})
+	j := core.Job{Def: core.Def{ID: 7, App: "shop", Name: "nightly", Handler: "h", Notify: core.Notify{To: []string{"a"}}},
+		Sched: core.Sched{State: core.Started, Rev: 1, RevAt: time.Now()}}
+	if change != nil {
+		change(&j)
+	}
+	j.Normalize()
+	r.must(r.e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	r.must(r.e.Manage.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "shop", Job: 7}})...)
+	return r
+}
+
+func (r *rig) must(errs ...error) {
+	r.t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// oneByOne returns f for channels that are sent to at the same time: f may count.
+func oneByOne(f func(channel string) error) func(string) error {
+	var mu sync.Mutex
+	return func(channel string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return f(channel)
+	}
+}
+
+// Send implements notification.Sender.
+func (r *rig) Send(ctx context.Context, ch core.Channel, m core.Message) error {
+	if err := r.fail(ch.Name); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) { // it hangs
+			<-ctx.Done()
+			return &core.Undelivered{Reason: "no answer", Err: ctx.Err()}
+		}
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.got[ch.Name] = append(r.got[ch.Name], m)
+	return nil
+}
+
+// ends creates a run that has just ended and returns its message of the post-run queue.
+func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
+	r.t.Helper()
+	r.runs++
+	id := core.NumberedRun(7, r.runs)
+	var reason core.Reason
+	if len(reasons) > 0 {
+		reason = reasons[0]
+	}
+	run := core.Run{ID: id, App: "shop", State: state, Reason: reason, Cause: core.CauseManual, Attempt: 1, First: id, Notice: true,
+		At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), EndedAt: time.Now(), Code: 500, Message: "boom"}
+	run.PostRun.Notice = core.EndEvent(&run) != ""
+	r.must(r.e.Finish.Create(r.t.Context(), []core.Run{run})...)
+	return ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()), PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Notice: true}}}
+}
+
+// handle handles messages, all of which must be acked.
+func (r *rig) handle(list ...ring.Message) {
+	r.t.Helper()
+	r.must(r.n.Messages(r.t.Context(), list)...)
+}
+
+// minutes runs n minutes with a pass and its checks each minute.
+func (r *rig) minutes(n int) {
+	r.t.Helper()
+	for range n {
+		time.Sleep(time.Minute)
+		if _, err := r.n.Pass(r.t.Context()); err != nil {
+			r.t.Fatal(err)
+		}
+		for {
+			due, _, _, err := r.e.Queue.Depth(r.t.Context(), ring.KindPostRun)
+			r.must(err)
+			if due == 0 {
+				break
+			}
+			got, err := r.e.Queue.Receive(r.t.Context(), ring.KindPostRun, 100)
+			r.must(err)
+			r.handle(engine.Messages(got)...)
+			r.must(r.e.Queue.Ack(r.t.Context(), got)...)
+		}
+	}
+}
+
+// heard compares the messages of a channel with want.
+func (r *rig) heard(channel string, want ...string) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var got []string
+	for _, m := range r.got[channel] {
+		got = append(got, fmt.Sprintf("%s %d", m.Event, max(m.Count, 1)))
+	}
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("channel %s heard %q, want %q", channel, got, want)
+	}
+}
+
+func (r *rig) state() notification.State {
+	found, err := r.e.Notices.Notices(r.t.Context(), []string{notification.JobName(7)})
+	r.must(err)
+	return found[notification.JobName(7)]
+}
+
+func (r *rig) trouble(channel string) *notification.Trouble {
+	name := notification.ChannelName(channel)
+	found, err := r.e.Notices.Notices(r.t.Context(), []string{name})
+	r.must(err)
+	return found[name].Trouble
+}
+
+// TestCheckLink checks which links are accepted.
+func TestCheckLink(t *testing.T) {
+	for _, good := range []string{"", "https://x/runs/{run}", "http://x:8080/?run={run}", "https://x/#/{run}/log"} {
+		if err := notification.CheckLink(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"https://x/runs/", "x/{run}", "javascript:alert({run})", "ftp://x/{run}", "https:///{run}",
+		"https://me:pass@x/{run}",
+		"https://x/{run}/" + strings.Repeat("x", 1000), "https://x/{run}\n"} {
+		if notification.CheckLink(bad) == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// TestQuiet checks that the first occurrence of an event is notified at once and the others together after the
+// quiet period. Copies of a message do not count.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a", "b"}, Quiet: 10 * time.Minute, On: []core.Event{core.EventFailed, core.EventLost}}
+		})
+		first := r.ends(core.Failed, core.ReasonHandler)
+		r.handle(first, first)
+		r.handle(first)
+		r.heard("a", "failed 1")
+		r.heard("b", "failed 1")
+		m := r.got["a"][0]
+		if m.Job != "nightly" || m.App != "shop" || m.Run != first.PostRun.Run || m.Code != 500 || m.Text != "boom" ||
+			m.Reason != core.ReasonHandler ||
+			m.Deployment != "test" || m.Link != "https://x/runs/"+m.Run.String()+"?tab=log" {
+			t.Fatalf("the notice is %+v", m)
+		}
+		for range 5 {
+			r.handle(r.ends(core.TimedOut, core.ReasonTimeout))
+		}
+		r.handle(r.ends(core.Lost, core.ReasonGone), r.ends(core.Skipped, core.ReasonOverlap), r.ends(core.Killed, core.ReasonPerson))
+		r.minutes(8)
+		r.heard("a", "failed 1", "lost 1")
+		r.minutes(3)
+		r.heard("a", "failed 1", "lost 1", "failed 5")
+		r.minutes(60)
+		r.heard("a", "failed 1", "lost 1", "failed 5") // nothing came
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.heard("a", "failed 1", "lost 1", "failed 5", "failed 1")
+	})
+}
+
+// TestOwed checks that a run owes nothing once its notification is counted.
+func TestOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		m := r.ends(core.Failed, core.ReasonHandler)
+		r.handle(m)
+		runs, _, err := r.e.Finish.Runs(t.Context(), []core.RunID{m.PostRun.Run})
+		r.must(err)
+		if run := runs[m.PostRun.Run]; run.Owing() {
+			t.Fatalf("run owes %+v after its notice", run.PostRun)
+		}
+	})
+}
+
+// TestNoticeWaitsForUnreadableJob checks that a notification waits a day for an unreadable definition, as
+// during a rolling deployment, and is then given up.
+func TestNoticeWaitsForUnreadableJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		m := r.ends(core.Failed)
+		r.s.unread = errors.New("written by a newer version")
+		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; err == nil {
+			t.Error("the message is done with")
+		}
+		r.s.unread = nil
+		r.handle(m)
+		r.heard("a", "failed 1")
+		m, r.s.unread = r.ends(core.Failed), errors.New("damaged")
+		time.Sleep(budget.NoticeFor - time.Second)
+		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; err == nil {
+			t.Error("the message is done with before the day is over")
+		}
+		far := r.ends(core.Failed)
+		time.Sleep(time.Second)
+		r.handle(m)
+		time.Sleep(2 * budget.NoticeFor)
+		r.handle(far)
+	})
+}
+
+// TestRecovered checks that the first success after a failure is notified once, within some minutes.
+func TestRecovered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.minutes(30)
+		r.heard("a", "failed 1")
+		r.ends(core.Succeeded)
+		r.ends(core.Failed, core.ReasonHandler) // another failure before the check
+		r.handle(ring.Message{Kind: ring.KindPostRun, PostRun: &ring.PostRun{Run: core.NumberedRun(7, r.runs), PostRun: core.PostRun{Notice: true}}})
+		r.minutes(5)
+		r.heard("a", "failed 1")
+		r.ends(core.Succeeded)
+		r.ends(core.Succeeded)
+		r.minutes(3)
+		r.heard("a", "failed 1", "recovered 1")
+		if s := r.state(); s.Failing != nil {
+			t.Fatalf("it fails yet: %+v", s)
+		}
+		r.minutes(10)
+		r.ends(core.Succeeded)
+		r.minutes(30)
+		r.heard("a", "failed 1", "recovered 1", "failed 1") // the second failure, at the end of the quiet hour
+		if left, err := r.e.Notices.DueLooks(t.Context(), core.InstantOf(time.Now().Add(5*time.Minute)), 10); err != nil || len(left) > 0 {
+			t.Fatalf("a healthy job is checked: %v, %v", left, err)
+		}
+	})
+}
+
+// read compares notifications as users read them.
+type read struct{ *golden.Texts }
+
+// both compares a message in English and in Chinese.
+func (r read) both(t *testing.T, key string, m core.Message) {
+	t.Helper()
+	for _, l := range []core.Language{core.English, core.Chinese} {
+		r.Equal(t, key+", "+string(l), notificationtext.Text(t, l, m))
+	}
+}
+
+// TestRecoveredCounts checks that each failure before a success counts once, in any order of notes. A failure
+// after the success counts for the next one.
+func TestRecoveredCounts(t *testing.T) {
+	texts := read{golden.New(t)}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = time.Minute })
+		var list []ring.Message
+		for range 4 {
+			list = append(list, r.ends(core.Failed, core.ReasonHandler))
+			time.Sleep(time.Second)
+		}
+		slices.Reverse(list)
+		r.handle(append(list, list...)...)
+		r.handle(list...)
+		r.minutes(2)
+		time.Sleep(10 * time.Second)
+		r.ends(core.Succeeded)
+		r.minutes(4)
+		r.heard("a", "failed 4", "recovered 1")
+		texts.both(t, "after 4 failures", r.got["a"][1])
+
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		time.Sleep(time.Second)
+		r.ends(core.Succeeded)
+		time.Sleep(time.Second)
+		r.s.meanwhile = func() { r.handle(r.ends(core.Failed, core.ReasonHandler)) }
+		r.minutes(4)
+		r.ends(core.Succeeded)
+		r.minutes(4)
+		r.heard("a", "failed 4", "recovered 1", "failed 1", "failed 1", "recovered 1", "recovered 1")
+		for _, i := range []int{4, 5} {
+			texts.both(t, fmt.Sprint("after a failure ", i), r.got["a"][i])
+		}
+	})
+}
+
+// TestDown checks a channel that answers 500 for a day: attempts become rarer, then it is given up, and the
+// other channel and the users see that.
+func TestDown(t *testing.T) {
+	texts := read{golden.New(t)}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
+		asked := 0
+		r.fail = oneByOne(func(channel string) error {
+			if channel == "b" {
+				return nil
+			}
+			asked++
+			return &core.Undelivered{Reason: "answered 500"}
+		})
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.minutes(60)
+		r.heard("b", "failed 1")
+		if tr := r.trouble("a"); tr == nil || tr.Error != "answered 500" || tr.GivenUp != 0 {
+			t.Fatalf("its trouble is %+v", tr)
+		}
+		if asked < 4 || asked > 12 {
+			t.Fatalf("asked %d times in an hour", asked)
+		}
+		r.minutes(26 * 60)
+		r.heard("a")
+		if len(r.got["b"]) != 2 || r.got["b"][1].Event != string(core.EventMute) || r.got["b"][1].Text != "answered 500" {
+			t.Fatalf("the other heard %+v", r.got["b"])
+		}
+		texts.both(t, "given up", r.got["b"][1])
+		if asked > 60 {
+			t.Fatalf("asked %d times in a day", asked)
+		}
+		if tr := r.trouble("a"); tr == nil || tr.GivenUp != 1 {
+			t.Fatalf("its trouble is %+v", tr)
+		}
+		if s := r.state(); len(s.Pending) > 0 {
+			t.Fatalf("pending are %+v", s.Pending)
+		}
+		r.fail = oneByOne(func(string) error { return nil })
+		time.Sleep(2 * time.Hour)
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.heard("a", "failed 1")
+		if tr := r.trouble("a"); tr != nil {
+			t.Fatalf("its trouble is %+v after it took one", tr)
+		}
+	})
+}
+
+// TestDownComesBack checks that a channel that works again receives all that it missed.
+func TestDownComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = time.Minute })
+		down := true
+		r.fail = oneByOne(func(string) error {
+			if down {
+				return &core.Undelivered{Reason: "answered 500"}
+			}
+			return nil
+		})
+		for range 10 {
+			r.handle(r.ends(core.Failed, core.ReasonHandler))
+			r.minutes(2)
+		}
+		down = false
+		r.minutes(20)
+		n := 0
+		for _, m := range r.got["a"] {
+			n += m.Count
+		}
+		if n != 10 {
+			t.Fatalf("heard of %d failures in %+v, want 10", n, r.got["a"])
+		}
+	})
+}
+
+// TestPermanent checks that a notification that a channel permanently rejects is not sent again.
+func TestPermanent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		asked := 0
+		r.fail = oneByOne(func(string) error { asked++; return &core.Undelivered{Permanent: true, Reason: "no such address"} })
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.minutes(180)
+		if tr := r.trouble("a"); asked != 1 || tr == nil || tr.GivenUp != 1 {
+			t.Fatalf("asked %d times, trouble %+v", asked, tr)
+		}
+	})
+}
+
+// TestDeletedChannel checks that pending notifications of a deleted channel are given up, and that the other
+// channel is notified of that.
+func TestDeletedChannel(t *testing.T) {
+	texts := read{golden.New(t)}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
+		r.fail = oneByOne(func(channel string) error {
+			if channel == "a" {
+				return &core.Undelivered{Reason: "answered 500"}
+			}
+			return nil
+		})
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		delete(r.s.channels, "a")
+		r.minutes(5)
+		if len(r.got["b"]) != 2 {
+			t.Fatalf("the other heard %+v", r.got["b"])
+		}
+		texts.both(t, "given up", r.got["b"][1])
+		if s := r.state(); len(s.Pending) > 0 {
+			t.Fatalf("pending are %+v", s.Pending)
+		}
+	})
+}
+
+// TestHung checks that a hanging channel delays no other and uses only its places; the rest is retried later.
+func TestHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		for id := core.JobID(100); id < 300; id++ {
+			j := core.Job{Def: core.Def{ID: id, App: "shop", Name: "job-" + id.String(), Handler: "h"},
+				Sched: core.Sched{State: core.Started, Rev: 1, RevAt: time.Now()}}
+			if j.Def.Notify.To = []string{"a"}; id >= 200 {
+				j.Def.Notify.To = []string{"b"}
+			}
+			j.Normalize()
+			r.must(r.e.Manage.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: int64(id), App: "shop", Job: id}})...)
+		}
+		r.fail = oneByOne(func(channel string) error {
+			if channel == "a" {
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		var all sync.WaitGroup
+		note := func(id core.JobID) ring.Message {
+			return ring.Noted([]ring.Note{{Job: id, Event: core.EventDeadLetter, Run: core.NumberedRun(id, 1), When: time.Now()}},
+				time.Now())[0].Message
+		}
+		began := time.Now()
+		for id := core.JobID(100); id < 200; id++ {
+			all.Go(func() { r.must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+		}
+		synctest.Wait()
+		for id := core.JobID(200); id < 300; id++ {
+			all.Go(func() { r.must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(r.got["b"]) != 100 {
+			t.Fatalf("beside one that hangs %d of 100 arrived within a second", len(r.got["b"]))
+		}
+		all.Wait()
+		if took := time.Since(began); took > time.Minute {
+			t.Fatalf("the messages of one that hangs were held for %s", took)
+		}
+	})
+}
+
+// TestThousands checks that a hundred thousand failures in a minute cause a few writes and one message with
+// their count.
+func TestThousands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = 5 * time.Minute })
+		r.n = notification.New(r.s, r.e.Ring, r, notification.Options{})
+		for range 200 {
+			var list []ring.Note
+			for range 500 {
+				r.runs++
+				list = append(list, ring.Note{Job: 7, Event: core.EventFailed, Run: core.NumberedRun(7, r.runs), When: time.Now()})
+			}
+			r.handle(ring.Noted(list, time.Now())[0].Message)
+		}
+		if s := r.state(); s.V > 4*60 || s.V < 100 {
+			t.Fatalf("%d writes", s.V)
+		}
+		r.minutes(7)
+		r.heard("a", "failed 500", "failed 99500")
+	})
+}
+
+// at returns a time on the first day of the synctest bubble.
+func at(hour, minute int) time.Time { return time.Date(2000, 1, 1, hour, minute, 0, 0, time.UTC) }
+
+// until runs minutes up to a time.
+func (r *rig) until(to time.Time) { r.t.Helper(); r.minutes(int(time.Until(to) / time.Minute)) }
+
+// TestOverdueBy checks that a job without a success by its time of day is notified, unless it succeeded, was
+// paused, or was not expected to run.
+func TestOverdueBy(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *rig, j *core.Job)
+		run    core.State
+		want   []string
+	}{
+		"it did not run": {nil, "", []string{"overdue 1"}},
+		"it failed":      {nil, core.Failed, []string{"overdue 1"}},
+		"it succeeded":   {nil, core.Succeeded, nil},
+		"it is paused":   {func(_ *rig, j *core.Job) { j.Sched.State = core.Paused }, "", nil},
+		// the day is a Saturday
+		"it is not to run on that day": {func(_ *rig, j *core.Job) { j.Sched.Schedule = cron("0 30 2 ? * MON") }, "", nil},
+		"its pause ended a moment ago": {func(_ *rig, j *core.Job) { j.Sched.RevAt = at(5, 0) }, "", nil},
+		"job without a schedule":       {func(_ *rig, j *core.Job) { j.Sched.Schedule = core.Schedule{} }, "", []string{"overdue 1"}},
+		"its app is paused": {func(r *rig, _ *core.Job) {
+			r.must(r.e.Manage.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
+				App: "shop"}))
+		}, "", nil},
+		"the pause of its app ended a moment ago": {func(r *rig, _ *core.Job) {
+			r.must(r.e.Manage.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
+				core.Change{ID: 2, App: "shop"}))
+		}, "", nil},
+		"the pause of everything ended a moment ago": {func(r *rig, _ *core.Job) {
+			r.must(r.e.Manage.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
+		}, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, func(j *core.Job) {
+					j.Sched.Schedule = cron("0 30 2 * * ?")
+					j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{By: "06:00"}}
+				})
+				if c.change != nil {
+					jobs, _, err := r.e.Manage.Jobs(t.Context(), []core.JobID{7})
+					r.must(err)
+					j := *jobs[7]
+					seen := j.Sched.Rev
+					j.Sched.Rev++
+					c.change(r, &j)
+					r.must(r.e.Manage.UpdateJobs(t.Context(), []manage.Update{{Seen: seen, Job: j}})...)
+				}
+				r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
+				r.until(at(3, 0))
+				if c.run != "" {
+					r.ends(c.run, core.Reasons[c.run][0:min(1, len(core.Reasons[c.run]))]...)
+				}
+				r.until(at(5, 59))
+				r.heard("a")
+				r.minutes(3)
+				r.heard("a", c.want...)
+				r.minutes(600)
+				r.heard("a", c.want...)
+			})
+		})
+	}
+}
+
+// TestOverdueWithin checks that a period without success is notified once, and again after each further period.
+// A success restarts the period.
+func TestOverdueWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: 26 * time.Hour}}
+		})
+		r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
+		r.minutes(20 * 60)
+		r.ends(core.Succeeded)
+		r.minutes(25*60 + 58)
+		r.heard("a")
+		r.minutes(4)
+		r.heard("a", "overdue 1")
+		if m := r.got["a"][0]; m.Took != 26*time.Hour || m.Due != core.Ceil(m.Instant.Time().Add(26*time.Hour)) {
+			t.Fatalf("the notice is %+v", m)
+		}
+		r.minutes(26 * 60)
+		r.heard("a", "overdue 1", "overdue 1")
+		r.ends(core.Succeeded)
+		r.minutes(25 * 60)
+		r.heard("a", "overdue 1", "overdue 1")
+	})
+}
+
+// TestSlow checks that a slow run is notified once, with any number of waiting runs.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Slow: 45 * time.Minute, Quiet: time.Minute}
+		})
+		id := core.NumberedRun(7, 1000)
+		run := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: id, Owner: "n", Address: "http://x",
+			SentAt: time.Now()}
+		runs := []core.Run{run}
+		for i := range uint32(12_000) {
+			id := core.NumberedRun(7, 1001+i)
+			runs = append(runs, core.Run{ID: id, App: "shop", State: core.Queued, Cause: core.CauseManual, Attempt: 1, First: id})
+		}
+		r.must(r.e.Finish.Create(t.Context(), runs)...)
+		r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now().Add(45 * time.Minute)), Job: 7}}))
+		r.minutes(44)
+		r.heard("a")
+		r.minutes(2)
+		r.heard("a", "slow 1")
+		r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+		r.minutes(60)
+		r.heard("a", "slow 1")
+	})
+}
+
+func cron(text string) core.Schedule {
+	return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: text}}}
+}
+
+// TestOwedYet checks that a message is redelivered if its run cannot be cleared, and that the channel is
+// notified once.
+func TestOwedYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		m := r.ends(core.Failed, core.ReasonHandler)
+		r.s.refuse = core.ErrThrottled
+		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; !errors.Is(err, core.ErrThrottled) {
+			t.Fatalf("the message is done with: %v", err)
+		}
+		r.heard("a", "failed 1")
+		r.s.refuse = nil
+		r.handle(m)
+		r.minutes(120)
+		r.heard("a", "failed 1")
+		runs, _, err := r.e.Finish.Runs(t.Context(), []core.RunID{m.PostRun.Run})
+		r.must(err)
+		if run := runs[m.PostRun.Run]; run.Owing() {
+			t.Fatalf("run owes %+v after its notice", run.PostRun)
+		}
+	})
+}
+
+// TestNotRecovered checks that a job whose last run failed has not recovered, even if the note of that failure
+// has not arrived.
+func TestNotRecovered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		time.Sleep(time.Second)
+		r.ends(core.Succeeded)
+		time.Sleep(time.Second)
+		newer := r.ends(core.Failed, core.ReasonHandler)
+		r.minutes(10)
+		r.heard("a", "failed 1")
+		r.handle(newer)
+		r.minutes(10)
+		r.heard("a", "failed 1")
+		r.ends(core.Succeeded)
+		r.minutes(3)
+		r.heard("a", "failed 1", "recovered 1")
+	})
+}
+
+// TestPace checks that many calls for one job within a short time cause few writes of its item.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.n = notification.New(r.s, r.e.Ring, r, notification.Options{Pace: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		before := r.state().V
+		var calls sync.WaitGroup
+		const n, span = 200, 2 * time.Second
+		for range n {
+			m := r.ends(core.Failed, core.ReasonHandler)
+			calls.Go(func() { r.handle(m) })
+			time.Sleep(span / n)
+		}
+		calls.Wait()
+		// Four a second, and one for the remaining work at the end.
+		if s := r.state(); s.V-before > 4*2+1 || s.Told[0].Count != n {
+			t.Fatalf("%d writes, counted %d of %d", s.V-before, s.Told[0].Count, n)
+		}
+	})
+}
+
+// TestOverdueOnce checks that one miss is notified once, with any number of checks.
+func TestOverdueOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Quiet: time.Minute, Overdue: core.Overdue{Within: 26 * time.Hour}}
+		})
+		for range 3 * 26 * 2 {
+			time.Sleep(29 * time.Minute)
+			r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+			r.minutes(1)
+		}
+		r.minutes(1)
+		r.heard("a", "overdue 1", "overdue 1", "overdue 1")
+	})
+}
+
+// TestSlowOnce checks that a slow run is notified once with any number of checks, and a later slow run
+// separately.
+func TestSlowOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Slow: 45 * time.Minute, Quiet: time.Minute}
+		})
+		begin := func(n uint32) {
+			id := core.NumberedRun(7, n)
+			run := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: id, Owner: "n",
+				Address: "http://x", SentAt: time.Now()}
+			r.must(r.e.Finish.Create(r.t.Context(), []core.Run{run})...)
+		}
+		look := func() {
+			r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+			r.minutes(1)
+		}
+		// More runs than the item remembers.
+		for n := range uint32(40) {
+			begin(1000 + n)
+		}
+		r.minutes(46)
+		for range 30 {
+			look()
+		}
+		r.heard("a", "slow 40")
+		begin(2000)
+		r.minutes(40)
+		look()
+		r.heard("a", "slow 40")
+		r.minutes(6)
+		look()
+		r.heard("a", "slow 40", "slow 1")
+	})
+}

@@ -1,0 +1,303 @@
+package notification
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// State is the stored state of the notifications of one job, or the health of a channel. It is stored as JSON.
+type State struct {
+	Name    string    `json:"-"` // JobName or ChannelName
+	V       int64     `json:"-"` // version, incremented by each write; 0: not stored
+	Told    []Told    `json:"told,omitempty"`
+	Pending []Pending `json:"pending,omitempty"`
+	// Failing is the last failed retry chain since the job last succeeded, and Failures the number of such chains.
+	Failing  *Occurrence  `json:"failing,omitempty"`
+	Failures int64        `json:"failures,omitempty"`
+	Checked  core.Instant `json:"checked,omitempty"` // the last expected time that was checked for overdue
+	Success  core.Instant `json:"success,omitempty"` // end time of the last known success
+	Slow     core.Instant `json:"slow,omitempty"`    // runs sent until this time were checked for slow
+	Of       *Subject     `json:"of,omitempty"`
+	Look     core.Instant `json:"look,omitempty"`    // time of the next check, as in the index; 0: none
+	Trouble  *Trouble     `json:"trouble,omitempty"` // only for a channel
+}
+
+// Subject describes the job in notifications. It is stored because the job can be deleted before they are sent.
+type Subject struct {
+	App   string `json:"app"`
+	Name  string `json:"name"`
+	Title string `json:"title,omitempty"`
+	Zone  string `json:"zone,omitempty"`
+}
+
+// JobName returns the name of a job's State. ID 0 is for events without a job.
+func JobName(id core.JobID) string { return "job/" + id.String() }
+
+func ChannelName(name string) string { return "channel/" + name }
+
+// Told is the notification state of one event.
+type Told struct {
+	Event core.Event  `json:"event"`
+	Sent  time.Time   `json:"sent"`            // when the last notification was created
+	Quiet time.Time   `json:"quiet"`           // until then, events are counted and not notified
+	Count int64       `json:"count,omitempty"` // records of the event since the last notification
+	First *Occurrence `json:"first,omitempty"` // the first and the last of these records
+	Last  *Occurrence `json:"last,omitempty"`
+	// Since is the time of the first occurrence in the last notification, Through the time of the newest
+	// occurrence in any notification.
+	Since   time.Time `json:"since,omitzero"`
+	Through time.Time `json:"through,omitzero"`
+	// GivenUp has the last dropped notification of each channel.
+	GivenUp []Undelivered `json:"givenUp,omitempty"`
+	// Seen has the runs that were counted last, so that a second record of the same run is ignored. A record
+	// that arrives copiesFor later is counted: several occurrences can name one run as their cause.
+	Seen []core.RunID `json:"seen,omitempty"`
+}
+
+// Occurrence is one occurrence of an event.
+type Occurrence struct {
+	Run    core.RunID   `json:"run,omitempty"`
+	At     core.Instant `json:"at,omitempty"`
+	Reason core.Reason  `json:"reason,omitempty"`
+	Why    string       `json:"why,omitempty"`
+	Times  int64        `json:"count,omitempty"` // number of occurrences; 0: one
+	When   time.Time    `json:"when"`
+}
+
+// Pending is a notification that a channel has not accepted yet.
+type Pending struct {
+	Channel string      `json:"channel"`
+	Event   core.Event  `json:"event"`
+	Count   int64       `json:"count"`
+	First   Occurrence  `json:"first"`
+	Last    Occurrence  `json:"last"`
+	Added   *Occurrence `json:"added,omitempty"` // the first occurrence since the last Take
+	Made    time.Time   `json:"made"`
+	Tries   int         `json:"tries,omitempty"`
+	Next    time.Time   `json:"next"` // time of the next attempt; during an attempt, the end of its lease
+	Error   string      `json:"error,omitempty"`
+}
+
+// Undelivered is a notification that was dropped because a channel did not accept it.
+type Undelivered struct {
+	Channel string     `json:"channel"`
+	First   Occurrence `json:"first"`
+	Last    Occurrence `json:"last"`
+	When    time.Time  `json:"when"`
+	Error   string     `json:"error"`
+}
+
+// Trouble describes a channel that accepts no notifications.
+type Trouble struct {
+	Since   time.Time `json:"since"`
+	Last    time.Time `json:"last"`
+	Error   string    `json:"error"`
+	GivenUp int64     `json:"givenUp,omitempty"` // number of dropped notifications
+}
+
+const (
+	seenMost = 16
+	// copiesFor is how long after a record its duplicates can arrive.
+	copiesFor = 24 * time.Hour
+	// least and most limit the time between two attempts.
+	least, most = time.Minute, time.Hour
+	// busyFor is the delay before a notification is retried if all senders were busy.
+	busyFor = 10 * time.Second
+)
+
+// told returns the Told of an event, and adds one if it is missing.
+func (s *State) told(e core.Event) *Told {
+	i := slices.IndexFunc(s.Told, func(t Told) bool { return t.Event == e })
+	if i < 0 {
+		i, s.Told = len(s.Told), append(s.Told, Told{Event: e})
+	}
+	return &s.Told[i]
+}
+
+// Fold counts a record of an event, unless it is a duplicate, and returns the state of the event.
+func (s *State) Fold(note *ring.Note) *Told {
+	t := s.told(note.Event)
+	newest := t.Sent
+	if t.Count > 0 {
+		newest = later(newest, t.Last.When)
+	}
+	if note.When.Sub(newest) >= copiesFor {
+		t.Seen = nil
+	}
+	if note.Run != 0 {
+		if slices.Contains(t.Seen, note.Run) {
+			return t
+		}
+		t.Seen = append(t.Seen, note.Run)
+		t.Seen = t.Seen[max(0, len(t.Seen)-seenMost):]
+	}
+	h := happening(note)
+	if t.Count == 0 || h.When.Before(t.First.When) {
+		t.First = h
+	}
+	if t.Count == 0 || !h.When.Before(t.Last.When) {
+		t.Last = h
+	}
+	t.Count++ // a record counts once, regardless of its Times
+	return t
+}
+
+func happening(n *ring.Note) *Occurrence {
+	return &Occurrence{n.Run, n.At, n.Reason, n.Why, n.Times, n.When.UTC()}
+}
+
+// tell creates a notification of an event for each channel, or adds the event to a pending notification.
+func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
+	for _, c := range to {
+		i := slices.IndexFunc(s.Pending, func(p Pending) bool { return p.Channel == c && p.Event == t.Event })
+		if i < 0 {
+			s.Pending = append(s.Pending, Pending{Channel: c, Event: t.Event, Count: t.Count, First: *t.First, Last: *t.Last,
+				Made: now.UTC(), Next: now.UTC()})
+			continue
+		}
+		p := &s.Pending[i] // merge with the pending notification
+		p.Count += t.Count
+		if t.First.When.Before(p.First.When) {
+			p.First = *t.First
+		}
+		if !t.Last.When.Before(p.Last.When) {
+			p.Last = *t.Last
+		}
+		if p.Added == nil || t.First.When.Before(p.Added.When) {
+			p.Added = t.First
+		}
+	}
+	t.Sent, t.Quiet, t.Since = now.UTC(), now.Add(quiet).UTC(), t.First.When
+	if t.Last.When.After(t.Through) {
+		t.Through = t.Last.When
+	}
+	t.Count, t.First, t.Last = 0, nil, nil
+}
+
+// Due creates notifications of the counted events whose quiet period has ended.
+func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
+	for i := range s.Told {
+		if t := &s.Told[i]; t.Count > 0 && !now.Before(t.Quiet) {
+			s.tell(t, to, quiet, now)
+		}
+	}
+}
+
+// Take leases the notifications that are due and returns them. It skips notifications that another worker leased.
+func (s *State) Take(now time.Time, lease time.Duration) (mine []Pending) {
+	for i := range s.Pending {
+		if p := &s.Pending[i]; !now.Before(p.Next) {
+			p.Next, p.Added = now.Add(lease).UTC(), nil
+			mine = append(mine, *p)
+		}
+	}
+	return mine
+}
+
+// is returns the index of a notification that Take returned; -1 if it is not pending.
+func (s *State) is(p *Pending) int {
+	return slices.IndexFunc(s.Pending, func(o Pending) bool { return o.Channel == p.Channel && o.Event == p.Event })
+}
+
+// Sent records that a channel accepted a notification. Occurrences that were added after Take stay pending.
+func (s *State) Sent(p *Pending, now time.Time) {
+	i := s.is(p)
+	if i < 0 {
+		return
+	}
+	o := &s.Pending[i]
+	if o.Count -= p.Count; o.Count > 0 && o.Made.Equal(p.Made) {
+		if o.Added != nil {
+			o.First = *o.Added
+		}
+		o.Made, o.Next, o.Tries, o.Error = now.UTC(), now.UTC(), 0, ""
+		return
+	}
+	s.Pending = slices.Delete(s.Pending, i, i+1)
+}
+
+// Failed records that a channel did not accept a notification. It reports whether the notification is dropped: if
+// forGood is set, or a day after its creation. Otherwise the notification is retried with increasing delays of at least
+// after, or soon if busy is set because all senders were busy.
+func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after time.Duration, now time.Time) (
+	givenUp bool) {
+	i := s.is(p)
+	if i < 0 {
+		return false
+	}
+	o := &s.Pending[i]
+	age := now.Sub(o.Made)
+	if forGood || age >= budget.NoticeFor {
+		t := s.told(o.Event)
+		t.GivenUp = slices.DeleteFunc(t.GivenUp, func(g Undelivered) bool { return g.Channel == o.Channel })
+		t.GivenUp = append(t.GivenUp, Undelivered{o.Channel, o.First, o.Last, now.UTC(), core.Truncate(why)})
+		t.GivenUp = t.GivenUp[max(0, len(t.GivenUp)-core.MaxNotifyTo):]
+		s.Pending = slices.Delete(s.Pending, i, i+1)
+		return true
+	}
+	wait := max(min(max(age/2, least), most), min(after, most))
+	if busy {
+		wait = busyFor
+	}
+	o.Next = now.Add(wait).UTC()
+	if tried {
+		o.Tries++
+	}
+	if why != "" {
+		o.Error = why
+	}
+	return false
+}
+
+// Next returns the time of the next check; zero: none is needed.
+func (s *State) Next() (at time.Time) {
+	sooner := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	for i := range s.Told {
+		if s.Told[i].Count > 0 {
+			sooner(s.Told[i].Quiet)
+		}
+	}
+	for i := range s.Pending {
+		sooner(s.Pending[i].Next)
+	}
+	return at
+}
+
+func (s State) Clone() State {
+	s.Told, s.Pending = slices.Clone(s.Told), slices.Clone(s.Pending)
+	for i := range s.Told {
+		s.Told[i].Seen, s.Told[i].GivenUp = slices.Clone(s.Told[i].Seen), slices.Clone(s.Told[i].GivenUp)
+	}
+	return s
+}
+
+// Keep returns when the item expires; zero: not while it has its current content.
+func (s *State) Keep() (until time.Time) {
+	if len(s.Pending) > 0 || s.Failing != nil || s.Trouble != nil || s.Look != 0 {
+		return until
+	}
+	for i := range s.Told {
+		if t := &s.Told[i]; t.Count > 0 {
+			return time.Time{}
+		} else if t.Quiet.After(until) {
+			until = t.Quiet
+		}
+		for _, g := range s.Told[i].GivenUp {
+			if g.When.After(until) {
+				until = g.When
+			}
+		}
+	}
+	return until.Add(keepFor)
+}
+
+// keepFor is how long an item without content is kept, because duplicates of records can arrive during that time.
+const keepFor = 24 * time.Hour

@@ -1,0 +1,420 @@
+// Package postrun does work after a run has ended, so that it delays no scheduled run: it keeps the run's
+// log, and has notifications made (core/notification). Messages of the post-run queue drive it. Copies of
+// messages are harmless, because a run records its pending work. A hanging executor uses only a small share
+// of the places. Its log is tried a limited number of times; then the reason is kept instead. A
+// notification waits at most half a minute for the log that it quotes. The package creates no runs.
+package postrun
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Store is the storage of a Worker. Reads are strongly consistent.
+type Store interface {
+	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
+	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
+	// PutRuns changes stored runs; each RunPut has its condition.
+	PutRuns(ctx context.Context, puts []core.RunPut) []error
+	Keeper
+}
+
+// Keeper keeps the ends of logs, each as long as its run.
+type Keeper interface {
+	// PutLog keeps the end of a run's log, or the reason why there is none. A log end replaces a kept one;
+	// a reason does not.
+	PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
+	// KeptLog reads the kept log of a run; false: there is none.
+	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
+}
+
+// Ring enqueues retries.
+type Ring interface {
+	Enqueue(ctx context.Context, out []ring.Out) []error
+}
+
+// Logs reads the logs of runs from executors.
+type Logs interface {
+	// Log reads lines from a line number (1 is the first). next is the line to continue at, and end reports
+	// whether the log is complete. core.CodeTooLarge: there is more than an answer, or the text, holds.
+	// core.CodeNotFound: there is no log.
+	Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error)
+}
+
+// Outcome is the result of keeping one log.
+type Outcome string
+
+const (
+	Kept   Outcome = "kept"   // the end of the log is kept
+	None   Outcome = "none"   // the executor has no log
+	Failed Outcome = "failed" // it could not be read: the reason is kept in its place
+)
+
+// Outcomes lists all outcomes.
+var Outcomes = []Outcome{Kept, None, Failed}
+
+// Options of a Worker. The zero value of a field means its default.
+type Options struct {
+	Now func() time.Time
+	Log *slog.Logger
+	// AtOnce limits concurrent messages; OfApp for one app, OfAddress for one address; default: 16, 8, 4.
+	AtOnce, OfApp, OfAddress int
+	// Timeout limits the work for one message; default: 20 s.
+	Timeout time.Duration
+	// Waits are the times before each further try. After the last one the log is given up; default: 10 s, 1
+	// min, 5 min, 14 min.
+	Waits []time.Duration
+	// Longest is the maximum age of a message; an older one is given up; default: 2 h.
+	Longest time.Duration
+	// SilentAfter is the number of unanswered tries in a row after which an address is not used for
+	// SilentFor; default: 2, 30 s.
+	SilentAfter int
+	SilentFor   time.Duration
+	// Room is how long a message waits for a place, and the first delay if there is none; default: 2 s. Later delays are a quarter of
+	// its age, up to RoomMost; default: 1 min. Each is randomly shortened by up to a half.
+	Room, RoomMost time.Duration
+	// NoticeBy is the age at which a notification no longer waits for the log; default: 30 s.
+	NoticeBy time.Duration
+	// Made is called with the outcome of each log; it must not block.
+	Made func(r *core.Run, o Outcome)
+	// Notices makes notifications; nil: messages for notifications fail and are redelivered.
+	Notices Notices
+}
+
+// Worker does the pending work of runs.
+type Worker struct {
+	store  Store
+	ring   Ring
+	logs   Logs
+	o      Options
+	places chan struct{}
+	gate   gate
+}
+
+// New makes a Worker.
+func New(store Store, ring Ring, logs Logs, o Options) *Worker {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.AtOnce, o.OfApp, o.OfAddress = cmp.Or(o.AtOnce, 16), cmp.Or(o.OfApp, 8), cmp.Or(o.OfAddress, 4)
+	o.Timeout, o.Longest = cmp.Or(o.Timeout, 20*time.Second), cmp.Or(o.Longest, 2*time.Hour)
+	o.SilentAfter, o.SilentFor = cmp.Or(o.SilentAfter, 2), cmp.Or(o.SilentFor, 30*time.Second)
+	o.Room, o.RoomMost, o.NoticeBy = cmp.Or(o.Room, 2*time.Second), cmp.Or(o.RoomMost, time.Minute), cmp.Or(o.NoticeBy, 30*time.Second)
+	if o.Waits == nil {
+		o.Waits = []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 14 * time.Minute}
+	}
+	return &Worker{store: store, ring: ring, logs: logs, o: o, places: make(chan struct{}, o.AtOnce),
+		gate: gate{at: map[string]*place{}, of: map[string]int{}}}
+}
+
+// later asks for a retry after wait; tried reports whether this attempt counts as a try.
+type later struct {
+	wait  time.Duration
+	tried bool
+	err   error
+}
+
+// Handle handles messages concurrently and returns an error for each. nil means ack: the work is done,
+// given up, or enqueued for a retry.
+func (l *Worker) Handle(ctx context.Context, list []ring.Message) []error {
+	errs := make([]error, len(list))
+	var all sync.WaitGroup
+	var notices []ring.Message
+	var of []int
+	for i := range list {
+		if a := list[i].PostRun; a != nil && !a.Log {
+			notices, of = append(notices, list[i]), append(of, i)
+			continue
+		}
+		all.Go(func() { errs[i] = l.handle(ctx, &list[i]) })
+	}
+	if len(notices) > 0 {
+		for k, err := range l.tell(ctx, notices) {
+			errs[of[k]] = err
+		}
+	}
+	all.Wait()
+	return errs
+}
+
+func (l *Worker) handle(ctx context.Context, m *ring.Message) error {
+	if m.PostRun == nil {
+		return fmt.Errorf("unexpected message of kind %q on the post-run queue", m.Kind)
+	}
+	leave, err := l.enter(ctx)
+	if err != nil {
+		return err
+	}
+	if leave == nil {
+		return l.noPlace(ctx, m)
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
+	defer cancel()
+	id := m.PostRun.Run
+	found, unread, err := l.store.Runs(ctx, []core.RunID{id})
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return fmt.Errorf("read run %d: %w", id, err)
+	}
+	run, is := found[id]
+	if !is || !run.OwesPostRun().Log {
+		return l.passOn(ctx, &run) // the log may be kept already, without the notification
+	}
+	again, err := l.keep(ctx, m, &run)
+	if err != nil {
+		return err
+	}
+	next := *m
+	if again == nil || again.tried && m.Try == 0 || l.late(m) {
+		err, next = l.passOn(ctx, &run), withoutNotice(m)
+	}
+	if err != nil || again == nil {
+		return err
+	}
+	if again.tried {
+		next.Try++
+	}
+	return l.putBack(ctx, next, again.wait)
+}
+
+// putBack enqueues a message for a retry.
+func (l *Worker) putBack(ctx context.Context, m ring.Message, wait time.Duration) error {
+	err := l.ring.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(wait), Message: m}})[0]
+	if err != nil {
+		return fmt.Errorf("requeue the pending follow-ups of run %d: %w", m.PostRun.Run, err)
+	}
+	return nil
+}
+
+// age returns the time since the first request.
+func (l *Worker) age(m *ring.Message) time.Duration { return l.o.Now().Sub(m.Slot.Time()) }
+
+// late reports whether the notification must not wait for the log any longer.
+func (l *Worker) late(m *ring.Message) bool { return m.PostRun.Notice && l.age(m) >= l.o.NoticeBy }
+
+// enter takes a place, which leave frees; nil: no place became free in time. A longer wait would delay the
+// rest of the batch and its notifications.
+func (l *Worker) enter(ctx context.Context) (leave func(), err error) {
+	t := time.NewTimer(l.o.Room)
+	defer t.Stop()
+	select {
+	case l.places <- struct{}{}:
+		return func() { <-l.places }, nil
+	case <-t.C:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// noPlace enqueues a message without a place again. Whether it is too old is checked when it gets a place.
+func (l *Worker) noPlace(ctx context.Context, m *ring.Message) error {
+	next := *m
+	if l.late(m) {
+		if err := l.ask(ctx, m.PostRun.Run); err != nil {
+			return err
+		}
+		next = withoutNotice(m)
+	}
+	return l.putBack(ctx, next, l.room(m))
+}
+
+// room returns the delay of a message without a place. It is random, because otherwise all would return at
+// the same time.
+func (l *Worker) room(m *ring.Message) time.Duration {
+	d := max(l.o.Room, min(l.age(m)/4, l.o.RoomMost))
+	return d - rand.N(d/2+1)
+}
+
+// keep keeps the log of a run, or returns when to retry.
+func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later, error) {
+	k, outcome, again, err := l.read(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	if again != nil {
+		wait, more := l.wait(m, again)
+		if more {
+			return &later{wait, again.tried, nil}, nil
+		}
+		k, outcome = core.KeptLog{Why: again.err.Error()}, Failed
+	}
+	k.Run, k.At = run.ID, l.o.Now()
+	// Storing has its own timeout, so that the reason is kept even if the executor used up the first one.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.o.Timeout)
+	defer cancel()
+	if err := l.store.PutLog(ctx, run, k); err != nil && !errors.Is(err, core.ErrRefused) {
+		return nil, fmt.Errorf("keep the log of run %d: %w", run.ID, err)
+	}
+	if err := l.clear(ctx, run); err != nil {
+		return nil, fmt.Errorf("note that the log of run %d is kept: %w", run.ID, err)
+	}
+	if outcome == Failed {
+		l.o.Log.Warn("the log of a run could not be stored", "run", run.ID, "job", run.ID.Job(), "app", run.App, "scheduledAt", run.At.String(),
+			"address", run.Address, "tries", m.Try+1, "why", k.Why)
+	}
+	if l.o.Made != nil {
+		l.o.Made(run, outcome)
+	}
+	return nil, nil
+}
+
+// clearTries limits the retries of clear.
+const clearTries = 4
+
+// clear records on the run that its log is kept. If another writer clears the notification at the same
+// time, it retries with the stored run.
+func (l *Worker) clear(ctx context.Context, run *core.Run) error {
+	for try := 0; ; try++ {
+		err := l.store.PutRuns(ctx, []core.RunPut{run.ClearPostRun(core.PostRun{Notice: run.PostRun.Notice})})[0]
+		if !errors.Is(err, core.ErrRefused) || try == clearTries {
+			return err
+		}
+		found, unread, err := l.store.Runs(ctx, []core.RunID{run.ID})
+		if err = core.Unread(unread, err); err != nil {
+			return err
+		}
+		is, stored := found[run.ID]
+		if !stored || !is.OwesPostRun().Log {
+			return nil
+		}
+		*run = is
+	}
+}
+
+// wait returns the time until the next try; false: none is left.
+func (l *Worker) wait(m *ring.Message, again *later) (time.Duration, bool) {
+	d := again.wait
+	switch {
+	case !again.tried: // it found no place
+		d = l.room(m)
+	case m.Try >= len(l.o.Waits):
+		return 0, false
+	default:
+		d = max(d, l.o.Waits[m.Try])
+	}
+	d = min(d, ring.Farthest)
+	return d, l.o.Now().Add(d).Sub(m.Slot.Time()) <= l.o.Longest
+}
+
+// read reads the end of a run's log from its executor, or returns when to retry.
+func (l *Worker) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, *later, error) {
+	apps, unread, err := l.store.Apps(ctx, []string{run.App})
+	bad, err := core.BesidesApps(err)
+	if err == nil && len(unread) > 0 && bad[run.App] == nil {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return core.KeptLog{}, "", nil, fmt.Errorf("read app %s: %w", run.App, err)
+	}
+	app, known := apps[run.App]
+	if !known { // use the executor without a token
+		app = core.App{Name: run.App}
+	}
+	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), &l.o)
+	switch is {
+	case full:
+		return core.KeptLog{}, "", &later{0, false, errors.New("other logs were read there all the time")}, nil
+	case silent:
+		return core.KeptLog{}, "", &later{l.o.SilentFor, true, fmt.Errorf("%s gave no answer", run.Address)}, nil
+	}
+	k, err := End(ctx, l.logs, &app, run)
+	switch code := core.CodeOf(err); {
+	case err == nil:
+		leave(true, l.o.Now())
+		return k, Kept, nil, nil
+	case errors.Is(err, errUnfinished):
+		leave(true, l.o.Now())
+		return k, "", &later{0, true, err}, nil
+	case code == core.CodeNotFound:
+		leave(true, l.o.Now())
+		return core.KeptLog{Why: err.Error()}, None, nil, nil
+	case code == core.CodeRefused, code == core.CodeTooLarge:
+		leave(true, l.o.Now())
+		return core.KeptLog{Why: err.Error()}, Failed, nil, nil
+	case errors.Is(ctx.Err(), context.Canceled): // the process stops
+		leave(true, l.o.Now())
+		return core.KeptLog{}, "", nil, err
+	}
+	leave(false, l.o.Now())
+	return k, "", &later{0, true, err}, nil
+}
+
+// state is the answer of a gate.
+type state uint8
+
+const (
+	open state = iota
+	full
+	silent
+)
+
+// gate limits the places of each address and app, and remembers silent addresses.
+type gate struct {
+	mu sync.Mutex
+	at map[string]*place
+	of map[string]int
+}
+
+type place struct {
+	n      int
+	failed int // tries in a row without an answer
+	last   time.Time
+}
+
+// mostPlaces limits the remembered addresses.
+const mostPlaces = 10_000
+
+// enter takes a place. The caller frees it with leave and passes whether there was an answer.
+func (g *gate) enter(app, address string, now time.Time, o *Options) (leave func(answered bool, now time.Time), is state) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.at[address]
+	if p == nil {
+		if len(g.at) >= mostPlaces {
+			for a, old := range g.at {
+				if old.n == 0 {
+					delete(g.at, a)
+				}
+			}
+		}
+		p = &place{}
+		g.at[address] = p
+	}
+	switch {
+	case p.failed >= o.SilentAfter && now.Sub(p.last) < o.SilentFor:
+		return nil, silent
+	case p.n >= o.OfAddress, g.of[app] >= o.OfApp:
+		return nil, full
+	}
+	p.n++
+	g.of[app]++
+	return func(answered bool, now time.Time) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if p.n--; answered {
+			p.failed = 0
+		} else {
+			p.failed, p.last = p.failed+1, now
+		}
+		if p.n == 0 && p.failed == 0 {
+			delete(g.at, address)
+		}
+		if g.of[app]--; g.of[app] == 0 {
+			delete(g.of, app)
+		}
+	}, open
+}

@@ -1,0 +1,389 @@
+package postrun_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/postrun"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// executors answers with logs, by address.
+type executors struct {
+	mu    sync.Mutex
+	asked map[string]int // by address
+	most  map[string]int // the highest concurrency
+	at    map[string]int
+	log   func(ctx context.Context, address string, run *core.Run) (string, error)
+}
+
+func (x *executors) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
+	x.mu.Lock()
+	x.asked[run.Address]++
+	x.at[run.Address]++
+	x.most[run.Address] = max(x.most[run.Address], x.at[run.Address])
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		x.at[run.Address]--
+		x.mu.Unlock()
+	}()
+	if from > 1 {
+		return "", from, false, nil
+	}
+	text, err := x.log(ctx, run.Address, run)
+	return text, 2, false, err
+}
+
+// rig runs a lane on the memory engine, as a server does.
+type rig struct {
+	t     *testing.T
+	s     *memory.Store
+	x     *executors
+	lane  *postrun.Worker
+	mu    sync.Mutex
+	made  map[core.RunID]postrun.Outcome
+	when  map[core.RunID]time.Time
+	stop  func()
+	place postrun.Store
+}
+
+const good, hung, gone = "http://10.0.0.1:9999", "http://10.0.0.2:9999", "http://10.0.0.3:9999"
+
+func newRig(t *testing.T) *rig {
+	s := memory.New(memory.Options{})
+	r := &rig{t: t, s: s, made: map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
+	r.x = &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
+		log: func(ctx context.Context, address string, run *core.Run) (string, error) {
+			switch address {
+			case hung:
+				<-ctx.Done()
+				return "", core.Errorf(core.CodeUnavailable, "no answer within its time")
+			case gone:
+				return "", core.Errorf(core.CodeUnavailable, "connection refused")
+			}
+			return fmt.Sprintf("the log of run %d\n", run.ID), nil
+		}}
+	for _, app := range []string{"a", "b"} {
+		if err := s.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func (r *rig) drive() {
+	store := r.place
+	if store == nil {
+		store = r.s
+	}
+	r.lane = postrun.New(store, r.s, r.x, postrun.Options{Log: slog.New(slog.DiscardHandler), Timeout: 3 * time.Second,
+		Made: func(run *core.Run, o postrun.Outcome) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.made[run.ID], r.when[run.ID] = o, time.Now()
+		}})
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for {
+				got, err := r.s.Receive(ctx, ring.KindPostRun, 10)
+				if err != nil {
+					return
+				}
+				for i, err := range r.lane.Handle(ctx, engine.Messages(got)) {
+					if err == nil {
+						r.s.Ack(ctx, got[i:i+1])
+					} else {
+						r.s.Release(ctx, got[i:i+1], time.Now().Add(10*time.Second))
+					}
+				}
+			}
+		})
+	}
+	r.stop = func() { cancel(); all.Wait() }
+}
+
+func (r *rig) run(n uint32, app, address string, change func(*core.Run)) core.Run {
+	r.t.Helper()
+	run := core.Run{ID: core.NumberedRun(1, n), App: app, State: core.Failed, Reason: core.ReasonHandler, Address: address, SentAt: time.Now(),
+		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, n), PostRun: core.PostRun{Log: true}}
+	if change != nil {
+		change(&run)
+	}
+	if err := r.s.Create(r.t.Context(), []core.Run{run})[0]; err != nil {
+		r.t.Fatal(err)
+	}
+	m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()), PostRun: &ring.PostRun{Run: run.ID, PostRun: core.PostRun{Log: true}}}
+	if err := r.s.Enqueue(r.t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
+		r.t.Fatal(err)
+	}
+	return run
+}
+
+func (r *rig) stored(id core.RunID) core.Run {
+	r.t.Helper()
+	found, _, err := r.s.Runs(r.t.Context(), []core.RunID{id})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return found[id]
+}
+
+func (r *rig) kept(id core.RunID) (core.KeptLog, string) {
+	r.t.Helper()
+	k, is, err := r.s.KeptLog(r.t.Context(), id)
+	if err != nil || !is {
+		r.t.Fatalf("run %d: kept %t, %v", id, is, err)
+	}
+	text, err := postrun.Text(&k)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return k, text
+}
+
+// nothing checks that no message is queued.
+func (r *rig) nothing() {
+	r.t.Helper()
+	if due, waiting, inFlight, err := r.s.Depth(r.t.Context(), ring.KindPostRun); err != nil || due+waiting+inFlight > 0 {
+		r.t.Errorf("on the lane: %d due, %d waiting, %d in flight, %v", due, waiting, inFlight, err)
+	}
+}
+
+// TestKept checks that the end of a log is kept and the run owes nothing. Copies of a message, and messages
+// of missing or finished runs, have no effect.
+func TestKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.drive()
+		defer func() { r.stop() }()
+		run := r.run(1, "a", good, nil)
+		none := r.run(2, "a", good, func(run *core.Run) { run.PostRun = core.PostRun{} })
+		always := r.run(3, "nobody's", good, func(run *core.Run) {
+			run.State, run.Reason, run.PostRun, run.KeepLog = core.Succeeded, "", core.PostRun{}, core.KeepLogAlways
+		})
+		again := r.run(4, "a", good, func(run *core.Run) { run.KeepLog, run.Then = core.KeepLogAlways, core.NumberedRun(1, 5) })
+		copied := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
+			PostRun: &ring.PostRun{Run: 99 << 32, PostRun: core.PostRun{Log: true}}}
+		r.s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
+		time.Sleep(time.Second)
+		r.nothing()
+		for _, id := range []core.RunID{run.ID, always.ID, again.ID} {
+			if k, text := r.kept(id); text != fmt.Sprintf("the log of run %d\n", id) || !k.Whole() || k.From != 1 {
+				t.Errorf("kept %q, %+v", text, k)
+			}
+			if now := r.stored(id); now.Owing() {
+				t.Errorf("run %d owes %+v", id, now.OwesPostRun())
+			}
+		}
+		if r.stored(again.ID).KeepLog != core.KeepLogAlways {
+			t.Error("the log of the retry was removed with the log of an attempt")
+		}
+		if _, is, _ := r.s.KeptLog(t.Context(), none.ID); is {
+			t.Error("a log that no run owed is kept")
+		}
+		asked := r.x.asked[good]
+		copied.PostRun.Run = run.ID
+		r.s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
+		time.Sleep(time.Second)
+		r.nothing()
+		if r.x.asked[good] != asked || len(r.made) != 3 {
+			t.Errorf("a copy asked once more; made %v", r.made)
+		}
+		tail, err := postrun.KeptLines(t.Context(), r.s, run.ID, 3)
+		if err != nil || !slices.Equal(tail, []string{fmt.Sprintf("the log of run %d", run.ID)}) {
+			t.Errorf("its last lines: %q, %v", tail, err)
+		}
+	})
+}
+
+// TestHung checks that many hanging executors of one app do not delay other apps. Each of their logs is
+// tried a limited number of times, and then the reason is kept.
+func TestHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range uint32(500) {
+			r.run(1+n, "a", hung, nil)
+		}
+		for n := range uint32(200) { // many hanging executors of one app
+			r.run(1000+n, "a", fmt.Sprintf("http://10.1.0.%d:9999", n), nil)
+		}
+		var ofApp, mostOfApp atomic.Int64
+		log := r.x.log
+		r.x.log = func(ctx context.Context, address string, run *core.Run) (string, error) {
+			if strings.HasPrefix(address, "http://10.1.") {
+				address = hung
+			}
+			if run.App == "a" {
+				n := ofApp.Add(1)
+				defer ofApp.Add(-1)
+				for was := mostOfApp.Load(); n > was && !mostOfApp.CompareAndSwap(was, n); was = mostOfApp.Load() {
+				}
+			}
+			return log(ctx, address, run)
+		}
+		last := r.run(5000, "b", good, nil)
+		begun := time.Now()
+		r.drive()
+		defer func() { r.stop() }()
+		time.Sleep(time.Minute)
+		r.mu.Lock()
+		when, is := r.when[last.ID]
+		r.mu.Unlock()
+		if !is || when.Sub(begun) > 10*time.Second {
+			t.Errorf("a log of another app is kept after %s behind 700 of executors that hang: %t", when.Sub(begun), is)
+		}
+		r.x.mu.Lock()
+		n := r.x.most[hung]
+		r.x.mu.Unlock()
+		if n > 4 {
+			t.Errorf("%d asked at a time at one address", n)
+		}
+		if n := mostOfApp.Load(); n > 8 {
+			t.Errorf("%d asked at a time of one app", n)
+		}
+		time.Sleep(2*time.Hour + 15*time.Minute)
+		r.nothing()
+		if len(r.made) != 701 {
+			t.Errorf("%d are done with", len(r.made))
+		}
+		for _, id := range []core.RunID{core.NumberedRun(1, 1), core.NumberedRun(1, 500), core.NumberedRun(1, 1000)} {
+			if k, text := r.kept(id); text != "" || !strings.Contains(k.Why, "no answer") && !strings.Contains(k.Why, "all the time") ||
+				r.made[id] != postrun.Failed {
+				t.Errorf("kept %q, why %q, sent %q", text, k.Why, r.made[id])
+			}
+			if now := r.stored(id); now.Owing() {
+				t.Errorf("run %d owes %+v", id, now.OwesPostRun())
+			}
+		}
+		if n := r.x.asked[hung]; n > 500 {
+			t.Errorf("an address that never answers is asked %d times for 500 logs", n)
+		}
+	})
+}
+
+// TestGone checks that a log is kept if its executor returns, and is recorded as missing if not.
+func TestGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		back := time.Now().Add(5 * time.Minute)
+		log := r.x.log
+		r.x.log = func(ctx context.Context, address string, run *core.Run) (string, error) {
+			if run.ID == core.NumberedRun(1, 1) && time.Now().After(back) {
+				address = good
+			}
+			return log(ctx, address, run)
+		}
+		r.drive()
+		defer func() { r.stop() }()
+		returns := r.run(1, "a", gone, nil)
+		time.Sleep(10 * time.Minute)
+		stays := r.run(2, "a", gone, nil)
+		time.Sleep(time.Hour)
+		r.nothing()
+		if k, text := r.kept(returns.ID); text == "" || r.made[returns.ID] != postrun.Kept {
+			t.Errorf("kept %q, why %q, sent %s", text, k.Why, r.made[returns.ID])
+		}
+		if k, text := r.kept(stays.ID); text != "" || !strings.Contains(k.Why, "connection refused") || r.made[stays.ID] != postrun.Failed {
+			t.Errorf("kept %q, why %q, sent %s", text, k.Why, r.made[stays.ID])
+		}
+		if n := r.x.asked[gone]; n > 20 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// broken is a store that rejects writes for a while.
+type broken struct {
+	*memory.Store
+	until time.Time
+}
+
+var errBroken = errors.New("cut connection")
+
+func (b *broken) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {
+	if time.Now().Before(b.until) {
+		return errBroken
+	}
+	return b.Store.PutLog(ctx, run, k)
+}
+
+func (b *broken) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	if time.Now().Before(b.until.Add(time.Minute)) {
+		return []error{errBroken}
+	}
+	return b.Store.PutRuns(ctx, puts)
+}
+
+// TestStoreFails checks that a log stays pending, and is retried, until it is stored.
+func TestStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.place = &broken{r.s, time.Now().Add(time.Minute)}
+		r.drive()
+		defer func() { r.stop() }()
+		run := r.run(1, "a", good, nil)
+		time.Sleep(time.Minute)
+		if now := r.stored(run.ID); !now.Owing() {
+			t.Error("it owes nothing, and nothing is kept")
+		}
+		time.Sleep(2 * time.Minute)
+		r.nothing()
+		if now := r.stored(run.ID); now.Owing() || r.made[run.ID] != postrun.Kept {
+			t.Errorf("it owes %+v, sent %q", now.OwesPostRun(), r.made[run.ID])
+		}
+	})
+}
+
+// meanwhile calls a function once, just before a run is changed.
+type meanwhile struct {
+	*memory.Store
+	do func()
+}
+
+func (m *meanwhile) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	if m.do != nil {
+		do := m.do
+		m.do = nil
+		do()
+	}
+	return m.Store.PutRuns(ctx, puts)
+}
+
+// TestKeptBesideNotice checks that a run owes nothing after its log and its notification are recorded at
+// the same time.
+func TestKeptBesideNotice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		id := core.NumberedRun(1, 1)
+		r.place = &meanwhile{r.s, func() {
+			run := r.stored(id)
+			if err := r.s.PutRuns(t.Context(), []core.RunPut{run.ClearPostRun(core.PostRun{Log: true})})[0]; err != nil {
+				t.Error(err)
+			}
+		}}
+		r.drive()
+		defer func() { r.stop() }()
+		r.run(1, "a", good, func(run *core.Run) { run.PostRun.Notice = true })
+		time.Sleep(time.Minute)
+		r.nothing()
+		r.kept(id)
+		if run := r.stored(id); run.Owing() {
+			t.Fatalf("the run owes %+v yet", run.OwesPostRun())
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// FindApp reads an app, if it exists. Secrets that cannot be decrypted are in their stored form: the app can be shown
+// and changed, and these secrets match no input.
+func (q *Queries) FindApp(ctx context.Context, name string) (core.App, bool, error) {
+	if err := core.CheckAppName("app", name); err != nil {
+		return core.App{}, false, err
+	}
+	found, left, err := q.store.Apps(ctx, []string{name})
+	if a, is := core.LockedApp(err, name); is {
+		return a, true, nil
+	}
+	if err := core.Unread(left, err); err != nil {
+		return core.App{}, false, err
+	}
+	a, ok := found[name]
+	return a, ok, nil
+}
+
+func (q *Queries) App(ctx context.Context, name string) (core.App, error) {
+	a, ok, err := q.FindApp(ctx, name)
+	if err == nil && !ok {
+		err = core.Errorf(core.CodeNotFound, "app %s does not exist", name)
+	}
+	return a, err
+}
+
+// Apps lists all apps by name, and the unreadable ones. The apps contain their tokens, so callers must not output
+// them.
+func (q *Queries) Apps(ctx context.Context) ([]core.App, core.UnreadableApps, error) {
+	apps, err := q.store.ListApps(ctx)
+	bad, err := core.BesidesApps(err)
+	if err != nil {
+		return nil, nil, core.Retryable(err)
+	}
+	slices.SortFunc(apps, func(a, b core.App) int { return strings.Compare(a.Name, b.Name) })
+	return apps, bad, nil
+}
+
+// Global reads the global item, which has the pause of everything.
+func (q *Queries) Global(ctx context.Context) (core.Global, error) {
+	g, err := q.store.Global(ctx)
+	if err != nil {
+		return core.Global{}, core.Retryable(err)
+	}
+	return g, nil
+}
+
+// Executors lists the executors of an app: fixed ones first, then all registered ones, live or not.
+func (q *Queries) Executors(ctx context.Context, name string) ([]ExecutorView, error) {
+	app, err := q.App(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := q.store.Executors(ctx, []string{name})
+	if err != nil {
+		return nil, core.Retryable(err)
+	}
+	g, err := q.Global(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ExecutorsOf(&app, stored[name], g, q.o.Now(), q.o.Expiry), nil
+}
+
+// ExecutorsOf builds the list of Executors from stored registrations.
+func ExecutorsOf(app *core.App, stored []core.Executor, g core.Global, now time.Time, expiry time.Duration) (views []ExecutorView) {
+	fixed := map[string]bool{}
+	for _, e := range app.Candidates(stored, g, now, expiry) {
+		if e.Fixed {
+			fixed[e.Address] = true
+			views = append(views, ExecutorView{Executor: e, Live: true, Used: true})
+		}
+	}
+	live := map[string]bool{}
+	for _, e := range core.Live(stored, g, now, expiry) {
+		live[e.Address] = true
+	}
+	list := slices.Clone(stored)
+	slices.SortFunc(list, func(a, b core.Executor) int { return strings.Compare(a.Address, b.Address) })
+	for _, e := range list {
+		if !e.Fixed && !fixed[e.Address] {
+			views = append(views, ExecutorView{Executor: e, Live: live[e.Address], Used: len(fixed) == 0})
+		}
+	}
+	replaced(views)
+	return views
+}
+
+// replaced marks executors that have stopped and were replaced by a later registration. Each later registration
+// replaces one, because a new deployment starts as many as it stops.
+func replaced(views []ExecutorView) {
+	order := make([]*ExecutorView, 0, len(views))
+	for i := range views {
+		if !views[i].Fixed {
+			order = append(order, &views[i])
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *ExecutorView) int { return b.Since.Compare(a.Since) })
+	later, same := 0, 0 // later registrations that replace none so far, and the ones with the current time
+	for i, v := range order {
+		if i > 0 && !v.Since.Equal(order[i-1].Since) {
+			later, same = later+same, 0
+		}
+		if v.Replaced = !v.Live && later > 0; v.Replaced {
+			later--
+		}
+		same++
+	}
+}

@@ -1,0 +1,41 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+)
+
+// FindChannel reads a channel, if it exists. It contains secrets, so callers must not output it.
+func (q *Queries) FindChannel(ctx context.Context, name string) (core.Channel, bool, error) {
+	if err := core.CheckChannelName("channel", name); err != nil {
+		return core.Channel{}, false, err
+	}
+	found, err := q.store.Channels(ctx, []string{name})
+	if err != nil {
+		return core.Channel{}, false, core.Retryable(err)
+	}
+	c, ok := found[name]
+	return c, ok, nil
+}
+
+// Channel reads a channel. It contains secrets, so callers must not output it.
+func (q *Queries) Channel(ctx context.Context, name string) (core.Channel, error) {
+	c, ok, err := q.FindChannel(ctx, name)
+	if err == nil && !ok {
+		err = core.Errorf(core.CodeNotFound, "channel %s does not exist", name)
+	}
+	return c, err
+}
+
+// Channels lists all channels by name. They contain secrets, so callers must not output them.
+func (q *Queries) Channels(ctx context.Context) ([]core.Channel, error) {
+	list, err := q.store.ListChannels(ctx)
+	if err != nil {
+		return nil, core.Retryable(err)
+	}
+	slices.SortFunc(list, func(a, b core.Channel) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}

@@ -1,0 +1,141 @@
+package query
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/glance"
+)
+
+// listing is a store of runs, newest first, and of a list of possibly failing jobs.
+type listing struct {
+	Store
+	runs   map[core.JobID][]core.Run
+	failed map[core.JobID]time.Time
+	read   []core.JobID // jobs whose runs were read
+}
+
+func (l *listing) LastRuns(_ context.Context, jobs []core.JobID, _ core.Instant, n int) (map[core.JobID][]core.Run, error) {
+	l.read = append(l.read, jobs...)
+	found := map[core.JobID][]core.Run{}
+	for _, job := range jobs {
+		found[job] = l.runs[job][:min(n, len(l.runs[job]))]
+	}
+	return found, nil
+}
+
+func (*listing) Global(context.Context) (core.Global, error) { return core.Global{}, nil }
+
+func (*listing) ListApps(context.Context) ([]core.App, error) { return nil, nil }
+
+func (l *listing) ListJobs(_ context.Context, _ string, after core.JobID, _ int) (jobs []core.Job, next core.JobID, err error) {
+	for id := range l.runs {
+		if id > after {
+			jobs = append(jobs, core.Job{Def: core.Def{ID: id}})
+		}
+	}
+	return jobs, 0, nil
+}
+
+func (*listing) RecentRuns(context.Context, Recent, RunPlace, int) ([]core.Run, RunPlace, error) {
+	return nil, RunPlace{}, nil
+}
+
+func (l *listing) FailedJobs(context.Context) (map[core.JobID]time.Time, error) {
+	return maps.Clone(l.failed), nil
+}
+
+func (l *listing) ForgetFailed(_ context.Context, jobs map[core.JobID]time.Time) error {
+	for job := range jobs {
+		delete(l.failed, job)
+	}
+	return nil
+}
+
+// TestPageReadsRunsOfListedJobs checks that a page reads only the runs of possibly failing jobs. Recovered jobs are
+// removed from the list, unless a run may be about to end. Behind skipped runs it reads further. Queries that need
+// all runs, and queries outside pages, read them.
+func TestPageReadsRunsOfListedJobs(t *testing.T) {
+	now := time.Now()
+	old := now.Add(-time.Hour)
+	l := &listing{runs: map[core.JobID][]core.Run{}, failed: map[core.JobID]time.Time{1: old, 2: old, 3: now}}
+	for job := range core.JobID(5) {
+		r := core.Run{ID: core.PlannedRun(job, core.InstantOf(old)), Slot: core.InstantOf(old), State: core.Succeeded, Attempt: 1, EndedAt: old}
+		if job == 1 {
+			r.State = core.Failed
+		}
+		l.runs[job] = []core.Run{r}
+	}
+	skipped := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), Slot: core.InstantOf(old), State: core.Skipped, Attempt: 1}
+	l.runs[1] = append(slices.Repeat([]core.Run{skipped}, 100), l.runs[1]...)
+	q := New(l, Options{Now: func() time.Time { return now }, Failed: l})
+	page, _ := glance.Begin(t.Context())
+	jobs := []core.JobID{1, 2, 3, 4}
+	s, unread, err := q.stands(page, &JobsAsk{Is: []Standing{IsFailing}}, jobs)
+	if err != nil || !unread || s.failing(1) == nil || s.failing(2) != nil || s.neverRan(4) ||
+		!slices.Equal(l.read, []core.JobID{3, 1, 2, 1, 1}) {
+		t.Errorf("%+v, unread %v, read %v, %v", s, unread, l.read, err)
+	}
+	if got := slices.Sorted(maps.Keys(l.failed)); !slices.Equal(got, []core.JobID{1, 3}) {
+		t.Errorf("listed are %v", got)
+	}
+	for what, ask := range map[string]struct {
+		ctx context.Context
+		a   JobsAsk
+	}{"late": {page, JobsAsk{Is: []Standing{IsLate}}}, "never ran": {page, JobsAsk{Is: []Standing{IsNeverRan}}},
+		"by last": {page, JobsAsk{By: ByLast}}, "no page": {t.Context(), JobsAsk{}}} {
+		q := New(l, Options{Now: func() time.Time { return now }, Failed: l})
+		if s, unread, err := q.stands(ask.ctx, &ask.a, jobs); err != nil || unread || s.last(4) == nil {
+			t.Errorf("%s: unread %v, %v", what, unread, err)
+		}
+	}
+}
+
+// TestPageReadsTheJobsThatFailedLast checks that a page reads the runs of the budget.FailingRead jobs that failed
+// last, and counts the others, which an app's page reads. Recovered jobs make room on the next page. A bulk operation
+// on the failing jobs is rejected.
+func TestPageReadsTheJobsThatFailedLast(t *testing.T) {
+	now := time.Now()
+	for _, n := range []int{budget.FailingRead, budget.FailingRead + 1, 10_000} {
+		l := &listing{runs: map[core.JobID][]core.Run{}, failed: map[core.JobID]time.Time{}}
+		var jobs []core.JobID
+		for job := core.JobID(1); int(job) <= n; job++ {
+			at := now.Add(-time.Hour + time.Duration(job)*time.Millisecond)
+			r := core.Run{ID: core.PlannedRun(job, core.InstantOf(at)), Slot: core.InstantOf(at), State: core.Failed, Attempt: 1, EndedAt: at}
+			jobs, l.failed[job], l.runs[job] = append(jobs, job), at, []core.Run{r}
+		}
+		q := New(l, Options{Now: func() time.Time { return now }, Failed: l})
+		page, _ := glance.Begin(t.Context())
+		stands := func(jobs []core.JobID) *standing {
+			t.Helper()
+			s, _, err := q.stands(page, &JobsAsk{}, jobs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		_, partial, err := q.CountFailing(page, nil)
+		_, _, _, wrong := q.Select(page, JobsAsk{Is: []Standing{IsFailing}}, 0)
+		if over := n > budget.FailingRead; err != nil || partial != over || (wrong != nil) != over {
+			t.Errorf("%d jobs: partial %v, %v; a bulk operation: %v", n, partial, err, wrong)
+		}
+		l.read = nil
+		s, last := stands(jobs), jobs[n-budget.FailingRead]
+		if len(l.read) != budget.FailingRead || s.unchecked != n-budget.FailingRead || s.failing(last) == nil || s.failing(last-1) != nil {
+			t.Errorf("%d jobs: runs of %d read, %d unchecked", n, len(l.read), s.unchecked)
+		}
+		l.runs[jobs[n-1]][0].State = core.Succeeded
+		stands(jobs)
+		if s := stands(jobs); s.unchecked != max(0, n-budget.FailingRead-1) {
+			t.Errorf("%d jobs, one recovered: %d unchecked", n, s.unchecked)
+		}
+		if s := stands(jobs[:1]); s.unchecked != 0 || s.failing(1) == nil {
+			t.Errorf("%d jobs, one asked for: %d unchecked", n, s.unchecked)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package query
+
+import (
+	"context"
+	"sync"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
+)
+
+// Bounds for finding the children of an ended run: child jobs, and runs of each.
+const (
+	mostFollowing = 25
+	mostFollowed  = 100
+)
+
+// Children returns the newest runs that followed an ended run. It searches some child jobs, and only their newest
+// runs.
+func (q *Queries) Children(ctx context.Context, v *RunView) ([]RunView, error) {
+	r := &v.Run
+	if v.Job == nil || v.Skip != nil || r.State.Open() || r.Then != 0 {
+		return nil, nil
+	}
+	list := v.Job.Def.Children[:min(len(v.Job.Def.Children), mostFollowing)]
+	found, errs := make([][]core.Run, len(list)), make([]error, len(list))
+	var all sync.WaitGroup
+	for i, c := range list {
+		all.Go(func() {
+			first, last := core.NumberedRange(c.Job)
+			found[i], errs[i] = q.store.RunsByID(ctx, last, first, mostFollowed)
+		})
+	}
+	all.Wait()
+	var runs []core.Run
+	for i := range list {
+		if errs[i] != nil {
+			return nil, core.Retryable(errs[i])
+		}
+		for k := range found[i] {
+			if found[i][k].Parent == r.ID && found[i][k].Attempt == 1 {
+				runs = append(runs, found[i][k])
+			}
+		}
+	}
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	jobs, err := q.jobsOf(ctx, runs)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]RunView, len(runs))
+	for i := range runs {
+		views[i] = RunView{Run: runs[i], Job: jobs[runs[i].ID.Job()]}
+	}
+	return views, nil
+}
+
+// Shards returns the last attempts of the shards of a broadcast, in order. For a shard without a run, only Shard is
+// set.
+func (q *Queries) Shards(ctx context.Context, r *core.Run) ([]core.Run, error) {
+	if !r.IsBroadcast() {
+		return nil, nil
+	}
+	ids := make([]core.RunID, r.Shard.Total)
+	for i := range ids {
+		ids[i] = r.Shard.IDOf(i)
+	}
+	list, err := budget.LastAttempts(ctx, ids, q.store.Runs)
+	for i := range list {
+		if list[i].ID == 0 {
+			list[i].Shard = core.Shard{Of: r.ID, Index: i, Total: r.Shard.Total}
+		}
+	}
+	return list, err
+}
+
+// Following returns the child jobs of a job by name, and the ends of the job after which they run.
+func (q *Queries) Following(ctx context.Context, j *core.Job) ([]core.Parent, error) {
+	list := make([]core.Parent, 0, len(j.Def.Children))
+	const atOnce = 100
+	for from := 0; from < len(j.Def.Children); from += atOnce {
+		some := j.Def.Children[from:min(from+atOnce, len(j.Def.Children))]
+		ids := make([]core.JobID, len(some))
+		for i, c := range some {
+			ids[i] = c.Job
+		}
+		found, unread, err := q.store.Jobs(ctx, ids)
+		_, err = core.SplitUnreadable(err)
+		if err := core.Unread(unread, err); err != nil {
+			return nil, err
+		}
+		for _, c := range some {
+			if child := found[c.Job]; child != nil {
+				list = append(list, core.Parent{Job: child.Name(), ID: c.Job, When: c.When})
+			}
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,17 @@
+package query_test
+
+import (
+	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
+)
+
+// fixture has the use cases on a memory engine.
+type fixture struct{ *usecasetest.Fixture }
+
+func newFixture(t testing.TB) *fixture { return &fixture{usecasetest.New(t)} }
+
+var (
+	ctx, ann, start   = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
+	every, spec, code = usecasetest.Every, usecasetest.Spec, usecasetest.Code
+)

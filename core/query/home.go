@@ -1,0 +1,183 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Bounds of the list of problems.
+const (
+	maxHome = 20 // jobs, runs or apps that are named of each kind
+	// homeAhead is the time span for the next scheduled runs.
+	homeAhead = 15 * time.Minute
+	// A run is long if it takes longTimes the usual duration, and longMore more than that duration.
+	longTimes = 3
+	longMore  = time.Minute
+)
+
+// Home lists the current problems: how many there are of each kind, and the first ones, longest lasting first.
+type Home struct {
+	Fail     int
+	Failing  []HomeJob
+	Delayed  int
+	Late     []HomeJob
+	Linger   int
+	Long     []LongRun
+	Alone    int
+	Deserted []AppWithoutExecutor // apps with scheduled jobs but no executor
+	Soon     int                  // jobs with scheduled runs within homeAhead
+	Coming   []Coming             // the first scheduled runs
+	// Partial is true if the status of some jobs is not known.
+	Partial bool
+	// Unread reports that the last runs of most jobs were not read. Then Late has only jobs that are not planned, and
+	// Long only runs of jobs that may be failing.
+	Unread bool
+	// Unchecked is how many more jobs may be failing, see budget.FailingRead.
+	Unchecked int
+}
+
+// HomeJob is a failing or late job with the run that shows it, or with the due time that the scheduler has not
+// planned.
+type HomeJob struct {
+	Job  core.Job
+	Last *core.Run // nil if there is none, or it was cleaned up
+	Due  core.Instant
+}
+
+// LongRun is a run that takes longer than earlier runs of its job.
+type LongRun struct {
+	Job   core.Job
+	Run   core.RunID
+	Since time.Time     // when it was sent
+	Usual time.Duration // median of the earlier runs
+}
+
+// Home returns the current problems of the apps for which sees is true; nil: of all apps.
+func (q *Queries) Home(ctx context.Context, sees func(app string) bool) (Home, error) {
+	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})
+	if err != nil {
+		return Home{}, err
+	}
+	apps, _, err := q.Apps(ctx)
+	if err != nil {
+		return Home{}, err
+	}
+	deserted, paused, err := q.standing(ctx, apps)
+	if err != nil {
+		return Home{}, err
+	}
+	h := Home{Partial: f.partial, Unread: f.unread, Unchecked: f.stand.unchecked}
+	now := core.InstantOf(f.stand.now)
+	var failing, late []homeRow
+	var soon []Coming
+	alone := map[string]int{}
+	for i := range f.jobs {
+		j := f.jobs[i].job
+		if at := f.next(j); at != 0 && at <= now+core.Instant(homeAhead/time.Second) {
+			soon = append(soon, Coming{At: at, Job: j.Def.ID, App: j.Def.App, Name: j.Def.Name,
+				Timezone: j.Sched.Schedule.Timezone, Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, at)})
+		}
+		held := paused(j.Def.App) || j.Sched.PausedAt(f.stand.now)
+		if b := f.stand.failing(j.Def.ID); b != nil {
+			failing = append(failing, homeRow{job: j, run: b.id, since: b.slot})
+		}
+		if long, is := f.stand.long(j); is {
+			h.Linger++
+			h.Long = append(h.Long, long)
+		}
+		if held || j.Sched.State != core.Started {
+			continue
+		}
+		if due := f.stand.overdue(j); due != 0 {
+			late = append(late, homeRow{job: j, due: due, since: due})
+		} else if f.stand.late(j) {
+			b := f.stand.last(j.Def.ID)
+			late = append(late, homeRow{job: j, run: b.id, since: b.slot})
+		}
+		if len(j.Sched.Schedule.Any) > 0 && j.Def.Command == nil && deserted[j.Def.App] {
+			k, is := alone[j.Def.App]
+			if !is {
+				k, alone[j.Def.App] = len(h.Deserted), len(h.Deserted)
+				h.Deserted = append(h.Deserted, AppWithoutExecutor{App: j.Def.App, First: j.Name()})
+			}
+			h.Deserted[k].Jobs++
+		}
+	}
+	h.Fail, h.Delayed, h.Soon = len(failing), len(late), len(soon)
+	h.Alone, h.Deserted = len(h.Deserted), h.Deserted[:min(len(h.Deserted), maxHome)]
+	slices.SortFunc(h.Long, func(a, b LongRun) int { return a.Since.Compare(b.Since) })
+	h.Long = h.Long[:min(len(h.Long), maxHome)]
+	if h.Failing, err = q.withRuns(ctx, failing); err == nil {
+		h.Late, err = q.withRuns(ctx, late)
+	}
+	slices.SortFunc(soon, func(a, b Coming) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job)) })
+	h.Coming = soon[:min(len(soon), maxHome)]
+	return h, err
+}
+
+// homeRow is a job with a problem, and the run or due time that shows it.
+type homeRow struct {
+	job   *core.Job
+	run   core.RunID // 0: none
+	due   core.Instant
+	since core.Instant
+}
+
+// withRuns reads the runs of the first rows.
+func (q *Queries) withRuns(ctx context.Context, rows []homeRow) (list []HomeJob, err error) {
+	slices.SortFunc(rows, func(a, b homeRow) int {
+		return cmp.Or(cmp.Compare(b.since, a.since), cmp.Compare(a.job.Def.ID, b.job.Def.ID))
+	})
+	rows = rows[:min(len(rows), maxHome)]
+	var ids []core.RunID
+	for _, r := range rows {
+		if r.run != 0 {
+			ids = append(ids, r.run)
+		}
+	}
+	var runs map[core.RunID]core.Run
+	if len(ids) > 0 {
+		var left []core.RunID
+		runs, left, err = q.store.Runs(ctx, ids)
+		if err := core.Unread(left, err); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range rows {
+		h := HomeJob{Job: *r.job, Due: r.due}
+		if run, is := runs[r.run]; is {
+			h.Last = &run
+		}
+		list = append(list, h)
+	}
+	return list, nil
+}
+
+// long returns the oldest run of a job that takes longer than earlier runs did.
+func (s *standing) long(j *core.Job) (long LongRun, is bool) {
+	list, _ := s.due(j.Def.ID)
+	var took []time.Duration
+	for _, b := range list {
+		if b.over() && !b.sent.IsZero() {
+			took = append(took, b.ended.Sub(b.sent))
+		}
+	}
+	if len(took) == 0 {
+		return long, false
+	}
+	slices.Sort(took)
+	usual := took[len(took)/2]
+	for _, b := range list {
+		if b.state != core.Running || b.sent.IsZero() {
+			continue
+		}
+		if runs := s.now.Sub(b.sent); runs > longTimes*usual && runs > usual+longMore {
+			long, is = LongRun{Job: *j, Run: b.id, Since: b.sent, Usual: usual}, true
+		}
+	}
+	return long, is
+}

@@ -1,0 +1,207 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// noRuns is a store without runs.
+type noRuns struct{ Store }
+
+func (noRuns) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[core.JobID][]core.Run, error) {
+	return nil, nil
+}
+
+// TestJobsThatAreGoneMakeRoom checks that a full cache, maybe of deleted jobs, does not prevent a query for other
+// jobs.
+func TestJobsThatAreGoneMakeRoom(t *testing.T) {
+	now := time.Now()
+	q := &Queries{store: noRuns{}, o: Options{Now: func() time.Time { return now }}}
+	l := lately{turn: make(chan struct{}, 1), at: now, of: map[core.JobID][]brief{}, further: map[core.JobID]int{}}
+	for id := range core.JobID(mostLately) {
+		l.of[id+10] = nil
+	}
+	s, err := l.look(t.Context(), q, []core.JobID{1, 2, 11})
+	if err != nil || !s.all || len(s.of) != 3 || len(l.of) > mostLately {
+		t.Errorf("all %v, of %d, known %d: %v", s.all, len(s.of), len(l.of), err)
+	}
+}
+
+// silent is a store that answers only that the context has ended.
+type silent struct{ Store }
+
+func (silent) LastRuns(ctx context.Context, _ []core.JobID, _ core.Instant, _ int) (map[core.JobID][]core.Run, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (silent) RecentRuns(context.Context, Recent, RunPlace, int) ([]core.Run, RunPlace, error) {
+	return nil, RunPlace{}, nil
+}
+
+// rowed is a store that counts rows, ten in a millisecond, and records the rows that are read. The first of each 1400
+// is of job 2, the others are of job 1.
+type rowed struct {
+	Store
+	made, read int
+	same       bool // all in one millisecond: its clock was set back
+}
+
+func jobOf(row int) core.JobID {
+	if row%1400 == 1 {
+		return 2
+	}
+	return 1
+}
+
+func (s *rowed) run(row int) core.Run {
+	at := core.Instant(1_800_000_000 + row)
+	return core.Run{ID: core.PlannedRun(jobOf(row), at), Slot: at, State: core.Succeeded, EndedAt: at.Time()}
+}
+
+func (s *rowed) RecentRuns(_ context.Context, _ Recent, from RunPlace, limit int) (list []core.Run, next RunPlace, err error) {
+	row := s.made
+	if from.Row != 0 {
+		row = int(from.Row) - 1
+	}
+	for ; row > 0 && len(list) < limit; row-- {
+		list, s.read = append(list, s.run(row)), s.read+1
+	}
+	if row == 0 {
+		return list, RunPlace{}, nil
+	}
+	next = RunPlace{Before: 1_900_000_000_000 + int64(row)/10, Row: int64(row + 1)}
+	if s.same {
+		next.Before = 1_900_000_002_000
+	}
+	return list, next, nil
+}
+
+func (s *rowed) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[core.JobID][]core.Run, error) {
+	return map[core.JobID][]core.Run{1: {s.run(s.made)}, 2: {s.run(s.made - 1399)}}, nil
+}
+
+// TestWhatIsKnownIsNotReadAgain checks that, with row counts, an update reads only the new runs.
+func TestWhatIsKnownIsNotReadAgain(t *testing.T) {
+	now := time.Unix(1_900_000_000, 0)
+	store := &rowed{made: 7000}
+	q := New(store, Options{Now: func() time.Time { return now }})
+	for n := range 8 {
+		store.same = n >= 5
+		store.made += 1400
+		now = now.Add(time.Second)
+		store.read = 0
+		s, err := q.lately.look(t.Context(), q, []core.JobID{1, 2})
+		if err != nil || s.last(1).id != store.run(store.made).ID || s.last(2).id != store.run(store.made-1399).ID {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if store.read > 1+2000 && n != 5 {
+			t.Errorf("%d runs were read", store.read)
+		}
+	}
+}
+
+// TestWhoWaitsForALookIsToldInTime checks that a slow update delays other queries only until their deadline.
+func TestWhoWaitsForALookIsToldInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(silent{}, Options{})
+		began := time.Now()
+		first := make(chan error)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := q.lately.look(ctx, q, []core.JobID{1})
+			first <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := q.lately.look(ctx, q, []core.JobID{2}); core.CodeOf(err) != core.CodeUnavailable || time.Since(began) != time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		if err := <-first; core.CodeOf(err) != core.CodeUnavailable || time.Since(began) != time.Minute {
+			t.Errorf("the first after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
+// TestWhatIsKeptIsBounded checks that for a job with many waiting, open, skipped and ended runs, the cache has the
+// first open, the last ended and the next runs.
+func TestWhatIsKeptIsBounded(t *testing.T) {
+	var list []brief
+	for slot := core.Instant(400); slot > 0; slot-- {
+		state := core.Skipped
+		switch {
+		case slot > 300:
+			state = core.Planned
+		case slot <= 200:
+			state = []core.State{core.Running, core.Succeeded}[slot%2]
+		}
+		list = append(list, brief{slot: slot, state: state})
+	}
+	var slots []core.Instant
+	for _, b := range kept(list, 300) {
+		slots = append(slots, b.slot)
+	}
+	want := []core.Instant{304, 303, 302, 301, 300, 299, 298, 297, 199, 197, 195, 193, 8, 6, 4, 2}
+	if !slices.Equal(slots, want) {
+		t.Errorf("%v, want %v", slots, want)
+	}
+}
+
+// hung is a store whose answers take longer than an update has. The run 300 times back of each job is open, and all
+// later runs were skipped.
+type hung struct{ silent }
+
+func (hung) LastRuns(_ context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
+	time.Sleep(2 * fillFor)
+	found := map[core.JobID][]core.Run{}
+	for _, job := range jobs {
+		for i := range core.Instant(n) {
+			r := core.Run{ID: core.PlannedRun(job, upTo-i), Slot: upTo - i, State: core.Skipped}
+			if i == 300 {
+				r.State = core.Running
+			} else if i > 300 {
+				r.State = core.Succeeded
+			}
+			found[job] = append(found[job], r)
+		}
+	}
+	return found, nil
+}
+
+// TestSlowStoreIsLookedAtFurther checks that jobs without known ended runs are continued in the next update, and that
+// until then the result is partial.
+func TestSlowStoreIsLookedAtFurther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		q := New(hung{}, Options{Now: func() time.Time { return now }})
+		jobs := make([]core.JobID, 50)
+		for i := range jobs {
+			jobs[i] = core.JobID(i + 1)
+		}
+		for looks := 1; ; looks++ {
+			s, err := q.lately.look(t.Context(), q, jobs)
+			if err != nil || len(s.of) != len(jobs) || looks > 2*len(jobs) {
+				t.Fatalf("look %d: %d known, %v", looks, len(s.of), err)
+			}
+			atWork := 0
+			for _, list := range s.of {
+				if slices.ContainsFunc(list, func(b brief) bool { return b.state == core.Running }) {
+					atWork++
+				}
+			}
+			if s.all != (atWork == len(jobs)) {
+				t.Fatalf("check %d: reported as complete: %v, %d hanging runs are known", looks, s.all, atWork)
+			}
+			if s.all {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package query
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Cleaned returns the scheduled time up to which planned runs of a job may have been removed; 0: none.
+func (q *Queries) Cleaned(ctx context.Context, job core.JobID) (core.Instant, error) {
+	at, err := q.store.Cleaned(ctx, job)
+	if err != nil {
+		return 0, core.Retryable(err)
+	}
+	return at, nil
+}
+
+// OldestMessage returns an upper bound of how late the delay queue is.
+func (q *Queries) OldestMessage(ctx context.Context) (ring.Oldest, error) {
+	oldest, err := q.store.OldestMessage(ctx)
+	if err != nil {
+		return oldest, core.Retryable(err)
+	}
+	return oldest, nil
+}
+
+// Names returns the jobs with these numbers as app/name, including deleted jobs that are still known.
+func (q *Queries) Names(ctx context.Context, jobs []core.JobID) (map[core.JobID]string, error) {
+	names := make(map[core.JobID]string, len(jobs))
+	for some := range slices.Chunk(jobs, budget.AtOnce) {
+		found, left, err := q.store.Jobs(ctx, some)
+		_, err = core.SplitUnreadable(err)
+		if err := core.Unread(left, err); err != nil {
+			return nil, err
+		}
+		var gone []core.JobID
+		for _, id := range some {
+			if j := found[id]; j != nil {
+				names[id] = j.Def.App + "/" + j.Def.Name
+			} else {
+				gone = append(gone, id)
+			}
+		}
+		if len(gone) == 0 {
+			continue
+		}
+		tombs, err := q.store.Tombstones(ctx, gone)
+		if err != nil {
+			return nil, core.Retryable(err)
+		}
+		for id, t := range tombs {
+			names[id] = t.App + "/" + t.Name
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,243 @@
+package query_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/golden"
+)
+
+// ran stores a run of a job that was due some time ago.
+func (f *fixture) ran(job core.JobID, ago, late time.Duration, state core.State) core.Run {
+	f.T.Helper()
+	at := core.InstantOf(f.Clock.Add(-ago))
+	id := core.PlannedRun(job, at)
+	r := core.Run{ID: id, App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id}
+	if state != core.Planned {
+		r.SentAt, r.Address = at.Time().Add(late), "http://a"
+	}
+	if !state.Open() {
+		r.EndedAt, r.Reason = r.SentAt.Add(time.Second), append(core.Reasons[state], "")[0]
+	}
+	if err := f.E.Dispatch.Create(ctx, []core.Run{r})[0]; err != nil {
+		f.T.Fatal(err)
+	}
+	return r
+}
+
+func (f *fixture) stand(a query.JobsAsk) (names []string, page query.JobsNow) {
+	f.T.Helper()
+	page, err := f.M.JobsNow(ctx, a)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	for i := range page.Jobs {
+		names = append(names, page.Jobs[i].Def.Name)
+	}
+	return names, page
+}
+
+// TestJobsNow checks that each job is found by its status, and the counts.
+func TestJobsNow(t *testing.T) {
+	f := newFixture(t)
+	for _, name := range []string{"well", "fails", "was-late", "waits", "held", "fresh", "over", "tried"} {
+		f.Create(spec(name, every(time.Hour)))
+	}
+	id := func(name string) core.JobID { j := f.Job("shop/" + name); return j.Def.ID }
+	f.Clock = f.Clock.Add(10 * time.Minute)
+	f.ran(id("well"), 5*time.Minute, 0, core.Failed)
+	f.ran(id("well"), 2*time.Minute, 0, core.Succeeded)
+	f.ran(id("well"), time.Minute, 0, core.Running)
+	f.ran(id("fails"), 5*time.Minute, 0, core.Succeeded)
+	f.ran(id("fails"), 4*time.Minute, 0, core.Failed)
+	f.ran(id("fails"), 3*time.Minute, 0, core.Skipped) // does not change whether it fails
+	f.ran(id("fails"), 2*time.Minute, 0, core.Running)
+	f.ran(id("was-late"), 8*time.Minute, 2*time.Minute, core.Succeeded)
+	f.ran(id("waits"), 2*time.Minute, 0, core.Planned)
+	f.ran(id("over"), 9*time.Minute, 0, core.Succeeded)
+	f.ran(id("held"), 9*time.Minute, 0, core.Succeeded)
+	f.ran(id("tried"), 9*time.Minute, 0, core.Failed)
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/held"}, manage.PauseRequest{Why: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[query.Standing][]string{query.IsFailing: {"fails", "tried"}, query.IsLate: {"waits", "was-late"}, query.IsHeld: {"held"},
+
+		query.IsStarted: {"fresh", "well", "fails", "was-late", "waits", "over", "tried"}, query.IsNeverRan: {"fresh"}, query.IsOver: nil}
+	check := func() {
+		t.Helper()
+		for is, names := range want {
+			got, page := f.stand(query.JobsAsk{Is: []query.Standing{is}, By: query.ByName})
+			slices.Sort(got)
+			slices.Sort(names)
+			if !slices.Equal(got, names) || page.Of[is] != len(names) || page.All != 8 || page.Partial {
+				t.Errorf("%s: %v (%d of %d, partial %t), not %v", is, got, page.Of[is], page.All, page.Partial, names)
+			}
+		}
+	}
+	check()
+	// New runs, and the end of an open run, are visible a moment later.
+	f.Clock = f.Clock.Add(time.Minute)
+	f.ran(id("fails"), time.Second, 0, core.Succeeded)
+	f.ran(id("fresh"), time.Second, 0, core.Failed)
+	if err := f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
+		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0]; err != nil {
+		t.Fatal(err)
+	}
+	want[query.IsFailing], want[query.IsNeverRan] = []string{"fresh", "tried", "well"}, nil
+	check()
+
+	names, page := f.stand(query.JobsAsk{JobFilter: query.JobFilter{Text: "FAILS"}, Recent: 2})
+	if !slices.Equal(names, []string{"fails"}) || page.All != 1 || len(page.Recent[0]) != 2 || page.Recent[0][0].State != core.Succeeded {
+		t.Errorf("%v: %+v", names, page.Recent)
+	}
+	if names, _ := f.stand(query.JobsAsk{JobFilter: query.JobFilter{Text: "#" + id("held").String()}}); !slices.Equal(names, []string{"held"}) {
+		t.Errorf("by its number: %v", names)
+	}
+}
+
+// TestLongRunEnds checks that the end of a run is seen even if more runs began since than an update reads.
+func TestLongRunEnds(t *testing.T) {
+	f := newFixture(t)
+	f.Create(spec("long", every(time.Hour)))
+	f.Create(spec("often", every(time.Second)))
+	long, often := f.Job("shop/long"), f.Job("shop/often")
+	r := f.ran(long.Def.ID, time.Second, 0, core.Running)
+	f.Clock = f.Clock.Add(20 * time.Minute)
+	for range budget.AtOnce + 1 {
+		f.Clock = f.Clock.Add(time.Second)
+		f.ran(often.Def.ID, 0, 0, core.Succeeded)
+	}
+	failing := func(want ...string) {
+		t.Helper()
+		f.Clock = f.Clock.Add(time.Minute)
+		if names, _ := f.stand(query.JobsAsk{Is: []query.Standing{query.IsFailing}}); !slices.Equal(names, want) {
+			t.Errorf("%v fail, not %v", names, want)
+		}
+	}
+	failing()
+	failing()
+	if err := f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(r.ID,
+		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0]; err != nil {
+		t.Fatal(err)
+	}
+	failing("long")
+}
+
+// TestJobsInOrder checks that in each order and direction, pages continue without gaps.
+func TestJobsInOrder(t *testing.T) {
+	f := newFixture(t)
+	for i := range 9 {
+		j := f.Create(spec(fmt.Sprintf("j%d", (i*4)%9), every(time.Duration(i+1)*time.Minute)))
+		if i%3 != 0 {
+			f.ran(j.Def.ID, time.Duration(i)*time.Minute, 0, core.Succeeded)
+		}
+	}
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/j3"}, manage.PauseRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range query.Orders {
+		whole, _ := f.stand(query.JobsAsk{By: by})
+		down, _ := f.stand(query.JobsAsk{By: by, Down: true})
+		for _, order := range []struct {
+			down bool
+			want []string
+		}{{false, whole}, {true, down}} {
+			var got []string
+			a := query.JobsAsk{JobFilter: query.JobFilter{Limit: 2}, By: by, Down: order.down}
+			for {
+				names, page := f.stand(a)
+				got = append(got, names...)
+				if a.Cursor = page.Next; a.Cursor == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, order.want) || len(got) != 9 {
+				t.Errorf("by %s, down %t: %v, in one %v", by, order.down, got, order.want)
+			}
+		}
+		none := map[query.Order]int{query.ByNext: 1, query.ByLast: 3}[by] // without a time: last in both directions
+		head := func(l []string) []string { return l[:9-none] }
+		back := slices.Clone(head(down))
+		slices.Reverse(back)
+		if !slices.Equal(head(whole), back) {
+			t.Errorf("by %s: %v and %v", by, whole, down)
+		}
+	}
+	for field, bad := range map[string]query.JobsAsk{"status": {Is: []query.Standing{"odd"}}, "sort": {By: "odd"}, "runs": {Recent: 31},
+		"cursor": {Cursor: "x@1"}} {
+		if _, err := f.M.JobsNow(ctx, bad); code(err) != core.CodeInvalid {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// fewAtOnce is a store that allows the last runs of few jobs at a time.
+type fewAtOnce struct {
+	query.Store
+	most int
+}
+
+func (s *fewAtOnce) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
+	if n == query.MaxRecent {
+		s.most = max(s.most, len(jobs))
+	}
+	return s.Store.LastRuns(ctx, jobs, upTo, n)
+}
+
+// TestFewLastRunsAtOnce checks that a long page does not hold all last runs in memory, and misses none.
+func TestFewLastRunsAtOnce(t *testing.T) {
+	f := newFixture(t)
+	for i := range 60 {
+		name := fmt.Sprintf("j%02d", i)
+		f.Create(spec(name, every(time.Hour)))
+		j := f.Job("shop/" + name)
+		f.ran(j.Def.ID, 0, 0, core.Succeeded)
+	}
+	store := &fewAtOnce{Store: f.E.Manage}
+	q := query.New(store, query.Options{Now: func() time.Time { return f.Clock }})
+	page, err := q.JobsNow(ctx, query.JobsAsk{By: query.ByName, Recent: query.MaxRecent, JobFilter: query.JobFilter{Limit: 55}})
+	if err != nil || len(page.Jobs) != 55 || store.most > 25 {
+		t.Fatalf("%d jobs, runs of %d at once: %v", len(page.Jobs), store.most, err)
+	}
+	for i := range page.Jobs {
+		if page.Jobs[i].Def.Name != fmt.Sprintf("j%02d", i) || len(page.Recent[i]) != 1 {
+			t.Errorf("%s: %d runs", page.Jobs[i].Def.Name, len(page.Recent[i]))
+		}
+	}
+	if page.Next == "" {
+		t.Error("five more are to come")
+	}
+}
+
+// unreadable is a store in which all jobs are unreadable.
+type unreadable struct{ query.Store }
+
+func (u unreadable) ListJobs(_ context.Context, _ string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
+	var bad core.Unreadable
+	for i := range core.JobID(limit) {
+		bad.Add(after+i+1, errors.New("no JSON"))
+	}
+	return nil, after + core.JobID(limit), bad
+}
+
+// TestSelectBehindUnreadableJobs checks that too many unreadable jobs are reported as that, not as too many jobs, to
+// every caller.
+func TestSelectBehindUnreadableJobs(t *testing.T) {
+	q := query.New(unreadable{newFixture(t).E.Manage}, query.Options{})
+	texts := golden.New(t)
+	for _, sees := range []func(string) bool{nil, func(app string) bool { return app == "shop" }} {
+		_, _, bad, err := q.Select(ctx, query.JobsAsk{JobFilter: query.JobFilter{Sees: sees}}, 0)
+		if len(bad) != 0 {
+			t.Error(bad)
+		}
+		texts.Equal(t, "too many", fmt.Sprint(err))
+	}
+}

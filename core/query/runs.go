@@ -1,0 +1,224 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
+)
+
+// RunFilter selects runs; the zero value selects all, newest first.
+type RunFilter struct {
+	Job     string // app/name or number
+	App     string // used if Job is empty
+	States  []core.State
+	Causes  []core.Cause
+	Address string // executor address
+	Failed  bool   // only runs that failed without a following attempt
+	// From and To filter by scheduled time. Without Job, they find only runs created from an hour before From to an
+	// hour after To, unless Thorough is set.
+	From, To time.Time
+	Thorough bool
+	// Longer and Shorter filter by duration since the send; open runs count until now. Late filters by the delay of
+	// the send after the due time. Zero does not filter.
+	Longer, Shorter, Late time.Duration
+	// Text must be part of the message or of the params from a trigger, ignoring case.
+	Text  string
+	Limit int    // at most 1000; 0 is 100
+	After string // Next of the previous page
+	// Sees reports which apps the caller may see; nil: all.
+	Sees func(app string) bool
+}
+
+// apart is the maximum time between creation and scheduled time of the runs that a time filter finds. Runs are
+// created later after an outage, and earlier for waiting triggers.
+const apart = time.Hour
+
+// maxLooks is how many store calls with fewer runs than requested make a page.
+const maxLooks = 4
+
+func (f *RunFilter) takes(r *core.Run, now time.Time) bool {
+	return (f.Sees == nil || f.Sees(r.App)) &&
+		(len(f.States) == 0 || slices.Contains(f.States, r.State)) && (!f.Failed || r.FailedForGood()) &&
+		(len(f.Causes) == 0 || slices.Contains(f.Causes, r.Cause)) &&
+		(f.From.IsZero() || !r.Slot.Time().Before(f.From)) && (f.To.IsZero() || !r.Slot.Time().After(f.To)) &&
+		(f.Address == "" || r.Address == f.Address) && f.took(r, now) && (f.Late == 0 || r.HasLateness() && r.Lateness() > f.Late) &&
+		(f.Text == "" || contains(r.Message, f.Text) || r.Params != nil && contains(*r.Params, f.Text))
+}
+
+// contains reports whether text contains part, ignoring case.
+func contains(text, part string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
+}
+
+// took reports whether the duration of a run matches the filter.
+func (f *RunFilter) took(r *core.Run, now time.Time) bool {
+	if f.Longer == 0 && f.Shorter == 0 {
+		return true
+	}
+	if !r.Sent() {
+		return false
+	}
+	took := now.Sub(r.SentAt)
+	if !r.State.Open() {
+		took = r.EndedAt.Sub(r.SentAt)
+	}
+	return (f.Longer == 0 || took > f.Longer) && (f.Shorter == 0 || took < f.Shorter)
+}
+
+// states returns the possible states of matching runs; empty: any.
+func (f *RunFilter) states() []core.State {
+	if f.Failed && len(f.States) == 0 {
+		return []core.State{core.Failed, core.TimedOut, core.Lost, core.Skipped}
+	}
+	return f.States
+}
+
+// takesPlanned reports whether the filter matches runs that wait for their time.
+func (f *RunFilter) takesPlanned() bool {
+	return !f.Failed && f.Address == "" && (len(f.States) == 0 || slices.Contains(f.States, core.Planned))
+}
+
+func (f *RunFilter) check() (limit int, err error) {
+	for _, s := range f.States {
+		if !slices.Contains(core.States, s) {
+			return 0, core.Invalid("state", string(s), "allowed values: %s", core.JoinAllowed(core.States))
+		}
+	}
+	for _, c := range f.Causes {
+		if !slices.Contains(core.Causes, c) {
+			return 0, core.Invalid("cause", string(c), "allowed values: %s", core.JoinAllowed(core.Causes))
+		}
+	}
+	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
+		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than to, %s", f.To.Format(time.RFC3339))
+	}
+	if f.Address = core.NormalAddress(f.Address); len(f.Address) > core.MaxAddress {
+		return 0, core.Invalid("address", f.Address, "at most %d bytes are allowed", core.MaxAddress)
+	}
+	if len(f.Text) > maxSought {
+		return 0, core.Invalid("text", f.Text, "at most %d bytes are allowed", maxSought)
+	}
+	for _, span := range []struct {
+		name string
+		is   time.Duration
+	}{{"longer", f.Longer}, {"shorter", f.Shorter}, {"late", f.Late}} {
+		if span.is < 0 {
+			return 0, core.Invalid(span.name, core.FormatDuration(span.is), "the duration cannot be negative")
+		}
+	}
+	if f.Shorter > 0 && f.Longer >= f.Shorter {
+		return 0, core.Invalid("longer", core.FormatDuration(f.Longer), "no run can take longer than this and less than %s",
+			core.FormatDuration(f.Shorter))
+	}
+	return limitOf(f.Limit)
+}
+
+// String encodes the position as the Next of a page.
+func (at RunPlace) String() string {
+	s := strconv.FormatInt(at.Before, 10)
+	if at.Row != 0 {
+		s += "." + strconv.FormatInt(at.Row, 10)
+	}
+	return s
+}
+
+func runPlace(s string) (at RunPlace, ok bool) {
+	before, row, both := strings.Cut(s, ".")
+	var err, rowErr error
+	if at.Before, err = strconv.ParseInt(before, 10, 64); both {
+		at.Row, rowErr = strconv.ParseInt(row, 10, 64)
+	}
+	return at, err == nil && rowErr == nil && at.Before > 0 && (at.Row > 0 || !both)
+}
+
+// recent lists the runs of an app, or of all, by creation time.
+func (q *Queries) recent(ctx context.Context, f *RunFilter, limit int, p *budget.Page) (RunPage, error) {
+	if f.App != "" {
+		if err := core.CheckAppName("app", f.App); err != nil {
+			return RunPage{}, err
+		}
+	}
+	now := q.o.Now()
+	from, reach := RunPlace{}, apart
+	if f.Thorough {
+		reach = core.MaxAhead
+	}
+	if f.After != "" {
+		var ok bool
+		if from, ok = runPlace(f.After); !ok {
+			return RunPage{}, core.Invalid("after", f.After, "not the value of next from a page of these runs")
+		}
+	} else if last := f.To.Add(apart); !f.To.IsZero() && !f.Thorough && last.Before(now) {
+		from.Before = core.Millis(last) + 1
+	}
+	res := RunPage{NoWaiting: q.o.ByJournal && f.takesPlanned()}
+	end := func(at RunPlace) (RunPage, error) {
+		res.Next = at.String()
+		if len(res.Runs) < limit {
+			res.LookedTo = core.FromMillis(at.Before)
+		}
+		return res, nil
+	}
+	for looked, short := 0, 0; ; {
+		left := limit - len(res.Runs)
+		runs, next, fits, err := q.recentThatFit(ctx, f, from, left, p)
+		if err != nil {
+			return RunPage{}, err
+		}
+		if len(runs) == 0 && !fits {
+			return end(from)
+		}
+		had := len(res.Runs)
+		for i := range runs {
+			if f.takes(&runs[i], now) {
+				res.Runs = append(res.Runs, runs[i])
+			}
+		}
+		if looked += len(runs); len(runs) < left {
+			short++
+		}
+		if next == (RunPlace{}) || len(res.Runs) == had && !f.From.IsZero() && next.Before < core.Millis(f.From.Add(-reach)) {
+			return res, nil
+		}
+		from = next
+		if len(res.Runs) >= limit || looked >= budget.Looked || short >= maxLooks || !fits || p.Over() {
+			return end(next)
+		}
+	}
+}
+
+// recentThatFit reads as many recent runs as fit into the page; fits is false if some did not fit.
+func (q *Queries) recentThatFit(ctx context.Context, f *RunFilter, from RunPlace, n int, p *budget.Page) (
+	runs []core.Run, next RunPlace, fits bool, err error,
+) {
+	now := q.o.Now()
+	of := Recent{App: f.App, States: f.states()}
+	if !f.From.IsZero() {
+		of.From = core.InstantOf(f.From)
+	}
+	if !f.To.IsZero() {
+		of.To = core.InstantOf(f.To)
+	}
+	for fits = true; ; {
+		runs, next, err := q.store.RecentRuns(ctx, of, from, n)
+		if err != nil {
+			return nil, RunPlace{}, false, core.Retryable(err)
+		}
+		was, taken := *p, 0
+		for taken < len(runs) && (!f.takes(&runs[taken], now) || p.Takes(&runs[taken])) {
+			taken++
+		}
+		switch {
+		case taken >= min(n, len(runs)): // a store can return more than requested
+			return runs, next, fits, nil
+		case taken == 0:
+			return nil, from, false, nil
+		}
+		*p, n, fits = was, taken, false // read again, because only the store knows the next position
+	}
+}

@@ -1,0 +1,132 @@
+// Package lossdetect finds runs that the delay queue lost: scheduled times that a job's schedule expects and that have
+// neither a run nor a record. It compares stored runs with expected ones when a job is planned (Find) and in between
+// (Sample). It records a loss in the global item, in which operate.Heal finds the work for its scan. It enqueues
+// nothing.
+package lossdetect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// A Store holds the data to compare, and the recorded losses.
+type Store interface {
+	Index
+	Records
+	Notes
+	Ring
+}
+
+// Ring reports the state of the delay queue.
+type Ring interface {
+	// OldestMessage returns an upper limit of the delay queue's backlog.
+	OldestMessage(ctx context.Context) (ring.Oldest, error)
+}
+
+// Index is the source of samples; tick.Jobs documents its methods.
+type Index interface {
+	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
+	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
+}
+
+// Records show what happened to a scheduled time.
+type Records interface {
+	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, it reads in
+	// descending order from first to last.
+	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+	// Skips reads the skips of a job that overlap the span.
+	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
+	// Cleaned returns the time up to which a clean-up may have removed planned runs of a job; 0: none.
+	Cleaned(ctx context.Context, job core.JobID) (core.Instant, error)
+	// Apps reads apps, which hold their pauses.
+	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
+}
+
+// Notes is the global item.
+type Notes interface {
+	// Global reads it strongly.
+	Global(ctx context.Context) (core.Global, error)
+	// PutGlobal replaces it; condition: its Rev is seen. The new Rev must be higher.
+	PutGlobal(ctx context.Context, seen int64, g core.Global) error
+}
+
+// Options configure a Finder. A field with its zero value gets the default in its comment.
+type Options struct {
+	// After is how long after its due time a run must exist. 0: nothing is compared, for stores that cannot lose a
+	// message without the runs.
+	After time.Duration
+	// Together is the number of jobs compared in parallel.
+	Together int // 16
+	// HealEvery is the minimum interval between two scans over all jobs that losses caused.
+	HealEvery time.Duration // 15 min
+	// Now, Plan and Log come from the ticker.
+	Now  func() time.Time
+	Plan plan.Options
+	Log  *slog.Logger
+}
+
+type Finder struct {
+	store Store
+	o     Options
+}
+
+func New(store Store, o Options) *Finder {
+	o.Together = cmp.Or(o.Together, 16)
+	o.HealEvery = cmp.Or(o.HealEvery, 15*time.Minute)
+	return &Finder{store, o}
+}
+
+// Note records that the delay queue lost the run at a scheduled time; 0: none. It must be stored before any lost run is
+// sent again: that run then exists, and no comparison finds the loss a second time.
+func (f *Finder) Note(ctx context.Context, lost core.Instant) error {
+	if lost == 0 {
+		return nil
+	}
+	g, err := f.store.Global(ctx)
+	if err != nil {
+		return fmt.Errorf("note a loss: read global item: %w", err)
+	}
+	next := g
+	if next.Loss = f.noted(g.Loss, lost); next.Loss == g.Loss {
+		return nil
+	}
+	next.Rev = max(g.Rev+1, f.o.Now().UnixMilli())
+	if err := f.store.PutGlobal(ctx, g.Rev, next); err != nil {
+		return fmt.Errorf("note a loss: %w", err)
+	}
+	return nil
+}
+
+// Begun returns l with the pending scan started, if the previous one is done.
+func (f *Finder) Begun(l core.Loss) core.Loss { return f.noted(l, 0) }
+
+// noted adds a loss to the stored ones; 0: none. A running scan may have passed the lost run already, so another scan
+// follows it.
+func (f *Finder) noted(l core.Loss, lost core.Instant) core.Loss {
+	if lost != 0 {
+		// Runs lost with it may be older, by as much as a message waits in the delay queue.
+		from := core.InstantOf(lost.Time().Add(-f.o.Plan.MaxAhead))
+		if asked := l.From != 0 && l.Next == "" && !lost.Time().After(l.At); !asked || from < l.From {
+			l.Again = Earlier(l.Again, from)
+		}
+	}
+	if now := f.o.Now(); l.From == 0 && l.Again != 0 && now.Sub(l.At) > f.o.HealEvery {
+		l = core.Loss{From: l.Again, At: now.UTC().Truncate(time.Millisecond)}
+	}
+	return l
+}
+
+// Earlier returns the earlier of two times; 0 means none.
+func Earlier(a, b core.Instant) core.Instant {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,241 @@
+package partition
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// LeaseStore are the locks of the partitions.
+type LeaseStore interface {
+	// Leases reads all leases.
+	Leases(ctx context.Context) ([]core.Lease, error)
+	// PutLease stores l; condition: the stored lease has the Owner and Epoch of seen, or none is stored if seen is
+	// zero.
+	PutLease(ctx context.Context, seen, l core.Lease) error
+	// DropLease removes a lease; condition: as seen.
+	DropLease(ctx context.Context, seen core.Lease) error
+}
+
+// Options configure Leases. A field with its zero value gets the default in its comment.
+type Options struct {
+	Now func() time.Time
+	ID  string // of its ticker, unique
+	// LeaseFor is the duration of a lease, RenewEvery the interval of renewals.
+	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
+	// Round is when the round of this ticker began; zero: the ticker belongs to a server and holds all partitions that
+	// it can get.
+	Round time.Time
+	// Skip is the number of free partitions in the round that are left to others.
+	Skip int
+}
+
+// Leases are the set of leases of one ticker. One goroutine uses it.
+type Leases struct {
+	leases LeaseStore
+	o      Options
+	mine   map[int]*held
+	stored map[string]core.Lease
+	n      int
+	skip   int
+	began  time.Time // of the pass
+}
+
+type held struct {
+	lease  core.Lease // as last stored
+	looked time.Time  // last check
+	due    bool       // something was due then
+}
+
+func New(leases LeaseStore, o Options) *Leases {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.LeaseFor = cmp.Or(o.LeaseFor, 45*time.Second)
+	o.RenewEvery = cmp.Or(o.RenewEvery, o.LeaseFor/3)
+	return &Leases{leases: leases, o: o, mine: map[int]*held{}, skip: o.Skip}
+}
+
+func name(p int) string { return "partition/" + strconv.Itoa(p) }
+
+// Turn renews the leases and returns the order in which to check the partitions of 0 to n-1 in this pass. Each must be
+// taken with Take first.
+func (h *Leases) Turn(ctx context.Context, n int) ([]int, error) {
+	all, err := h.leases.Leases(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read leases: %w", err)
+	}
+	h.n, h.began = n, h.o.Now()
+	h.stored = make(map[string]core.Lease, len(all))
+	for _, l := range all {
+		h.stored[l.Name] = l
+	}
+	for _, p := range slices.Sorted(maps.Keys(h.mine)) {
+		if p < n || h.giveBack(ctx, p, h.began) != nil {
+			h.renew(ctx, p)
+		}
+	}
+	h.forget(ctx)
+	list := turn(h.looks(), h.skip)
+	h.skip = 0
+	order := make([]int, len(list))
+	for i, l := range list {
+		order[i] = l.partition
+	}
+	return order, nil
+}
+
+func (h *Leases) looks() []look {
+	return looks(h.n, h.o.ID, h.mine, h.stored, h.o.LeaseFor, h.o.Round, h.o.Now())
+}
+
+// renew extends a lease, or drops it if it is lost.
+func (h *Leases) renew(ctx context.Context, p int) {
+	l, ok := h.stored[name(p)]
+	if !ok || l.Owner != h.o.ID || l.Epoch != h.mine[p].lease.Epoch {
+		delete(h.mine, p) // taken while this process was stopped
+		return
+	}
+	if l.Until.Sub(h.began) > h.o.LeaseFor-h.o.RenewEvery {
+		return
+	}
+	next := l
+	next.Until = h.began.Add(h.o.LeaseFor)
+	switch err := h.leases.PutLease(ctx, l, next); {
+	case err == nil:
+		h.mine[p].lease = next
+	case errors.Is(err, core.ErrRefused), !h.began.Before(l.Until):
+		delete(h.mine, p)
+	}
+}
+
+// forget removes expired leases of partitions that are not read any more, after their number shrank.
+func (h *Leases) forget(ctx context.Context) {
+	known := make(map[string]bool, h.n)
+	for p := range h.n {
+		known[name(p)] = true
+	}
+	for n, l := range h.stored {
+		if !known[n] && !h.began.Before(l.Until) {
+			_ = h.leases.DropLease(ctx, l) // the next pass finds it again
+		}
+	}
+}
+
+// Take takes the lease of a partition from Turn and records the check; false: another ticker was faster.
+func (h *Leases) Take(ctx context.Context, p int) (bool, error) {
+	now := h.o.Now()
+	if m, ok := h.mine[p]; ok {
+		m.looked = now
+		return true, nil
+	}
+	seen := h.stored[name(p)]
+	next := core.Lease{Name: name(p), Owner: h.o.ID, Epoch: seen.Epoch + 1, Until: now.Add(h.o.LeaseFor)}
+	err := h.leases.PutLease(ctx, seen, next)
+	if errors.Is(err, core.ErrRefused) && h.stands(ctx, next) {
+		err = nil
+	}
+	switch {
+	case errors.Is(err, core.ErrRefused):
+		next.Owner = "another" // any other ticker: the partition is being checked
+		h.stored[next.Name] = next
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("take the lease of partition %d: %w", p, err)
+	}
+	h.mine[p], h.stored[next.Name] = &held{lease: next, looked: now}, next
+	return true, nil
+}
+
+// stands reports whether a lease is stored as this ticker wrote it. If the answer to a write is lost, the client
+// repeats the write, and the repetition is refused.
+func (h *Leases) stands(ctx context.Context, l core.Lease) bool {
+	all, err := h.leases.Leases(ctx)
+	return err == nil && slices.ContainsFunc(all, func(x core.Lease) bool {
+		return x.Name == l.Name && x.Owner == l.Owner &&
+			x.Epoch == l.Epoch
+	})
+}
+
+// Found records whether something was due in a partition.
+func (h *Leases) Found(p int, due bool) {
+	if m, ok := h.mine[p]; ok {
+		m.due = due
+	}
+}
+
+// Rest ends a pass that could not check all partitions. It releases held partitions that it did not check, as unseen if
+// something was due there before. It returns the number of unseen partitions in the round.
+func (h *Leases) Rest(ctx context.Context) (unseen int) {
+	if h.o.Round.IsZero() {
+		return 0
+	}
+	for _, p := range slices.Sorted(maps.Keys(h.mine)) {
+		m := h.mine[p]
+		if !m.looked.Before(h.began) {
+			continue
+		}
+		until := m.looked
+		if m.due {
+			until = h.o.Round.Add(-time.Millisecond)
+		}
+		_ = h.giveBack(ctx, p, until) // otherwise it stays, and is checked first
+	}
+	for _, l := range h.looks() {
+		if l.unseen {
+			unseen++
+		}
+	}
+	return unseen
+}
+
+// Alone returns how long the longest unchecked free partition has been unchecked; since is the earliest start for that.
+func (h *Leases) Alone(since time.Time) (longest time.Duration) {
+	for _, l := range h.looks() {
+		if l.mine {
+			continue
+		}
+		if l.since.Before(since) {
+			l.since = since
+		}
+		if !l.since.IsZero() {
+			longest = max(longest, h.o.Now().Sub(l.since))
+		}
+	}
+	return longest
+}
+
+// giveBack releases a partition and records the time of its last check.
+func (h *Leases) giveBack(ctx context.Context, p int, until time.Time) error {
+	if !h.mine[p].due && until.Before(h.o.Round) {
+		until = h.o.Round // it was checked in the round, whatever this clock shows
+	}
+	seen := h.mine[p].lease
+	next := seen
+	next.Owner, next.Until = "", until
+	if err := h.leases.PutLease(ctx, seen, next); err != nil && !errors.Is(err, core.ErrRefused) {
+		return fmt.Errorf("give partition %d back: %w", p, err)
+	}
+	h.stored[next.Name] = next
+	delete(h.mine, p)
+	return nil
+}
+
+// Release releases all partitions, so that others need not wait until the leases expire.
+func (h *Leases) Release(ctx context.Context) error {
+	var errs []error
+	for _, p := range slices.Sorted(maps.Keys(h.mine)) {
+		if err := h.giveBack(ctx, p, h.o.Now()); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	clear(h.mine)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,134 @@
+// Package partitioning sets the numbers of partitions of the due index and of groups of jobs, from the load that one ticker
+// sees. When the numbers change, it moves jobs to their new partitions.
+package partitioning
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+)
+
+// A Store holds jobs; tick.Jobs documents its methods.
+type Store interface {
+	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
+	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
+	Advance(ctx context.Context, moves []core.Advance) []error
+}
+
+// Growth is the load that one ticker has seen. One goroutine uses it.
+type Growth struct {
+	store  Store
+	rates  Rates
+	plan   plan.Options
+	now    func() time.Time
+	load   map[int]*load // by partition
+	groups map[group]int // number of planned jobs
+}
+
+// A group is a set of jobs whose windows end together.
+type group struct {
+	partition int
+	planAt    core.Instant
+	of        int // number of groups
+}
+
+func New(store Store, r Rates, o plan.Options, now func() time.Time) *Growth {
+	return &Growth{store: store, rates: r.defaults(), plan: o, now: now, load: map[int]*load{}, groups: map[group]int{}}
+}
+
+// Advanced adds stored advances to the load of a partition.
+func (gr *Growth) Advanced(p, jobs int, now time.Time) {
+	if gr.load[p] == nil {
+		gr.load[p] = &load{}
+	}
+	gr.load[p].count(gr.rates, jobs, now)
+}
+
+// Planned counts a planned job among those whose windows end together. Jobs planned with another number of groups
+// mostly have another PlanAt and are not counted.
+func (gr *Growth) Planned(g core.Global, p int, s core.Sched) {
+	if o := gr.plan.With(g.Groups); s.State == core.Started && o.Grouped(s.ID, s.PlanAt) {
+		gr.groups[group{p, s.PlanAt, o.Groups}]++
+	}
+}
+
+// Next returns g with the needed numbers of partitions and groups. It drops the last partition if that is not in use,
+// is held here, and has no jobs left.
+func (gr *Growth) Next(ctx context.Context, g core.Global, held []int) (core.Global, error) {
+	now := gr.now()
+	next := gr.rates.next(g, gr.load, now)
+	if next.Partitions != g.Partitions {
+		clear(gr.load)
+	}
+	last := g.Readable - 1
+	if next.Partitions == g.Partitions && last >= max(g.Partitions, 1) && gr.rates.stable(g, now) && slices.Contains(held, last) {
+		items, err := gr.store.Due(ctx, last, core.Horizon, core.DueItem{}, 1)
+		if err != nil {
+			return g, fmt.Errorf("read due index of partition %d: %w", last, err)
+		}
+		if len(items) == 0 {
+			next.Readable = last
+		}
+	}
+	o := gr.plan.With(g.Groups)
+	if want := gr.wanted(o, max(g.Partitions, 1)); want > o.Groups {
+		next.Groups = want
+	}
+	return next, nil
+}
+
+// wanted returns the number of groups that the largest recent group needs. Partitions and groups get equal shares of
+// the jobs.
+func (gr *Growth) wanted(o plan.Options, partitions int) int {
+	now := core.InstantOf(gr.now())
+	groups := o.Groups
+	for g, n := range gr.groups {
+		if now.Time().Sub(g.planAt.Time()) > 2*o.Window {
+			delete(gr.groups, g)
+		} else if n*partitions > o.GroupEvery {
+			groups = max(groups, o.GroupsFor(n*partitions*g.of))
+		}
+	}
+	return groups
+}
+
+// Move moves some jobs of a partition to the partitions they belong to. Other jobs move when they are advanced.
+func (gr *Growth) Move(ctx context.Context, g core.Global, p int, from core.Instant) error {
+	if g.Partitions <= 1 && p == 0 || g.Readable <= g.Partitions && gr.rates.stable(g, gr.now()) {
+		return nil
+	}
+	items, err := gr.store.Due(ctx, p, core.Horizon, core.DueItem{PlanAt: from + 1}, gr.rates.Move)
+	if err != nil {
+		return fmt.Errorf("read due index: %w", err)
+	}
+	var jobs []core.JobID
+	for _, it := range items {
+		if it.Run == 0 && core.PartitionOf(it.Job, g.Partitions) != p {
+			jobs = append(jobs, it.Job)
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	scheds, _, err := gr.store.Scheds(ctx, jobs)
+	if _, err = core.SplitUnreadable(err); err != nil { // reported when they are due
+		return fmt.Errorf("read jobs to move: %w", err)
+	}
+	moves := make([]core.Advance, 0, len(scheds))
+	for _, s := range scheds {
+		if s.PlanAt == 0 || s.Partition != p {
+			continue
+		}
+		m := s.Stay()
+		m.NewPartition = core.PartitionOf(s.ID, g.Partitions)
+		moves = append(moves, m)
+	}
+	if len(moves) > 0 {
+		gr.store.Advance(ctx, moves) // failures are found again
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+// Command post-run is the function that does the work after the end of a run which need not be punctual, and sends notifications. Its
+// only source is the post-run queue, and it runs core/postrun.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+	_ "time/tzdata" // the host has no zone files
+
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/core/postrun"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/notify"
+	"github.com/tickring/tickring/notify/awsnotify"
+	"github.com/tickring/tickring/send"
+)
+
+func main() {
+	c, sdk, store, log, err := lambdaboot.Open(context.Background(), lambdaboot.Needs{})
+	lambdaboot.Must(log, err)
+	topics := awsnotify.Of(sns.NewFromConfig(sdk), sdk.Credentials)
+	to := notify.New(notify.Options{Policy: c.Policy, Topics: topics, Deployment: c.Deployment})
+	awslambda.Start(assemble(&c, store.Engine(), store.BuryRaw, to, log).handle)
+}
+
+// assemble creates the handler on an engine.
+func assemble(c *lambdaboot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, to notification.Sender,
+	log *slog.Logger) *handler {
+	a := c.Assemble(e, log)
+	told := a.Notices(to, notification.Options{Link: c.RunURL, Went: func(o notification.Outcome) {
+		if o == notification.GivenUp {
+			c.Metrics.Put(time.Now(), map[string]float64{lambdaboot.NotificationsDropped: 1})
+		}
+	}})
+	lane := a.Lane(send.New(c.Send()), postrun.Options{Notices: told, Made: func(_ *core.Run, o postrun.Outcome) {
+		if o == postrun.Failed {
+			c.Metrics.Put(time.Now(), map[string]float64{lambdaboot.LogsLost: 1})
+		}
+	}})
+	return &handler{look: lambdaboot.NewPulse(a.Engine, log).Look, make: lane.Handle, bury: bury, log: log}
+}

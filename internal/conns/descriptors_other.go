@@ -1,6 +1,0 @@
-//go:build !darwin && !freebsd && !linux
-
-package conns
-
-// descriptors is 0: this system does not report a limit.
-func descriptors() uint64 { return 0 }

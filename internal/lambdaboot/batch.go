@@ -1,0 +1,33 @@
+package lambdaboot
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+)
+
+// maxRecords is the maximum batch size of an event source mapping.
+const maxRecords = 10_000
+
+// AnswerIn is how long before the end of an invocation all work ends. That leaves time to store started work and to report
+// which messages are done and when the others must be delivered again, which has half of it.
+const AnswerIn = 2 * time.Second
+
+// CheckBatch checks the whole event of a queue before any work: an event that cannot be answered is redelivered as a
+// whole.
+func CheckBatch(e *events.SQSEvent) error {
+	switch n := len(e.Records); {
+	case n == 0:
+		return errors.New("the event is not a batch of a queue: it has no Records")
+	case n > maxRecords:
+		return fmt.Errorf("batch of %d messages: at most %d are allowed", n, maxRecords)
+	}
+	for i := range e.Records {
+		if e.Records[i].MessageId == "" {
+			return fmt.Errorf("record %d of the event has no messageId", i)
+		}
+	}
+	return nil
+}

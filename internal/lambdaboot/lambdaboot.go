@@ -1,0 +1,435 @@
+// Package lambdaboot contains the common setup of all functions: it reads and checks the configuration in the environment,
+// creates each client once, and builds the use cases on them. If a setting is missing or out of bounds, it fails and names
+// the setting.
+package lambdaboot
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/internal/ratelog"
+	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/internal/traces"
+	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/send/awssend"
+)
+
+// Config is the configuration of a function from its environment.
+type Config struct {
+	Names awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …POSTRUN, …DEAD
+	// TICKRING_ADMIN_TOKEN: of the API; its hash signs reports if there is no report key. Token returns it from either source
+	AdminToken string
+	ReadToken  string // TICKRING_READ_TOKEN: a token that may only read; empty: none
+	// TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM, TICKRING_SECRET_KEY_PARAM
+	Params     Params
+	ReportURL  string         // TICKRING_REPORT_URL: base URL for reports of calls and for clients; empty: calls cannot report
+	ReportZone *time.Location // TICKRING_REPORT_ZONE: time zone of the days in statistics; UTC
+	RunURL     string         // TICKRING_RUN_URL: page of a run for users, in notifications (notification.CheckLink); empty: none
+	// TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with local emulators
+	Policy     safedial.Policy
+	NoToken    bool          // TICKRING_ALLOW_NO_TOKEN=1: apps without a token accept executors without one
+	Visibility time.Duration // TICKRING_VISIBILITY: of the queues of runs and checks; 25s
+	Partitions int           // TICKRING_MAX_PARTITIONS: maximum number of partitions of the due index under load; 16
+	Level      slog.Level    // TICKRING_LOG_LEVEL
+	Function   string        // AWS_LAMBDA_FUNCTION_NAME: to invoke another of itself
+	Deployment string        // owner of the tables: Region and state table, so a copy or a replica has another owner
+	// Provider logs users in to the console: TICKRING_OIDC_ISSUER and the others of oidc.Environment; its secret is in
+	// TICKRING_OIDC_CLIENT_SECRET_PARAM. The zero value: none.
+	Provider oidc.Settings
+	Canary   string // TICKRING_CANARY: address of the executor of the job by which the deployment watches itself; empty: there is none
+	Results  string // TICKRING_QUEUE_RESULTS: where Lambda puts the results of functions; empty: they report by themselves
+
+	// Metrics of TICKRING_METRICS, the name of the deployment; without it there are none.
+	Metrics *Metrics
+
+	// Traces is set if the environment names a collector (OTEL_EXPORTER_OTLP_ENDPOINT); else nil.
+	Traces *traces.Traces
+
+	// Functions and SQS send to lambda: and queue: executors; Open creates them.
+	Functions send.Functions
+	SQS       send.Queues
+	Plan      plan.Options
+	Secrets   SecretOptions
+	// Box encrypts stored secrets; nil: they are stored unencrypted. Open creates it.
+	Box *secretbox.Box
+
+	admin, read, report, provider *secret // of Params; nil: none is named
+}
+
+// Params names the SSM parameters of secrets, which are read when first needed. So no environment contains a secret, and a
+// function waits only for secrets that it needs.
+type Params struct {
+	AdminToken string // instead of TICKRING_ADMIN_TOKEN
+	ReadToken  string // instead of TICKRING_READ_TOKEN
+	ReportKey  string // signs the URLs at which calls report
+	Provider   string // the secret that the login provider gave
+	SecretKey  string // encrypts the secrets of apps, jobs and channels; empty: they are stored as they are
+	SecretKMS  string // TICKRING_SECRET_KEY_KMS: ARN of the KMS key that encrypts parameters; empty: the account's own
+	// Create names the parameters that this function creates if one that it reads is missing, the secret key last:
+	// TICKRING_CREATE_PARAMS, separated by commas. If the secret key exists, so do the others.
+	Create string
+}
+
+// Needs lists the settings that a function requires.
+type Needs struct {
+	AdminToken bool
+}
+
+// Read reads and checks the environment; the error names every variable that is
+// missing or wrong.
+func Read(getenv func(string) string, needs Needs) (Config, error) {
+	c := Config{Plan: plan.AWS()}
+	var errs []error
+	need := func(name string, into *string) {
+		if *into = getenv(name); *into == "" {
+			errs = append(errs, fmt.Errorf("%s is missing", name))
+		}
+	}
+	need("TICKRING_TABLE_JOBS", &c.Names.Jobs)
+	need("TICKRING_TABLE_RUNS", &c.Names.Runs)
+	need("TICKRING_TABLE_STATE", &c.Names.State)
+	queue := func(name string, into *string) {
+		if need(name, into); *into != "" && !isURL(*into) {
+			errs = append(errs, fmt.Errorf("%s: %q is not the URL of a queue", name, *into))
+		}
+	}
+	queue("TICKRING_QUEUE_FIRES", &c.Names.Fires)
+	queue("TICKRING_QUEUE_SLOW", &c.Names.Slow)
+	queue("TICKRING_QUEUE_CHECKS", &c.Names.Checks)
+	queue("TICKRING_QUEUE_POSTRUN", &c.Names.PostRun)
+	queue("TICKRING_QUEUE_DEAD", &c.Names.Dead)
+	if c.Results = getenv("TICKRING_QUEUE_RESULTS"); c.Results != "" && !isURL(c.Results) {
+		errs = append(errs, fmt.Errorf("TICKRING_QUEUE_RESULTS: %q is not the URL of a queue", c.Results))
+	}
+	c.AdminToken = getenv("TICKRING_ADMIN_TOKEN")
+	c.ReadToken = getenv("TICKRING_READ_TOKEN")
+	c.Params = Params{getenv("TICKRING_ADMIN_TOKEN_PARAM"), getenv("TICKRING_READ_TOKEN_PARAM"), getenv("TICKRING_REPORT_KEY_PARAM"),
+		getenv("TICKRING_OIDC_CLIENT_SECRET_PARAM"), getenv("TICKRING_SECRET_KEY_PARAM"),
+		getenv("TICKRING_SECRET_KEY_KMS"), getenv("TICKRING_CREATE_PARAMS")}
+	switch {
+	case c.ReadToken == "":
+	case c.Params.ReadToken != "":
+		errs = append(errs, errors.New("TICKRING_READ_TOKEN and TICKRING_READ_TOKEN_PARAM: set only one of them"))
+	default:
+		if err := core.CheckToken("TICKRING_READ_TOKEN", c.ReadToken); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	switch {
+	case c.AdminToken != "" && c.Params.AdminToken != "":
+		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN and TICKRING_ADMIN_TOKEN_PARAM: set only one of them"))
+	case c.AdminToken == "" && c.Params.AdminToken == "" && needs.AdminToken:
+		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN is missing"))
+	case c.AdminToken != "":
+		if err := core.CheckToken("TICKRING_ADMIN_TOKEN", c.AdminToken); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	c.ReportURL = strings.TrimSuffix(getenv("TICKRING_REPORT_URL"), "/")
+	if u := c.ReportURL; u != "" && !isURL(u) {
+		errs = append(errs, fmt.Errorf("TICKRING_REPORT_URL: %q is not an http or https URL", u))
+	}
+	for text := range strings.FieldsFuncSeq(getenv("TICKRING_ALLOW"), func(r rune) bool { return r == ',' || r == ' ' }) {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("TICKRING_ALLOW: %q is not a network such as 10.0.0.0/8", text))
+			continue
+		}
+		c.Policy.Allow = append(c.Policy.Allow, p)
+	}
+	flag := func(name string, into *bool) {
+		switch v := getenv(name); v {
+		case "", "0", "false":
+		case "1", "true":
+			*into = true
+		default:
+			errs = append(errs, fmt.Errorf("%s: %q; allowed values: 1, 0", name, v))
+		}
+	}
+	flag("TICKRING_ALLOW_NO_TOKEN", &c.NoToken)
+	if flag("TICKRING_ALLOW_LOOPBACK", &c.Policy.AllowLoopback); c.Policy.AllowLoopback && !standIn(getenv) {
+		// On Lambda the function's runtime API is on loopback.
+		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK: only with a DynamoDB on loopback (AWS_ENDPOINT_URL)"))
+	}
+	var err error
+	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "25s")); err != nil || c.Visibility < time.Second ||
+		c.Visibility > 12*time.Hour || c.Visibility%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("TICKRING_VISIBILITY: %q; allowed values: whole seconds from 1s to 12h", getenv("TICKRING_VISIBILITY")))
+	}
+	text := cmp.Or(getenv("TICKRING_MAX_PARTITIONS"), "16")
+	if _, err := fmt.Sscanf(text, "%d", &c.Partitions); err != nil || c.Partitions < 1 || c.Partitions > 256 ||
+		fmt.Sprint(c.Partitions) != text {
+		errs = append(errs, fmt.Errorf("TICKRING_MAX_PARTITIONS: %q; allowed values: 1 to 256", text))
+	}
+	if v := getenv("TICKRING_LOG_LEVEL"); v != "" {
+		if err := c.Level.UnmarshalText([]byte(v)); err != nil {
+			errs = append(errs, fmt.Errorf("TICKRING_LOG_LEVEL: %q; allowed values: debug, info, warn, error", v))
+		}
+	}
+	if c.ReportZone, err = report.Zone(getenv("TICKRING_REPORT_ZONE")); err != nil {
+		errs = append(errs, fmt.Errorf("TICKRING_REPORT_ZONE: %w", err))
+	}
+	c.RunURL = getenv("TICKRING_RUN_URL")
+	if err := notification.CheckLink(c.RunURL); err != nil {
+		errs = append(errs, fmt.Errorf("TICKRING_RUN_URL: %w", err))
+	}
+	if c.Provider = oidc.Environment(getenv); c.Provider.Set() || c.Params.Provider != "" {
+		if c.Provider.Secret != "" {
+			errs = append(errs, errors.New("TICKRING_OIDC_CLIENT_SECRET is read from the parameter that TICKRING_OIDC_CLIENT_SECRET_PARAM names"))
+		}
+		if err := c.Provider.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("TICKRING_OIDC_…: %w", err))
+		}
+	}
+	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
+	if c.Canary = getenv("TICKRING_CANARY"); c.Canary != "" && c.Params.SecretKey == "" {
+		errs = append(errs, errors.New("TICKRING_CANARY: only with TICKRING_SECRET_KEY_PARAM"))
+	}
+	c.Metrics = NewMetrics(getenv("TICKRING_METRICS"), os.Stdout)
+	return c, errors.Join(errs...)
+}
+
+// standIn reports whether DynamoDB is an emulator on this machine.
+func standIn(getenv func(string) string) bool {
+	u, err := url.Parse(cmp.Or(getenv("AWS_ENDPOINT_URL_DYNAMODB"), getenv("AWS_ENDPOINT_URL")))
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}
+
+// Assemble returns the factory for the parts of a function on an engine.
+func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *wiring.Assembly {
+	return wiring.New(e, wiring.Options{Plan: c.Plan, Log: ratelog.Of(log), Deployment: c.Deployment,
+		AllowNoToken: func(context.Context) bool { return c.NoToken },
+		Closed: func(r *core.Run) {
+			c.Traces.Closed(r)
+			if r.FailedForGood() {
+				c.Metrics.Put(time.Now(), map[string]float64{Failed: 1})
+			}
+		}})
+}
+
+// Send returns the options with which a function sends to executors and queries them.
+func (c *Config) Send() send.Options {
+	o := send.Options{Policy: c.Policy, ReportURL: c.Report(), Functions: c.Functions, SQS: c.SQS}
+	if c.Signs() {
+		o.ReportKey = c.ReportKey
+	}
+	return o
+}
+
+// Token returns the admin token of the API, or an error if it cannot be read at the moment.
+func (c *Config) Token(ctx context.Context) (string, error) {
+	if c.admin == nil {
+		return c.AdminToken, nil
+	}
+	return c.admin.get(ctx)
+}
+
+// Tokens holds the tokens of the API.
+type Tokens struct {
+	Admin string
+	Read  string // empty: there is none
+}
+
+// Tokens returns the tokens of the API, or an error if one cannot be read at the moment.
+func (c *Config) Tokens(ctx context.Context) (t Tokens, err error) {
+	if t.Admin, err = c.Token(ctx); err != nil || c.read == nil {
+		t.Read = c.ReadToken
+		return t, err
+	}
+	t.Read, err = c.read.get(ctx)
+	return t, err
+}
+
+// ProviderSecret returns the client secret from the login provider; empty: none. If it cannot be read at the moment, only
+// logins by the provider fail.
+func (c *Config) ProviderSecret(ctx context.Context) (string, error) {
+	if c.provider == nil {
+		return "", nil
+	}
+	return c.provider.get(ctx)
+}
+
+// ReportKey returns the key that signs report URLs and the events of invoked functions. Without its own setting it is
+// derived from the admin token. It returns an error if the key cannot be read at the moment.
+func (c *Config) ReportKey(ctx context.Context) ([]byte, error) {
+	of := c.Token
+	if c.report != nil {
+		of = c.report.get
+	}
+	secret, err := of(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := hmac.New(sha256.New, []byte(secret))
+	m.Write([]byte("report"))
+	return m.Sum(nil), nil
+}
+
+// Signs reports whether there is a key to sign reports with.
+func (c *Config) Signs() bool { return c.report != nil || c.admin != nil || c.AdminToken != "" }
+
+// Report is the URL at which calls report; empty without a key to sign it.
+func (c *Config) Report() string {
+	if !c.Signs() {
+		return ""
+	}
+	return c.ReportURL
+}
+
+// secrets sets where the configured secrets are read; blank reports whether the tables have no records.
+func (c *Config) secrets(params parameters, blank func(context.Context) (bool, error)) {
+	create := creator(params, &c.Params, blank)
+	if c.Params.AdminToken != "" {
+		c.admin = newSecret(params, c.Params.AdminToken, create, c.Secrets)
+	}
+	if c.Params.ReadToken != "" {
+		c.read = newSecret(params, c.Params.ReadToken, create, c.Secrets)
+	}
+	if c.Params.Provider != "" {
+		c.provider = newSecret(params, c.Params.Provider, nil, c.Secrets)
+		c.provider.check = func(name, value string) error { // the provider decides its length
+			if value == "" || len(value) > 2000 {
+				return fmt.Errorf("%s has no secret of 1 to 2000 bytes", name)
+			}
+			return nil
+		}
+	}
+	if c.Params.ReportKey != "" {
+		c.report = newSecret(params, c.Params.ReportKey, create, c.Secrets)
+	}
+	if name := c.Params.SecretKey; name != "" {
+		c.Box = secretbox.New(core.Say("the parameter %s", name), func(ctx context.Context) (string, error) {
+			s := newSecret(params, name, create, c.Secrets) // not cached: a rotation changes it
+			s.check = func(string, string) error { return nil }
+			text, err := s.get(ctx)
+			if errors.Is(err, errMissing) {
+				err = core.Errorf(core.CodeRefused, "the parameter %s does not exist: functions create it only while the tables are empty; "+
+					"restore it from your copy", name)
+			} else if err != nil && ctx.Err() == nil && !passing(err) {
+				err = core.Errorf(core.CodeRefused, "the secrets cannot be decrypted: %v", err)
+			}
+			return text, err
+		}, func(ctx context.Context, text string) error {
+			in := &ssm.PutParameterInput{Name: &name, Value: &text, Overwrite: aws.Bool(true), Type: types.ParameterTypeSecureString}
+			if c.Params.SecretKMS != "" {
+				in.KeyId = &c.Params.SecretKMS
+			}
+			_, err := params.PutParameter(ctx, in)
+			return err
+		})
+	}
+}
+
+// Open reads the environment and creates the clients; the SDK's own variables (region, credentials, AWS_ENDPOINT_URL)
+// apply.
+func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Store, *slog.Logger, error) {
+	c, err := Read(os.Getenv, needs)
+	log := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: c.Level}))
+	if err != nil {
+		return c, aws.Config{}, nil, log, fmt.Errorf("configuration: %w", err)
+	}
+	sdk, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return c, sdk, nil, log, fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	if sdk.Region == "" {
+		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
+	}
+	stored, sdk := Clients{}.Of(sdk)
+	stored.APIOptions = append(stored.APIOptions, awsengine.Throttled(c.Metrics.counter(TableThrottles)))
+	var s *awsengine.Store
+	if c.Params != (Params{}) {
+		c.secrets(ssm.NewFromConfig(sdk), func(ctx context.Context) (bool, error) { return s.Blank(ctx) })
+	}
+	if s, err = awsengine.New(dynamodb.NewFromConfig(stored), sqs.NewFromConfig(stored),
+		awsengine.Options{Names: c.Names, Visibility: c.Visibility, Secrets: c.Box}); err != nil {
+		return c, sdk, nil, log, err
+	}
+	if c.Box != nil {
+		soon, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		if err := c.Box.Load(soon); err != nil { // callers that need a key read it again
+			log.Error("secret key not read", "err", err)
+		}
+	}
+	c.Deployment = sdk.Region + "/" + c.Names.State
+	if c.Traces, err = traces.New(traces.Options{Salt: []byte(c.Deployment), Log: log, Count: c.Metrics.spans,
+		Wrap: func(next http.RoundTripper) http.RoundTripper { return newXRay(sdk, next) }}); err != nil {
+		return c, sdk, nil, log, fmt.Errorf("configuration: %w", err)
+	}
+	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)),
+		awssend.NewQueues(sqs.NewFromConfig(sdk), sdk.Region)
+	return c, sdk, s, log, nil
+}
+
+// Start passes a handler to Lambda. If traces are enabled, they are sent to the collector at the end of each invocation,
+// within a time limit, because Lambda freezes the function then.
+func (c *Config) Start(handler any) {
+	awslambda.Start(flushing(newFailing(awslambda.NewHandler(handler), c.Metrics, os.TempDir()), c.Traces))
+}
+
+// flushed is a handler that sends its traces after it has answered.
+type flushed struct {
+	awslambda.Handler
+	traces *traces.Traces
+}
+
+func flushing(h awslambda.Handler, t *traces.Traces) awslambda.Handler {
+	if t == nil {
+		return h
+	}
+	return flushed{h, t}
+}
+
+func (f flushed) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	defer f.traces.Flush(ctx)
+	return f.Handler.Invoke(ctx, payload)
+}
+
+// Must logs an error in one line and ends the process: the function cannot start.
+func Must(log *slog.Logger, err error) {
+	if err != nil {
+		log.Error("cannot start", "err", err.Error())
+		NewMetrics(os.Getenv("TICKRING_METRICS"), os.Stdout).Put(time.Now(), map[string]float64{FunctionErrors: 1})
+		os.Exit(1)
+	}
+}

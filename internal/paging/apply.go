@@ -1,0 +1,380 @@
+package paging
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
+)
+
+// Bounds of a part of a file: the API accepts no more in a request, and its answer is larger
+// than the request.
+const (
+	partJobs  = api.MaxApplyJobs
+	partApps  = api.MaxApplyApps
+	partBytes = 1 << 20
+)
+
+// Options of Apply.
+type Options struct {
+	Prune  bool // deletes jobs and apps that the set made and the file does not name
+	DryRun bool
+	// Sure is called before a deletion; false stops the Apply.
+	Sure func(would *client.ApplyResult) (bool, error)
+	Say  func(done, of int, what string) // how many jobs are checked, stored, deleted
+}
+
+// Interrupted is the error of an Apply that stopped early. It counts the jobs of the file that
+// were surely stored, and the deleted ones. A repeated Apply continues, because unchanged jobs
+// are left alone.
+type Interrupted struct {
+	Err                  error
+	Stored, Jobs         int
+	Deleted, ToBeDeleted int
+}
+
+func (c *Interrupted) Error() string { return c.Err.Error() }
+func (c *Interrupted) Unwrap() error { return c.Err }
+
+// Apply changes jobs and apps to match a document: all parts are checked before the first is
+// stored, so an error anywhere in the file changes nothing. Its error may be a *Interrupted.
+func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Options) (client.ApplyResult, error) {
+	a := &applying{ctx: ctx, cl: cl, o: o, set: doc.Set, at: map[string]int{}}
+	for _, c := range doc.Channels {
+		a.channels = append(a.channels, api.ChannelSpecOf(c.Spec))
+		a.res.Channels = append(a.res.Channels, client.ChannelResult{Name: c.Spec.Channel.Name, Change: "unchanged"})
+	}
+	for i, app := range doc.Apps {
+		a.apps = append(a.apps, api.AppSpecOf(app.Spec))
+		a.at[app.Spec.Name] = i
+	}
+	for _, j := range doc.Jobs {
+		a.jobs = append(a.jobs, api.JobSpecOf(j.Spec))
+	}
+	if doc.Notify != nil {
+		a.notify = new(api.NotifyOf(*doc.Notify))
+		a.res.Notify = &client.NotifyResult{Change: "unchanged"}
+	}
+	a.res.Apps, a.res.Jobs = make([]client.AppResult, len(a.apps)), make([]client.JobResult, len(a.jobs))
+	for i := range a.apps {
+		a.res.Apps[i] = client.AppResult{Name: a.apps[i].Name, Change: "unchanged"}
+	}
+	err := a.do()
+	a.res.Jobs, a.res.Apps = append(a.res.Jobs, a.unread...), append(a.res.Apps, a.unreadApps...)
+	return a.res, err
+}
+
+type applying struct {
+	ctx      context.Context
+	cl       *client.Client
+	o        Options
+	set      string
+	notify   *client.Notify
+	channels []client.ChannelSpec
+	apps     []client.AppSpec
+	jobs     []client.JobSpec
+	at       map[string]int // of an app in apps
+	jobAt    map[string]int // of a job in jobs
+	res      client.ApplyResult
+	// unread lists jobs and apps that cannot be read, so that it is unknown whether a prune
+	// must delete them.
+	unread     []client.JobResult
+	unreadApps []client.AppResult
+}
+
+func (a *applying) do() error {
+	parts := a.parts()
+	if !a.o.Prune && len(parts) <= 1 && len(a.apps) <= partApps { // one request checks and stores
+		return a.askAll(true, true, a.allApps(), span{0, len(a.jobs)}, a.o.DryRun)
+	}
+	if err := a.check(parts); err != nil || a.o.DryRun || a.refused() {
+		return err
+	}
+	if a.o.Prune {
+		if ok, err := a.o.Sure(&a.res); err != nil || !ok {
+			return err
+		}
+	}
+	return a.store(parts)
+}
+
+type span struct{ from, to int }
+
+// parts splits the jobs into spans that fit in a request.
+func (a *applying) parts() []span {
+	var list []span
+	s, size := span{}, 0
+	for i := range a.jobs {
+		raw, err := json.Marshal(&a.jobs[i])
+		if err != nil { // the request reports it
+			raw = nil
+		}
+		if s.to-s.from == partJobs || s.to > s.from && size+len(raw) > partBytes {
+			list, s, size = append(list, s), span{i, i}, 0
+		}
+		s.to, size = i+1, size+len(raw)
+	}
+	if s.to > s.from {
+		list = append(list, s)
+	}
+	return list
+}
+
+// ask makes one request without deletions, which stores no channels.
+func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
+	return a.askAll(first, false, apps, s, dry)
+}
+
+// askAll makes one request and puts its answer in place. One whose answer is too long,
+// or too late, is halved.
+func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) error {
+	body := client.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
+	if channels {
+		body.Notify = a.notify
+	}
+	if channels || dry { // a check knows the channels that the file creates
+		body.Channels = a.channels
+	}
+	if dry {
+		body.Beside = a.beside(s)
+	}
+	for _, i := range apps {
+		body.Apps = append(body.Apps, a.apps[i])
+	}
+	res, err := one(a.ctx, first, func() (client.ApplyResult, error) { return a.cl.Apply(a.ctx, body) })
+	if n := s.to - s.from; err != nil && n > 1 && tooMuch(err) {
+		half := s.from + n/2
+		if err := a.askAll(first, channels, apps, span{s.from, half}, dry); err != nil {
+			return err
+		}
+		return a.ask(false, apps, span{half, s.to}, dry)
+	}
+	if err != nil {
+		return err
+	}
+	if len(res.Apps) != len(apps) || len(res.Jobs) != s.to-s.from || len(res.Channels) != len(body.Channels) {
+		return fmt.Errorf("the server answered of %d apps, %d jobs and %d channels, and was asked of %d, %d and %d",
+			len(res.Apps), len(res.Jobs), len(res.Channels), len(apps), s.to-s.from, len(body.Channels))
+	}
+	copy(a.res.Channels, res.Channels)
+	if body.Notify != nil && res.Notify != nil {
+		a.res.Notify = res.Notify
+	}
+	for k, i := range apps {
+		a.res.Apps[i] = res.Apps[k]
+	}
+	copy(a.res.Jobs[s.from:], res.Jobs)
+	a.res.Applied = a.res.Applied || res.Applied
+	return nil
+}
+
+// beside returns the jobs of other requests that are parents of jobs in a span.
+func (a *applying) beside(s span) (list []client.Beside) {
+	if a.jobAt == nil {
+		a.jobAt = make(map[string]int, len(a.jobs))
+		for i := range a.jobs {
+			a.jobAt[a.jobs[i].App+"/"+a.jobs[i].Name] = i
+		}
+	}
+	named := map[int]bool{}
+	for i := s.from; i < s.to; i++ {
+		for _, p := range a.jobs[i].After {
+			if at, is := a.jobAt[p.Job]; is && (at < s.from || at >= s.to) && !named[at] {
+				named[at] = true
+				list = append(list, client.Beside{Job: p.Job, After: a.jobs[at].After})
+			}
+		}
+	}
+	return list
+}
+
+// tooMuch reports whether a proxy answered instead of the server, because the request was too
+// long or took too long.
+func tooMuch(err error) bool {
+	_, refused := errors.AsType[*client.Error](err)
+	return !refused && !errors.Is(err, client.ErrNoAnswer)
+}
+
+// allApps are the apps of the file, by their places.
+func (a *applying) allApps() []int {
+	list := make([]int, len(a.apps))
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// used are the apps of the file that some jobs belong to.
+func (a *applying) used(s span) []int {
+	var list []int
+	for i := range a.jobs[s.from:s.to] {
+		if at, is := a.at[a.jobs[s.from+i].App]; is && !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// check makes a dry run of all parts, and changes nothing.
+func (a *applying) check(parts []span) error {
+	first := true
+	if len(a.channels) > 0 || a.notify != nil {
+		if err := a.askAll(first, true, nil, span{}, true); err != nil {
+			return err
+		}
+		first = false
+	}
+	for apps := range slices.Chunk(a.allApps(), partApps) {
+		if err := a.ask(first, apps, span{}, true); err != nil {
+			return err
+		}
+		first = false
+	}
+	for _, s := range parts {
+		if err := a.ask(first, a.used(s), s, true); err != nil {
+			return err
+		}
+		first = false
+		a.o.Say(s.to, len(a.jobs), "checked")
+	}
+	if !a.o.Prune {
+		return nil
+	}
+	return a.left()
+}
+
+// left marks jobs that the set made and the file does not name for deletion.
+func (a *applying) left() error {
+	named := make(map[string]bool, len(a.jobs))
+	for i := range a.jobs {
+		named[a.jobs[i].App+"/"+a.jobs[i].Name] = true
+	}
+	for params := (client.ListJobsParams{Set: a.set, Limit: 100}); ; {
+		page, err := one(a.ctx, false, func() (client.JobPage, error) { return a.cl.ListJobs(a.ctx, params) })
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if j := &page.Jobs[i]; !named[j.App+"/"+j.Name] {
+				a.res.Jobs = append(a.res.Jobs, client.JobResult{App: j.App, Name: j.Name, ID: j.ID, Rev: j.Rev, Change: "deleted"})
+			}
+		}
+		for _, bad := range page.Failed {
+			a.unread = append(a.unread, client.JobResult{ID: bad.Number, Change: "refused",
+				Error: &client.Error{Code: string(core.CodeRefused), Message: fmt.Sprintf("job %d cannot be read: %s", bad.Number, bad.Message)}})
+		}
+		if params.After = page.Next; params.After == 0 {
+			break
+		}
+	}
+	list, err := a.cl.ListApps(a.ctx)
+	for _, bad := range list.Failed {
+		a.unreadApps = append(a.unreadApps, client.AppResult{Name: bad.Name, Change: "refused",
+			Error: &client.Error{Code: string(core.CodeRefused), Message: fmt.Sprintf("app %s cannot be read: %s", bad.Name, bad.Message)}})
+	}
+	for _, app := range list.Apps {
+		if _, is := a.at[app.Name]; !is && app.Set == a.set {
+			a.res.Apps = append(a.res.Apps, client.AppResult{Name: app.Name, Change: "deleted"})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	channels, err := a.cl.ListChannels(a.ctx)
+	for _, c := range channels.Channels {
+		named := slices.ContainsFunc(a.channels, func(s client.ChannelSpec) bool { return s.Name == c.Name })
+		if !named && c.Set == a.set {
+			a.res.Channels = append(a.res.Channels, client.ChannelResult{Name: c.Name, Change: "deleted"})
+		}
+	}
+	return err
+}
+
+func (a *applying) refused() bool {
+	return a.res.Notify != nil && a.res.Notify.Error != nil ||
+		slices.ContainsFunc(a.res.Channels, func(r client.ChannelResult) bool { return r.Error != nil }) ||
+		slices.ContainsFunc(a.res.Apps, func(r client.AppResult) bool { return r.Error != nil }) ||
+		slices.ContainsFunc(a.res.Jobs, func(r client.JobResult) bool { return r.Error != nil })
+}
+
+// store makes it so, part by part.
+func (a *applying) store(parts []span) error {
+	if len(a.channels) > 0 || a.notify != nil {
+		if err := a.askAll(false, true, nil, span{}, false); err != nil {
+			return &Interrupted{Err: err, Jobs: len(a.jobs)}
+		}
+	}
+	for apps := range slices.Chunk(a.allApps(), partApps) {
+		if err := a.ask(false, apps, span{}, false); err != nil {
+			return &Interrupted{Err: err, Jobs: len(a.jobs)}
+		}
+	}
+	for _, s := range parts {
+		if err := a.ask(false, nil, s, false); err != nil {
+			return &Interrupted{Err: err, Stored: s.from, Jobs: len(a.jobs)}
+		}
+		a.o.Say(s.to, len(a.jobs), "stored")
+	}
+	if !a.o.Prune || a.refused() {
+		return nil
+	}
+	gone := a.res.Jobs[len(a.jobs):]
+	for i := range gone {
+		if err := a.remove(&gone[i]); err != nil {
+			return &Interrupted{Err: err, Stored: len(a.jobs), Jobs: len(a.jobs), Deleted: i, ToBeDeleted: len(gone)}
+		}
+		a.o.Say(i+1, len(gone), "deleted")
+	}
+	for i := range a.res.Apps[len(a.apps):] {
+		app := &a.res.Apps[len(a.apps)+i]
+		_, err := one(a.ctx, false, func() (client.AppResult, error) { return a.cl.DeleteApp(a.ctx, app.Name) })
+		if app.Error, err = refusedOf(err); err != nil {
+			return err
+		}
+		if app.Error != nil {
+			app.Change = "refused"
+		}
+	}
+	for i := range a.res.Channels[len(a.channels):] {
+		c := &a.res.Channels[len(a.channels)+i]
+		_, err := one(a.ctx, false, func() (client.ChannelResult, error) { return a.cl.DeleteChannel(a.ctx, c.Name) })
+		if c.Error, err = refusedOf(err); err != nil {
+			return err
+		}
+		if c.Error != nil {
+			c.Change = "refused"
+		}
+	}
+	return nil
+}
+
+// remove deletes one job as it was listed: one that was changed since stays.
+func (a *applying) remove(j *client.JobResult) error {
+	rev := j.Rev
+	_, err := one(a.ctx, false, func() (client.JobResult, error) {
+		return a.cl.DeleteJob(a.ctx, j.App, j.Name, client.DeleteJobParams{IfRev: &rev})
+	})
+	if j.Error, err = refusedOf(err); j.Error != nil {
+		j.Change = "refused"
+	}
+	return err
+}
+
+// refusedOf returns the rejection of one object. It returns nil if the object is already gone.
+// Any other error ends the command.
+func refusedOf(err error) (*client.Error, error) {
+	r, is := errors.AsType[*client.Error](err)
+	switch {
+	case !is:
+		return nil, err
+	case r.Code == string(core.CodeNotFound):
+		return nil, nil
+	}
+	return r, nil
+}

@@ -1,0 +1,280 @@
+// Package rejectlog records rejected requests of an endpoint: a count, a log line for each
+// address, kind and minute, and the clients that claimed to be executors of an app. An address
+// that repeats wrong tokens waits longer and longer. All of it is bounded. The package itself
+// rejects no request, and reads none.
+package rejectlog
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The endpoints.
+const (
+	Registry = "registry"
+	Callback = "callback"
+	Queue    = "queue"
+	Report   = "report"
+	API      = "api"
+)
+
+// The reasons for a rejection.
+const (
+	Token  = "token"  // the token is unknown, or the key of a report is wrong
+	App    = "app"    // it is not the token of the app in the request
+	Large  = "large"  // the body is too large
+	Busy   = "busy"   // there was no room to listen
+	Quota  = "quota"  // code that declares more jobs, or changes, than it may
+	Unsent = "unsent" // the end of a run without an owner
+	Page   = "page"   // the client is a page in a browser
+
+	Invalid     = "invalid"     // the request cannot be understood, in part at least
+	Address     = "address"     // the address cannot be used
+	Unknown     = "unknown"     // the app or the run does not exist
+	Unavailable = "unavailable" // the server could not do it
+)
+
+// Refusal is one rejection, or several that were alike. App and Address are as the client sent
+// them.
+type Refusal struct {
+	Door, Reason string
+	Remote       string // IP address and port of the connection
+	App, Address string // of an executor; empty if unknown
+	Why          string // the answer's text
+	At           time.Time
+	Count        int
+}
+
+// Options of a Trace. The zero value of a field is its default.
+type Options struct {
+	Now func() time.Time
+	Log *slog.Logger
+	// Count is called for each; nil: no call.
+	Count func(endpoint, reason string)
+	// Longest is how long an address that keeps coming with wrong tokens waits for its
+	// answer at most; it grows from its fourth on.
+	Longest time.Duration // 0: no wait
+	// Waiting is how many wait at a time: each takes a connection of those there are.
+	Waiting int // 64
+	// Listen is how long a rejected request is read, to identify the client.
+	Listen time.Duration // 1 s
+	// Every is the interval of an address's lines, Forget the time without a rejection after
+	// which an address is forgotten.
+	Every, Forget time.Duration // 1 min, 5 min
+}
+
+// How much is kept.
+const (
+	mostAddresses = 1000
+	mostExecutors = 100
+	mostAsked     = 20 // a second
+	mostText      = 200
+)
+
+// Trace is the trace. A nil one keeps nothing.
+type Trace struct {
+	o Options
+
+	mu        sync.Mutex
+	of        map[string]*address
+	lines     map[line]*told
+	executors []Refusal // in the order of their last rejection
+	waiting   int
+	asked     int
+	second    time.Time
+}
+
+// address is the state of one address.
+type address struct {
+	last  time.Time
+	wrong int // tokens
+}
+
+// line is a kind of rejection, for which an address has a line a minute.
+type line struct{ remote, endpoint, reason string }
+
+type told struct {
+	at    time.Time
+	since int // refusals since the line
+}
+
+func New(o Options) *Trace {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Every, o.Forget = cmp.Or(o.Every, time.Minute), cmp.Or(o.Forget, 5*time.Minute)
+	o.Waiting, o.Listen = cmp.Or(o.Waiting, 64), cmp.Or(o.Listen, time.Second)
+	return &Trace{o: o, of: map[string]*address{}, lines: map[line]*told{}}
+}
+
+// Asks returns how long reading a short body may take to identify a rejected client: Listen a
+// few times a second, else 0. So few bodies are read at a time, and need no other bound.
+func (t *Trace) Asks() time.Duration {
+	if t == nil {
+		return 0
+	}
+	now := t.o.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.second).Abs() >= time.Second {
+		t.second, t.asked = now, 0
+	}
+	if t.asked++; t.asked > mostAsked {
+		return 0
+	}
+	return t.o.Listen
+}
+
+// Note records a rejection, and returns when it may be answered. If the maximum number of
+// clients waits, it returns at once, and reports that the connection must be closed instead.
+func (t *Trace) Note(ctx context.Context, r Refusal) (closes bool) {
+	if t == nil {
+		return false
+	}
+	if t.o.Count != nil {
+		t.o.Count(r.Door, r.Reason)
+	}
+	r.At, r.Count, r.App, r.Address, r.Why = t.o.Now(), 1, short(r.App), short(r.Address), short(r.Why)
+	r.Remote = hostOf(r.Remote)
+	t.mu.Lock()
+	a := t.address(r.Remote, r.At)
+	a.last = r.At
+	times, tells := t.tells(line{r.Remote, r.Door, r.Reason}, r.At)
+	var wait time.Duration
+	switch r.Reason {
+	case Address, Unknown:
+		t.keep(r)
+	case Token, App:
+		t.keep(r)
+		if a.wrong++; a.wrong > 3 {
+			wait = min(100*time.Millisecond<<min(a.wrong-4, 10), t.o.Longest)
+		}
+	}
+	waits := wait > 0 && t.waiting < t.o.Waiting
+	if waits {
+		t.waiting++
+	}
+	t.mu.Unlock()
+	if tells {
+		t.o.Log.Warn("request rejected", "endpoint", r.Door, "reason", r.Reason, "from", r.Remote, "times", times, "app", r.App,
+			"executor", r.Address, "why", r.Why)
+	}
+	if !waits {
+		return wait > 0
+	}
+	timer := time.NewTimer(wait)
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	timer.Stop()
+	t.mu.Lock()
+	t.waiting--
+	t.mu.Unlock()
+	return false
+}
+
+// tells counts a rejection of a kind. It returns the number since the last log line, and
+// whether the next line is due.
+func (t *Trace) tells(l line, now time.Time) (times int, tells bool) {
+	if _, known := t.lines[l]; !known && len(t.lines) >= mostAddresses {
+		maps.DeleteFunc(t.lines, func(_ line, k *told) bool { return now.Sub(k.at).Abs() >= t.o.Every })
+		if len(t.lines) >= mostAddresses {
+			l.remote = many
+		}
+	}
+	k := t.lines[l]
+	if k == nil {
+		k = &told{}
+		t.lines[l] = k
+	}
+	k.since++
+	if !k.at.IsZero() && now.Sub(k.at).Abs() < t.o.Every {
+		return 0, false
+	}
+	times, *k = k.since, told{at: now}
+	return times, true
+}
+
+// many stands for all addresses beyond the maximum.
+const many = "many more"
+
+// address returns the state of an address, or makes room for it; if there is no room, it uses many.
+func (t *Trace) address(remote string, now time.Time) *address {
+	if a := t.of[remote]; a != nil {
+		if now.Sub(a.last).Abs() >= t.o.Forget {
+			a.wrong = 0
+		}
+		return a
+	}
+	if len(t.of) >= mostAddresses {
+		for name, a := range t.of {
+			if now.Sub(a.last).Abs() >= t.o.Every {
+				delete(t.of, name)
+			}
+		}
+	}
+	if len(t.of) >= mostAddresses {
+		remote = many
+	}
+	if t.of[remote] == nil {
+		t.of[remote] = &address{}
+	}
+	return t.of[remote]
+}
+
+// keep records clients that claimed to be executors of an app.
+func (t *Trace) keep(r Refusal) {
+	if r.App == "" {
+		return
+	}
+	same := func(k Refusal) bool { return k.App == r.App && k.Address == r.Address && k.Remote == r.Remote }
+	if i := slices.IndexFunc(t.executors, same); i >= 0 {
+		r.Count += t.executors[i].Count
+		t.executors = slices.Delete(t.executors, i, i+1)
+	} else if len(t.executors) >= mostExecutors {
+		t.executors = slices.Delete(t.executors, 0, 1)
+	}
+	t.executors = append(t.executors, r)
+}
+
+// Executors lists recent clients that claimed to be executors of an app, and were rejected
+// because of their token, address or app; of all apps if app is empty.
+func (t *Trace) Executors(app string) []Refusal {
+	if t == nil {
+		return nil
+	}
+	now := t.o.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.executors = slices.DeleteFunc(t.executors, func(r Refusal) bool { return now.Sub(r.At).Abs() >= t.o.Forget })
+	var list []Refusal
+	for _, r := range t.executors {
+		if app == "" || r.App == app {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// hostOf is the IP address of a connection; of IPv6 the network that one customer has.
+func hostOf(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return short(remote)
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
+}
+
+func short(text string) string { return text[:min(len(text), mostText)] }

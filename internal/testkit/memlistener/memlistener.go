@@ -1,0 +1,31 @@
+// Package memlistener has a listener in memory, for servers in a bubble of synctest.
+package memlistener
+
+import "net"
+
+// Listener is a listener in memory; each holder can dial it.
+type Listener chan net.Conn
+
+// Listen makes one.
+func Listen() Listener { return make(Listener, 10) }
+
+// Dial connects; nothing that is sent is taken unless it is read.
+func (l Listener) Dial() net.Conn {
+	here, there := net.Pipe()
+	l <- there
+	return here
+}
+
+// Accept implements net.Listener.
+func (l Listener) Accept() (net.Conn, error) {
+	if c, ok := <-l; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// Close implements net.Listener.
+func (l Listener) Close() error { close(l); return nil }
+
+// Addr implements net.Listener.
+func (l Listener) Addr() net.Addr { return &net.TCPAddr{} }

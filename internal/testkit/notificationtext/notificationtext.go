@@ -1,0 +1,54 @@
+// Package notificationtext returns the text of a notification as users read it: the subject and the
+// text, as package notify writes them for a topic, which gets both whole.
+package notificationtext
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/notify"
+)
+
+// Text is a message in a language: its subject, an empty line, and its text.
+func Text(t testing.TB, l core.Language, m core.Message) string {
+	t.Helper()
+	var p paper
+	s := notify.New(notify.Options{Topics: &p})
+	defer s.Close()
+	ch := core.Channel{Name: "paper", Kind: core.ChannelSNS, Language: l, ARN: "arn:aws:sns:eu-central-1:123456789012:jobs"}
+	if err := s.Send(context.WithoutCancel(t.Context()), ch.Normal(), m); err != nil {
+		t.Fatal(err)
+	}
+	return string(p)
+}
+
+// Says fails a test if a message in English or in Chinese lacks its text, or contains one of
+// the forbidden texts.
+func Says(t testing.TB, m core.Message, english, chinese string, not ...string) {
+	t.Helper()
+	for l, want := range map[core.Language]string{core.English: english, core.Chinese: chinese} {
+		text := Text(t, l, m)
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the notice:\n%s", want, text)
+		}
+		for _, bad := range not {
+			if strings.Contains(text, bad) {
+				t.Errorf("%q in the notice:\n%s", bad, text)
+			}
+		}
+	}
+}
+
+// paper is the topic that a message is written to.
+type paper string
+
+// Ready implements notify.Topics.
+func (*paper) Ready(context.Context) error { return nil }
+
+// Publish implements notify.Topics.
+func (p *paper) Publish(_ context.Context, _, _, text string) error {
+	*p = paper(text)
+	return nil
+}

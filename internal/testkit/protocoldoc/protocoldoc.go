@@ -1,0 +1,74 @@
+// Package protocoldoc reads the tables of docs/internals/claim-protocol.md, so that a test of the code
+// can follow that page: the test checks each row of a table, and the row has to match the
+// code's answer. It is for tests in packages two directories down.
+package protocoldoc
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Table is one table of the page: its rows, by their first cells.
+type Table struct {
+	t     *testing.T
+	rows  map[string][]string
+	asked map[string]bool
+}
+
+// After returns the table that follows a line that begins with line. An unchecked row fails the
+// test.
+func After(t *testing.T, line string) *Table {
+	t.Helper()
+	b, err := os.ReadFile("../../docs/internals/claim-protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, is := strings.Cut(string(b), "\n"+line)
+	_, text, more := strings.Cut(text, "\n|---|")
+	if !is || !more {
+		t.Fatalf("the page has no table after %q", line)
+	}
+	_, text, _ = strings.Cut(text, "\n")
+	p := &Table{t, map[string][]string{}, map[string]bool{}}
+	for row := range strings.Lines(text) {
+		if !strings.HasPrefix(row, "| ") {
+			break
+		}
+		cells := strings.Split(strings.Trim(row, "| \n"), " | ")
+		for i := range cells {
+			if i > 1 && cells[i] == "same" {
+				cells[i] = cells[i-1]
+			}
+		}
+		if p.rows[cells[0]] != nil {
+			t.Errorf("the page has %q twice", cells[0])
+		}
+		p.rows[cells[0]] = cells[1:]
+	}
+	t.Cleanup(func() {
+		for row := range p.rows {
+			if !p.asked[row] {
+				t.Errorf("of the page's table, nothing answers %q", row)
+			}
+		}
+	})
+	return p
+}
+
+// Beside marks a row as checked: it describes an action that no function returns.
+func (p *Table) Beside(row string) {
+	p.t.Helper()
+	p.Says(row, p.rows[row]...)
+}
+
+// Says fails if the page's row differs from the code's answers.
+func (p *Table) Says(row string, answers ...string) {
+	p.t.Helper()
+	cells, is := p.rows[row]
+	if p.asked[row] = true; !is {
+		p.t.Errorf("the page has no row %q", row)
+	} else if got, want := strings.Join(answers, " | "), strings.Join(cells, " | "); got != want {
+		p.t.Errorf("%s: the code answers %q, the page has %q", row, got, want)
+	}
+}

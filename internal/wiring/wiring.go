@@ -1,0 +1,175 @@
+// Package wiring creates the use cases of one deployment on its engine. Settings that the parts share are set once, in
+// Options, and override the options of each part. Server, functions, simulation and tests create only the parts that they
+// run.
+//
+// Configuration and transports of a single part belong to the caller. The package starts no goroutine, reads nothing, and
+// creates no part without a request.
+package wiring
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"log/slog"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/postrun"
+	"github.com/tickring/tickring/core/pullqueue"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/core/restore"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/password"
+)
+
+// Options holds the settings that all parts of a deployment share. A zero field means the default of the parts.
+type Options struct {
+	Now func() time.Time
+	// Plan sets the planning and the delay queue: how long a message may wait on it, and whether there is a slow queue. If
+	// there is one, dispatchers share which jobs and addresses are slow.
+	Plan plan.Options
+	Log  *slog.Logger
+	// Deployment is the owner of the data: all parts except a restore are fenced by it. Leave it empty if no other deployment
+	// can have the data, as with a file.
+	Deployment string
+	// Expiry is how long an executor counts as live after its last heartbeat.
+	Expiry time.Duration
+	// Behind is how long the watchdog stays behind the minutes of claims, TimeoutGrace how long after a job's timeout its run
+	// is checked.
+	Behind, TimeoutGrace time.Duration
+	// AllowNoToken reports whether the caller may register and call back for an app without a token; nil: no caller may.
+	AllowNoToken func(ctx context.Context) bool
+	// Closed is called with each run that this process closed; it must not block.
+	Closed func(r *core.Run)
+}
+
+type Assembly struct {
+	// Engine is the engine that the parts use, fenced.
+	Engine *engine.Engine
+	// Finish is shared by all parts.
+	Finish *finish.Finish
+	data   *engine.Engine
+	o      Options
+}
+
+func New(e *engine.Engine, o Options) *Assembly {
+	o.Log = cmp.Or(o.Log, slog.Default())
+	a := &Assembly{Engine: e, data: e, o: o}
+	if o.Deployment != "" {
+		a.Engine = engine.Fenced(e, o.Deployment)
+	}
+	a.Finish = finish.New(a.Engine.Finish, a.Engine.Ring, finish.Options{Now: o.Now, Plan: o.Plan, Lists: e.ByJournal, Log: o.Log,
+		Closed: o.Closed})
+	return a
+}
+
+func (a *Assembly) Ticker(o tick.Options) *tick.Ticker {
+	o.Now, o.Plan, o.Log = a.o.Now, a.o.Plan, a.o.Log
+	return tick.New(a.Engine.Tick, a.Engine.Leases, a.Engine.Ring, o)
+}
+
+func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
+	o.Now, o.MaxAhead, o.Log = a.o.Now, a.o.Plan.MaxAhead, a.o.Log
+	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
+	o.Uses, o.Lists = a.Engine.Uses, a.Engine.ByJournal
+	if o.Health = nil; a.o.Plan.SlowLane {
+		o.Health = a.Engine.Health
+	}
+	return dispatch.New(a.Engine.Dispatch, a.Engine.Ring, to, a.Finish, o)
+}
+
+func (a *Assembly) Dead() *dispatch.Dead {
+	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.Finish, a.o.Now,
+		a.Engine.ByJournal, a.o.Log)
+}
+
+// Watchdog creates a watchdog that queries executors with of.
+func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Watchdog {
+	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
+	return finish.NewWatchdog(a.Finish, a.Engine.Watch, of, o)
+}
+
+// People creates the operations of users; killer may be nil if the caller kills nothing.
+func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
+	o.Plan, o.Ask.Now, o.Ask.Expiry, o.Reports = a.o.Plan, a.o.Now, a.o.Expiry, a.Reports(report.Options{})
+	o.Ask.ByJournal, o.Ask.Failed = a.Engine.ByJournal, a.Engine.Failed
+	return people.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
+}
+
+// Access creates the access control of users; token is the admin token.
+func (a *Assembly) Access(token string, o access.Options) *access.Access {
+	o.Now, o.Passwords = a.o.Now, cmp.Or(o.Passwords, access.Passwords(password.Argon2id{}))
+	want := sha256.Sum256([]byte(token))
+	o.Admin = func(token string) bool {
+		got := sha256.Sum256([]byte(token))
+		return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+	}
+	return access.New(a.Engine.People, o)
+}
+
+func (a *Assembly) Registry(o registry.Options) *registry.Registry {
+	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
+	return registry.New(a.Engine.Registry, o)
+}
+
+func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
+	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
+	return registry.NewTokens(a.Engine.Manage, o)
+}
+
+// Callback creates the receiver of executor reports.
+func (a *Assembly) Callback(o callback.Options) *callback.Callback {
+	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
+	return callback.New(a.Engine.Manage, a.Finish, o)
+}
+
+// Lane creates the processing of the post-run queue; it reads logs with of.
+func (a *Assembly) Lane(of postrun.Logs, o postrun.Options) *postrun.Worker {
+	o.Now, o.Log = a.o.Now, a.o.Log
+	return postrun.New(a.Engine.PostRun, a.Engine.Ring, of, o)
+}
+
+// Notices creates the sending of notifications with to.
+func (a *Assembly) Notices(to notification.Sender, o notification.Options) *notification.Notices {
+	o.Now, o.Log, o.Deployment = a.o.Now, a.o.Log, cmp.Or(o.Deployment, a.o.Deployment)
+	o.Logs = keptLines{a.Engine.PostRun}
+	return notification.New(a.Engine.Notices, a.Engine.Ring, to, o)
+}
+
+// keptLines reads the last lines of kept logs.
+type keptLines struct{ of postrun.Keeper }
+
+func (k keptLines) Tail(ctx context.Context, run *core.Run, lines int) ([]string, error) {
+	return postrun.KeptLines(ctx, k.of, run.ID, lines)
+}
+
+// Puller creates the queues that executors pull from.
+func (a *Assembly) Puller(o pullqueue.Options) *pullqueue.Puller {
+	o.Now, o.Log, o.Expiry = a.o.Now, a.o.Log, a.o.Expiry
+	return pullqueue.New(a.Engine.Pull, a.Engine.Finish, a.Finish, o)
+}
+
+// Reports creates the statistics of runs by hour and day, in days of Zone.
+func (a *Assembly) Reports(o report.Options) *report.Reports {
+	o.Now, o.Log = a.o.Now, a.o.Log
+	return report.New(a.Engine.Report, o)
+}
+
+// Restorer creates the restore, which opens the data to the deployment; it uses the engine without a fence.
+func (a *Assembly) Restorer(o restore.Options) *restore.Restorer {
+	o.Now, o.Deployment = a.o.Now, a.o.Deployment
+	e := a.data
+	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases,
+		Alive: e.Upkeep}, o)
+}

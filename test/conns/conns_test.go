@@ -1,0 +1,221 @@
+//go:build unix
+
+// Package lines_test opens many connections of unknown clients to a real server that has few file descriptors, and compares the due
+// runs with the runs that an executor received.
+package conns_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/wire"
+)
+
+const (
+	descriptors = 600
+	strangers   = 700
+	latest      = 30 * time.Second // on a machine that is busy with the clients too
+)
+
+// TestStrangersHoldConnections: an unknown client holds more connections than the process has file descriptors, some silent and
+// some with a partial request, and replaces closed ones. Scheduled runs over the xxl-job protocol and by call continue without
+// failures, their results are accepted, and user requests are answered.
+func TestStrangersHoldConnections(t *testing.T) {
+	bin, err := harness.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := harness.Start(t, few(t, bin, descriptors), t.TempDir())
+	listen := strings.TrimPrefix(s.URL, "http://")
+
+	var mu sync.Mutex
+	got := map[string]map[core.Instant]bool{"wire": {}, "call": {}}
+	worst := map[string]time.Duration{}
+	began := core.InstantOf(time.Now()) + 3600
+	note := func(how string, at core.Instant) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[how][at] = true
+		if at >= began {
+			worst[how] = max(worst[how], time.Since(at.Time()))
+		}
+	}
+	mini, err := miniexec.Start(miniexec.Options{App: "wire", Admin: s.URL, Token: "wire-executors",
+		Received: func(r *wire.Run, _ time.Time) {
+			instant, _ := core.RunID(r.LogID).Planned()
+			note("wire", instant)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mini.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		at, err := time.Parse(time.RFC3339, r.Header.Get(wire.HeaderScheduledAt))
+		if err != nil {
+			t.Error(err)
+		}
+		note("call", core.InstantOf(at))
+	})}
+	go srv.Serve(ln)
+	defer srv.Close()
+
+	const apps = "version: 1\nset: lines\napps: [{name: wire, token: wire-executors}, {name: call, executors: ['call:http://%s']}]\n"
+	s.OK(t, fmt.Sprintf(apps, ln.Addr()), "apply", "-f", "-")
+	if err := harness.Eventually(time.Minute, func() error {
+		if out := s.OK(t, "", "executors", "wire"); !strings.Contains(out, mini.URL()) {
+			return fmt.Errorf("the executor is not registered: %s", out)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	come(t, strangers, listen, "/api/callback")
+	s.OK(t, fmt.Sprintf(apps+"jobs:\n  - {app: wire, name: a, handler: work, misfire: all, schedule: {every: 1s, offset: 0s}}\n"+
+		"  - {app: call, name: b, handler: /work, misfire: all, schedule: {every: 1s, offset: 0s}}\n", ln.Addr()), "apply", "-f", "-")
+	from := core.InstantOf(time.Now()) + 5
+	to := from + 20
+	mu.Lock()
+	began = from
+	mu.Unlock()
+	if err := harness.Eventually(2*time.Minute, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		for how, instants := range got {
+			for at := from; at <= to; at++ {
+				if !instants[at] {
+					return fmt.Errorf("%s: the fire of %s did not arrive", how, at)
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	t.Logf("the latest fires came after %v", worst)
+	for how, late := range worst {
+		if late > latest {
+			t.Errorf("%s: a fire came after %s", how, late)
+		}
+	}
+	mu.Unlock()
+	for _, state := range []string{"failed", "lost", "timed-out"} {
+		if out := s.OK(t, "", "runs", "--state", state, "-o", "json"); strings.Contains(out, `"run"`) || strings.Contains(out, `"id"`) {
+			t.Errorf("%s: %.2000s", state, out)
+		}
+	}
+}
+
+// TestStrangersAtExec: an unknown client holds more connections to tickring exec than its process has file descriptors: exec
+// continues to run programs, and none fails.
+func TestStrangersAtExec(t *testing.T) {
+	const descriptors, strangers, runs = 128, 200, 10
+	bin, err := harness.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := harness.Start(t, bin, t.TempDir())
+	s.OK(t, "version: 1\nset: lines\napps: [{name: reports, token: reports-executors}]\n", "apply", "-f", "-")
+	listen := "127.0.0.1:" + freeport.Free(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	x := exec.CommandContext(ctx, few(t, bin, descriptors), "exec", "--server", s.URL, "--app", "reports", "--handler", "work",
+		"--app-token", "reports-executors", "--listen", listen, "--dir", t.TempDir(), "--", "sh", "-c", "echo it worked")
+	var said bytes.Buffer
+	x.Stdout, x.Stderr, x.WaitDelay = &said, &said, 10*time.Second
+	x.Cancel = func() error { return x.Process.Signal(os.Interrupt) }
+	if err := x.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cancel()
+		x.Wait()
+		if t.Failed() {
+			t.Logf("it said:\n%s", &said)
+		}
+	}()
+	if err := harness.Eventually(time.Minute, func() error {
+		if out := s.OK(t, "", "executors", "reports"); !strings.Contains(out, listen) {
+			return fmt.Errorf("the executor is not registered: %s", out)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	come(t, strangers, listen, "/run")
+	s.OK(t, "version: 1\nset: lines\napps: [{name: reports, token: reports-executors}]\n"+
+		"jobs: [{app: reports, name: a, handler: work, misfire: all, schedule: {every: 1s, offset: 0s}}]\n", "apply", "-f", "-")
+	if err := harness.Eventually(time.Minute, func() error {
+		out := s.OK(t, "", "runs", "-o", "json", "--limit", "100")
+		if n := strings.Count(out, `"state": "succeeded"`) + strings.Count(out, `"state":"succeeded"`); n < runs {
+			return fmt.Errorf("%d of %d runs succeeded: %.2000s", n, runs, out)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	for _, state := range []string{"failed", "lost", "timed-out"} {
+		if out := s.OK(t, "", "runs", "--state", state, "-o", "json"); strings.Contains(out, `"run"`) || strings.Contains(out, `"id"`) {
+			t.Errorf("%s: %.2000s", state, out)
+		}
+	}
+}
+
+// few returns a script that runs the program with a limit on file descriptors.
+func few(t *testing.T, bin string, descriptors int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tickring")
+	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d || exit 1\nexec '%s' \"$@\"\n", descriptors, bin)
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// come starts clients that hold connections: silent ones, and ones with a partial request.
+func come(t *testing.T, strangers int, to, door string) {
+	for i := range strangers {
+		go hold(t, to, []string{"", "POST " + door + " HTTP/1.1\r\nHost: x\r\n",
+			"POST " + door + " HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n[", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"}[i%4])
+	}
+}
+
+// hold keeps a connection open after writing text, and opens another if it is closed.
+func hold(t *testing.T, to, text string) {
+	for t.Context().Err() == nil {
+		c, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		stop := make(chan struct{})
+		go func() {
+			select {
+			case <-t.Context().Done():
+			case <-stop:
+			}
+			c.Close()
+		}()
+		c.Write([]byte(text))
+		for b := make([]byte, 4096); err == nil; {
+			_, err = c.Read(b)
+		}
+		close(stop)
+	}
+}

@@ -1,0 +1,274 @@
+// Package harness starts the real tickring binary for suites that hold it against
+// parts that we did not write.
+package harness
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Token is the admin token of servers that a rig starts.
+const Token = "admin-token-of-the-rig"
+
+// Build compiles the binary into a directory and returns its path.
+func Build(dir string) (string, error) {
+	bin := filepath.Join(dir, "tickring")
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tickring/tickring").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module to build: %w", err)
+	}
+	// In its own module, so that its dependencies have its own versions.
+	cmd := exec.Command("go", "build", "-o", bin, "./cmd/tickring")
+	cmd.Dir = strings.TrimSpace(string(root))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build tickring: %w\n%s", err, out)
+	}
+	return bin, nil
+}
+
+// Server is one running `tickring serve`, or with Bin and URL alone another
+// server that the CLI talks to.
+type Server struct {
+	Bin, Dir, URL string
+	AdminToken    string // Token if empty
+	Cmd           *exec.Cmd
+	said          said
+	done          chan struct{}
+}
+
+// Said returns the server's output so far.
+func (s *Server) Said() string { return s.said.String() }
+
+// said collects the output of a process.
+type said struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}
+
+// Start starts one and waits until it is ready.
+func Start(tb testing.TB, bin, dir string, args ...string) *Server {
+	tb.Helper()
+	s, err := Launch(bin, dir, args...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { s.Kill() })
+	if err := s.WaitReady(30 * time.Second); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// Launch starts one and does not wait.
+func Launch(bin, dir string, args ...string) (*Server, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	os.Remove(filepath.Join(dir, "endpoint"))
+	cmd := exec.Command(bin, append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Env = append(os.Environ(), "TICKRING_ADMIN_TOKEN="+Token)
+	log, err := os.OpenFile(filepath.Join(dir, "serve.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	s := &Server{Bin: bin, Dir: dir, Cmd: cmd, done: make(chan struct{})}
+	cmd.Stderr, cmd.Stdout = log, &s.said
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		cmd.Wait()
+		close(s.done)
+	}()
+	return s, nil
+}
+
+// WaitReady waits until planning has begun.
+func (s *Server) WaitReady(limit time.Duration) error {
+	return Eventually(limit, func() error {
+		select {
+		case <-s.done:
+			return fmt.Errorf("serve ended: %s", tail(filepath.Join(s.Dir, "serve.log")))
+		default:
+		}
+		b, err := os.ReadFile(filepath.Join(s.Dir, "endpoint"))
+		if err != nil {
+			return err
+		}
+		s.URL = strings.TrimSpace(string(b))
+		resp, err := http.Get(s.URL + "/healthz")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("healthz: %s", resp.Status)
+		}
+		return nil
+	})
+}
+
+// Kill is kill -9; it returns when the process is gone.
+func (s *Server) Kill() {
+	s.Cmd.Process.Kill()
+	<-s.done
+}
+
+func (s *Server) token() string { return cmp.Or(s.AdminToken, Token) }
+
+// Done is closed when the process has ended.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+func tail(path string) string {
+	b, _ := os.ReadFile(path)
+	if len(b) > 4000 {
+		b = b[len(b)-4000:]
+	}
+	return string(b)
+}
+
+// CLI runs a command of the CLI against the server; its standard output.
+func (s *Server) CLI(tb testing.TB, stdin string, args ...string) (string, int) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.Bin, args...)
+	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+s.URL, "TICKRING_TOKEN="+s.token())
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		tb.Fatal(err)
+	}
+	if errs.Len() > 0 {
+		tb.Logf("%v: %s", args, errs.String())
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+// OK runs a command that must succeed, and returns its output.
+func (s *Server) OK(tb testing.TB, stdin string, args ...string) string {
+	tb.Helper()
+	out, code := s.CLI(tb, stdin, args...)
+	if code != 0 {
+		tb.Fatalf("tickring %s: exit code %d\n%s\n%s", strings.Join(args, " "), code, out, tail(filepath.Join(s.Dir, "serve.log")))
+	}
+	return out
+}
+
+// Run is a run as `-o json` prints it.
+type Run struct {
+	ID          string `json:"id"`
+	State       string `json:"state"`
+	Reason      string `json:"reason"`
+	Cause       string `json:"cause"`
+	Attempt     int    `json:"attempt"`
+	ScheduledAt string `json:"scheduledAt"`
+	Address     string `json:"address"`
+	Message     string `json:"message"`
+	Data        string `json:"data"`
+	Code        int    `json:"code"`
+}
+
+// GetRun reads one run.
+func (s *Server) GetRun(tb testing.TB, id string) Run {
+	tb.Helper()
+	var r Run
+	req, err := http.NewRequest(http.MethodGet, s.URL+"/v1/runs/"+id, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token())
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		tb.Fatalf("run %s: %s: %s", id, resp.Status, b)
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		tb.Fatalf("run %s: %v: %s", id, err, b)
+	}
+	return r
+}
+
+// Trigger triggers a job by hand and answers the run's ID.
+func (s *Server) Trigger(tb testing.TB, job string, args ...string) string {
+	tb.Helper()
+	out := s.OK(tb, "", append([]string{"trigger", job, "-o", "json"}, args...)...)
+	var r struct {
+		Run struct {
+			ID string `json:"id"`
+		} `json:"run"`
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		tb.Fatalf("trigger %s: %v: %s", job, err, out)
+	}
+	if r.Run.ID != "" {
+		return r.Run.ID
+	}
+	return r.ID
+}
+
+// WaitState waits until a run has a state.
+func (s *Server) WaitState(tb testing.TB, id, state string, limit time.Duration) Run {
+	tb.Helper()
+	var r Run
+	if err := Eventually(limit, func() error {
+		if r = s.GetRun(tb, id); r.State != state {
+			return fmt.Errorf("run %s is %s %s (%s), not %s", id, r.State, r.Reason, r.Message, state)
+		}
+		return nil
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+// Eventually asks again and again until f has no error or the time is over.
+func Eventually(limit time.Duration, f func() error) error {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	again := time.NewTicker(25 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			return fmt.Errorf("after %s: %w", limit, err)
+		}
+	}
+}
