@@ -25,7 +25,8 @@ func TestTroubles(t *testing.T) {
 			Last:  at.Add(time.Duration(last) * time.Hour),
 			Error: "410 Gone", GivenUp: 2}}
 	}
-	k := known{notification.ChannelName("old"): is(-3, -1), notification.ChannelName("both"): is(-3, 1), notification.ChannelName("new"): is(1, 2),
+	k := known{notification.ChannelName("old"): is(-3, -1), notification.ChannelName("both"): is(-3, 1),
+		notification.ChannelName("new"):  is(1, 2),
 		notification.ChannelName("well"): {}}
 	var list []core.Channel
 	for _, name := range []string{"old", "both", "new", "well", "unknown"} {

@@ -48,7 +48,8 @@ func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.
 	}
 	out.Failed = failedJobs(page.Jobs, page.Failed)
 	if params.Counts {
-		out.Counts = &client.JobCounts{All: page.All, Failing: page.Of[query.IsFailing], Late: page.Of[query.IsLate], Paused: page.Of[query.IsHeld],
+		out.Counts = &client.JobCounts{All: page.All, Failing: page.Of[query.IsFailing], Late: page.Of[query.IsLate],
+			Paused:   page.Of[query.IsHeld],
 			Started:  page.Of[query.IsStarted],
 			NeverRan: page.Of[query.IsNeverRan], Ended: page.Of[query.IsOver], Unread: page.Unread, Unchecked: page.Unchecked}
 	}

@@ -627,12 +627,10 @@ func (f *jobForm) wrong(path, why, caret string) {
 // caretOf returns a line that marks the wrong character of an expression, to be shown below the expression; empty if
 // the reason names no character.
 func caretOf(t core.Text) string {
-	if strings.HasPrefix(t.Code(), "at offset %d") && len(t.Args()) > 0 {
-		if n, ok := t.Args()[0].(int); ok && n >= 0 && n < 1000 {
+	for _, arg := range t.Args() {
+		if n, ok := arg.(int); ok && n >= 0 && n < 1000 && strings.Contains(t.Code(), "at offset %d") {
 			return strings.Repeat(" ", n) + "^"
 		}
-	}
-	for _, arg := range t.Args() {
 		if below, ok := arg.(core.Text); ok {
 			if caret := caretOf(below); caret != "" {
 				return caret

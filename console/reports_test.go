@@ -37,7 +37,8 @@ func (s *site) reportsSince(ago time.Duration) {
 func TestReports(t *testing.T) {
 	s := goldenConsole(t)
 	s.reportsSince(2 * time.Hour)
-	job, other := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Minute))), s.Create(usecasetest.Spec("b", usecasetest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Minute)))
+	other := s.Create(usecasetest.Spec("b", usecasetest.Every(time.Minute)))
 	for n := range 50 {
 		s.ended(&job, n+1, func(r *core.Run) {
 			if n < 20 {

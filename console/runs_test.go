@@ -18,7 +18,8 @@ import (
 // once.
 func TestRunsByFilter(t *testing.T) {
 	s := goldenConsole(t)
-	job, other := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Minute))), s.Create(usecasetest.Spec("b", usecasetest.Every(time.Minute)))
+	job := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Minute)))
+	other := s.Create(usecasetest.Spec("b", usecasetest.Every(time.Minute)))
 	good := s.ended(&job, 30, func(*core.Run) {})
 	bad := s.ended(&job, 20, func(r *core.Run) { r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "Disk is full" })
 	slow := s.ended(&other, 10, func(r *core.Run) {

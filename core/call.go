@@ -73,7 +73,7 @@ func (c *Call) Over(under *Call) *Call {
 	return &out
 }
 
-// SplitUnreadable returns the settings of c that remain valid under over, which takes precedence; nil if none do.
+// Besides returns the settings of c that remain valid under over, which takes precedence; nil if none do.
 func (c *Call) Besides(over *Call) *Call {
 	if c == nil || over == nil {
 		return c

@@ -163,7 +163,7 @@ func (p *Permits) From(first RunID) Instant {
 	return 0
 }
 
-// PauseHistory reports whether the time for a holder's next claim has passed.
+// Past reports whether the time for a holder's next claim has passed.
 func (p *Permits) Past(first RunID, now time.Time) bool {
 	i := p.holder(first)
 	return i >= 0 && now.After(p.Holders[i].Until)

@@ -232,7 +232,8 @@ func SkipTold(reason Reason) bool {
 
 // TellsEnd reports whether the end of a run can cause a notification.
 func (n *Notify) TellsEnd() bool {
-	return n.Includes(EventFailed) || n.Includes(EventLost) || n.Includes(EventNoExecutor) || n.Includes(EventSkipped) || n.Includes(EventRecovered) ||
+	return n.Includes(EventFailed) || n.Includes(EventLost) || n.Includes(EventNoExecutor) || n.Includes(EventSkipped) ||
+		n.Includes(EventRecovered) ||
 		n.Includes(EventPaused)
 }
 

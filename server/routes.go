@@ -35,8 +35,9 @@ func (s *Server) routes(p *parts) http.Handler {
 			return client.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 		}})
 	host, _ := os.Hostname() // shows which of several servers a browser tab belongs to; without a name, pages show none
-	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping, Listeners: connlimit.FromRlimit() / 4,
-		Provider: s.provider, URL: s.reportURL, Name: host, Log: s.log})
+	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping,
+		Listeners: connlimit.FromRlimit() / 4,
+		Provider:  s.provider, URL: s.reportURL, Name: host, Log: s.log})
 	mux.Handle("/console/", s.ownName(pages))
 	mux.Handle("/", console.SendAway(h))
 	return mux

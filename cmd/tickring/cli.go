@@ -205,8 +205,9 @@ func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 		kong.Description("A job scheduler that loses no runs. To start: tickring serve --demo"),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.JoinAllowed(core.Routes),
 			"languages": core.JoinAllowed(words.Languages), "states": core.JoinAllowed(core.States), "causes": core.JoinAllowed(core.Causes),
-			"standings": core.JoinAllowed(questions.Standings), "bulkVerbs": core.JoinAllowed(bulk.Verbs), "scriptKinds": core.JoinAllowed(core.ScriptKinds),
-			"label": "Only jobs with this label (KEY=VALUE, or KEY for any value), in the named apps, or in all apps if none is named."},
+			"standings": core.JoinAllowed(questions.Standings), "bulkVerbs": core.JoinAllowed(bulk.Verbs),
+			"scriptKinds": core.JoinAllowed(core.ScriptKinds),
+			"label":       "Only jobs with this label (KEY=VALUE, or KEY for any value), in the named apps, or in all apps if none is named."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))
 }

@@ -89,8 +89,9 @@ type rig struct {
 func newRig(t *testing.T, change func(j *core.Job)) *rig {
 	r := &rig{t: t, e: memory.Open(memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
 	r.s = &store{NoticeStore: r.e.Notices, channels: map[string]core.Channel{"a": {Name: "a"}, "b": {Name: "b"}}}
-	r.n = notification.New(r.s, r.e.Ring, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log", Pace: time.Nanosecond,
-		Log: slog.New(slog.DiscardHandler)})
+	r.n = notification.New(r.s, r.e.Ring, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
+		Pace: time.Nanosecond,
+		Log:  slog.New(slog.DiscardHandler)})
 	j := core.Job{Def: core.Def{ID: 7, App: "shop", Name: "nightly", Handler: "h", Notify: core.Notify{To: []string{"a"}}},
 		Sched: core.Sched{State: core.Started, Rev: 1, RevAt: time.Now()}}
 	if change != nil {
@@ -147,7 +148,8 @@ func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
 		At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), EndedAt: time.Now(), Code: 500, Message: "boom"}
 	run.PostRun.Notice = core.EndEvent(&run) != ""
 	r.must(r.e.Finish.Create(r.t.Context(), []core.Run{run})...)
-	return ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()), PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Notice: true}}}
+	return ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
+		PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Notice: true}}}
 }
 
 // handle handles messages, all of which must be acked.

@@ -63,7 +63,8 @@ func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref query.RunR
 // killBroadcast ends a broadcast. It marks the broadcast first, so that shards that start later
 // are dropped. Shards without an owner are cancelled. At the addresses of the others, all runs of
 // the job are killed.
-func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *core.Run, behind string, p *budget.Page) (StopResult, error) {
+func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *core.Run, behind string, p *budget.Page) (
+	StopResult, error) {
 	res := StopResult{Job: whole.ID.Job()}
 	if whole.KillBy == "" {
 		if open, err := op.mark(ctx, whole.Kill(actor.Name, op.ask.Stamp())); err != nil || !open {

@@ -351,7 +351,8 @@ func TestRedriveOfThePostRunLane(t *testing.T) {
 	f := newFixture(t)
 	f.Clock = start
 	run := core.NumberedRun(7, 3)
-	for i, a := range []ring.PostRun{{Run: run, PostRun: core.PostRun{Notice: true}}, {Run: run, PostRun: core.PostRun{Notice: true, Log: true}},
+	for i, a := range []ring.PostRun{{Run: run, PostRun: core.PostRun{Notice: true}},
+		{Run: run, PostRun: core.PostRun{Notice: true, Log: true}},
 		{Run: run, PostRun: core.PostRun{Log: true}},
 		{Notes: []ring.Note{{Job: 7, Event: core.EventLate, Run: run, At: core.InstantOf(start), When: start}}}} {
 		m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(start), Try: 3, PostRun: &a}

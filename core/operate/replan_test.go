@@ -238,7 +238,8 @@ func TestHealGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := func() time.Time { return f.Clock }
-			m := people.New(f.E.Manage, f.E.Ring, nil, nil, people.Options{Plan: plan.Local(), Ask: query.Options{Now: now, PageFor: 1, Together: 1}})
+			m := people.New(f.E.Manage, f.E.Ring, nil, nil, people.Options{Plan: plan.Local(),
+				Ask: query.Options{Now: now, PageFor: 1, Together: 1}})
 			for range 2 {
 				sent, err := m.Heal(ctx)
 				if err != nil || sent != c.want {

@@ -139,7 +139,8 @@ func TestRerunWhereNobodyIs(t *testing.T) {
 	}
 	bad, good := given(at+60, nowhere), given(at+120, there)
 	never := func(app string) error { return core.Errorf(core.CodeForbidden, "not %s", app) }
-	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}}, Key: "k",
+	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}},
+		Key:    "k",
 		Direct: never})
 	if err != nil || len(res.Runs) != 2 || code(res.Runs[1].Why) != core.CodeForbidden || res.Runs[0].Why != nil {
 		t.Errorf("%+v %v", res, err)

@@ -127,7 +127,8 @@ func (r *rig) run(n uint32, app, address string, change func(*core.Run)) core.Ru
 	if err := r.s.Create(r.t.Context(), []core.Run{run})[0]; err != nil {
 		r.t.Fatal(err)
 	}
-	m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()), PostRun: &ring.PostRun{Run: run.ID, PostRun: core.PostRun{Log: true}}}
+	m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
+		PostRun: &ring.PostRun{Run: run.ID, PostRun: core.PostRun{Log: true}}}
 	if err := r.s.Enqueue(r.t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
 		r.t.Fatal(err)
 	}

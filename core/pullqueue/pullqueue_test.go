@@ -300,7 +300,8 @@ func TestBounds(t *testing.T) {
 				t.Errorf("%s: %v", field, err)
 			}
 		}
-		if _, err := r.p.Extend(t.Context(), queue, make([]pullqueue.Receipt, pullqueue.MaxReceipts+1), time.Minute); core.CodeOf(err) != core.CodeInvalid {
+		tooMany := make([]pullqueue.Receipt, pullqueue.MaxReceipts+1)
+		if _, err := r.p.Extend(t.Context(), queue, tooMany, time.Minute); core.CodeOf(err) != core.CodeInvalid {
 			t.Errorf("too many receipts: %v", err)
 		}
 		for _, text := range []string{"", "1", "1.", "1.0", "1.-1", "x.1", "1.1.1", "1." + strings.Repeat("9", 30), "-5.1"} {

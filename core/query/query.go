@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
-// Ask answers queries from a store. It has no loop. Its only state is caches of last runs and next scheduled times,
-// so any number of Asks can run.
+// Queries read from a store. They have no loop. Their only state is caches of last runs and next scheduled times,
+// so any number of Queries can run.
 type Queries struct {
 	store  Store
 	o      Options

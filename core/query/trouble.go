@@ -57,7 +57,7 @@ type Failing struct {
 	Last  core.Run
 }
 
-// Problems finds the failing jobs, and the jobs that cannot run, of the apps for which sees is true; nil: all apps.
+// Trouble finds the failing jobs, and the jobs that cannot run, of the apps for which sees is true; nil: all apps.
 // It skips paused jobs.
 func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Problems, error) {
 	res := Problems{Named: map[core.JobID]*core.Job{}}

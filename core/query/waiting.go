@@ -53,7 +53,8 @@ func (q *Queries) Waiting(ctx context.Context, ref, after string) (RunPage, erro
 
 // waiting reads the waiting runs of a job with IDs after the given one: all, or one page and the ID to continue
 // after.
-func (q *Queries) waiting(ctx context.Context, job core.JobID, after core.RunID, p *budget.Page) (runs []core.Run, next core.RunID, err error) {
+func (q *Queries) waiting(ctx context.Context, job core.JobID, after core.RunID, p *budget.Page) (
+	runs []core.Run, next core.RunID, err error) {
 	entries, err := q.store.Entries(ctx, job)
 	if err != nil {
 		return nil, 0, core.Retryable(err)

@@ -131,11 +131,11 @@ const (
 	insertClaim = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n, ended, code)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?3, 200) ON CONFLICT (key) DO NOTHING`
 	insertRun = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data, place, postRun, keep_log)
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data, place, postrun, keep_log)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36) ON CONFLICT (key) DO NOTHING`
 	runColumns = `key, state, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data, place, postRun, keep_log`
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data, place, postrun, keep_log`
 )
 
 // isPlain reports whether a run has only the fields of a claim.

@@ -130,9 +130,9 @@ CREATE INDEX runs_ended_later ON runs (ended) WHERE jkey IS NULL AND state > 3 A
 `,
 	// 11: pending work of the post-run queue, and the kept logs
 	`
-ALTER TABLE runs ADD COLUMN postRun TEXT;
+ALTER TABLE runs ADD COLUMN postrun TEXT;
 ALTER TABLE runs ADD COLUMN keep_log TEXT;
-CREATE INDEX runs_aside ON runs (key) WHERE postRun IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL
+CREATE INDEX runs_postrun ON runs (key) WHERE postrun IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL
   AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:';
 CREATE TABLE logs (run INTEGER PRIMARY KEY, body BLOB NOT NULL);
 `,

@@ -13,7 +13,8 @@ import (
 
 // guarded serves the handler that make creates with the API's tokens, from the first request that can read them. Until then clients
 // get an error and can retry.
-func guarded(tokens func(context.Context) (lambdaboot.Tokens, error), log *slog.Logger, make func(lambdaboot.Tokens) http.Handler) http.Handler {
+func guarded(tokens func(context.Context) (lambdaboot.Tokens, error), log *slog.Logger,
+	make func(lambdaboot.Tokens) http.Handler) http.Handler {
 	var once sync.Once
 	var h http.Handler
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

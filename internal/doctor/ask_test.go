@@ -31,7 +31,8 @@ func (silent) Clock(context.Context) (time.Time, error) { return time.Time{}, er
 // TestAskOfAnAWSThatIsSilent: facts that could not be read are named, and nothing else is reported about them.
 func TestAskOfAnAWSThatIsSilent(t *testing.T) {
 	o := cfnoutputs.Outputs{}
-	for _, key := range []string{cfnoutputs.JobsTable, cfnoutputs.RunsTable, cfnoutputs.StateTable, cfnoutputs.FiresQueue, cfnoutputs.ChecksQueue, cfnoutputs.DeadQueue,
+	for _, key := range []string{cfnoutputs.JobsTable, cfnoutputs.RunsTable, cfnoutputs.StateTable, cfnoutputs.FiresQueue,
+		cfnoutputs.ChecksQueue, cfnoutputs.DeadQueue,
 		cfnoutputs.TickFunction, cfnoutputs.DispatchFunction} {
 		o[key] = key
 	}

@@ -68,8 +68,9 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	token := r.Header.Get(wire.HeaderToken)
 	var q queueRequest
 	refuse := func(reason string, err error) {
-		d.note(w, r, rejectlog.Refusal{Door: rejectlog.Queue, Reason: reason, App: q.App, Address: pullqueue.Queue{App: q.App, Name: q.Queue}.Address(),
-			Why: err.Error()})
+		d.note(w, r, rejectlog.Refusal{Door: rejectlog.Queue, Reason: reason, App: q.App,
+			Address: pullqueue.Queue{App: q.App, Name: q.Queue}.Address(),
+			Why:     err.Error()})
 		api.WriteError(w, r, d.Log, err)
 	}
 	if err := d.Tokens.Admit(r.Context(), "", token); err != nil {

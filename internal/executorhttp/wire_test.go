@@ -130,7 +130,8 @@ func TestStrangers(t *testing.T) {
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
-		queues := Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish, Puller: a.Puller(pullqueue.Options{})}
+		queues := Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish,
+			Puller: a.Puller(pullqueue.Options{})}
 		queues.Serve(mux)
 		for i := range 1000 {
 			for _, path := range []string{"/api/callback", "/api/registry", "/xxl-job-admin/api/registryRemove", "/v1/queue/runs",

@@ -14,7 +14,8 @@ import (
 // notices: an item is stored if no other write came since the read, and is read back unchanged.
 func notices(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	first := &notification.Occurrence{Run: core.NumberedRun(7, 3), At: at(1), Reason: core.ReasonHandler, Why: "an error", Times: 3, When: base}
+	first := &notification.Occurrence{Run: core.NumberedRun(7, 3), At: at(1), Reason: core.ReasonHandler, Why: "an error",
+		Times: 3, When: base}
 	s := notification.State{Name: notification.JobName(7), V: 1,
 		Told: []notification.Told{{Event: core.EventFailed, Sent: base, Quiet: base.Add(time.Hour), Count: 7, First: first, Last: first,
 			Seen: []core.RunID{1, 2}, Since: base, Through: base,
@@ -23,7 +24,8 @@ func notices(t *testing.T, h Harness) {
 			Next: base, Error: "no", Added: first}},
 		Failing: first, Failures: 4, Checked: at(2), Success: at(3), Slow: at(4), Look: at(5),
 		Of: &notification.Subject{App: "orders", Name: "job-7", Title: "日报", Zone: "Asia/Shanghai"}}
-	c := notification.State{Name: notification.ChannelName("mail"), V: 1, Trouble: &notification.Trouble{Since: base, Last: base, Error: "refused", GivenUp: 2}}
+	c := notification.State{Name: notification.ChannelName("mail"), V: 1,
+		Trouble: &notification.Trouble{Since: base, Last: base, Error: "refused", GivenUp: 2}}
 	allNil(t, e.Notices.PutNotices(ctx, []notification.State{s, c}))
 	read := func(want map[string]notification.State) {
 		t.Helper()

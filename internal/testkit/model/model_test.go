@@ -54,7 +54,7 @@ var bounded = []named{
 	{"a chain waits", one(World{Waits: true, Kind: FixedDelay, Changes: 1, Allowed: edit | pause, Few: true})},
 }
 
-// longer lists the worlds of the table in docs/internals/claim-protocol.md.
+// longer lists the worlds of the tables in README.md.
 var longer = []named{
 	{"crashes, writes", World{Fires: 1, Tickers: 2, Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 2}},
 	{"three faults", one(World{Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 3})},
