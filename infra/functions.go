@@ -52,6 +52,14 @@ type function struct {
 // functionNames lists all possible functions.
 var functionNames = []string{"tick", "dispatch", "slow", "postrun", "callback", "registry", "api", "canary"}
 
+// constructID returns the ID in the template of what a function name names.
+func constructID(name string) string {
+	if name == "postrun" {
+		return "PostRun"
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
 // ours are the variables that the construct sets.
 var ours = []string{
 	"TICKRING_TABLE_JOBS", "TICKRING_TABLE_RUNS", "TICKRING_TABLE_STATE",
@@ -169,7 +177,7 @@ func inRole(list []awsiam.PolicyStatement) (in []awsiam.PolicyStatement, beside 
 }
 
 func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.PolicyStatement) awslambda.Function {
-	title := strings.ToUpper(f.name[:1]) + f.name[1:]
+	title := constructID(f.name)
 	scope := constructs.NewConstruct(s.Construct, &title)
 	logs := awslogs.NewLogGroup(scope, jsii.String("Log"), &awslogs.LogGroupProps{Retention: p.retention(),
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY, EncryptionKey: p.EncryptionKey})

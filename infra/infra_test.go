@@ -125,7 +125,7 @@ func at(doc any, path string) any {
 // function finds the logical ID of a function by its name.
 func (tmpl *template) function(t *testing.T, name string) string {
 	t.Helper()
-	title := strings.ToUpper(name[:1]) + name[1:]
+	title := strings.Replace(strings.ToUpper(name[:1])+name[1:], "Postrun", "PostRun", 1)
 	for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
 		if strings.HasPrefix(id, "Tickring"+title+"Function") {
 			return id
@@ -156,7 +156,7 @@ func TestDataStays(t *testing.T) {
 		want) {
 		t.Errorf("tables %q, want %q", got, want)
 	}
-	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringPostRun", "TickringChecks", "TickringDead", "TickringFires",
+	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringChecks", "TickringDead", "TickringFires", "TickringPostRun",
 		"TickringResults", "TickringSlow"}; !slices.Equal(got, want) {
 		t.Errorf("queues %q, want %q", got, want)
 	}
@@ -829,8 +829,8 @@ func TestForms(t *testing.T) {
 		}
 	}
 	if got, want := tmpl.endpoints(t),
-		"dynamodb; lambda: Api PostRun Dispatch Slow Tick; logs: Api PostRun; "+
-			"sqs: Api PostRun Dispatch Slow Tick; ssm: Api PostRun Dispatch Slow Tick"; got != want {
+		"dynamodb; lambda: Api Dispatch PostRun Slow Tick; logs: Api PostRun; "+
+			"sqs: Api Dispatch PostRun Slow Tick; ssm: Api Dispatch PostRun Slow Tick"; got != want {
 		t.Errorf("endpoints %s; want %s", got, want)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {

@@ -207,11 +207,11 @@ func TestSecretsOfRoles(t *testing.T) {
 		want := map[string]string{
 			"admin-token ssm:GetParameter": "Api", "report-key ssm:GetParameter": "Callback Dispatch Slow",
 			"admin-token ssm:PutParameter": "Api Tick", "report-key ssm:PutParameter": "Api Tick", "secret-key ssm:PutParameter": "Api Tick",
-			"secret-key ssm:GetParameter": "Api PostRun Callback Dispatch Registry Slow Tick",
+			"secret-key ssm:GetParameter": "Api Callback Dispatch PostRun Registry Slow Tick",
 		}
 		if !p.HttpApi {
 			want["report-key ssm:GetParameter"] = "Api Callback Dispatch Slow"
-			want["secret-key ssm:GetParameter"] = "Api PostRun Callback Dispatch Slow Tick"
+			want["secret-key ssm:GetParameter"] = "Api Callback Dispatch PostRun Slow Tick"
 		}
 		if p.Oidc != nil {
 			want["oidc/secret ssm:GetParameter"] = "Api"
@@ -348,7 +348,7 @@ func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 				b, _ := json.Marshal(r)
 				on := "?"
 				for _, name := range []string{"jobs", "runs", "state", iampolicy.Fires, iampolicy.Slow, iampolicy.Checks, iampolicy.PostRuns, iampolicy.Results, iampolicy.Dead} {
-					if strings.Contains(string(b), `"Tickring`+strings.ToUpper(name[:1])+name[1:]+`"`) {
+					if strings.Contains(string(b), `"Tickring`+strings.Replace(strings.ToUpper(name[:1])+name[1:], "Postrun", "PostRun", 1)+`"`) {
 						on = name
 					}
 				}

@@ -3,7 +3,6 @@ package infra
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/constructs-go/constructs/v10"
@@ -59,7 +58,7 @@ func NewTickringStack(scope constructs.Construct, id string, props *StackProps) 
 	out("ResultsQueueArn", s.Results.QueueArn(), "Destination of Lambda functions that are executors without tickring code")
 	out("DeadQueue", s.Dead.QueueUrl(), "Dead-letter queue")
 	for _, name := range slices.Sorted(maps.Keys(s.Functions)) {
-		title := strings.ToUpper(name[:1]) + name[1:]
+		title := constructID(name)
 		out(title+"Function", s.Functions[name].FunctionName(), "Function "+name)
 	}
 	out("WakeRule", s.wakes.RuleName(), "EventBridge rule that wakes tick")
