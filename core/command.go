@@ -76,8 +76,8 @@ func (c *Command) withSecrets(turn func(secret string) string) *Command {
 	return &out
 }
 
-// Kept returns c with the secrets of old for AsStored. It returns an error if line, directory or user differ, because
-// a user who changes them must not receive the secrets.
+// Kept returns c with each AsStored replaced by the secret in old. It returns an error if line, directory or user differ,
+// because a user who changes them must not receive the secrets.
 func (c *Command) Kept(old *Command) (*Command, error) {
 	if c == nil {
 		return nil, nil

@@ -615,8 +615,8 @@ func NoScript(kind, address string) *Error {
 	return Invalid("script", kind, "only executors that use the xxl-job protocol can run scripts, and %s does not use it", address)
 }
 
-// CheckRoute returns an error if the app's executors do not support the route. busyover asks each executor whether it
-// is busy, and a function or a queue cannot answer that.
+// CheckRoute returns an error if the app's executors do not support the route. Route "busyover" asks each executor whether
+// it is busy, and a function or a queue cannot answer this.
 func (a *App) CheckRoute(route Route) error {
 	if route != RouteBusyover {
 		return nil
@@ -667,8 +667,8 @@ const (
 // can have it.
 const LocalAddress = "local:commands"
 
-// IsQueue reports whether runs wait at an address: a queue, or the server's commands. Their time limit begins when
-// they are taken from there.
+// IsQueue reports whether runs wait at an address: a queue, or the server's commands. The time limit of a run begins when it
+// is taken from there.
 func IsQueue(address string) bool {
 	return address == LocalAddress || strings.HasPrefix(address, string(SchemeQueue)+":")
 }
@@ -701,8 +701,8 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 	return scheme, target, nil
 }
 
-// NormalAddress returns the one spelling under which an address is stored and compared. It has the host in lower
-// case, without the default port and a slash at the end. Any other text stays as it is.
+// NormalAddress returns the one spelling under which an address is stored and compared: the host in lower case, without the
+// default port and without a slash at the end. Any other text stays unchanged.
 func NormalAddress(raw string) string {
 	scheme, target, err := ParseAddress(raw)
 	if err != nil || scheme != SchemeWire && scheme != SchemeCall {

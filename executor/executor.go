@@ -234,7 +234,7 @@ func or[T comparable](v *T, def T) {
 }
 
 // Start reads the journal, handles runs that a dead process left, and begins to accept runs, to register and to report. If
-// servers are down, it keeps trying; that is no error. [Executor.ListenAndServe] calls it.
+// servers are down, it keeps trying; that is not an error. [Executor.ListenAndServe] calls it.
 //
 // It returns an error if another process uses the directory, the address is missing, or the executor was started before.
 func (e *Executor) Start() error {

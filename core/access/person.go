@@ -233,10 +233,10 @@ type Store interface {
 	Account(ctx context.Context, name string) (Account, bool, error)
 	// ListAccounts reads all accounts by name.
 	ListAccounts(ctx context.Context) ([]Account, error)
-	// PutAccount stores an account; condition: its rev is seen (0: the name does not exist). c is nil for
+	// PutAccount stores an account; condition: its rev equals seen (0: the name does not exist). c is nil for
 	// changes without a record, such as a login.
 	PutAccount(ctx context.Context, seen int64, a Account, c *core.Change) error
-	// DeleteAccount removes an account; condition: its rev is seen.
+	// DeleteAccount removes an account; condition: its rev equals seen.
 	DeleteAccount(ctx context.Context, seen int64, name string, c core.Change) error
 }
 

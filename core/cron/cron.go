@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// Wall is a wall-clock time in seconds since 1970-01-01T00:00:00, counted as if
-// the wall clock were UTC.
+// Wall is a wall-clock time in seconds since 1970-01-01T00:00:00, counted as if the wall clock were UTC.
 type Wall int64
 
-// The years a schedule can match. The horizon bounds the search for schedules
-// that never match.
+// The years that a schedule can match. LastYear bounds the search for schedules that never match.
 const (
 	FirstYear = 1970
 	LastYear  = 2299
@@ -36,8 +34,7 @@ const (
 // lastOfMonth as the value of schedule.nth means the last such weekday.
 const lastOfMonth = 6
 
-// Expr is a parsed schedule. It is immutable, so any number of goroutines may
-// use it.
+// Expr is a parsed schedule. It is immutable, so any number of goroutines may use it.
 type Expr struct {
 	text string
 	schedule

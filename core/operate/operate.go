@@ -63,7 +63,7 @@ type StopResult struct {
 	// Partial means that more runs are open than the oldest 10,000, which one kill covers. Repeat
 	// the kill when these have ended.
 	Partial bool
-	Next    string // After of the next page of a kill; empty: all addresses got it
+	Next    string // After of the next page of a kill; empty: all addresses got the kill
 }
 
 // A KillAnswer is the answer of an address to a kill. A nil error does not prove that the run

@@ -25,9 +25,8 @@ type RerunRequest struct {
 	// it ran.
 	Addresses   []string
 	SameAddress bool
-	// Direct returns why the caller may not send runs of an app to an address without an executor
-	// of it, or nil. It also applies if another user had the first run sent there. A nil Direct
-	// allows all.
+	// Direct returns an error if the caller may not send runs of an app to an address that none of its executors has. It
+	// also applies if another user had the first run sent there. A nil Direct allows all addresses.
 	Direct  func(app string) error
 	Retries *int       // instead of the job's retry.max
 	Cause   core.Cause // manual (if empty) or api

@@ -14,11 +14,10 @@ type LeadTime struct {
 	// up to Max.
 	Every     int
 	Step, Max time.Duration
-	// Few is the number of runs that fit into one message: they are no burst and get the lead time of a
-	// single one.
+	// Few is the number of runs that fit into one message. They are not a burst and get the lead time of a single run.
 	Few int
-	// Lonely is the lead time of a single run, LonelyMin the least. A queue that delays by whole seconds
-	// rounds the time between; Phase corrects that.
+	// Lonely is the lead time of a single run, LonelyMin its minimum. A queue that delays by whole seconds rounds the lead
+	// time; Phase corrects the rounding.
 	Lonely, LonelyMin time.Duration
 	// Way is the minimum time from the start of a pass to the queue.
 	Way time.Duration

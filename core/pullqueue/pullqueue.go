@@ -1,10 +1,10 @@
-// Package pullqueue implements the queues of a server on one machine: executors fetch runs by long poll. A
-// delivered run is hidden for a while, which its executor extends while it works. If that stops, as after a
-// crash, the run is delivered again. A killed or ended run is not delivered, and the next extension of one
-// that is killed while it runs reports that.
+// Package pullqueue implements the queues of a server on one machine: executors fetch runs by long poll. A delivered run is
+// hidden for a while, and its executor extends this time while it works. If the extensions stop, as after a crash, the run
+// is delivered again. A killed or ended run is not delivered. If a run is killed while it is running, the executor learns
+// this from the response to its next extension.
 //
-// The package limits requests and rejects all receipts of a run except the last. An app can use at most as
-// many waiting polls as are free, so there is room for the next app.
+// The package limits requests and rejects all receipts of a run except the last. An app can use at most as many waiting
+// polls as are free, so there is room for the next app.
 package pullqueue
 
 import (

@@ -65,8 +65,8 @@ type JobsNow struct {
 	Of  map[Standing]int
 	// Partial is true if the status of some jobs is unknown, or if there are more jobs than one scan reads.
 	Partial bool
-	// Unread is true if the last runs of most jobs were not read: then late in Of counts only unplanned jobs, and
-	// never-ran counts none.
+	// Unread is true if the last runs of most jobs were not read: then IsLate in Of counts only unplanned jobs, and
+	// IsNeverRan counts none.
 	Unread bool
 	// Unchecked is how many more jobs may be failing, see budget.FailingRead.
 	Unchecked int
@@ -150,8 +150,8 @@ func (q *Queries) lastOf(ctx context.Context, jobs []ranked, recent int) (map[co
 	return last, nil
 }
 
-// CountFailing returns how many jobs of the apps that sees does not deny are failing. partial reports that the status
-// of some jobs is not known.
+// CountFailing returns how many jobs are failing in the apps for which sees is true; nil: in all apps. partial reports that
+// the status of some jobs is not known.
 func (q *Queries) CountFailing(ctx context.Context, sees func(app string) bool) (jobs int, partial bool, err error) {
 	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})
 	if err != nil {

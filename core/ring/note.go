@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Limits of an post-run message.
+// Limits of a post-run message.
 const (
 	MaxNotes = 500
 	MaxLooks = 500

@@ -40,7 +40,7 @@ type Message struct {
 	Kind Kind
 	Slot core.Instant // second at which its runs are due; for a check, its time
 	Try  int          // how often its runs were requeued
-	// Unread is how often in a row that happened because their jobs were unreadable.
+	// Unread is how often in a row its runs were requeued because their jobs were unreadable.
 	Unread  int
 	Fires   []core.Fire // 1 … MaxFires
 	Check   *Check

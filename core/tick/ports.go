@@ -38,7 +38,7 @@ type Jobs interface {
 type Entries interface {
 	// Runs reads runs strongly. A run that is neither found nor in unread does not exist.
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	// RemoveEntries removes entries from the due index; a missing entry is no error.
+	// RemoveEntries removes entries from the due index; a missing entry is not an error.
 	RemoveEntries(ctx context.Context, entries []core.DueItem) []error
 }
 

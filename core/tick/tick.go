@@ -1,6 +1,6 @@
-// Package tick plans runs: it reads the jobs that are due to be planned, enqueues their scheduled runs on the delay
-// queue, and only then advances the jobs. Subpackages: parts chooses the partitions of the due index for a ticker, grow
-// sets their number, and loss finds runs that the delay queue lost. The package sends nothing to executors.
+// Package tick plans runs: it reads the jobs that are due to be planned, enqueues their scheduled runs on the delay queue,
+// and only then advances the jobs. Subpackage partition chooses the partitions of the due index for a ticker, partitioning
+// sets their number, and lossdetect finds runs that the delay queue lost. The package sends nothing to executors.
 package tick
 
 import (

@@ -506,7 +506,7 @@ func bindEntry(st *sqlite.Stmt, d *core.DueItem) error {
 func putEntries(tx *tx, entries []core.DueItem, answers []error) error {
 	err := eachRow(tx, "INSERT INTO entries (partition, plan_at, job, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", entries, answers,
 		bindEntry)
-	clear(answers) // an existing entry is no error
+	clear(answers) // an existing entry is not an error
 	return err
 }
 

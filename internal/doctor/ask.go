@@ -100,7 +100,7 @@ type refusal interface {
 	Reason() string
 }
 
-// gone records that a thing does not exist, which is no error.
+// gone records that a thing does not exist, which is not an error.
 func gone(missing *bool, err error) error {
 	r, ok := errors.AsType[refusal](err)
 	if *missing = ok && r.NotFound(); *missing {

@@ -38,8 +38,7 @@ type Index interface {
 
 // Records show what happened to a scheduled time.
 type Records interface {
-	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, it reads in
-	// descending order from first to last.
+	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	// Skips reads the skips of a job that overlap the span.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
@@ -53,7 +52,7 @@ type Records interface {
 type Notes interface {
 	// Global reads it strongly.
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces it; condition: its Rev is seen. The new Rev must be higher.
+	// PutGlobal replaces it; condition: its Rev equals seen. The new Rev must be higher.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 

@@ -196,7 +196,7 @@ func (h *Leases) Rest(ctx context.Context) (unseen int) {
 	return unseen
 }
 
-// Alone returns how long the longest unchecked free partition has been unchecked; since is the earliest start for that.
+// Alone returns how long the longest unchecked free partition has been unchecked. Times before since do not count.
 func (h *Leases) Alone(since time.Time) (longest time.Duration) {
 	for _, l := range h.looks() {
 		if l.mine {
