@@ -71,8 +71,8 @@ func New(endpoint, token string, o Config) (*Client, error) {
 		secure: u.Scheme == "https"}, nil
 }
 
-// Waits reports whether a queued run waits for this limit: it has a place in the queue or a start time to come. Otherwise
-// the run waits for an executor, if for anything, as does a run without limits.
+// Waits reports whether a queued run waits for this limit: it has a place in the queue or a start time to come. If not, the
+// run can only wait for an executor.
 func (p *Permit) Waits(now time.Time) bool {
 	return p != nil && (p.Place > 0 || p.Begins.After(now))
 }

@@ -1,4 +1,4 @@
-// Package queueexec makes a program an executor without a port: it pulls runs from a queue. On one machine that is a queue
+// Package queueexec makes a program an executor without a port: it pulls runs from a queue. On one machine it is a queue
 // of the tickring server, by long poll:
 //
 //	mux := executor.NewMux()
@@ -32,7 +32,7 @@
 // So a run may start twice, and handlers must tolerate that. SQS hides a message for at most 12 hours; a longer run starts
 // again elsewhere.
 //
-// A message that is no run, or a run of another app, is left alone until it moves to the dead-letter queue.
+// A message that is not a run, or a run of another app, is left alone until it moves to the dead-letter queue.
 package queueexec
 
 import (
@@ -51,7 +51,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Client has the methods of *sqs.Client that are needed.
+// A Client has the required methods of *sqs.Client.
 type Client interface {
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
@@ -61,13 +61,11 @@ type Client interface {
 
 // Options of Run. Queue and App are needed, and one of Client and Servers.
 type Options struct {
-	// Queue is the queue's URL; without a Client, a queue of the servers, its
-	// name.
+	// Queue is the URL of an SQS queue or, without a Client, the name of a queue of the servers.
 	Queue string
 	// Client of SQS. nil: the queue is one of the servers.
 	Client Client
-	// Address is the queue as the app names it behind "queue:", if that is not
-	// the last part of Queue: its ARN.
+	// Address is the queue's name after "queue:" in the app's addresses, such as its ARN. Empty: the last part of Queue.
 	Address string
 	// App, Servers and Token, as in executor.Options. Without servers nothing
 	// is reported, and a message is deleted once its run has ended.
