@@ -13,8 +13,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// MaxPayload is how much Lambda takes for an asynchronous invocation, and SQS as
-// a message.
+// MaxPayload is the maximum size of an asynchronous invocation of Lambda, and of a message of SQS.
 const MaxPayload = 1 << 20
 
 // A Note is the member "tickring" in the payload of a run for a function or a queue, in addition to the fields of the xxl-job
@@ -26,7 +25,7 @@ type Note struct {
 	ScheduledAt time.Time `json:"scheduledAt"`
 	Attempt     int       `json:"attempt"`
 	Cause       string    `json:"cause"`
-	// Traceparent is the span that sent the run; empty where no traces are made.
+	// Traceparent is the span that sent the run; empty without traces.
 	Traceparent string `json:"traceparent,omitempty"`
 	// ReportURL takes the end of the run, as for a call that answered 202; empty if executors cannot reach the scheduler by a
 	// URL.
@@ -157,8 +156,7 @@ func (s *Sender) Reachable(address string) error {
 	return err
 }
 
-// Limit is how long a run at an address can last; an error where that cannot
-// be known.
+// Limit returns how long a run at an address can last, or an error if the limit is unknown.
 func (s *Sender) Limit(ctx context.Context, address string) (time.Duration, error) {
 	scheme, target, err := s.place(address)
 	if err != nil {

@@ -34,8 +34,8 @@ func (m *Manage) change(actor core.Actor, verb string, rev int64) core.Change {
 
 // Options configures a Manage. A zero field means its default.
 type Options struct {
-	// ResumeAhead is how long before its time the end of a pause of an app or of everything is stored. A fifth of it is for
-	// the store, the rest for clock skew. Default: 5 s.
+	// ResumeAhead is the delay until the end of a pause of an app or of everything takes effect. A fifth of it is for the
+	// store, the rest for clock skew. Default: 5 s.
 	ResumeAhead time.Duration
 	// Room is how long a save waits for a throttled store; default: 10 s. If the store accepts some jobs, the limit is twice
 	// Room in total. Backoff limits the first wait; default: 100 ms. This limit doubles with each wait, up to a tenth of

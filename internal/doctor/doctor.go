@@ -17,7 +17,7 @@ type Level string
 
 const (
 	Well    Level = "ok"
-	Unknown Level = "unknown" // it could not be asked
+	Unknown Level = "unknown" // the check could not be made
 	Warning Level = "warning" // it works, but will not or may not for long
 	Wrong   Level = "wrong"
 )
@@ -48,10 +48,10 @@ type Facts struct {
 	Endpoint string
 	// Own holds the deployment's own facts; OwnErr is why it returns none, Refused that it rejects the token.
 	Own     *client.Facts
-	Canary  *Canary // of a deployment that has one, if it could be read
+	Canary  *Canary // nil: the deployment has none, or it could not be read
 	OwnErr  string  // in the requested language, or from this machine's network
 	Refused bool
-	Older   bool // it answers, but does not know this request
+	Older   bool // the deployment answers, but does not know this request
 	// Apps are the names of all apps if an executor was rejected, to see whether its app exists; else nil.
 	Apps []string
 	// Jobs holds the state of its jobs; JobsErr is why that is unknown.
@@ -63,10 +63,10 @@ type Facts struct {
 
 // Canary is the last run of the job by which a deployment watches itself.
 type Canary struct {
-	Ran     bool      // there is a run of it that ended
-	Came    bool      // it succeeded: it arrived, and its result came back
+	Ran     bool      // a run of the job has ended
+	Came    bool      // the run succeeded: it arrived, and its result came back
 	At      time.Time // its scheduled time
-	Message string    // of a run that did not
+	Message string    // message of a run that did not succeed
 }
 
 // need is the information that a check requires.

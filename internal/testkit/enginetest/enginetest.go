@@ -29,7 +29,7 @@ type Harness struct {
 	Reopen func(t *testing.T, e *engine.Engine) *engine.Engine
 	// Damage makes the stored text of a job unreadable; nil if nothing is stored as text.
 	Damage func(t *testing.T, e *engine.Engine, job core.JobID)
-	// DamageApp does so with an app.
+	// DamageApp makes the stored text of an app unreadable; nil if nothing is stored as text.
 	DamageApp func(t *testing.T, e *engine.Engine, name string)
 	// Patience is how long a read that may be behind is repeated; 0 is once.
 	Patience time.Duration
@@ -69,7 +69,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// Cases is the suite.
+// Cases lists the cases of the suite.
 var Cases = []Case{
 	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany},
 	{"Advance", advance}, {"Families", families}, {"FamiliesAtOnce", familiesAtOnce}, {"Edges", edges},

@@ -61,7 +61,7 @@ func (d *DynamoDB) Units() Units { return d.meter.take() }
 // the developer guide of DynamoDB); no read or write pays it.
 const itemTax = 100
 
-// Stored is the current size of a table, in billed bytes.
+// Stored returns the current size of a table, in billed bytes.
 func (d *DynamoDB) Stored(name string) (bytes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

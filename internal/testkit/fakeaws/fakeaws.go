@@ -146,12 +146,12 @@ func invalid(format string, args ...any) error {
 	return &smithy.GenericAPIError{Code: "ValidationException", Message: fmt.Sprintf(format, args...), Fault: smithy.FaultClient}
 }
 
-// Throttled is the error of a request for which there is no room.
+// Throttled returns the error of a request for which there is no capacity.
 func Throttled() error {
 	return &smithy.GenericAPIError{Code: "ThrottlingException", Message: "Rate exceeded", Fault: smithy.FaultClient}
 }
 
-// IsThrottled reports that an error is Throttled.
+// IsThrottled reports whether an error is from Throttled.
 func IsThrottled(err error) bool { return err != nil && err.Error() == Throttled().Error() }
 
 // only returns an error that names a set field of an input which is not in names.
@@ -222,7 +222,7 @@ func (m *meter) take() Units {
 	return u
 }
 
-// Dump is the text of all items of all tables.
+// Dump returns the text of all items of all tables.
 func (d *DynamoDB) Dump() []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()

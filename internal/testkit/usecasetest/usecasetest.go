@@ -45,7 +45,7 @@ type Fixture struct {
 	M        *people.People
 }
 
-// New makes one with an app named shop.
+// New returns a Fixture with an app named "shop".
 func New(t testing.TB) *Fixture {
 	f := &Fixture{T: t, Clock: Start, Killer: &Killer{}, Notifier: &Notifier{}}
 	now := func() time.Time { return f.Clock }
@@ -58,13 +58,13 @@ func New(t testing.TB) *Fixture {
 	return f
 }
 
-// Changes are the newest change records of a job, of an app, or (both empty) of all.
+// Changes returns the newest change records of a job, of an app, or (both empty) of all.
 func (f *Fixture) Changes(app, job string, limit int) ([]core.Change, error) {
 	page, err := f.M.Changes(Ctx, query.ChangeFilter{App: app, Job: job, Limit: limit})
 	return page.Changes, err
 }
 
-// Fresh is another process on the same store.
+// Fresh returns another process on the same store.
 func (f *Fixture) Fresh(with *Faults) *people.People {
 	now := func() time.Time { return f.Clock }
 	f.Faults = with
@@ -106,7 +106,7 @@ func (n *Notifier) Test(_ context.Context, ch core.Channel) error {
 	return n.Err
 }
 
-// Resumed goes to where the end of a pause of an app or of everything counts.
+// Resumed moves the clock to the time at which the end of a pause of an app or of everything applies.
 func (f *Fixture) Resumed() { f.Clock = f.Clock.Add(5 * time.Second) }
 
 func (f *Fixture) Must(r manage.AppResult, err error) manage.AppResult {
