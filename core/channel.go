@@ -24,7 +24,7 @@ type Channel struct {
 	URL    string `json:"url,omitempty"`
 	Secret string `json:"secret,omitempty"` // signs messages to a webhook, Feishu or DingTalk; may be empty
 	Email  Email  `json:"email,omitzero"`
-	ARN    string `json:"arn,omitempty"` // of an SNS topic
+	ARN    string `json:"arn,omitempty"` // ARN of an SNS topic
 	Rev    int64  `json:"rev"`
 	// Tested is when a user last requested a test message.
 	Tested  time.Time `json:"tested,omitzero"`
@@ -329,8 +329,8 @@ type Message struct {
 	Zone         string
 	State        State
 	Reason       Reason
-	Code         int    // from the result
-	Text         string // from the result, or the reason if there is no result, such as a planning error
+	Code         int    // exit code from the result
+	Text         string // text of the result or, without a result, the reason, such as a planning error
 	Lines        []string
 	Muted        string    // for EventMute: the channel that rejected a notification; Text has its error
 	At           time.Time // time of the event
@@ -351,7 +351,7 @@ type Undelivered struct {
 	Permanent bool          // a retry would fail too
 	After     time.Duration // earliest retry; 0: the sender decides
 	Reason    string        // the problem and its place, for users, without secrets
-	Err       error         // for the log; may be nil
+	Err       error         // error for the log; may be nil
 }
 
 func (u *Undelivered) Error() string { return u.Reason }

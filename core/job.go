@@ -42,7 +42,7 @@ type JobState string
 const (
 	Started JobState = "started"
 	Paused  JobState = "paused"
-	Ended   JobState = "ended" // its schedule has no further scheduled time
+	Ended   JobState = "ended" // the job's schedule has no further scheduled time
 )
 
 var JobStates = []JobState{Started, Paused, Ended}

@@ -141,7 +141,7 @@ type Notify struct {
 	On      []Event       `json:"on,omitempty"`
 	Late    time.Duration `json:"late,omitempty"`  // delay after the due time; 0: the job's grace
 	Slow    time.Duration `json:"slow,omitempty"`  // running time since the send
-	Quiet   time.Duration `json:"quiet,omitempty"` // at most one notification for an event in that time; 0: QuietIfUnsaid
+	Quiet   time.Duration `json:"quiet,omitempty"` // minimum time between two notifications for an event; 0: QuietIfUnsaid
 	Overdue Overdue       `json:"overdue,omitzero"`
 }
 
@@ -293,7 +293,7 @@ type KeepLog string
 const (
 	KeepLogNever   KeepLog = "never"
 	KeepLogFailure KeepLog = "on-failure" // failed, timed out or lost
-	KeepLogAlways  KeepLog = "always"     // also killed and succeeded runs
+	KeepLogAlways  KeepLog = "always"     // failed, timed out, lost, killed or succeeded
 )
 
 var KeepLogs = []KeepLog{KeepLogNever, KeepLogFailure, KeepLogAlways}

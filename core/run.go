@@ -175,7 +175,7 @@ type Run struct {
 	// The end.
 	EndedAt time.Time
 	Reason  Reason
-	Code    int // from the executor; 0: none
+	Code    int // exit code from the executor; 0: none
 	Message string
 	Data    string  // text that its handler passes to the runs that follow
 	Owes    []Owed  // pending follow-ups that are not proven to exist

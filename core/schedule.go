@@ -9,7 +9,7 @@ const (
 	KindCron       Kind = "cron"       // Quartz, 6 or 7 fields
 	KindCrontab    Kind = "crontab"    // Unix, 5 fields
 	KindEvery      Kind = "every"      // a fixed period counted from the Unix epoch
-	KindFixedDelay Kind = "fixedDelay" // from the end of the last attempt
+	KindFixedDelay Kind = "fixedDelay" // a delay counted from the end of the last attempt
 	KindAt         Kind = "at"         // once
 )
 

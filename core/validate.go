@@ -30,7 +30,7 @@ const (
 	MaxKey       = 128 // bytes
 
 	day           = 24 * time.Hour
-	MaxTimeout    = 7 * day // well below the 20 days for which journals are kept
+	MaxTimeout    = 7 * day // well below the 20 days of retention of journals
 	MaxGrace      = day
 	MaxDeadline   = 30 * day
 	MaxRetries    = 100
@@ -732,7 +732,7 @@ func NormalAddresses(list []string) []string {
 // ARN is the parsed name of an AWS function or queue.
 type ARN struct {
 	Partition, Region, Account string
-	Name                       string // for a function, without its version
+	Name                       string // name of a function, without its version
 	Version                    string // version or alias of a function; may be empty
 }
 

@@ -57,7 +57,7 @@ type Options struct {
 	NoSync bool
 	// LogDir holds the runs' logs. Empty: "logs" in Dir.
 	LogDir string
-	// LogWriter receives the runs' logs instead of files, each line with its run in front. Servers then find no log here.
+	// LogWriter receives the runs' logs instead of files. Each line begins with its run. Servers then find no log here.
 	LogWriter io.Writer
 	// LogRetention is how long logs are kept. 0: 30 days. Negative: forever.
 	LogRetention time.Duration

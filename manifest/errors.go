@@ -13,8 +13,8 @@ import (
 // Error is one problem of a manifest, or one warning: a *core.Error with a place in a file.
 type Error struct {
 	File         string
-	Line, Column int       // from 1; 0: the file as a whole
-	Path         string    // such as jobs[3].schedule.cron; empty: the file as a whole
+	Line, Column int       // position, from 1; 0: the file as a whole
+	Path         string    // path such as jobs[3].schedule.cron; empty: the file as a whole
 	Reason       core.Text // the problem and the allowed values
 }
 

@@ -16,8 +16,8 @@ import (
 const (
 	MaxFile     = 32 << 20 // bytes of one file
 	MaxDocument = 4 << 20  // bytes of one document in a file: reading it takes up to 100 times as much memory
-	MaxJobs     = 100_000  // of all files together
-	MaxApps     = 10_000   // of all files together
+	MaxJobs     = 100_000  // jobs of all files together
+	MaxApps     = 10_000   // apps of all files together
 	MaxErrors   = 50       // reported at once
 )
 

@@ -27,7 +27,7 @@ type Body struct {
 	Channel    string    `json:"channel"`
 	Deployment string    `json:"deployment,omitempty"`
 	Language   string    `json:"language"`
-	Subject    string    `json:"subject"` // in the language of the channel
+	Subject    string    `json:"subject"` // subject in the language of the channel
 	Text       string    `json:"text"`    // the whole message, for users
 	At         time.Time `json:"at"`
 	Count      int       `json:"count"` // number of notifications that this one represents, including itself
@@ -56,7 +56,7 @@ type BodyRun struct {
 	Reason      string    `json:"reason,omitempty"`
 	Code        int       `json:"code,omitempty"`
 	Message     string    `json:"message,omitempty"`
-	Log         string    `json:"log,omitempty"` // its last lines
+	Log         string    `json:"log,omitempty"` // last lines of the log
 }
 
 // webhook is a message for a webhook, signed as the calls of executors are where the channel has

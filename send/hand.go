@@ -21,7 +21,7 @@ const MaxPayload = 1 << 20
 type Note struct {
 	Job         string    `json:"job"` // app/name
 	App         string    `json:"app"`
-	Run         string    `json:"run"` // as text: not every language has 64 bits
+	Run         string    `json:"run"` // run ID as text: not every language has 64-bit integers
 	ScheduledAt time.Time `json:"scheduledAt"`
 	Attempt     int       `json:"attempt"`
 	Cause       string    `json:"cause"`

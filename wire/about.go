@@ -26,7 +26,7 @@ const (
 	HeaderScheduledAt = "Tickring-Scheduled-At" // RFC 3339 in UTC
 	HeaderCause       = "Tickring-Cause"
 
-	HeaderTraceparent = "Traceparent" // of W3C Trace Context
+	HeaderTraceparent = "Traceparent" // header of W3C Trace Context
 )
 
 // Limits for an About: the years 1970 to 9999, and a cause of one word.

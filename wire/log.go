@@ -6,7 +6,7 @@ import "errors"
 type LogRequest struct {
 	LogID    int64
 	LogTime  int64 // ms: time of the run; the executor finds the file by its date
-	FromLine int32 // from 1
+	FromLine int32 // number of the first line, from 1
 }
 
 // A LogResult is the payload of the answer to /log.

@@ -23,7 +23,7 @@ import (
 type Caller struct {
 	Token   string       // header XXL-JOB-ACCESS-TOKEN; may be empty
 	App     string       // header XXL-JOB-APPNAME, which only dialect D sends
-	Dialect wire.Dialect // as far as header and form identify it; B stands for B and C
+	Dialect wire.Dialect // dialect, as far as header and form identify it; B stands for B and C
 	Remote  string       // IP address and port of the connection
 	Date    time.Time    // header Date, the caller's clock; zero: unknown
 }

@@ -320,7 +320,7 @@ func (c *Client) GetFacts(ctx context.Context) (Facts, error) {
 	return do[Facts](ctx, c, "GET", "/v1/facts", nil, nil)
 }
 
-// GetJobFacts lists jobs without executors and failing jobs, among as many jobs as it can read in about 10 s.
+// GetJobFacts lists jobs without executors and failing jobs. It checks the jobs that it can read in about 10 s.
 func (c *Client) GetJobFacts(ctx context.Context) (JobFacts, error) {
 	return do[JobFacts](ctx, c, "GET", "/v1/facts/jobs", nil, nil)
 }

@@ -79,7 +79,7 @@ func (p *Permit) Waits(now time.Time) bool {
 
 // Error is an error that the server returned: for a call, or for one item of a call.
 type Error struct {
-	Status  int    `json:"-"`               // of HTTP; 0 for one item of a call
+	Status  int    `json:"-"`               // HTTP status; 0 for one item of a call
 	Code    string `json:"code"`            // a core.Code
 	Field   string `json:"field,omitempty"` // a path such as schedule.cron; may be empty
 	Value   string `json:"value,omitempty"` // the rejected value, truncated; may be empty

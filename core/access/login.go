@@ -11,7 +11,7 @@ import (
 
 // Origin describes the client of a login.
 type Origin struct {
-	Address string // of the peer, without its port
+	Address string // address of the client, without its port
 	Agent   string // the User-Agent header
 	Known   string // the value of Access.TrustedBrowser that the browser sent; empty: an unknown browser
 }

@@ -12,7 +12,7 @@ type Kind int
 
 const (
 	Nobody      Kind = iota
-	Code             // of an app, by the token that its executors send
+	Code             // code of an app, by the token that its executors send
 	AdminToken       // a machine with all permissions
 	ReadToken        // a machine that can read everything
 	Person           // a user with a session
@@ -24,7 +24,7 @@ type Who struct {
 	Kind Kind
 	// Name is the author in change records.
 	Name   string
-	Grants []Grant // for a token: of its owner
+	Grants []Grant // grants of a token's owner
 	// Within narrows the grants of a token; nil: it has all of its owner's.
 	Within []Grant
 	// App is the app of a caller of kind Code.

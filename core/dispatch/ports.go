@@ -88,9 +88,9 @@ type SendRequest struct {
 	Job     *core.Job
 	App     *core.App
 	Address string
-	Dialect string // of the executor, as it registered; empty: unknown
+	Dialect string // dialect as registered by the executor; empty: unknown
 	Params  string
-	Source  string // of the job's script, if any
+	Source  string // source of the job's script, if any
 	// Traceparent identifies the span of this send in W3C Trace Context format; empty: no tracing.
 	Traceparent string
 }
@@ -124,7 +124,7 @@ func (k AnswerKind) String() string { return answerNames[k] }
 // An Answer is the result of one send.
 type Answer struct {
 	Kind     AnswerKind
-	State    core.State // for AnswerEnded
+	State    core.State // result for AnswerEnded
 	Reason   core.Reason
 	Code     int
 	Message  string

@@ -136,7 +136,7 @@ func sameApp(a, b *core.App) bool {
 		a.Overlap == b.Overlap && a.Limits == b.Limits && a.Call.Equal(b.Call) && a.Notify.Equal(b.Notify)
 }
 
-// RemoveExecutor deletes the registration of an executor that is gone, and records the user.
+// RemoveExecutor deletes the registration of an executor, and records the user.
 func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, address string) error {
 	if err := actor.Validate(); err != nil {
 		return err

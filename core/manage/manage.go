@@ -150,8 +150,8 @@ type StateResult struct {
 	// State is the state of the job; for an app or everything it is Paused or Started.
 	State core.JobState
 	Rev   int64
-	// Until is when the pause ends by itself; zero means never. After a resume of an app or of
-	// everything, it is when the resume takes effect.
+	// Until is when the pause ends automatically; zero means never. After a resume of an app or of everything, it is when
+	// the resume takes effect.
 	Until time.Time
 }
 

@@ -56,7 +56,7 @@ type Outcome string
 const (
 	Kept   Outcome = "kept"   // the end of the log is kept
 	None   Outcome = "none"   // the executor has no log
-	Failed Outcome = "failed" // it could not be read: the reason is kept in its place
+	Failed Outcome = "failed" // the log could not be read: the reason is kept in its place
 )
 
 // Outcomes lists all outcomes.

@@ -42,7 +42,7 @@ type Sender interface {
 // Answer is the last result for an address.
 type Answer struct {
 	At      time.Time
-	Took    time.Duration // of a probe, until its answer; 0: a send
+	Took    time.Duration // duration of a probe, until its answer; 0: a send
 	Problem string        // empty: it answers
 	Clock   core.Clock
 }

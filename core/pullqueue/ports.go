@@ -54,7 +54,7 @@ type Held struct {
 
 // Listed is a place in a queue.
 type Listed struct {
-	ID    int64 // in the order of arrival
+	ID    int64 // IDs are in the order of arrival
 	Queue Queue
 	Run   core.RunID
 	N     int // number of deliveries

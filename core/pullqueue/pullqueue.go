@@ -133,7 +133,7 @@ func (p *Puller) Idle(ctx context.Context, q Queue, job core.JobID) (bool, error
 // Want is the request of an executor.
 type Want struct {
 	Max        int           // 1 to MaxTake
-	Wait       time.Duration // for the first run, up to MaxWait
+	Wait       time.Duration // maximum wait for the first run, up to MaxWait
 	Visibility time.Duration // MinVisibility to MaxVisibility
 }
 
@@ -314,10 +314,10 @@ func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error
 type State string
 
 const (
-	StateHeld   State = "held"   // it is still yours
-	StateLost   State = "lost"   // another executor has it, or it is gone: do not report
-	StateKilled State = "killed" // end it, and report
-	StateEnded  State = "ended"  // it has ended otherwise: no report is needed
+	StateHeld   State = "held"   // the executor still has the run
+	StateLost   State = "lost"   // another executor has the run, or the run does not exist: do not report
+	StateKilled State = "killed" // end the run, and report
+	StateEnded  State = "ended"  // the run has ended otherwise: no report is needed
 )
 
 // Extend hides runs for the visibility from now; 0 makes them visible at once. It returns the state of

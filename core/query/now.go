@@ -15,16 +15,16 @@ import (
 	"github.com/tickring/tickring/core/glance"
 )
 
-// Standing is the status of a job in a word.
+// Standing is the status of a job as one word.
 type Standing string
 
 const (
-	IsFailing  Standing = "failing"   // its last ended chain failed
+	IsFailing  Standing = "failing"   // the last ended chain of the job failed
 	IsLate     Standing = "late"      // a due run is not sent within the grace, or was sent late
 	IsHeld     Standing = "paused"    // the job, its app or everything is paused
 	IsStarted  Standing = "started"   // neither paused nor ended: its schedule applies
-	IsNeverRan Standing = "never-ran" // it has no run
-	IsOver     Standing = "ended"     // its schedule has no further scheduled time
+	IsNeverRan Standing = "never-ran" // the job has no run
+	IsOver     Standing = "ended"     // the job's schedule has no further scheduled time
 )
 
 var Standings = []Standing{IsFailing, IsLate, IsHeld, IsStarted, IsNeverRan, IsOver}

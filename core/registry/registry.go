@@ -48,7 +48,7 @@ type Registration struct {
 	App     string
 	Address string // stored as core.NormalAddress
 	Token   string
-	Dialect string // of its protocol; empty keeps the stored one
+	Dialect string // dialect of its protocol; empty keeps the stored dialect
 	Clock   core.Clock
 }
 

@@ -39,7 +39,7 @@ type ShapeQuestion struct {
 // Shape is a histogram of runs over time. It has a row for each bucket in which a run began.
 type Shape struct {
 	From, To, Width core.Instant
-	Rows            []Row // by bucket, app and job
+	Rows            []Row // sorted by bucket, app and job
 	// CountedFrom and CountedTo are the counted part of the span.
 	CountedFrom, CountedTo core.Instant
 }

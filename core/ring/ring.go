@@ -26,7 +26,7 @@ const (
 type Kind string
 
 const (
-	KindFires Kind = "fires" // to be dispatched at Slot
+	KindFires Kind = "fires" // runs to be dispatched at Slot
 	KindCheck Kind = "check" // the watchdog checks runs
 	// KindSlow names the slow queue, whose messages are of KindFires. It is used to receive and to count.
 	KindSlow Kind = "slow"
@@ -58,8 +58,7 @@ func (m *Message) Queue() Kind {
 	return m.Kind
 }
 
-// Check asks the watchdog to check runs. It also carries a journal that could not be stored, which is
-// stored first.
+// Check asks the watchdog to check runs. It can also carry a journal that could not be stored; the watchdog stores it first.
 type Check struct {
 	Runs    []core.RunID
 	Idle    bool // their executors were already found idle once

@@ -11,8 +11,8 @@ import (
 
 const (
 	MaxRules  = 16
-	MinPeriod = time.Second          // of every and fixedDelay
-	MaxPeriod = 366 * 24 * time.Hour // of every and fixedDelay
+	MinPeriod = time.Second          // for kinds "every" and "fixedDelay"
+	MaxPeriod = 366 * 24 * time.Hour // for kinds "every" and "fixedDelay"
 	MaxJitter = 24 * time.Hour
 	// FrequentJitter is the maximum jitter of a job that fires more than once per planning window (11 minutes on AWS).
 	FrequentJitter = 60 * time.Second

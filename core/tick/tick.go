@@ -26,7 +26,7 @@ import (
 // Options configure a Ticker. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now  func() time.Time
-	ID   string // of this ticker, unique
+	ID   string // ID of this ticker, unique
 	Plan plan.Options
 	// LeaseFor is the duration of a lease, RenewEvery the interval of renewals.
 	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
@@ -34,7 +34,7 @@ type Options struct {
 	// 0: no limit.
 	PassFor  time.Duration
 	Page     int // due items read at a time: 1000
-	MaxPages int // in one pass of one partition: 50
+	MaxPages int // maximum in one pass of one partition: 50
 	// Careful is the number of jobs tried at a time if their runs may already be in the delay queue. Such jobs are
 	// overdue, or their advance was refused for lack of capacity. It doubles with each success.
 	Careful int           // 50

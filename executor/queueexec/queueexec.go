@@ -79,8 +79,8 @@ type Options struct {
 	// Visibility is how long a message is hidden at a time, in whole seconds, and so how long a crash delays its run. It is
 	// renewed after each third. 0: 60 s.
 	Visibility time.Duration
-	// StopGrace is how long running runs may go on once ctx has ended; unfinished runs are then released to the queue. 0: 30
-	// s. Negative: not at all.
+	// StopGrace is how long running runs may continue once ctx has ended; unfinished runs are then released to the queue. 0:
+	// 30 s. Negative: not at all.
 	StopGrace time.Duration
 	// LogTail is how many bytes at the end of a run's log go into its message, for tickring logs: servers cannot request a
 	// consumer's log. 0: 4096, and for a run that did not succeed as much as a message holds, 15,000 characters. Negative:

@@ -83,7 +83,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 type Error struct {
 	Service string
 	Status  int
-	Code    string // such as ResourceNotFoundException
+	Code    string // AWS error code, such as ResourceNotFoundException
 	Message string
 }
 

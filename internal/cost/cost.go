@@ -99,7 +99,7 @@ const (
 
 // Deployment holds everything that the bill depends on except the jobs.
 type Deployment struct {
-	HTTPAPI   bool          // in front of callbacks and heartbeats, which costs a dollar a million requests
+	HTTPAPI   bool          // an HTTP API receives callbacks and heartbeats, at a dollar per million requests
 	Keep      time.Duration // retention of runs
 	RunBytes  int           // size of a run that succeeded, as DynamoDB counts it, with an app name of 6 and an address of 21 bytes
 	Results   float64       // results per callback, on average; 0: one
@@ -121,7 +121,7 @@ func Standard() Deployment {
 
 type Usage struct {
 	Fires, WriteUnits, ReadUnits, StoredGB, QueueRequests float64
-	WriteHours, ReadHours                                 float64 // of provisioned tables, instead of units
+	WriteHours, ReadHours                                 float64 // units of provisioned tables, instead of requests
 	Invocations, HTTPRequests, Wakes, Alarms              float64
 	// GBSeconds is the memory time of waiting; CoreSeconds is processor time on a full core.
 	GBSeconds, CoreSeconds float64

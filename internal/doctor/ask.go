@@ -79,10 +79,10 @@ type Schedule struct {
 
 type Account struct {
 	Concurrency, Unreserved int
-	TableWrite, TableRead   int64 // for one table on demand; 0: not asked
+	TableWrite, TableRead   int64 // units for one table on demand; 0: not asked
 }
 
-// Asker asks AWS; *awsclient.Client does.
+// Asker requests facts from AWS; *awsclient.Client implements it.
 type Asker interface {
 	JSON(ctx context.Context, service, version, target string, in, out any) error
 	Get(ctx context.Context, service, path string, out any) error

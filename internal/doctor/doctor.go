@@ -18,7 +18,7 @@ type Level string
 const (
 	Well    Level = "ok"
 	Unknown Level = "unknown" // the check could not be made
-	Warning Level = "warning" // it works, but will not or may not for long
+	Warning Level = "warning" // the object works, but will not or may not for long
 	Wrong   Level = "wrong"
 )
 
@@ -35,10 +35,10 @@ func Worst(list []Finding) Level {
 
 // Finding is the result of one check for one object. words.Say translates it.
 type Finding struct {
-	Check core.Text // its English text identifies the check for programs
+	Check core.Text // the English text identifies the check for programs
 	Level Level
 	Says  core.Text
-	Do    core.Text // what to do about it; the zero Text: nothing, or unknown
+	Do    core.Text // what to do about the finding; the zero Text: nothing, or unknown
 }
 
 // Facts is the input of Judge. Facts that were not requested, or do not exist on one machine, are nil or empty.
@@ -65,7 +65,7 @@ type Facts struct {
 type Canary struct {
 	Ran     bool      // a run of the job has ended
 	Came    bool      // the run succeeded: it arrived, and its result came back
-	At      time.Time // its scheduled time
+	At      time.Time // scheduled time of the run
 	Message string    // message of a run that did not succeed
 }
 

@@ -16,7 +16,7 @@ import (
 // hashes stay valid when these change.
 type Argon2id struct {
 	Passes uint32 // 2 if 0
-	KiB    uint32 // of memory; 0: 19456, which OWASP recommends with two passes
+	KiB    uint32 // KiB of memory; 0: 19456, which OWASP recommends with two passes
 }
 
 const (

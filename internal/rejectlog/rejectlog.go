@@ -27,7 +27,7 @@ const (
 // The reasons for a rejection.
 const (
 	Token  = "token"  // the token is unknown, or the key of a report is wrong
-	App    = "app"    // it is not the token of the app in the request
+	App    = "app"    // the token is not the token of the app in the request
 	Large  = "large"  // the body is too large
 	Busy   = "busy"   // there was no room to listen
 	Quota  = "quota"  // code that declares more jobs, or changes, than it may
@@ -44,7 +44,7 @@ const (
 type Refusal struct {
 	Door, Reason string
 	Remote       string // IP address and port of the connection
-	App, Address string // of an executor; empty if unknown
+	App, Address string // app and address of an executor; empty if unknown
 	Why          string // the answer's text
 	At           time.Time
 	Count        int

@@ -43,7 +43,7 @@ import (
 type Options struct {
 	// Salt separates the traces of deployments: equal run IDs in two deployments have two traces.
 	Salt    []byte
-	Version string // of the program, as shown to the collector
+	Version string // version of the program, as shown to the collector
 	Log     *slog.Logger
 	// Wrap wraps the transport of requests to the collector; nil: requests are not changed.
 	Wrap func(http.RoundTripper) http.RoundTripper

@@ -27,7 +27,7 @@ type LeaseStore interface {
 // Options configure Leases. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now func() time.Time
-	ID  string // of its ticker, unique
+	ID  string // ID of the ticker, unique
 	// LeaseFor is the duration of a lease, RenewEvery the interval of renewals.
 	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
 	// Round is when the round of this ticker began; zero: the ticker belongs to a server and holds all partitions that
