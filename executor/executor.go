@@ -340,8 +340,8 @@ func (e *Executor) sweeps(ctx context.Context) {
 // contexts end, and CancelGrace later their runs are reported as ended. Last, it reports results. Results
 // that no server takes stay in the journal for the next start.
 //
-// When ctx ends, Stop skips the remaining waits. It returns an error if handlers did not return. Stopping twice is no
-// error. A Stop during Start makes Start give up, and does not wait for it.
+// When ctx ends, Stop skips the remaining waits. It returns an error if handlers did not return. Stopping twice is not
+// an error. A Stop during Start makes Start give up, and does not wait for it.
 func (e *Executor) Stop(ctx context.Context) error {
 	e.mu.Lock()
 	if e.state != stateRunning {

@@ -255,8 +255,8 @@ func isToken(v string) bool {
 // end in that time.
 const startFor = 30 * time.Second
 
-// scarce reports whether a program was not started because this machine lacks descriptors, processes or memory. That is no
-// fault of the program.
+// scarce reports whether a program was not started because this machine lacks descriptors, processes or memory. That is not
+// a fault of the program.
 func scarce(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM)
 }

@@ -76,7 +76,7 @@ func (s *Sender) hand(ctx context.Context, scheme core.Scheme, target string, sh
 }
 
 // queuesOf is who has a queue: this server those with a name alone, SQS the
-// others, or all where this is no server.
+// others, or all where this is not a server.
 func (s *Sender) queuesOf(target string) Queues {
 	if s.o.Queues != nil && !strings.HasPrefix(target, "arn:") {
 		return s.o.Queues

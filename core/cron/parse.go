@@ -216,7 +216,7 @@ func Line(text string) (expr, command string, ok bool) {
 	return expr, strings.TrimSpace(text[words[n].pos:]), err == nil
 }
 
-// behind is the first of the words behind n, if that is no field of any cron expression.
+// behind is the first of the words behind n, if that is not a field of any cron expression.
 func behind(words []word, n int) string {
 	if len(words) <= n {
 		return ""

@@ -8,7 +8,7 @@ import (
 
 // LeadTime is how long before its due time a message becomes visible, so that it is received in time.
 // Bursts become visible earlier, because that warms up the receivers. A single run becomes visible just in
-// time, because a waiting receiver costs money. The zero value is no lead time.
+// time, because a waiting receiver costs money. The zero value means no lead time.
 type LeadTime struct {
 	// Step is the lead time for up to Every runs of a due time; each further Every runs add another Step,
 	// up to Max.

@@ -7,7 +7,7 @@
 // hook, and once more when a kept connection is used again. The package also distinguishes a
 // shortage of this machine from a failure of the address ([OwnWant]).
 //
-// The package imports nothing of ours.
+// The package imports nothing else from this repository.
 package safedial
 
 import (

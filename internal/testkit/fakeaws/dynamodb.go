@@ -17,11 +17,11 @@ import (
 
 // DynamoDB is awsengine's tables. Its fields are set before its first use.
 type DynamoDB struct {
-	// Faults is asked about each request; nil is none.
+	// Faults is asked about each request; nil: none.
 	Faults Faults
 	// Allow is asked for each action of a request.
 	Allow Allow
-	// Lag is how far the index is behind a write; nil is not at all.
+	// Lag is how far the index is behind a write; nil: not at all.
 	Lag func() time.Duration
 	// TTL is how long after the time in its attribute "expires" an item is
 	// removed; nil is never. DynamoDB takes up to 48 h and promises no time: until
@@ -29,7 +29,7 @@ type DynamoDB struct {
 	TTL func() time.Duration
 	// PageBytes is how much a page of a query reads: 1 MB.
 	PageBytes int
-	// PageItems is how many items a page of a query reads at most; 0 is no bound.
+	// PageItems is how many items a page of a query reads at most; 0: no bound.
 	PageItems int
 	// NoConflicts lets transactions share items while they are under way, as
 	// DynamoDB does not. By default, of two that share an item, checked or
@@ -438,7 +438,7 @@ func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
 	return answered(out, err)
 }
 
-// BatchGetItem implements awsengine.DynamoDB. It is no snapshot: concurrent writes are in some
+// BatchGetItem implements awsengine.DynamoDB. It is not a snapshot: concurrent writes are in some
 // of its items and not in others.
 func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 	_ ...func(*dynamodb.Options)) (out *dynamodb.BatchGetItemOutput, err error) {

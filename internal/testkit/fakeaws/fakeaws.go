@@ -48,19 +48,19 @@ type Fault struct {
 	Spent func(m Message) bool
 	// Stale is how far behind an index is read, on top of its lag.
 	Stale time.Duration
-	// Short is the most items that a page has; 0 is no bound of its own.
+	// Short is the most items that a page has; 0: no separate bound.
 	Short int
 	// Between is called before each item of a BatchGetItem but the first: such
-	// a read is no snapshot.
+	// a read is not a snapshot.
 	Between func()
 	// Capacity is the share of an account's rate; requests beyond it are throttled, in a batch
-	// item by item. 0 is no bound.
+	// item by item. 0: no bound.
 	Capacity float64
 	// Dry is called when capacity throttles; nil for no call.
 	Dry func()
 }
 
-// Faults is asked once for each request; nil is none. It may be called by many
+// Faults is asked once for each request; nil: none. It may be called by many
 // at a time.
 type Faults func(context.Context, Call) Fault
 
