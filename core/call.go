@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Call has the settings for calls of call: executors, from a job or its app. Nil: none.
+// Call has the settings for calls of `call:` executors, from a job or its app. Nil: none.
 type Call struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	Hidden  []string          `json:"hidden,omitempty"` // names of Headers with secret values
@@ -364,7 +364,7 @@ func hidden(field, value string, what Text) error {
 	return nil
 }
 
-// CheckCall returns an error if the app has no call: executor but call settings.
+// CheckCall returns an error if the app has no `call:` executor but call settings.
 func (a *App) CheckCall(c *Call) error {
 	if c == nil || slices.ContainsFunc(a.Executors, func(s string) bool { return strings.HasPrefix(s, string(SchemeCall)+":") }) {
 		return nil

@@ -140,8 +140,7 @@ type Run struct {
 	// pending follow-up.
 	PauseAfter bool
 
-	// KeepLog selects the ends after which its log is kept; empty: KeepLogFailure. It is cleared
-	// once the log is kept.
+	// KeepLog selects the ends after which the run's log is kept; empty: KeepLogFailure. It is cleared once the log is kept.
 	KeepLog KeepLog
 
 	// Notice is true if the end of the run can need a notification. Dispatch sets it from the job and app when it claims or

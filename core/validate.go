@@ -581,7 +581,7 @@ func at(err error, field string) error {
 	return err
 }
 
-// CheckHandler returns an error if the app's executors cannot run the handler: call: executors need "POST /path" or
+// CheckHandler returns an error if the app's executors cannot run the handler: `call:` executors need "POST /path" or
 // "/path", others accept any name. An empty handler is valid here.
 func (a *App) CheckHandler(handler string) error {
 	if handler == "" {
@@ -633,8 +633,8 @@ func (a *App) CheckRoute(route Route) error {
 
 var callMethods = []string{"POST", "GET", "PUT", "PATCH", "DELETE"}
 
-// ParseCallHandler splits the handler of a call: executor into a method, by default POST, and a path. The path begins
-// with a slash and can have a query.
+// ParseCallHandler splits the handler of a `call:` executor into a method, by default POST, and a path. The path begins with
+// a slash and can have a query.
 func ParseCallHandler(handler string) (method, path string, err error) {
 	method, path, found := strings.Cut(handler, " ")
 	if !found {

@@ -16,7 +16,7 @@ var (
 	ErrBusy = errors.New("the executor takes no run now")
 	// ErrOpen: a run with this ID waits or runs here, or its result waits for a server.
 	ErrOpen = errors.New("the run is here already")
-	// ErrReported: a run with this ID has ended here, and a server took its result, or without servers the caller of Submit.
+	// ErrReported: a run with this ID has ended here, and a server (without servers: the caller of Submit) took its result.
 	ErrReported = errors.New("the run has ended and is reported")
 )
 

@@ -12,8 +12,8 @@ type Claims struct {
 	// Name is the claim with the user name, which is lowercased; default: "preferred_username". For claim "email", the
 	// provider must confirm that the address is verified.
 	Name string
-	// Role is the claim whose values Roles maps to grants: one text, or a list of texts. If it is empty, an
-	// admin assigns grants, and a new user has none.
+	// Role is the claim whose values Roles maps to grants: one text, or a list of texts. If Role is empty, an admin assigns
+	// grants, and a new user has none.
 	Role  string
 	Roles map[string][]Grant
 }

@@ -1,6 +1,5 @@
-// Package callback accepts the results that executors report. It translates the codes and texts of the
-// xxl-job protocol into ends of runs, and checks that the caller may end each run. Package finish stores
-// them.
+// Package callback accepts the results that executors report. It translates the codes and texts of the xxl-job protocol into
+// ends of runs, and checks that the caller may end each run. Package finish stores the ends.
 package callback
 
 import (

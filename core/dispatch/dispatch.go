@@ -38,8 +38,8 @@ type Options struct {
 	JournalEvery time.Duration // 250 ms
 	// BackoffMin is the delay before the first retry after a temporary failure. It doubles up to BackoffMax.
 	BackoffMin, BackoffMax time.Duration // 1 s, 60 s
-	// WaitLook is the maximum interval between two checks of a run that waits for an executor. A random quarter is
-	// added.
+	// WaitLook is the maximum interval between two checks of a run that waits for an executor. A random part of up to a
+	// quarter is added.
 	WaitLook time.Duration // 12 s
 	// TellFor is the time limit for enqueueing the notifications of a batch. Claims whose notifications exceed the limit are
 	// retried later.

@@ -202,9 +202,8 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	return nil
 }
 
-// LeaveQueue removes the chain of the run first, which waits for the permit waits, from the items of
-// the permits in behind, one after the other. If the chain has got the permit waits by then, it
-// keeps the permits in behind.
+// LeaveQueue removes a waiting chain from the items of the permits in behind, one after the other. first is the first run of
+// the chain, waits the permit that it waits for. If the chain has got that permit by then, it keeps the permits in behind.
 func (f *Finish) LeaveQueue(ctx context.Context, first core.RunID, waits string, behind ...string) error {
 	for _, name := range behind {
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {

@@ -76,8 +76,7 @@ type Prober interface {
 	// Beat returns nil if the address answers. An error of core.CodeUnavailable means that the
 	// question could not be sent.
 	Beat(ctx context.Context, app *core.App, address string) error
-	// Idle reports whether the executor neither runs nor queues a run of the job. It returns an
-	// error if that is unknown.
+	// Idle reports whether the executor neither runs nor queues a run of the job. It returns an error if this is unknown.
 	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
 	// Kill asks the executor to end all runs of the job. It returns nil if the executor accepts.
 	Kill(ctx context.Context, app *core.App, address string, job core.JobID) error

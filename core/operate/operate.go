@@ -33,8 +33,8 @@ type TriggerRequest struct {
 	Params    *string    // instead of the job's params
 	Addresses []string   // instead of the app's executors
 	At        *time.Time // due time; nil is now
-	// Key identifies the run: a repeated request with it returns the same run, until a day after
-	// the run has ended. A request with other params, addresses or retries is rejected.
+	// Key identifies the run: a repeated request with the key returns the same run, until a day after the run has ended. A
+	// request with other params, addresses or retries is rejected.
 	Key     string
 	Retries *int // instead of the job's retry.max
 }

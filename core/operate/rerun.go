@@ -52,10 +52,9 @@ type Rerun struct {
 	fill     func(as *core.Run) error // fills a template
 }
 
-// Rerun runs ended runs again: each as a new trigger, with the scheduled time and the params of
-// the first run, which it names. A run that cannot run again is skipped with the reason in Why.
-// If q.Run is set, that reason is the error. After an error, a repeated call with the same key
-// goes on.
+// Rerun runs ended runs again. Each becomes a new trigger, which has the scheduled time and the params of the first run and
+// names that run. A run that cannot run again is skipped with the reason in Why. If q.Run is set, that reason is the error.
+// After an error, a repeated call with the same key continues.
 func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) (RerunResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RerunResult{}, err

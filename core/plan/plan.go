@@ -206,7 +206,7 @@ func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 }
 
 // EndPause returns the advance that starts a paused job at the planned end of its pause, with the change record. Times after
-// the pause are expected, even if a tick sees its end late.
+// the pause are expected, even if a tick notices the end of the pause late.
 func EndPause(s core.Sched, sch *schedule.Schedule, o Options) core.Advance {
 	after := resumed(s, sch, o)
 	a := s.Stay()

@@ -107,7 +107,7 @@ func (p *Puller) rouse(q Queue) {
 	}
 }
 
-// Polled returns nil if the queue was polled recently, or if this process is too young to know.
+// Polled returns nil if the queue was polled recently, or if this process has not run long enough to know.
 func (p *Puller) Polled(q Queue) error {
 	now := p.o.Now()
 	p.mu.Lock()

@@ -73,7 +73,7 @@ type JobsNow struct {
 	Next      string
 }
 
-// JobsNow lists jobs by status in the given order. It scans all jobs and caches their last runs, see lately.
+// JobsNow lists jobs by status in the given order. It scans all jobs and caches their last runs.
 func (q *Queries) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 	limit, err := a.check()
 	if err != nil {

@@ -33,7 +33,7 @@ type JobFilter struct {
 	Limit  int        // at most 1000; 0 is 100
 	Last   bool       // include the last run of each job
 	Job    core.JobID // for Upcoming: only this job
-	// Sees reports which apps the caller may see; then unreadable jobs are shown only with App. Nil: all apps.
+	// Sees reports which apps the caller may see. If set, unreadable jobs are shown only with App. Nil: all apps.
 	Sees func(app string) bool
 }
 

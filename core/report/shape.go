@@ -44,8 +44,8 @@ type Shape struct {
 	CountedFrom, CountedTo core.Instant
 }
 
-// Shape returns buckets of one width, the shortest that gives no more than the requested number. Widths of
-// whole hours use the reports. Shorter ones count runs, the newest first, until the time limit.
+// Shape returns buckets of one width, the shortest that gives no more than the requested number. Widths of whole hours use
+// the reports. Shorter widths count runs, the newest first, until the time limit.
 func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 	switch {
 	case q.Buckets == 0:

@@ -107,8 +107,7 @@ func New(p Ports, o Options) *Restorer {
 
 type Request struct {
 	By string
-	// From is the time of the copy. Zero: a minute before the last sign of life in it, which is written
-	// each minute.
+	// From is the time of the copy. Zero: a minute before the copy's last sign of life, which is written each minute.
 	From time.Time
 	// LiftJobs and LiftRuns are how many IDs may have been allocated after From: of jobs, and of runs of
 	// one job. 0: the result of IDsIssuedIn.
@@ -192,8 +191,8 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 	return core.Global{}, core.Errorf(core.CodeUnavailable, "other requests changed the global item each time: try again")
 }
 
-// Fence keeps all deployments out, until a restore or takeover. Work in progress ends: a dispatch lasts its
-// invocation, 30 s at most.
+// Fence blocks all deployments until a restore or takeover. Work in progress continues: a dispatch lasts its invocation, 30
+// s at most.
 func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 	return r.edit(ctx, by, core.VerbFenced, "", func(g *core.Global) (bool, error) {
 		if g.Opening {

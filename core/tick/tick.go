@@ -35,8 +35,8 @@ type Options struct {
 	PassFor  time.Duration
 	Page     int // due items read at a time: 1000
 	MaxPages int // maximum in one pass of one partition: 50
-	// Careful is the number of jobs tried at a time if their runs may already be in the delay queue. Such jobs are
-	// overdue, or their advance was refused for lack of capacity. It doubles with each success.
+	// Careful is the number of jobs tried at a time if their runs may already be in the delay queue. Such jobs are overdue,
+	// or their advance was rejected for lack of capacity. The number doubles with each success.
 	Careful int           // 50
 	Overdue time.Duration // 2 min
 	// SentFor is how long a ticker remembers enqueued runs whose advance is not stored; MaxSent limits the number of

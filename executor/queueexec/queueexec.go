@@ -67,8 +67,8 @@ type Options struct {
 	Client Client
 	// Address is the queue's name after "queue:" in the app's addresses, such as its ARN. Empty: the last part of Queue.
 	Address string
-	// App, Servers and Token, as in executor.Options. Without servers nothing
-	// is reported, and a message is deleted once its run has ended.
+	// App, Servers and Token are as in executor.Options. Without servers nothing is reported, and a message is deleted once
+	// its run has ended.
 	App     string
 	Servers []string
 	Token   string

@@ -1,7 +1,6 @@
 // Package lossdetect finds runs that the delay queue lost: scheduled times that a job's schedule expects and that have
 // neither a run nor a record. It compares stored runs with expected ones when a job is planned (Find) and in between
-// (Sample). It records a loss in the global item, in which operate.Heal finds the work for its scan. It enqueues
-// nothing.
+// (Sample). It records a loss in the global item, which operate.Heal reads. It enqueues nothing.
 package lossdetect
 
 import (

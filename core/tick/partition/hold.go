@@ -65,8 +65,8 @@ func New(leases LeaseStore, o Options) *Leases {
 
 func name(p int) string { return "partition/" + strconv.Itoa(p) }
 
-// Turn renews the leases and returns the order in which to check the partitions of 0 to n-1 in this pass. Each must be
-// taken with Take first.
+// Turn renews the leases and returns the order in which to check the partitions of 0 to n-1 in this pass. The caller takes
+// each partition with Take first.
 func (h *Leases) Turn(ctx context.Context, n int) ([]int, error) {
 	all, err := h.leases.Leases(ctx)
 	if err != nil {
