@@ -61,13 +61,13 @@ func (e *Expr) String() string { return e.text }
 
 // RealTime reports whether the schedule is a rhythm through the day rather than
 // times of day, so that it should keep its real-time spacing when clocks
-// change. That is so if the hour field
+// change. This is so if the hour field
 //
 //   - covers all 24 hours, however it is written (*, /1, 0-23, 12-11), or
 //   - is a single item, neither a list nor a plain number, with the hours of
 //     */n for some n: */2, /2, 0/2, 0-23/2, 0-22/2.
 //
-// 1/2 and 8-18/2 are not: they name the hour they begin at.
+// 1/2 and 8-18/2 are times of day, because they name their first hour.
 func (e *Expr) RealTime() bool { return e.realTime }
 
 // Matches reports whether w is a time of the schedule. Nothing before FirstYear or after LastYear

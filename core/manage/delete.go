@@ -108,7 +108,7 @@ func gone(err error, tried bool) (bool, error) {
 	return false, err
 }
 
-// Prune deletes one page of the objects of a set that must not stay. Next is where the next page begins. Apps and channels
+// Prune deletes one page of the objects of a set that r does not keep. Next is where the next page begins. Apps and channels
 // are deleted last.
 func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (PruneResult, error) {
 	if err := actor.Validate(); err != nil {

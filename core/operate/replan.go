@@ -17,9 +17,8 @@ type ReplanResult struct {
 	From, To core.Instant // From < scheduled time <= To
 	Jobs     int
 	Demanded int64
-	// Missing counts expected runs that had neither a run nor a record, and were not in transit or for too long. With To 0
-	// it includes runs in transit, open runs and runs with pending follow-ups. Sent is how many of them are on the ring
-	// again.
+	// Missing counts expected runs without a run or a record, whose messages were not in transit or were late. With To 0 it
+	// includes runs in transit, open runs and runs with pending follow-ups. Sent is how many of them are on the ring again.
 	Missing int64
 	Sent    int64
 	// OutOfReach counts expected runs whose run or record may have been deleted. They are not sent.

@@ -21,8 +21,7 @@ type RerunRequest struct {
 	// May returns why the runs of an app are skipped, or nil; a nil May skips none.
 	May    func(app string) error
 	Params *string // instead of the params of the first run
-	// Addresses replace the addresses of its trigger or app. SameAddress uses the address where
-	// it ran.
+	// Addresses replace the addresses of the run's trigger or app. SameAddress uses the address of the first run.
 	Addresses   []string
 	SameAddress bool
 	// Direct returns an error if the caller may not send runs of an app to an address that none of its executors has. It
@@ -30,8 +29,8 @@ type RerunRequest struct {
 	Direct  func(app string) error
 	Retries *int       // instead of the job's retry.max
 	Cause   core.Cause // manual (if empty) or api
-	// Key is as in a trigger, and is required with a filter. A repeated request with it creates
-	// nothing twice, and the filter skips the runs that it created.
+	// Key is as in a trigger, and is required with a filter. A repeated request with the key creates nothing twice, and the
+	// filter skips the runs that it created.
 	Key    string
 	DryRun bool
 }

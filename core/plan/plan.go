@@ -16,7 +16,7 @@ type Result struct {
 }
 
 // Job plans a started job from s.Next, at most MaxAhead from now. It plans every scheduled time whose slot is
-// before the end of a window: the one that holds the later of its next slot and now + PlanAhead. A job that is
+// before the end of the window that holds the later of its next slot and now + PlanAhead. A job that is
 // not due or not started, or has no next time, gives no runs, and the advance changes at most planAt. A paused
 // job whose pause ends gives the runs after the pause that must be planned now; the advance only moves planAt.
 //

@@ -21,7 +21,7 @@ import (
 // Global stores the global item, which names the deployment that may work.
 type Global interface {
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces it; condition: its Rev equals seen.
+	// PutGlobal replaces the global item; condition: its Rev equals seen.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 	PutChanges(ctx context.Context, changes []core.Change) error
 }

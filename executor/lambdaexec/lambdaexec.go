@@ -51,8 +51,8 @@ type Options struct {
 	Servers []string
 	// Token is as in executor.Options. Empty: TICKRING_ACCESS_TOKEN.
 	Token string
-	// Margin before the function's deadline at which the handler's context ends. 0: 2 s, but at most a fifth of the time left
-	// at the beginning.
+	// Margin is how long before the function's deadline the handler's context ends. 0: 2 s, but at most a fifth of the time
+	// left at the beginning.
 	Margin time.Duration
 	// Log receives the logs. nil: standard output.
 	Log io.Writer

@@ -49,9 +49,9 @@ type Records interface {
 
 // Notes is the global item.
 type Notes interface {
-	// Global reads it strongly.
+	// Global reads the global item strongly.
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces it; condition: its Rev equals seen. The new Rev must be higher.
+	// PutGlobal replaces the global item; condition: its Rev equals seen. The new Rev must be higher.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
