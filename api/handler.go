@@ -129,7 +129,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rule := ruleOf(pattern)
 	if pattern == "" {
 		if s.methods(r) == nil {
-			// Unknown clients get it too: paths are no secret, and a 401 would make users look for the mistake in
+			// Unknown clients get it too: paths are not secret, and a 401 would make users look for the mistake in
 			// their token.
 			s.fail(w, r, core.Errorf(core.CodeNotFound, "%s does not exist: see /v1/openapi.yaml", core.Truncate(r.URL.Path)))
 			return

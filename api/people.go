@@ -33,7 +33,7 @@ func coreGrants(list []client.Grant) []access.Grant {
 	return out
 }
 
-// FormatGrants formats grants in the short form: viewer shop:editor+scripts.
+// FormatGrants formats grants in the short form "viewer shop:editor+scripts".
 func FormatGrants(list []client.Grant) string {
 	words := make([]string, len(list))
 	for i, g := range list {

@@ -139,7 +139,7 @@ func (a *ask) chip(to string, word template.HTML, on bool) template.HTML {
 // madeFrom is the suffix of the hidden field with the exact time of a field.
 const madeFrom = "-at"
 
-// SpanFields returns the fields of a range that is no preset, in the user's zone. A field lacks fractions of a
+// SpanFields returns the fields of a range that is not a preset, in the user's zone. A field lacks fractions of a
 // second, and the hour is ambiguous when clocks go back. So each field has its exact time beside it, and the form has
 // the zone, because users can select another one before they send it.
 func (a *ask) SpanFields(when string, from, to time.Time) template.HTML {

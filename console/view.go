@@ -71,7 +71,7 @@ func zoneOf(r *http.Request) zone {
 	return z
 }
 
-// ZoneMode returns job, mine or utc.
+// ZoneMode returns "job", "mine" or "utc".
 func (a *ask) ZoneMode() string { return a.zone.mode }
 
 func (a *ask) Mine() string { return a.zone.mine.String() }

@@ -15,14 +15,14 @@ type App struct {
 	Set       string         // name of the manifest that created the app
 	Token     string         // the executors send it; if empty, the server rejects them unless its settings allow them
 	Executors []string       // fixed addresses; if empty, executors register themselves
-	Allow     []netip.Prefix // networks whose executors are allowed, in addition to the server's policy
+	Allow     []netip.Prefix // networks of allowed executor addresses, in addition to the server's policy
 	// WaitForExecutor is the default of the app's jobs; 0: runs do not wait.
 	WaitForExecutor time.Duration
 	Overlap         Overlap // default of the app's jobs
 	Limits          Limits  // limits over all runs of the app
 	Call            *Call   // settings for call: executors; a job's own settings take precedence
 	Notify          Notify  // default of the app's jobs
-	// Withheld lists the suppressed jobs, oldest first: code declares them, but a user deleted them. A
+	// Withheld lists the suppressed jobs, oldest first. A user deleted each of them after code had declared it. A
 	// declaration does not create a suppressed job again.
 	Withheld []string
 	Rev      int64
@@ -31,7 +31,7 @@ type App struct {
 	Created  time.Time
 }
 
-// WithSecrets returns a copy of a in which turn has replaced each secret.
+// WithSecrets returns a copy of a with each secret replaced by turn's result for it.
 func (a App) WithSecrets(turn func(secret string) string) App {
 	turned([]secretField{{"token", &a.Token}}, turn)
 	a.Call = a.Call.withSecrets(turn)
@@ -54,7 +54,7 @@ func (a *App) Allows(address string) bool {
 	return err == nil && slices.ContainsFunc(a.Allow, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// MaxWithheld is the maximum length of App.Withheld. It is limited because each dispatched run reads its app.
+// MaxWithheld is the maximum length of App.Withheld. Each dispatched run reads the list with its app.
 const MaxWithheld = 1000
 
 // A Pause records when and why a user paused an app or everything. Jobs stay unchanged, and dispatch
@@ -71,15 +71,15 @@ func (p Pause) Covers(t time.Time) bool {
 	return !p.From.IsZero() && !t.Before(p.From) && (p.To.IsZero() || t.Before(p.To))
 }
 
-// MaxPast is the maximum number of earlier pauses in a Past.
+// MaxPast is the maximum number of pauses in a PauseHistory.
 const MaxPast = 16
 
 // PauseHistory holds the earlier pauses, so that dispatch can skip a run that was due during one of them even if
 // its message arrives late.
 type PauseHistory struct {
 	Pauses []Pause // oldest first, at most MaxPast, without By and Why
-	// From is the end of the newest pause that was dropped from the list; zero: none was dropped. It is
-	// unknown whether a run before From was expected.
+	// From is the end of the newest pause that was dropped from the list; zero: no pause was dropped. A run before From may
+	// or may not have been expected.
 	From time.Time
 }
 
@@ -88,9 +88,8 @@ func (p PauseHistory) Covers(t time.Time) bool {
 	return slices.ContainsFunc(p.Pauses, func(x Pause) bool { return x.Covers(t) })
 }
 
-// After adds last to p when next replaces it, and returns the result. If both begin at the same time,
-// next only changes last, and After returns p. If next begins before last ends, last ends when next
-// begins; this happens if a clock was set back.
+// After returns p with the pause last added, which next replaces. If both begin at the same time, next is a change of last,
+// and After returns p. If last ends after next begins, as with a clock that was set back, last is shortened.
 func (p PauseHistory) After(last, next Pause) PauseHistory {
 	if last.From.IsZero() || next.From.IsZero() || last.From.Equal(next.From) {
 		return p
@@ -119,8 +118,8 @@ type Global struct {
 	// that can still hold jobs; it is at least Partitions.
 	Partitions int
 	Readable   int
-	// Busy is when the load last needed all partitions: the time of the last change of their number, or
-	// of a later check. It can be some hours old.
+	// Busy is when the load last needed all partitions: the time of the last change of their number, or of a later check.
+	// The value can be some hours old.
 	Busy time.Time
 	// Groups is the number of job groups that plan their windows separately. It never decreases; 0: the
 	// initial number.
@@ -134,7 +133,7 @@ type Global struct {
 	Holder     string
 	Generation int
 	Opening    bool
-	// Loss is the part of the delay queue that was lost and is not sent again yet.
+	// Loss is the part of the delay queue that was lost and must be sent again.
 	Loss Loss
 	// Notify has the channels for events without a readable job: dead-letter messages that name no job,
 	// and jobs that cannot be read.
@@ -145,7 +144,7 @@ type Global struct {
 // Loss records that the delay queue lost messages, and the progress of the scan over the jobs that
 // sends them again.
 type Loss struct {
-	From Instant   // the scan covers scheduled times after it; 0: no scan is running
+	From Instant   // a scan covers the scheduled times after From; 0: no scan is running
 	Next string    // position of the scan; empty at its beginning
 	At   time.Time // when the loss was found or, if From is 0, when the last scan ended
 	// Again is the From of the next scan; 0: no other scan is needed. It is set if a loss is found during
@@ -156,8 +155,8 @@ type Loss struct {
 // Nobody is the Holder of fenced tables. No deployment has this name.
 const Nobody = "-"
 
-// Admits returns an error unless the deployment is the holder. It makes a copy or a replica of the tables unusable
-// until a restore or takeover.
+// Admits returns an error unless the deployment is the holder. So a copy or a replica of the tables is unusable until a
+// restore or takeover.
 func (g Global) Admits(deployment string) error {
 	switch {
 	case g.Opening:
@@ -171,15 +170,14 @@ func (g Global) Admits(deployment string) error {
 		g.Generation, deployment)
 }
 
-// Health records whether a job or an address is slow. One dispatcher measures it for all dispatchers.
+// Health records whether a job or an address is slow. All dispatchers use the measurement of one dispatcher.
 type Health struct {
 	Of   string // "job/7", or an address
 	Slow bool
 	At   time.Time // time of the last measurement
 }
 
-// Uses counts how often dispatch chose each address of a job since a time. One dispatcher counts for all
-// dispatchers.
+// Uses counts how often dispatch chose each address of a job since a time. All dispatchers use the counts of one dispatcher.
 type Uses struct {
 	Job    JobID
 	Since  time.Time
@@ -198,7 +196,7 @@ type Letter struct {
 type Executor struct {
 	App     string
 	Address string    // as returned by NormalAddress
-	Beat    time.Time // last heartbeat that was stored; zero for a fixed address that sends none
+	Beat    time.Time // last heartbeat that was stored; zero for a fixed address without heartbeats
 	Since   time.Time // first heartbeat
 	Fixed   bool
 	Dialect string // client dialect detected from its requests; empty: unknown
@@ -243,12 +241,12 @@ type Lease struct {
 
 // A Change is a record of the audit log: the author, the action and its time.
 type Change struct {
-	// ID increases within an object: it is the object's revision after the change. For an action on runs
-	// it is the time in milliseconds, which is not unique.
+	// ID is the object's revision after the change. For an action on runs it is the time in milliseconds, which is not
+	// unique.
 	ID   int64
 	At   time.Time
 	By   string
-	From string // as in Actor, like Via; both are empty in records of an earlier version
+	From string // as in Actor; From and Via are empty in records of an earlier version
 	Via  string
 	Verb string // created, updated, paused, resumed, deleted, triggered, killed, …
 	App  string
@@ -263,10 +261,10 @@ type Change struct {
 // BeatExpiry is how long after its last heartbeat a registered executor is live.
 const BeatExpiry = 90 * time.Second
 
-// Live returns the executors that can receive a run at now, with distinct addresses: first the fixed
-// executors in the given order, then the registered executors sorted by address. A registered
-// executor is live until expiry after its last stored heartbeat. If it was live when the last outage
-// of the scheduler began (g.DownAt), it stays live until expiry after the end (g.UpSince).
+// Live returns the executors that can receive a run at now, with distinct addresses: first the fixed executors in the given
+// order, then the registered executors sorted by address. A registered executor is live until expiry after its last stored
+// heartbeat. An executor that was live at the start of the scheduler's last outage (g.DownAt) stays live until expiry after
+// the end of the outage (g.UpSince).
 func Live(executors []Executor, g Global, now time.Time, expiry time.Duration) []Executor {
 	var fixed, live []Executor
 	known := make(map[string]bool, len(executors))

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Call has the settings for calls of call: executors, from a job or its app. Nil: none.
+// Call has the settings for calls of `call:` executors, from a job or its app. Nil: none.
 type Call struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	Hidden  []string          `json:"hidden,omitempty"` // names of Headers with secret values
@@ -73,7 +73,7 @@ func (c *Call) Over(under *Call) *Call {
 	return &out
 }
 
-// Besides returns the settings of c that remain valid under over, which takes precedence; nil if none do.
+// Besides returns the settings of c that are still used if over takes precedence; nil: none.
 func (c *Call) Besides(over *Call) *Call {
 	if c == nil || over == nil {
 		return c
@@ -128,7 +128,7 @@ func (c *Call) withSecrets(turn func(secret string) string) *Call {
 	return &out
 }
 
-// Kept returns c with the secrets of old for AsStored.
+// Kept returns c with each AsStored replaced by the secret in old.
 func (c *Call) Kept(old *Call) (*Call, error) {
 	if c == nil {
 		return nil, nil
@@ -180,8 +180,8 @@ func turned(list []secretField, turn func(string) string) {
 
 func asStored(string) string { return AsStored }
 
-// LockedMark is the prefix of a secret that could not be decrypted. The stored form follows, so that other changes
-// store it unchanged. No valid secret begins with it.
+// LockedMark is the prefix of a secret that could not be decrypted. The stored form follows the prefix, so that a save of
+// other fields does not change the secret. No valid secret begins with LockedMark.
 const LockedMark = "\x00"
 
 // Locked is the error of a stored record with a secret that cannot be decrypted. It occurs alone, or in Unreadable
@@ -364,7 +364,7 @@ func hidden(field, value string, what Text) error {
 	return nil
 }
 
-// CheckCall returns an error if the app has no call: executor but call settings.
+// CheckCall returns an error if the app has no `call:` executor but call settings.
 func (a *App) CheckCall(c *Call) error {
 	if c == nil || slices.ContainsFunc(a.Executors, func(s string) bool { return strings.HasPrefix(s, string(SchemeCall)+":") }) {
 		return nil

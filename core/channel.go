@@ -13,18 +13,18 @@ import (
 	"unicode/utf8"
 )
 
-// Channel is a destination of notifications. Its JSON is the stored form, and without secrets ([Channel.Shown]) the
-// form in change records. It is stable: fields are only added.
+// Channel is a destination of notifications. Its JSON is the stored form and, without secrets ([Channel.Shown]), the form in
+// change records. The JSON is stable: fields are only added.
 type Channel struct {
 	Name     string      `json:"name"`
 	Set      string      `json:"set,omitempty"` // name of the manifest that created the channel
 	Language Language    `json:"language"`
 	Kind     ChannelKind `json:"kind"`
-	// URL is the address of an HTTP channel. Except for a webhook it is a secret, because it allows posting.
+	// URL is the address of an HTTP channel. It is a secret because it allows posting, except for a webhook.
 	URL    string `json:"url,omitempty"`
 	Secret string `json:"secret,omitempty"` // signs messages to a webhook, Feishu or DingTalk; may be empty
 	Email  Email  `json:"email,omitzero"`
-	ARN    string `json:"arn,omitempty"` // of an SNS topic
+	ARN    string `json:"arn,omitempty"` // ARN of an SNS topic
 	Rev    int64  `json:"rev"`
 	// Tested is when a user last requested a test message.
 	Tested  time.Time `json:"tested,omitzero"`
@@ -133,8 +133,8 @@ func (c Channel) Locked() error {
 	return nil
 }
 
-// Kept returns c with the secrets of old for AsStored. A secret for another destination is not kept, because a user
-// who changes the destination must not send the secret there.
+// Kept returns c with each AsStored replaced by the secret in old. A secret for another destination is not kept, because a
+// user who changes the destination must not send the secret there.
 func (c Channel) Kept(old Channel) (Channel, error) {
 	if c.Kind != old.Kind {
 		old = Channel{}
@@ -323,21 +323,21 @@ type Message struct {
 	Job   string // name in the app; empty: no job
 	Title string
 	Run   RunID // 0: no run
-	// Instant and Due are from the run, if there is one. For overdue, Due is when the job had to succeed. Zone is the
+	// Instant and Due are from the run, if there is one. For EventOverdue, Due is when the job had to succeed. Zone is the
 	// time zone of all times in the text; empty is UTC.
 	Instant, Due Instant
 	Zone         string
 	State        State
 	Reason       Reason
-	Code         int    // from the result
-	Text         string // from the result, or the reason if there is no result, such as a planning error
+	Code         int    // exit code from the result
+	Text         string // text of the result or, without a result, the reason, such as a planning error
 	Lines        []string
-	Muted        string    // for mute: the channel that rejected a notification; Text has its error
+	Muted        string    // for EventMute: the channel that rejected a notification; Text has its error
 	At           time.Time // time of the event
 	// Took is the delay, the running time, or the time without a success, by event.
 	Took time.Duration
-	// Times counts attempts, earlier failures, skipped times or runs of a dead-letter message, by event. If Count is
-	// more than 1, it is from the last cause. 0 means 1.
+	// Times counts attempts, earlier failures, skipped times or runs of a dead-letter message, by event. If Count is more
+	// than 1, Times is from the last cause. 0 means 1.
 	Times int
 	// Count is how many notifications with one cause this one represents, including itself, since Since; 0 means 1.
 	Count      int
@@ -351,7 +351,7 @@ type Undelivered struct {
 	Permanent bool          // a retry would fail too
 	After     time.Duration // earliest retry; 0: the sender decides
 	Reason    string        // the problem and its place, for users, without secrets
-	Err       error         // for the log; may be nil
+	Err       error         // error for the log; may be nil
 }
 
 func (u *Undelivered) Error() string { return u.Reason }

@@ -12,8 +12,8 @@ type ParentCondition string
 
 const (
 	UponSuccess ParentCondition = "succeeded"
-	UponFailure ParentCondition = "failed"   // as for retries: not killed by a user, not skipped
-	UponClose   ParentCondition = "finished" // any except a skip
+	UponFailure ParentCondition = "failed"   // a failure: not killed by a user, not skipped
+	UponClose   ParentCondition = "finished" // any end except a skip
 )
 
 var Upons = []ParentCondition{UponSuccess, UponFailure, UponClose}
@@ -98,7 +98,7 @@ func (d *Def) ChildrenAfter(r *Run) (list []Child) {
 	return list
 }
 
-// Matches reports whether the child runs after the end of r, the last attempt of its retry chain. on are the ends that
+// Matches reports whether the child runs after the end of r, the last attempt of its retry chain. on lists the states that
 // the job retries.
 func (w ParentCondition) Matches(r *Run, on []State) bool {
 	switch w {
@@ -110,8 +110,8 @@ func (w ParentCondition) Matches(r *Run, on []State) bool {
 	return w == UponClose
 }
 
-// OwesChildren reports whether child runs must be created after r. It must be the closed last attempt of its chain,
-// the chain not skipped as a whole, and children must remain.
+// OwesChildren reports whether child runs must be created after r: r is the closed last attempt of its chain, the chain was
+// not skipped as a whole, and children remain.
 func (r *Run) OwesChildren() bool {
 	return r.Place != 0 && !r.State.Open() && r.Then == 0 && (r.State != Skipped || r.Attempt > 1)
 }
@@ -120,14 +120,13 @@ func (r *Run) Owing() bool {
 	return !r.State.Open() && (len(r.Owes) > 0 || r.OwesChildren() || r.OwesPostRun() != PostRun{})
 }
 
-// Draw is C1 of the protocol: a closed run gets the next children as pending follow-ups, with the
-// IDs allocated for them.
+// Draw is step C1 of the protocol: a closed run gets the next children as pending follow-ups, with their allocated IDs.
 func (r *Run) Draw(owes []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes, To: Run{Owes: owes}}
 }
 
-// NoteChildren is F4 for children: all follow-ups except left exist. place is the next place, or 0
-// if no child remains.
+// NoteChildren is step F4 of the protocol for children: all follow-ups except left exist. place is the next place, or 0 if
+// no child remains.
 func (r *Run) NoteChildren(place int64, left []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes | RunPlace, To: Run{Place: place, Owes: left}}
 }
@@ -171,9 +170,8 @@ func (d *Def) validateAfter() error {
 	return nil
 }
 
-// InOrder sorts keys so that each follows the keys that it depends on, keeping the order otherwise.
-// If this is impossible, circle is a dependency cycle: each key depends on the next, the last on
-// the first.
+// InOrder sorts keys so that each key follows the keys that it depends on, and otherwise keeps the order. If this is
+// impossible, circle is a dependency cycle: each key depends on the next, the last on the first.
 func InOrder[K comparable](keys []K, after func(K) []K) (order, circle []K) {
 	const under, done = 1, 2
 	state := make(map[K]int8, len(keys))

@@ -16,7 +16,7 @@ import (
 type Command struct {
 	Line   string            `json:"line"`             // argument of /bin/sh -c
 	Dir    string            `json:"dir,omitempty"`    // absolute; empty: the first directory that the server allows
-	Env    map[string]string `json:"env,omitempty"`    // in addition to the variables of every command
+	Env    map[string]string `json:"env,omitempty"`    // variables in addition to those of every command
 	Hidden []string          `json:"hidden,omitempty"` // names of Env with secret values
 	User   string            `json:"user,omitempty"`   // empty: the server's user
 	// MaxOutput is how many bytes of output the log keeps; 0: DefaultMaxOutput.
@@ -76,8 +76,8 @@ func (c *Command) withSecrets(turn func(secret string) string) *Command {
 	return &out
 }
 
-// Kept returns c with the secrets of old for AsStored. It returns an error if line, directory or user differ, because
-// a user who changes them must not receive the secrets.
+// Kept returns c with each AsStored replaced by the secret in old. It returns an error if line, directory or user differ,
+// because a user who changes them must not receive the secrets.
 func (c *Command) Kept(old *Command) (*Command, error) {
 	if c == nil {
 		return nil, nil

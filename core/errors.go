@@ -9,7 +9,8 @@ import (
 )
 
 // A write returns nil (written), ErrRefused (another writer was first), ErrThrottled (not written), or another error. After
-// another error the result is unknown: the item was written, was not, or will be later. The caller must read the item again.
+// another error the result is unknown: the write has happened, has not happened, or will happen later. The caller must read
+// the item again.
 var (
 	ErrRefused   = errors.New("condition refused")
 	ErrThrottled = errors.New("throttled")

@@ -15,8 +15,7 @@ const (
 
 var Causes = []Cause{CauseSchedule, CauseMisfire, CauseManual, CauseAPI, CauseParent, CauseRetry, CauseBackfill}
 
-// Planned reports whether a planner creates fires with this cause. Only these can be dropped by a
-// pause or a newer revision.
+// Planned reports whether a planner creates fires with this cause. A pause or a newer revision drops only these fires.
 func (c Cause) Planned() bool {
 	return c == CauseSchedule || c == CauseMisfire || c == CauseBackfill
 }
@@ -30,5 +29,5 @@ type Fire struct {
 	Slot  Instant // due time: At plus jitter
 	Cause Cause
 	Seq   int64
-	Of    RunID // broadcast of a shard that has no record yet
+	Of    RunID // for a shard without a record: its broadcast
 }

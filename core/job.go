@@ -14,8 +14,7 @@ func (d Def) WithSecrets(turn func(secret string) string) Def {
 	return d
 }
 
-// Locked returns err as a Locked error if it came from a secret of j that could not be decrypted; any other error
-// stays.
+// Locked returns err as a Locked error if it came from a secret of j that could not be decrypted, else err itself.
 func (j *Job) Locked(err error) error {
 	if l, is := err.(*Locked[Def]); is {
 		return &Locked[*Job]{j, l.Err}
@@ -43,7 +42,7 @@ type JobState string
 const (
 	Started JobState = "started"
 	Paused  JobState = "paused"
-	Ended   JobState = "ended" // its schedule has no further scheduled time
+	Ended   JobState = "ended" // the job's schedule has no further scheduled time
 )
 
 var JobStates = []JobState{Started, Paused, Ended}
@@ -88,7 +87,7 @@ type Def struct {
 	Notify          Notify        `json:"notify,omitzero"`
 	// After are the parents: the job runs after their runs.
 	After []Parent `json:"after,omitempty"`
-	// Within makes the parents a join: the job runs once after all of them, if they end in that time.
+	// Within makes the parents a join: the job runs once after all of them, if all of them end within this time.
 	Within time.Duration `json:"within,omitempty"`
 	// Children are the jobs that run after this one, ordered by number. The store updates them in the same write as
 	// the After of the children. They are not part of the owner's definition and do not change the revision.
@@ -97,8 +96,8 @@ type Def struct {
 	Created  time.Time `json:"created"`
 }
 
-// WaitsUntil returns when a run stops waiting for an executor, from the job's or else the app's setting, and at most
-// until its deadline. If the run does not wait, it returns the due time.
+// WaitsUntil returns when a run stops waiting for an executor, at its deadline at the latest. The job's setting takes
+// precedence over the app's. If the run does not wait, WaitsUntil returns the due time.
 func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 	wait := cmp.Or(j.Def.WaitForExecutor, app.WaitForExecutor)
 	if d := j.Sched.Deadline; d > 0 {
@@ -107,8 +106,8 @@ func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 	return slot.Time().Add(wait)
 }
 
-// Overlap returns the limit of the job's runs, from the job or else its app. A broadcast is never replaced and never
-// replaces a run.
+// Overlap returns the limit of the job's runs: the job's own or, without one, the app's. A broadcast is never replaced and
+// never replaces a run.
 func (j *Job) Overlap(app *App) Overlap {
 	o := j.Def.Overlap
 	if o.Limit == 0 && app != nil {
@@ -120,7 +119,8 @@ func (j *Job) Overlap(app *App) Overlap {
 	return o
 }
 
-// Declared is the last author of the definition of a job that code declared. Empty: no code has ever declared it.
+// Declared shows whether code or a user last changed the definition of a job that code declared. Empty: no code has ever
+// declared the job.
 type Declared string
 
 const (
@@ -153,14 +153,14 @@ type Sched struct {
 	Misfire  Misfire
 	Grace    time.Duration
 	Deadline time.Duration // 0: none
-	// Next is the first scheduled time that is not proven to be on the delay queue; 0: none.
+	// Next is the first scheduled time that is not proven to be on the delay queue; 0: there is none.
 	Next Instant
-	// PlanAt is when a tick must plan the job; 0: the job is not in the due index. For a job paused until a time, it
-	// is that time.
+	// PlanAt is when a tick must plan the job; 0: the job is not in the due index. For a job paused until a time, PlanAt is
+	// not later than that time.
 	PlanAt    Instant
 	Partition int
 	Seq       int64 // number of the next scheduled run, used by the routes round and LRU
-	// Tail is the first run of the open retry chain of a fixed delay; 0: none is open.
+	// Tail is the first run of the open retry chain of a fixed delay; 0: no chain is open.
 	Tail       RunID
 	PauseUntil Instant // when a paused job resumes automatically; 0: never
 	PauseBy    string
@@ -180,8 +180,8 @@ func NextRev(old int64, oldAt, now time.Time) (rev int64, at time.Time) {
 	return max(Millis(at), old+1), at
 }
 
-// Advance moves a job on after its messages are on the delay queue. It applies only if Rev and Next, and for a fixed
-// delay Tail, are as they were read.
+// Advance updates the planning fields of a job after its messages are on the delay queue. It applies only if Rev and Next,
+// and for a fixed delay Tail, are as they were read.
 type Advance struct {
 	Job  JobID
 	Rev  int64
@@ -202,7 +202,7 @@ type Advance struct {
 	NewPauseWhy string
 	Change      *Change
 	PlanError   string
-	// NewCompared is 0 if no comparison was made: then Compared stays.
+	// NewCompared is the new value of Compared; 0: nothing was compared, and Compared stays.
 	NewCompared Instant
 }
 
@@ -222,7 +222,7 @@ func (s Sched) Moved(a Advance) Sched {
 	return s
 }
 
-// PausedAt reports whether s is paused at t. A pause with an end is over at its end, even if no tick has stored that.
+// PausedAt reports whether s is paused at t. A pause with an end is over at its end, even before a tick stores this.
 func (s *Sched) PausedAt(t time.Time) bool {
 	return s.State == Paused && (s.PauseUntil == 0 || t.Before(s.PauseUntil.Time()))
 }

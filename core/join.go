@@ -13,8 +13,8 @@ const (
 	MaxWithin = 7 * day
 )
 
-// Join is the collected ends of the parents of a job that runs after all of them. It is stored in its own Permits
-// item, under the same rules.
+// Join collects the ends of the parents of a job that runs after all of them. Each Join is stored in its own Permits item,
+// under the rules of Permits.
 type Join struct {
 	Round  RunID   `json:"round,omitempty"`  // ID of the resulting run; 0: no end is recorded
 	Parent RunID   `json:"parent,omitempty"` // the parent run that was recorded first

@@ -90,8 +90,8 @@ type Entry struct {
 	Answer string
 }
 
-// AnswerMax is the longest answer that an entry keeps, in bytes; the rest is cut.
-// AnswersMax is how many entries of a journal keep one; entries beyond it have none.
+// AnswerMax is the maximum length in bytes of an answer in an entry.
+// AnswersMax is the maximum number of entries of a journal that keep an answer.
 const (
 	AnswerMax  = 200
 	AnswersMax = 100

@@ -17,24 +17,23 @@ import (
 type Permits struct {
 	Name string // see Job.Permit
 	V    int64  // incremented by each write; 0: not stored
-	// Limit is the number of slots, from the run that asked last.
+	// Limit is the number of slots, as set by the last run that asked.
 	Limit   int
 	Holders []Holder
 	Queue   []RunID // first runs of the waiting chains, in order of arrival
-	// Second is the latest second that was assigned to an attempt, if the limit has a rate. Begun
-	// is the number of attempts in it.
+	// Second is the latest second that was assigned to an attempt, if the limit has a rate. Begun is the number of attempts
+	// in that second.
 	Second Instant `json:",omitempty"`
 	Begun  int     `json:",omitempty"`
 	// Join is the only field set in the item of a job that follows all of its parents.
 	Join *Join `json:",omitempty"`
 }
 
-// Holder is a chain of attempts that holds a slot, named by its first run. The end of the chain
-// frees the slot. Time alone frees it only if no run is stored.
+// Holder is a chain of attempts that holds a slot, named by its first run. The end of the chain frees the slot. Only a slot
+// without a stored run is freed after a time.
 type Holder struct {
 	First RunID
-	// Until is the end of the next claim. It is set if no run was stored, or if the run had to ask
-	// again; else zero.
+	// Until is the end of the next claim. Zero: the run was stored and did not have to ask again.
 	Until time.Time `json:",omitzero"`
 	// Attempt is the last attempt that got a second to start in. From is this second.
 	Attempt int     `json:",omitempty"`
@@ -59,8 +58,8 @@ type PermitRequest struct {
 	Attempt   int
 	Now       Instant
 	Skips     bool // the run is skipped if no slot is free
-	Stored    bool // its run is stored; only stored runs can wait in the queue
-	Anew      bool // its run has no permit, but may hold a slot that is being freed
+	Stored    bool // the run is stored; only stored runs can wait in the queue
+	Anew      bool // the run has no permit, but may hold a slot that is being freed
 }
 
 // clocksApart is the largest difference in seconds between the clocks of two callers. A larger one
@@ -75,7 +74,7 @@ const (
 	PermitWaits
 	PermitSkips // no slot is free, and the run does not wait
 	PermitFull  // the queue is full
-	PermitLater // it holds a slot and starts in a later second: Permits.From
+	PermitLater // the run holds a slot and starts in a later second, see Permits.From
 )
 
 // Ask decides whether a run gets a slot, and records it in p; changed reports whether p changed. A
@@ -220,8 +219,8 @@ const (
 // NoValue replaces the hash if params have no value at the key, or are not JSON.
 const NoValue = "none"
 
-// Permit returns the names of the limits that count a run: the job's limit and the app's limit
-// over all runs. It is empty if there are none, and stays equal until these settings change.
+// Permit returns the names of the limits that count a run: the job's limit and the app's limit over all runs. Without limits
+// it is empty. The names change only with these settings.
 func (j *Job) Permit(app *App, r *Run) string {
 	name := j.permit(app, r)
 	switch {
@@ -238,7 +237,7 @@ const (
 	permitsPart = "+"
 )
 
-// PermitNames splits the result of Job.Permit into names, in the order in which they are asked.
+// PermitNames splits the result of Job.Permit into limit names, in the order in which slots are requested.
 func PermitNames(permit string) []string {
 	if permit == "" {
 		return nil

@@ -58,8 +58,8 @@ const (
 	FullReplace Full = "replace" // replaces the run that has been running longest
 )
 
-// Overlap limits how many runs of a job, or of all jobs in the group, run at once on all
-// executors together. The zero value is no limit.
+// Overlap limits how many runs of a job, or of all jobs in Group, run at once on all executors together. The zero value
+// means no limit.
 type Overlap struct {
 	Limit int    `json:"limit,omitempty"`
 	Group string `json:"group,omitempty"`
@@ -111,7 +111,7 @@ const (
 	EventLost       Event = "lost"        // no attempt follows
 	EventNoExecutor Event = "no-executor" // no executor was available; no attempt follows
 	EventRecovered  Event = "recovered"   // a success after one of these three
-	EventSkipped    Event = "skipped"     // not through a user's action
+	EventSkipped    Event = "skipped"     // not by a user's action
 	EventLate       Event = "late"
 	EventSlow       Event = "slow"      // running for longer than Notify.Slow
 	EventPaused     Event = "paused"    // through its pauseAfter
@@ -140,8 +140,8 @@ type Notify struct {
 	To      []string      `json:"to,omitempty"` // channels; empty: no notifications
 	On      []Event       `json:"on,omitempty"`
 	Late    time.Duration `json:"late,omitempty"`  // delay after the due time; 0: the job's grace
-	Slow    time.Duration `json:"slow,omitempty"`  // running time since it was sent
-	Quiet   time.Duration `json:"quiet,omitempty"` // at most one notification for an event in that time; 0: QuietIfUnsaid
+	Slow    time.Duration `json:"slow,omitempty"`  // running time since the send
+	Quiet   time.Duration `json:"quiet,omitempty"` // minimum time between two notifications for an event; 0: QuietIfUnsaid
 	Overdue Overdue       `json:"overdue,omitzero"`
 }
 
@@ -168,8 +168,8 @@ func (n Notify) Over(o Notify) Notify {
 	return n
 }
 
-// Includes reports whether an event causes a notification; for a nil n, never. EventSlow and
-// EventOverdue need their limits to be set.
+// Includes reports whether an event causes a notification; false for a nil n. EventSlow and EventOverdue need their limits
+// to be set.
 func (n *Notify) Includes(e Event) bool {
 	switch {
 	case n == nil, len(n.To) == 0, e == EventSlow && n.Slow == 0, e == EventOverdue && n.Overdue == Overdue{}:
@@ -180,8 +180,8 @@ func (n *Notify) Includes(e Event) bool {
 	return slices.Contains(n.On, e)
 }
 
-// EventRule returns the notification settings of a job, with its app's as default. If job is nil,
-// because the event has no readable job, the global settings replace the job's.
+// EventRule returns the notification settings of a job, with its app's settings as defaults. If job is nil, because the
+// event has no readable job, the global settings replace the job's.
 func EventRule(job *Job, app *App, g *Global) (n Notify) {
 	if n = g.Notify; job != nil {
 		n = job.Def.Notify
@@ -211,8 +211,7 @@ func EndEvent(r *Run) Event {
 	return ""
 }
 
-// SkipEvent returns the event for a skipped attempt. A skipped retry ends its chain without
-// success, and no notification was sent before.
+// SkipEvent returns the event for a skipped attempt. A skipped retry ends a failed chain, so its event is EventFailed.
 func SkipEvent(attempt int) Event {
 	if attempt > 1 {
 		return EventFailed
@@ -220,8 +219,7 @@ func SkipEvent(attempt int) Event {
 	return EventSkipped
 }
 
-// SkipTold reports whether a skip for this reason can cause a notification. Skips through a
-// user's action cause none.
+// SkipTold reports whether a skip for this reason can cause a notification. A skip by a user's action causes none.
 func SkipTold(reason Reason) bool {
 	switch reason {
 	case ReasonMisfire, ReasonDeadline, ReasonOverlap, ReasonQueueFull, ReasonJoin:
@@ -295,7 +293,7 @@ type KeepLog string
 const (
 	KeepLogNever   KeepLog = "never"
 	KeepLogFailure KeepLog = "on-failure" // failed, timed out or lost
-	KeepLogAlways  KeepLog = "always"     // also killed and succeeded runs
+	KeepLogAlways  KeepLog = "always"     // failed, timed out, lost, killed or succeeded
 )
 
 var KeepLogs = []KeepLog{KeepLogNever, KeepLogFailure, KeepLogAlways}

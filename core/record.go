@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// JobRecord is the state of a job before or after a change: all that audit needs to compute the
-// expected scheduled times. Its JSON is stable: fields are only added.
+// JobRecord is the state of a job before or after a change, with all data that an audit needs to compute the expected
+// scheduled times. Its JSON is stable: fields are only added.
 type JobRecord struct {
 	Rev        int64         `json:"rev"`
 	RevAt      int64         `json:"revAt"` // milliseconds
@@ -50,8 +50,8 @@ func ParseJobRecord(text string) (JobRecord, bool) {
 	return r, true
 }
 
-// AppRecord is the state of an app, without its token, before or after a change. Without a name
-// it is the global state. Its JSON is stable: fields are only added.
+// AppRecord is the state of an app, without its token, before or after a change. A record without a name is the global
+// state. Its JSON is stable: fields are only added.
 type AppRecord struct {
 	Name      string         `json:"name,omitempty"`
 	Rev       int64          `json:"rev"`
@@ -146,7 +146,7 @@ var Verbs = []string{VerbCreated, VerbUpdated, VerbPaused, VerbResumed, VerbDele
 type Actor struct {
 	Name string
 	From string // client address; empty: unknown
-	Via  string // BySession, or the ByToken of a token; empty: the name is enough
+	Via  string // BySession or a result of ByToken; empty: neither applies
 	Act  string // ID of the bulk operation that the change belongs to; empty: none
 }
 
@@ -167,8 +167,8 @@ func (a Actor) Did(c Change) Change {
 	return c
 }
 
-// Says returns the text that separates records with the same ID, app and job. A record that is
-// stored again has an equal text. It contains the name only if there is no job.
+// Says returns a text that distinguishes records with the same ID, app and job. A record that is stored again has an equal
+// text. The text contains the name only if there is no job.
 func (c *Change) Says() string {
 	if c.Job != 0 {
 		return c.Verb + " " + c.New
@@ -196,9 +196,8 @@ func (a Actor) Validate() error {
 	return nil
 }
 
-// PostRun has the pending follow-ups of a closed run that must not delay other runs. One message on
-// the post-run queue creates them, and then it is cleared. It is not part of Owes, because older
-// versions would create a run from it.
+// PostRun has the pending follow-ups of a closed run that must not delay other runs. One message on the post-run queue
+// creates them, and then PostRun is cleared. PostRun is not part of Owes, because older versions would create a run from it.
 type PostRun struct {
 	Log    bool `json:"log,omitempty"`    // the log must be kept
 	Notice bool `json:"notice,omitempty"` // users may need a notification

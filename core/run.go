@@ -50,7 +50,7 @@ const (
 	ReasonHandler       Reason = "handler"       // failed: the handler reported failure
 	ReasonCrashed       Reason = "crashed"       // failed: the executor crashed while running it
 	ReasonShards        Reason = "shards"        // failed: shards of the broadcast did not succeed
-	ReasonSnoozed       Reason = "snoozed"       // failed: the handler asked for a later attempt and gets it
+	ReasonSnoozed       Reason = "snoozed"       // failed: the handler asked for a later attempt, which follows
 	ReasonTimeout       Reason = "timeout"       // timed-out
 	ReasonPerson        Reason = "person"        // killed by a user
 	ReasonReplaced      Reason = "replaced"      // killed for a newer run
@@ -125,8 +125,7 @@ type Run struct {
 	MaybeSent bool // an earlier owner may have sent it to Address; never cleared
 	Journal   JournalKey
 	SentAt    time.Time // trigger time, logDateTime in the xxl-job protocol: set by the first claim and kept
-	// SentRev is the job revision that the last claim read; 0: the same as Rev, as in each planned
-	// run.
+	// SentRev is the job revision that the last claim read; 0: equal to Rev, as in each planned run.
 	SentRev int64
 
 	// The retry chain.
@@ -141,12 +140,11 @@ type Run struct {
 	// pending follow-up.
 	PauseAfter bool
 
-	// KeepLog selects the ends after which its log is kept; empty: KeepLogFailure. It is cleared
-	// once the log is kept.
+	// KeepLog selects the ends after which the run's log is kept; empty: KeepLogFailure. It is cleared once the log is kept.
 	KeepLog KeepLog
 
-	// Notice is true if the end of the run can need a notification. Each claim sets it from the job
-	// and app that it read, and so does dispatch when it queues a run. Other writers store true.
+	// Notice is true if the end of the run can need a notification. Dispatch sets it from the job and app when it claims or
+	// queues the run. Other writers store true.
 	Notice bool
 
 	// Permit names the limits that count the run, see Job.Permit; empty: none. It is set before the
@@ -176,7 +174,7 @@ type Run struct {
 	// The end.
 	EndedAt time.Time
 	Reason  Reason
-	Code    int // from the executor; 0: none
+	Code    int // exit code from the executor; 0: none
 	Message string
 	Data    string  // text that its handler passes to the runs that follow
 	Owes    []Owed  // pending follow-ups that are not proven to exist
@@ -188,7 +186,7 @@ type Run struct {
 	Tries []Try
 }
 
-// The bounds of a snooze, which the delay queue and the scans need. MaySnooze limits the number.
+// The bounds of a snooze, which the delay queue and the scans need. MaySnooze limits the number of snoozes.
 const (
 	MinSnooze = time.Second
 	MaxSnooze = 24 * time.Hour
@@ -225,8 +223,8 @@ func (r *Run) FailedForGood() bool {
 // Expired reports whether the owner of r can no longer send it at now.
 func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(r.Until) }
 
-// MayHaveBeenSent reports whether a run has an owner, or an earlier owner may have sent it. If not, every
-// send provably did not arrive.
+// MayHaveBeenSent reports whether a run has an owner, or an earlier owner may have sent it. If neither applies, provably no
+// executor has the run.
 func (r *Run) MayHaveBeenSent() bool { return r.Owner != "" || r.MaybeSent }
 
 // replacedBy is the prefix of KillBy in a run that a newer one replaces. No actor has such a name.
@@ -257,9 +255,8 @@ func (r *Run) Sent() bool {
 	return true
 }
 
-// HasLateness reports whether Lateness is meaningful: the run was sent, and its due time is exact.
-// The due time of a manual trigger or a child is truncated to the second, so the rest is not a
-// delay.
+// HasLateness reports whether Lateness is meaningful: the run was sent, and its due time is exact. The due time of a manual
+// trigger or a child is truncated to the second, so the difference is not a delay.
 func (r *Run) HasLateness() bool {
 	return r.Sent() && r.Slot != 0 && r.Cause != CauseManual && r.Cause != CauseAPI && r.Cause != CauseParent
 }
@@ -287,8 +284,8 @@ type LateResult struct {
 	Message string    `json:"message,omitempty"`
 }
 
-// Try is an address that was tried, and its answer. For Address itself, it has the data to find
-// the run there, or the choice that the route made (ChosenFrom).
+// Try is an address that was tried, and its answer. A Try of Address itself has the data to find the run there, or the
+// choice that the route made (ChosenFrom).
 type Try struct {
 	Address string `json:"address"`
 	Code    int    `json:"code,omitempty"`
@@ -343,7 +340,7 @@ type Skip struct {
 // Covers reports whether the record includes a scheduled time.
 func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
 
-// RepeatedRetry reports whether a run is at least the third retry. Such runs must not delay others.
+// RepeatedRetry reports whether a run is at least the third retry, which must not delay other runs.
 func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
 
 // Follow copies the job's settings for the end of a run into a new run: pause after failures,

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// JobID is the number of a job: positive, and an int32 because executors store it as one.
+// JobID is the number of a job. It is positive, and an int32 because executors store job IDs as int32.
 type JobID int32
 
 // RunID identifies a run; in the xxl-job protocol it is the logId. It is a positive int64:

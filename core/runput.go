@@ -41,9 +41,8 @@ type RunPut struct {
 	Was  Run
 	Set  RunFields
 	To   Run
-	// Seen is the run as it was read before. If it is nil and the put ends the run, the store sets it to the run
-	// before or after its end. It needs no read if the write returns the run. It stays nil if the store cannot know
-	// the run.
+	// Seen is the run as it was read before. If Seen is nil and the put ends the run, the store may set Seen to the run
+	// before or after its end. Seen stays nil if the store does not know the run.
 	Seen *Run
 }
 
@@ -113,9 +112,8 @@ func (p *RunPut) Made(r *Run) bool {
 // GoesOn reports whether another attempt follows the run that the put ends.
 func (p *RunPut) GoesOn() bool { return p.To.Then != 0 }
 
-// Uncounted removes the permits of a run that has no owner and was never sent, because no executor
-// is available (section 9 of the protocol). The run then asks again. Until becomes later, so that a
-// claim from an earlier read fails.
+// Uncounted removes the permits of a run that has no owner and was never sent, because no executor is available (section 9
+// of the protocol). The run then asks again. Until becomes later, so that a claim from an earlier read fails.
 func (r *Run) Uncounted(now time.Time) RunPut {
 	to := *r
 	to.Permit, to.Until = "", now
@@ -133,8 +131,8 @@ func (p RunPut) Counted(permit string) RunPut {
 	return p
 }
 
-// Under adds the job revision, if it is not the run's own, and whether the end can need a
-// notification, to a put that claims a run.
+// Under adds two values to a put that claims a run: the job revision, if it is not the run's own, and whether the end can
+// need a notification.
 func (p RunPut) Under(rev int64, tells bool) RunPut {
 	if rev == p.Was.Rev {
 		rev = 0
@@ -239,7 +237,7 @@ func (r *Run) NoteLate(l LateResult) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunLate, Was: Run{State: r.State}, Set: RunLate, To: Run{Late: &l}}
 }
 
-// Kill records who kills an open run. Changes by its owner do not conflict with it.
+// Kill records who kills an open run. Changes by the run's owner do not conflict with this put.
 func (r *Run) Kill(by string, at time.Time) RunPut {
 	return r.put(0, RunKill, Run{KillBy: by, KillAt: at})
 }
@@ -251,14 +249,13 @@ func (r *Run) Replace(newer RunID, at time.Time) RunPut {
 	return p
 }
 
-// GiveUp records that the time of an open run is over, unless it is already killed.
+// GiveUp records that the time limit of an open run has passed, unless the run is already killed.
 func (r *Run) GiveUp(at time.Time) RunPut {
 	return RunPut{ID: r.ID, Open: true, If: RunKill, Set: RunKill, To: Run{KillAt: FromMillis(Millis(at))}}
 }
 
-// Retime sets the scheduled time, params and addresses of a waiting trigger to the values in to. It
-// asks for its permits again. Until becomes now, or later than the one read, and SentAt becomes
-// zero.
+// Retime sets the scheduled time, params and addresses of a waiting trigger to the values in to. The run asks for its
+// permits again. Until becomes now, or later than the one read, and SentAt becomes zero.
 func (r *Run) Retime(to Run, now time.Time) RunPut {
 	to.SentAt, to.Until, to.Permit = time.Time{}, now, ""
 	if !now.After(r.Until) {

@@ -9,7 +9,7 @@ const (
 	KindCron       Kind = "cron"       // Quartz, 6 or 7 fields
 	KindCrontab    Kind = "crontab"    // Unix, 5 fields
 	KindEvery      Kind = "every"      // a fixed period counted from the Unix epoch
-	KindFixedDelay Kind = "fixedDelay" // from the end of the last attempt
+	KindFixedDelay Kind = "fixedDelay" // a delay counted from the end of the last attempt
 	KindAt         Kind = "at"         // once
 )
 
@@ -30,10 +30,10 @@ type When struct {
 // Schedule is the schedule of a job as its owner wrote it; package schedule computes its
 // scheduled times. Without rules, the job has only manual runs.
 type Schedule struct {
-	Any      []When        `json:"any,omitempty"`      // the earliest rule wins; fixedDelay is used alone
+	Any      []When        `json:"any,omitempty"`      // the earliest time of all rules is next; fixedDelay is used alone
 	Timezone string        `json:"timezone,omitempty"` // IANA; empty is UTC
-	From     string        `json:"from,omitempty"`     // a date or a time; the first one included
-	Until    string        `json:"until,omitempty"`    // a date or a time; the last one included
+	From     string        `json:"from,omitempty"`     // a date or a time, included
+	Until    string        `json:"until,omitempty"`    // a date or a time, included
 	Jitter   time.Duration `json:"jitter,omitempty"`   // whole seconds
 }
 

@@ -40,7 +40,7 @@ type Script struct {
 	// Hash is the SHA-256 of the source, in hex. Size is its length in bytes.
 	Hash string `json:"hash"`
 	Size int    `json:"size,omitempty"`
-	// Version counts from 1. Another kind or source creates the next version, another note does not.
+	// Version counts from 1. A change of kind or source creates the next version, a change of the note does not.
 	Version int `json:"version,omitempty"`
 	// Rev is the job revision that created the version, in milliseconds: glueUpdatetime in the xxl-job protocol.
 	Rev int64  `json:"rev,omitempty"`
@@ -116,7 +116,7 @@ type Scripts struct {
 	V   int64 `json:"-"` // grows with each write
 	// Old are the earlier versions, oldest first, and the current one if it is about to be replaced.
 	Old []Script `json:"old,omitempty"`
-	// Stored maps the hash of each stored source to the milliseconds of its last write, which may not have happened.
+	// Stored maps the hash of each stored source to the milliseconds of its last write, which may have failed.
 	Stored map[string]int64 `json:"stored,omitempty"`
 }
 
@@ -175,8 +175,8 @@ func (s *Scripts) Trim(since int64, revs []int64) {
 
 func (s *Scripts) Trims() bool { return len(s.Old) >= KeepVersions }
 
-// Unnamed returns the hashes of sources that were stored before a time in milliseconds and that no version uses. The
-// hash in present is left out.
+// Unnamed returns the hashes of sources that were stored before a time in milliseconds and that no version uses, except the
+// hash present.
 func (s *Scripts) Unnamed(before int64, present string) (list []string) {
 	for hash, at := range s.Stored {
 		if at < before && hash != present && !slices.ContainsFunc(s.Old, func(v Script) bool { return v.Hash == hash }) {

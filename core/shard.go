@@ -7,8 +7,7 @@ const MaxShards = 1000
 
 // Shard links a run with a broadcast; it is empty for most runs.
 type Shard struct {
-	// Of is the broadcast that contains this shard. A shard that is run again by itself has only
-	// Index and Total.
+	// Of is the broadcast that contains this shard. A shard that is rerun alone has only Index and Total.
 	Of    RunID `json:"of,omitempty"`
 	Index int   `json:"index,omitempty"` // counted from 0
 	Total int   `json:"total,omitempty"`

@@ -30,7 +30,7 @@ const (
 	MaxKey       = 128 // bytes
 
 	day           = 24 * time.Hour
-	MaxTimeout    = 7 * day // well below the 20 days for which journals are kept
+	MaxTimeout    = 7 * day // well below the 20 days of retention of journals
 	MaxGrace      = day
 	MaxDeadline   = 30 * day
 	MaxRetries    = 100
@@ -581,7 +581,7 @@ func at(err error, field string) error {
 	return err
 }
 
-// CheckHandler returns an error if the app's executors cannot run the handler: call: executors need "POST /path" or
+// CheckHandler returns an error if the app's executors cannot run the handler: `call:` executors need "POST /path" or
 // "/path", others accept any name. An empty handler is valid here.
 func (a *App) CheckHandler(handler string) error {
 	if handler == "" {
@@ -615,8 +615,8 @@ func NoScript(kind, address string) *Error {
 	return Invalid("script", kind, "only executors that use the xxl-job protocol can run scripts, and %s does not use it", address)
 }
 
-// CheckRoute returns an error if the app's executors do not support the route. busyover asks each executor whether it
-// is busy, and a function or a queue cannot answer that.
+// CheckRoute returns an error if the app's executors do not support the route. Route "busyover" asks each executor whether
+// it is busy, and a function or a queue cannot answer this.
 func (a *App) CheckRoute(route Route) error {
 	if route != RouteBusyover {
 		return nil
@@ -633,8 +633,8 @@ func (a *App) CheckRoute(route Route) error {
 
 var callMethods = []string{"POST", "GET", "PUT", "PATCH", "DELETE"}
 
-// ParseCallHandler splits the handler of a call: executor into a method, by default POST, and a path. The path begins
-// with a slash and can have a query.
+// ParseCallHandler splits the handler of a `call:` executor into a method, by default POST, and a path. The path begins with
+// a slash and can have a query.
 func ParseCallHandler(handler string) (method, path string, err error) {
 	method, path, found := strings.Cut(handler, " ")
 	if !found {
@@ -667,8 +667,8 @@ const (
 // can have it.
 const LocalAddress = "local:commands"
 
-// IsQueue reports whether runs wait at an address: a queue, or the server's commands. Their time limit begins when
-// they are taken from there.
+// IsQueue reports whether runs wait at an address: a queue, or the server's commands. The time limit of a run begins when it
+// is taken from there.
 func IsQueue(address string) bool {
 	return address == LocalAddress || strings.HasPrefix(address, string(SchemeQueue)+":")
 }
@@ -701,8 +701,8 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 	return scheme, target, nil
 }
 
-// NormalAddress returns the one spelling under which an address is stored and compared. It has the host in lower
-// case, without the default port and a slash at the end. Any other text stays as it is.
+// NormalAddress returns the one spelling under which an address is stored and compared: the host in lower case, without the
+// default port and without a slash at the end. Any other text stays unchanged.
 func NormalAddress(raw string) string {
 	scheme, target, err := ParseAddress(raw)
 	if err != nil || scheme != SchemeWire && scheme != SchemeCall {
@@ -732,7 +732,7 @@ func NormalAddresses(list []string) []string {
 // ARN is the parsed name of an AWS function or queue.
 type ARN struct {
 	Partition, Region, Account string
-	Name                       string // for a function, without its version
+	Name                       string // name of a function, without its version
 	Version                    string // version or alias of a function; may be empty
 }
 

@@ -16,7 +16,7 @@ import (
 type Poller struct {
 	Queue    Queue
 	Kind     ring.Kind
-	Messages int // in one batch, at most
+	Messages int // maximum in one batch
 	Places   int
 	// Handle is dispatch.Dispatcher.HandleFreeing for the received messages. For checks too it returns one verdict a message.
 	Handle func(ctx context.Context, got []Delivery, free func()) []dispatch.Verdict

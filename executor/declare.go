@@ -14,10 +14,11 @@ import (
 )
 
 // A Job is a job declared in code. When the executor starts, it creates the job on the server or updates it to match the
-// declaration. The server knows who changed each job last. It does not change a job that others created or changed, and
-// does not create a job again that a user deleted. tickring return-to-code returns either to code. Pausing a job is no change.
+// declaration. The server knows who changed each job last. It does not change a job that others created or changed, and does
+// not create a job again that a user deleted. The command tickring return-to-code returns such a job to code. A pause is not
+// a change.
 //
-// It needs a tickring server and [Options].Token, the token of the app; the app must exist.
+// Declared jobs need a tickring server and [Options].Token, the token of the app; the app must exist.
 type Job struct {
 	// Name of the job, unique in the app.
 	Name string

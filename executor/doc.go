@@ -25,7 +25,7 @@
 // A run that was answered with success is in the journal in [Options].Dir before the answer. It is reported once it ends.
 // If the process dies during a run, the next process with the same directory reports it as failed. With [RerunAfterCrash] at
 // registration, the next process runs it again. A result stays in the journal until a server took it; without servers, results of
-// [Executor.Submit] do not. So a server may get one result twice, but never two different ones.
+// [Executor.Submit] are not kept. So a server may get one result twice, but never two different ones.
 //
 // A run is accepted once: a second order with its ID is rejected while it waits or runs, until a server took its result,
 // and for [Options].Remember after its end.

@@ -29,7 +29,8 @@ type Options struct {
 	App string
 	// Servers are the base URLs of the servers, as for xxl-job's executors: http://host:8080, or
 	// http://host:8080/xxl-job-admin for xxl-job. They are tried in order until one takes a request. Without servers the
-	// executor does not register, and results stay in the journal, except results of [Executor.Submit], which its caller has.
+	// executor does not register, and results stay in the journal, except results of [Executor.Submit], which its caller
+	// gets.
 	Servers []string
 	// Token is the token of the app. The executor sends it to the servers and requires it from callers. Empty requires none,
 	// for tests and closed networks. Declared jobs need it.
@@ -56,7 +57,7 @@ type Options struct {
 	NoSync bool
 	// LogDir holds the runs' logs. Empty: "logs" in Dir.
 	LogDir string
-	// LogWriter receives the runs' logs instead of files, each line with its run in front. Servers then find no log here.
+	// LogWriter receives the runs' logs instead of files. Each line begins with its run. Servers then find no log here.
 	LogWriter io.Writer
 	// LogRetention is how long logs are kept. 0: 30 days. Negative: forever.
 	LogRetention time.Duration
@@ -80,8 +81,8 @@ type Options struct {
 	// RememberMax is the maximum number of remembered IDs, which limits memory. 0: 200,000.
 	RememberMax int
 
-	// Unregistered does not register the address at the servers: for runs of [Executor.Submit], or executors that are listed
-	// by hand.
+	// Unregistered disables the registration of the address at the servers: for executors whose runs come from
+	// [Executor.Submit], or whose address is fixed on the server.
 	Unregistered bool
 	// Heartbeat is the interval of registrations. 0: 30 s.
 	Heartbeat time.Duration
@@ -234,7 +235,7 @@ func or[T comparable](v *T, def T) {
 }
 
 // Start reads the journal, handles runs that a dead process left, and begins to accept runs, to register and to report. If
-// servers are down, it keeps trying; that is no error. [Executor.ListenAndServe] calls it.
+// servers are down, it keeps trying; that is not an error. [Executor.ListenAndServe] calls it.
 //
 // It returns an error if another process uses the directory, the address is missing, or the executor was started before.
 func (e *Executor) Start() error {
@@ -339,8 +340,8 @@ func (e *Executor) sweeps(ctx context.Context) {
 // contexts end, and CancelGrace later their runs are reported as ended. Last, it reports results. Results
 // that no server takes stay in the journal for the next start.
 //
-// When ctx ends, Stop skips the remaining waits. It returns an error if handlers did not return. Stopping twice is no
-// error. A Stop during Start makes Start give up, and does not wait for it.
+// When ctx ends, Stop skips the remaining waits. It returns an error if handlers did not return. Stopping twice is not
+// an error. A Stop during Start makes Start give up, and does not wait for it.
 func (e *Executor) Stop(ctx context.Context) error {
 	e.mu.Lock()
 	if e.state != stateRunning {
@@ -453,7 +454,7 @@ func (e *Executor) unregister(ctx context.Context) (removed func()) {
 	}
 }
 
-// Strays returns how many handlers go on although their runs were ended: they ignore a timeout, a kill, a newer run or a
+// Strays returns how many handlers still run although their runs have ended: they ignore a timeout, a kill, a newer run or a
 // stop.
 func (e *Executor) Strays() int { return int(e.strays.Load()) }
 
@@ -468,8 +469,8 @@ func (e *Executor) Unreported() int {
 	return j.unreported()
 }
 
-// ListenAndServe listens, starts, and serves until ctx ends; then it stops by
-// the rules of [Executor.Stop] and returns. nil means that it ended in order.
+// ListenAndServe listens, starts, and serves until ctx ends. Then it stops like [Executor.Stop], and returns nil if the stop
+// succeeded.
 func (e *Executor) ListenAndServe(ctx context.Context) error {
 	listen, err := e.listenAt()
 	if err != nil {

@@ -62,8 +62,8 @@ func Init(f func(ctx context.Context) error) HandlerOption {
 	return func(r *registered) { r.init = f }
 }
 
-// Destroy sets f to be called when a worker whose Init succeeded ends or changes to another handler, and none of its runs
-// goes on. An error is logged.
+// Destroy sets f to be called when a worker whose Init succeeded ends or changes to another handler, and none of its runs is
+// still running. An error is logged.
 func Destroy(f func(ctx context.Context) error) HandlerOption {
 	return func(r *registered) { r.destroy = f }
 }
@@ -232,7 +232,7 @@ func Cancel(err error) error {
 	return &retryError{wire.NeverRetry, err}
 }
 
-// MaxData is how many bytes of data a run can hand on.
+// MaxData is the maximum length in bytes of the data that a run passes on.
 const MaxData = wire.MaxData
 
 // SetData sets the data that the run passes to the runs that follow it: tickring replaces {{parent.data}} in the params of

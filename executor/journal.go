@@ -95,7 +95,7 @@ const (
 )
 
 // openJournal reads the files in dir and starts the writer. An error means that another process uses the directory. An
-// unusable directory is no error: the journal rejects records until it can store them.
+// unusable directory is not an error: the journal rejects records until it can store them.
 func openJournal(dir string, nosync bool, most int64, log *slog.Logger) (*journal, found, error) {
 	j := &journal{dir: dir, nosync: nosync, most: most, log: log,
 		kick: make(chan struct{}, 1), soon: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),

@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Kinds of scripts, as the wire names them.
+// Kinds of scripts, as the xxl-job protocol names them.
 const (
 	Shell      = wire.GlueShell
 	Python     = wire.GluePython
@@ -167,7 +167,7 @@ type Program struct {
 	// Env is its environment, as "NAME=value", without the variables above. nil: the environment of this process without
 	// variables named TICKRING_TOKEN or TICKRING_…_TOKEN, because others can read the output of a program in logs.
 	Env []string
-	// Snooze is how long [ExitSnooze] puts a run off. 0: a minute.
+	// Snooze is how long [ExitSnooze] postpones a run. 0: a minute.
 	Snooze time.Duration
 	// Prepare, if set, may change how the program is started, for example its user or its output. It is called before each
 	// attempt to start the program.
@@ -181,7 +181,7 @@ const (
 	ExitCancel = 65 // EX_DATAERR: as [Cancel]
 )
 
-// Handle is the [Handler].
+// Handle runs the program for r; it is the [Handler].
 func (p Program) Handle(ctx context.Context, r *Run) error {
 	args := slices.Clone(p.Args)
 	if r.Params != "" {
@@ -242,7 +242,7 @@ type exitCode struct {
 
 func (e exitCode) Error() string { return fmt.Sprintf(e.text, e.code) }
 
-// ExitCode is the code, as [exec.ExitError] has it.
+// ExitCode returns the exit code, like [exec.ExitError].
 func (e exitCode) ExitCode() int { return e.code }
 
 // isToken reports whether a variable, as NAME=value, is a token of the scheduler.
@@ -255,8 +255,8 @@ func isToken(v string) bool {
 // end in that time.
 const startFor = 30 * time.Second
 
-// scarce reports whether a program was not started because this machine lacks descriptors, processes or memory. That is no
-// fault of the program.
+// scarce reports whether a program was not started because this machine lacks descriptors, processes or memory. That is not
+// a fault of the program.
 func scarce(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM)
 }

@@ -16,17 +16,17 @@ var (
 	ErrBusy = errors.New("the executor takes no run now")
 	// ErrOpen: a run with this ID waits or runs here, or its result waits for a server.
 	ErrOpen = errors.New("the run is here already")
-	// ErrReported: a run with this ID has ended here, and a server took its result, or without servers the caller of Submit.
+	// ErrReported: a run with this ID has ended here, and a server (without servers: the caller of Submit) took its result.
 	ErrReported = errors.New("the run has ended and is reported")
 )
 
-// A Result is how a run ended.
+// A Result is the end of a run.
 type Result struct {
 	RunID   int64   `json:"logId,string"`
 	Outcome Outcome `json:"code"`
 	Message string  `json:"msg"`
 	Data    string  `json:"tickringData,omitempty"` // see [Run.SetData]
-	// RetryAfter is of a failure, in seconds: see [Snooze]; -1: see [Cancel].
+	// RetryAfter is the delay in seconds before the retry of a failed run, see [Snooze]; -1: no retry, see [Cancel].
 	RetryAfter int64 `json:"tickringRetryAfter,omitempty"`
 }
 
@@ -45,13 +45,14 @@ type Submitted struct {
 // RunID is the scheduler's ID of the run.
 func (s *Submitted) RunID() int64 { return s.t.wire.LogID }
 
-// Ended is closed when the run has ended.
+// Ended returns a channel that is closed when the run has ended.
 func (s *Submitted) Ended() <-chan struct{} { return s.ended }
 
-// Reported is closed when a server has taken the result. Without servers, and after Drop, it is never closed.
+// Reported returns a channel that is closed when a server has taken the result. Without servers, and after Drop, it is never
+// closed.
 func (s *Submitted) Reported() <-chan struct{} { return s.reported }
 
-// Result is how the run ended. Call it once Ended is closed.
+// Result returns the end of the run. Call it after Ended is closed.
 func (s *Submitted) Result() Result { return s.result }
 
 // Drop ends the run without a report, because another executor has it or gets it: its context ends with cause, and the

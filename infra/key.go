@@ -53,7 +53,7 @@ func (s *Scheduler) byKey(p *Props, r iampolicy.Role) []awsiam.PolicyStatement {
 	return list
 }
 
-// readsEnvironment lets a function decrypt its own environment, and no other function's. The permission is no part of its role,
+// readsEnvironment lets a function decrypt its own environment, and no other function's. The permission is not part of its role,
 // which would have to wait for the function. Until the policy exists, the grant suffices that Lambda creates with the function.
 func (s *Scheduler) readsEnvironment(p *Props, scope constructs.Construct, role awsiam.IRole, fn awslambda.Function) {
 	awsiam.NewPolicy(scope, jsii.String("Environment"), &awsiam.PolicyProps{Roles: &[]awsiam.IRole{role},

@@ -25,11 +25,11 @@ import (
 	"github.com/tickring/tickring/internal/oidc"
 )
 
-// Props of a Scheduler. The zero value is a working deployment: tables on
-// demand, kept when the stack goes, a function URL, alarms, a canary.
+// Props of a Scheduler. The zero value is a working deployment: tables on demand, kept when the stack is deleted, a function
+// URL, alarms, and a canary.
 type Props struct {
-	// Source is the folder of the Go module github.com/tickring/tickring, from
-	// which the functions are built. Empty: where Go finds that module.
+	// Source is the directory of the Go module github.com/tickring/tickring, from which the functions are built. Empty:
+	// where Go finds that module.
 	Source string
 	// Functions is a directory with functions built elsewhere, each <name>/bootstrap. Empty: the Go on this machine builds them.
 	Functions string
@@ -56,7 +56,7 @@ type Props struct {
 	// EncryptionKey of tables, queues, tokens and logs; nil: keys that AWS owns. Its policy must let CloudWatch Logs use it.
 	EncryptionKey awskms.IKey
 
-	// MaxPartitions is how far the index of due jobs is parted under load: 16.
+	// MaxPartitions is the maximum number of partitions of the index of due jobs under load: 16.
 	MaxPartitions *float64
 	// MaxConcurrency limits the concurrent invocations that send; nil: the account's limit. SlowConcurrency limits the invocations
 	// for slow executors and for the post-run queue; nil: the account's limit if AccountConcurrency is at least 1000, a fifth of a
@@ -66,8 +66,7 @@ type Props struct {
 	LogRetentionDays *float64
 	// LogLevel of the functions' own lines: debug, info, warn, error; info if empty.
 	LogLevel string
-	// ReportZone is by whose days runs are summed up for tickring report, such as
-	// Europe/Berlin; UTC if empty.
+	// ReportZone is the time zone of the days in tickring report, such as Europe/Berlin; UTC if empty.
 	ReportZone string
 
 	// RunUrl is the URL of a run's page, with {run} for its number, such as https://jobs.example.com/runs/{run}: notifications link
@@ -93,44 +92,44 @@ type Props struct {
 	// Oidc is the provider of logins to the console; nil: there is none.
 	Oidc *Oidc
 
-	// Vpc that the functions which call executors live in; nil: none.
+	// Vpc is the VPC of the functions that call executors; nil: none.
 	Vpc            awsec2.IVpc
 	Subnets        *awsec2.SubnetSelection
 	SecurityGroups []awsec2.ISecurityGroup
 	// VpcEndpoints creates the endpoints of the VPC that the functions need.
 	VpcEndpoints bool
 
-	// HttpApi puts an HTTP API in front of three functions in place of one function with a URL. It costs $1 a million requests,
-	// and has a throttle, access logs and a Domain, which implies it.
+	// HttpApi puts an HTTP API in front of three functions, instead of one function with a URL. It costs $1 per million
+	// requests, and has a throttle, access logs and a Domain, which implies it.
 	HttpApi bool
 	// Throttle of each path of the HTTP API; nil: as many requests a second as AccountConcurrency, at least 1,000, and twice as
 	// many at once.
 	Throttle *Throttle
-	// EndpointConcurrency is the reserved concurrency of each function that is called over HTTP; 0: none, the account bounds them.
-	// Nil: with an AccountConcurrency of at least 200, three twentieths of it for the function behind a function URL, and one
-	// twentieth for each of the three functions behind an HTTP API; else 0, because AWS rejects a deployment whose reservations
-	// leave less than 100 to other functions.
+	// EndpointConcurrency is the reserved concurrency of each function that is called over HTTP; 0: none, the account bounds
+	// them. Nil: with an AccountConcurrency of at least 200, three twentieths of it for the function behind a function URL,
+	// and one twentieth for each of the three functions behind an HTTP API; else 0, because AWS rejects a deployment whose
+	// reservations leave less than 100 to other functions.
 	EndpointConcurrency *float64
-	// Domain of the HTTP API, which answers by that name alone.
+	// Domain of the HTTP API, which answers only under that name.
 	Domain *Domain
 	// PublicUrl is the URL of the scheduler for executors and users if it is not the stack's own URL: behind a proxy, or in an
 	// emulator. {api} in it stands for the identifier of the HTTP API.
 	PublicUrl string
-	// AccessLogs has the HTTP API log each request.
+	// AccessLogs makes the HTTP API log each request.
 	AccessLogs bool
 
 	// PermissionsBoundary of every role.
 	PermissionsBoundary awsiam.IManagedPolicy
 
-	// NoAlarms leaves the alarms out, NoCanary the canary.
+	// NoAlarms removes the alarms, NoCanary the canary.
 	NoAlarms, NoCanary bool
 	// AlarmTopic receives alarms; nil: they are only shown.
 	AlarmTopic awssns.ITopic
 	// AccountConcurrency is the maximum number of concurrent functions in the account. The limits of the endpoints and of
 	// the slow queue follow it: 1000.
 	AccountConcurrency *float64
-	// InvocationsAlarm and WriteUnitsAlarm are the numbers per minute above which the alarms on function invocations of the
-	// account and on writes to the table of runs go off: 60,000 and 120,000.
+	// InvocationsAlarm and WriteUnitsAlarm are the numbers per minute above which alarms fire: for function invocations of
+	// the account, 60,000, and for writes to the table of runs, 120,000.
 	InvocationsAlarm, WriteUnitsAlarm *float64
 	// Budget sends an email when the costs of a month approach a limit; nil: none.
 	Budget *Budget
@@ -169,8 +168,8 @@ type Oidc struct {
 	Issuer, ClientId string
 	// SecretParameter names an existing SSM parameter with the client's secret, a SecureString; empty: the client has none.
 	SecretParameter string
-	// Url is where browsers reach the deployment; empty: at its Domain or PublicUrl. The stack's
-	// own is known only when it is deployed.
+	// Url is where browsers reach the deployment; empty: its Domain or PublicUrl. The stack's own URL is only known after
+	// the deployment.
 	Url string
 	// Name is the provider's display name; Scopes are the requested scopes.
 	Name   string

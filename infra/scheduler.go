@@ -32,8 +32,8 @@ type Scheduler struct {
 	Functions map[string]awslambda.Function
 	// Url is the base of all its URLs.
 	Url *string
-	// TokenParameter names the SSM parameter with the token of the API, and
-	// ReadTokenParameter that with the one that may only read; nil: there is none.
+	// TokenParameter names the SSM parameter with the token of the API, ReadTokenParameter the parameter with the read-only
+	// token; nil: there is none.
 	TokenParameter, ReadTokenParameter *string
 
 	wakes       awsevents.Rule

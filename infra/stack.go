@@ -13,8 +13,7 @@ import (
 type StackProps struct {
 	awscdk.StackProps
 	Props
-	// Refer, if not nil, completes the props with references to resources of
-	// others, which need a stack to be made in.
+	// Refer, if not nil, adds references to existing resources to the props. Such references need the stack.
 	Refer func(awscdk.Stack, *Props)
 }
 
@@ -24,7 +23,8 @@ type TickringStack struct {
 	*Scheduler
 }
 
-// NewTickringStack creates a stack; it panics as NewScheduler does. The command line finds the deployment by the stack's outputs.
+// NewTickringStack creates a stack and panics like NewScheduler. The command line finds the deployment by the stack's
+// outputs.
 func NewTickringStack(scope constructs.Construct, id string, props *StackProps) *TickringStack {
 	if props == nil {
 		props = &StackProps{}

@@ -204,7 +204,7 @@ func scalar(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// fill converts a node that is no alias to a value.
+// fill converts a node that is not an alias to a value.
 func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 	fail := func(format string, args ...any) (any, bool) {
 		d.errorf(at, path, format, args...)

@@ -10,16 +10,15 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Error is one thing wrong with a manifest, or one warning: a *core.Error that has a place in
-// a file.
+// Error is one problem of a manifest, or one warning: a *core.Error with a place in a file.
 type Error struct {
 	File         string
-	Line, Column int       // from 1; 0 the file as a whole
-	Path         string    // such as jobs[3].schedule.cron; empty the file as a whole
+	Line, Column int       // position, from 1; 0: the file as a whole
+	Path         string    // path such as jobs[3].schedule.cron; empty: the file as a whole
 	Reason       core.Text // the problem and the allowed values
 }
 
-// Error is file:line:column: path: reason.
+// Error returns "file:line:column: path: reason".
 func (e *Error) Error() string { return e.In(words.English) }
 
 func (e *Error) In(l words.Language) string {
@@ -35,10 +34,10 @@ func (e *Error) In(l words.Language) string {
 	return b.String()
 }
 
-// Errors lists problems, in the order of files and positions: at most MaxErrors, and one that counts the rest.
+// Errors lists problems in the order of files and positions: at most MaxErrors, and one that counts the rest.
 type Errors []*Error
 
-// Error is one line for each.
+// Error returns one line for each problem.
 func (e Errors) Error() string { return e.In(words.English) }
 
 func (e Errors) In(l words.Language) string {

@@ -17,8 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// FormatDuration writes a duration as manifests do: as the API does, but for a
-// minute, which everybody writes as 60s.
+// FormatDuration writes a duration as the API does, except that a minute is 60s.
 func FormatDuration(d time.Duration) string {
 	if d == time.Minute {
 		return "60s"
@@ -286,13 +285,12 @@ func (n *node) flows() string {
 	return strings.Join(parts, ", ")
 }
 
-// FieldChange is one difference, in the notation of the manifest: the values as
-// YAML on one line. Old or New is empty where there is none.
+// FieldChange is one difference, in the notation of the manifest: the values as YAML on one line. Old or New is empty if the
+// field has no value.
 type FieldChange struct{ Path, Old, New string }
 
-// Diff is how new differs from old, by fields in the order of the manifest.
-// Defaults are written out. A nil job is none: all that the other writes, but
-// for defaults, is listed.
+// Diff returns the differences between two jobs, by fields in the order of the manifest. Defaults are written out. If one
+// job is nil, all fields of the other job are listed, except defaults.
 func Diff(old, new *client.Job) []FieldChange {
 	tree := func(j *client.Job) []FieldChange {
 		if j == nil {

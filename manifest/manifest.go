@@ -15,9 +15,9 @@ import (
 // Bounds of a manifest.
 const (
 	MaxFile     = 32 << 20 // bytes of one file
-	MaxDocument = 4 << 20  // bytes of one document of it: to read one takes up to 100 times as much memory
-	MaxJobs     = 100_000  // of all files together
-	MaxApps     = 10_000   // of all files together
+	MaxDocument = 4 << 20  // bytes of one document in a file: reading it takes up to 100 times as much memory
+	MaxJobs     = 100_000  // jobs of all files together
+	MaxApps     = 10_000   // apps of all files together
 	MaxErrors   = 50       // reported at once
 )
 
@@ -37,7 +37,7 @@ type Document struct {
 	Channels []Channel
 	Apps     []App
 	Jobs     []Job
-	// Warnings are no errors: a secret written out, for one.
+	// Warnings are not errors; one reports, for example, a secret in plain text.
 	Warnings []*Error
 }
 
@@ -51,24 +51,22 @@ type App struct {
 	Pos  Pos
 }
 
-// Job is one entry of jobs, with the values of its app and `defaults` filled in.
-// Spec.Def.Set is the document's.
+// Job is one entry of jobs, with the values of its app and `defaults` filled in. Spec.Def.Set is the set of the document.
 type Job struct {
 	Spec manage.JobSpec
 	Pos  Pos
 }
 
-// Options are the parser's way to the world. A nil function finds nothing.
+// Options are the functions by which the parser reads external data. A nil function finds nothing.
 type Options struct {
-	// Getenv looks up a secret written as {env: NAME}; os.LookupEnv fits.
+	// Getenv looks up a secret written as {env: NAME}, like os.LookupEnv.
 	Getenv func(name string) (string, bool)
 	// ReadFile reads a secret written as {file: PATH}, and the file of a script. Load joins a
 	// relative path to the manifest's folder first.
 	ReadFile func(path string) ([]byte, error)
 	// Parameter reads a secret written as {ssm: NAME}.
 	Parameter func(name string) (string, error)
-	// Small bounds the memory that a text of one job takes, which a form of the console has: it has
-	// at most 40,000 lines and marks, and its aliases stand for at most 1 MB. A file has no such bound, and
-	// 32 MB.
+	// Small bounds the memory for the text of one job, as from a form of the console: at most 40,000 lines and marks, and
+	// aliases that stand for at most 1 MB. A file has only the limit of aliases, 32 MB.
 	Small bool
 }

@@ -227,7 +227,7 @@ func (l *loader) joinSet(b *builder, set string) {
 	}
 }
 
-// String is file:line:column.
+// String returns "file:line:column".
 func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
 
 func (l *loader) addChannel(b *builder, channel object, path string) {

@@ -228,7 +228,7 @@ func position(tk *token.Token) token.Position {
 	return *tk.Position
 }
 
-// readable rejects bytes that are no text.
+// readable rejects bytes that are not text.
 func readable(data []byte) *Error {
 	if len(data) > MaxFile {
 		return &Error{Reason: core.Say("%d bytes; at most %d (32 MB) are allowed: use several files", len(data), MaxFile)}

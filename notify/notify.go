@@ -31,7 +31,7 @@ type Options struct {
 	Timeout time.Duration // 15 s
 	// Topics publishes to SNS topics; nil: channels of them are rejected.
 	Topics Topics
-	// Deployment is the name in messages that have none of their own.
+	// Deployment is the name in messages without their own deployment name.
 	Deployment string
 	Now        func() time.Time
 }
@@ -44,7 +44,7 @@ type Topics interface {
 	Publish(ctx context.Context, arn, subject, text string) error
 }
 
-// Sender sends. It has no goroutine and no state but idle connections.
+// Sender sends. It has no goroutine, and no state except idle connections.
 type Sender struct {
 	o    Options
 	http *http.Client

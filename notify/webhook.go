@@ -27,20 +27,20 @@ type Body struct {
 	Channel    string    `json:"channel"`
 	Deployment string    `json:"deployment,omitempty"`
 	Language   string    `json:"language"`
-	Subject    string    `json:"subject"` // in the language of the channel
-	Text       string    `json:"text"`    // the whole message, for people
+	Subject    string    `json:"subject"` // subject in the language of the channel
+	Text       string    `json:"text"`    // the whole message, for users
 	At         time.Time `json:"at"`
-	Count      int       `json:"count"` // how many it stands for, itself among them
+	Count      int       `json:"count"` // number of notifications that this one represents, including itself
 	Since      time.Time `json:"since,omitzero"`
 	Link       string    `json:"link,omitempty"`
 	Job        *BodyJob  `json:"job,omitempty"`
 	Run        *BodyRun  `json:"run,omitempty"`
 	TookMs     int64     `json:"tookMs,omitempty"`
 	Times      int       `json:"times,omitempty"`
-	Muted      string    `json:"muted,omitempty"` // of mute: the channel that did not take a notice
+	Muted      string    `json:"muted,omitempty"` // for event "mute": the channel that rejected a notification
 }
 
-// BodyJob is the job, or with no name the app, that a notice is about.
+// BodyJob is the job or, without a name, the app that a notification is about.
 type BodyJob struct {
 	App   string `json:"app"`
 	Name  string `json:"name,omitempty"`
@@ -56,7 +56,7 @@ type BodyRun struct {
 	Reason      string    `json:"reason,omitempty"`
 	Code        int       `json:"code,omitempty"`
 	Message     string    `json:"message,omitempty"`
-	Log         string    `json:"log,omitempty"` // its last lines
+	Log         string    `json:"log,omitempty"` // last lines of the log
 }
 
 // webhook is a message for a webhook, signed as the calls of executors are where the channel has

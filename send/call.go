@@ -30,10 +30,10 @@ import (
 
 // The headers of a call, in addition to the headers of wire.About. Times are RFC 3339 in UTC.
 const (
-	HeaderRun      = "Tickring-Run"      // the run's ID, the same again if it is sent again
+	HeaderRun      = "Tickring-Run"      // the run's ID, the same if the run is sent again
 	HeaderJob      = "Tickring-Job"      // app/name
 	HeaderCallback = "Tickring-Callback" // where to POST the result after a 202
-	HeaderTime     = "Tickring-Time"     // when it was signed
+	HeaderTime     = "Tickring-Time"     // time of the signature
 	// HeaderSignature has the result of Signature. It is missing if the app has no token.
 	HeaderSignature = "Tickring-Signature"
 	// HeaderRetry is a header of answers: RetryNever means that a failure is not retried.
@@ -216,10 +216,9 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.SendReque
 	return req, nil
 }
 
-// Signature is the value of HeaderSignature: "v2=" and the hex HMAC-SHA256, keyed
-// with the app's token, of the time, method, host in lower case, path with query, run,
-// job, attempt, instant, callback and body, each but the last followed by a line feed.
-// examples/endpoint has code that verifies it in four languages.
+// Signature returns the value of HeaderSignature: "v2=" and the hex HMAC-SHA256, keyed with the app's token, of the time,
+// method, host in lower case, path with query, run, job, attempt, instant, callback and body, each but the last followed by
+// a line feed. examples/endpoint has code that verifies it in four languages.
 func Signature(token, method, host, path string, h http.Header, body string) string {
 	m := hmac.New(sha256.New, []byte(token))
 	for _, s := range []string{h.Get(HeaderTime), method, strings.ToLower(host), path, h.Get(HeaderRun), h.Get(HeaderJob),
@@ -231,7 +230,7 @@ func Signature(token, method, host, path string, h http.Header, body string) str
 	return "v2=" + hex.EncodeToString(m.Sum(nil))
 }
 
-// ReportSignature is the key in the URL at which a run is reported.
+// ReportSignature returns the key in the URL at which a run is reported.
 func ReportSignature(key []byte, run core.RunID) string {
 	m := hmac.New(sha256.New, key)
 	io.WriteString(m, "report\n"+run.String())

@@ -13,8 +13,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// MaxPayload is how much Lambda takes for an asynchronous invocation, and SQS as
-// a message.
+// MaxPayload is the maximum size of an asynchronous invocation of Lambda, and of a message of SQS.
 const MaxPayload = 1 << 20
 
 // A Note is the member "tickring" in the payload of a run for a function or a queue, in addition to the fields of the xxl-job
@@ -22,11 +21,11 @@ const MaxPayload = 1 << 20
 type Note struct {
 	Job         string    `json:"job"` // app/name
 	App         string    `json:"app"`
-	Run         string    `json:"run"` // as text: not every language has 64 bits
+	Run         string    `json:"run"` // run ID as text: not every language has 64-bit integers
 	ScheduledAt time.Time `json:"scheduledAt"`
 	Attempt     int       `json:"attempt"`
 	Cause       string    `json:"cause"`
-	// Traceparent is the span that sent the run; empty where no traces are made.
+	// Traceparent is the span that sent the run; empty without traces.
 	Traceparent string `json:"traceparent,omitempty"`
 	// ReportURL takes the end of the run, as for a call that answered 202; empty if executors cannot reach the scheduler by a
 	// URL.
@@ -77,7 +76,7 @@ func (s *Sender) hand(ctx context.Context, scheme core.Scheme, target string, sh
 }
 
 // queuesOf is who has a queue: this server those with a name alone, SQS the
-// others, or all where this is no server.
+// others, or all where this is not a server.
 func (s *Sender) queuesOf(target string) Queues {
 	if s.o.Queues != nil && !strings.HasPrefix(target, "arn:") {
 		return s.o.Queues
@@ -157,8 +156,7 @@ func (s *Sender) Reachable(address string) error {
 	return err
 }
 
-// Limit is how long a run at an address can last; an error where that cannot
-// be known.
+// Limit returns how long a run at an address can last, or an error if the limit is unknown.
 func (s *Sender) Limit(ctx context.Context, address string) (time.Duration, error) {
 	scheme, target, err := s.place(address)
 	if err != nil {

@@ -34,8 +34,8 @@ type Options struct {
 	CallTimeout time.Duration // 60 s
 	// MaxConns bounds the connections to one address.
 	MaxConns int // 512
-	// ReportURL is the base URL at which a call: that answered 202 reports, and a
-	// function or who pulls from a queue may.
+	// ReportURL is the base URL for reports: of a `call:` executor that answered 202, of a function, and of a consumer of a
+	// queue.
 	ReportURL string
 	// ReportKey signs those URLs and the payloads of functions; nil: nothing is signed.
 	ReportKey Key
@@ -50,16 +50,14 @@ type Options struct {
 	Commands Commands
 }
 
-// A Key is what reports are signed with. It may have to be read before; an error
-// is that it cannot be now.
+// A Key returns the key that signs reports. An error means that the key cannot be read at the moment.
 type Key func(context.Context) ([]byte, error)
 
 // Functions invokes functions.
 type Functions interface {
-	// Invoke starts a function with a payload and does not wait for its end.
-	// Never twice.
+	// Invoke starts a function with a payload and does not wait for its end. It never starts a function twice.
 	Invoke(ctx context.Context, function string, payload []byte) dispatch.Answer
-	// Limit is how long an invocation can last.
+	// Limit returns how long an invocation can last.
 	Limit(ctx context.Context, function string) (time.Duration, error)
 	// Log reads the function's log of a run, from line from (1 is the first); next is the line to continue from, end reports that
 	// no lines follow.
@@ -87,8 +85,7 @@ type Commands interface {
 	Log(run *core.Run, from int) (text string, next int, end bool)
 }
 
-// Sender sends, asks and kills. It is the Sender of dispatch, the Prober of
-// finish and the Killer of manage.
+// Sender sends, asks and kills. It is the Sender of dispatch, the Prober of finish and the Killer of operate.
 type Sender struct {
 	o    Options
 	wire *wirehttp.Client
@@ -304,7 +301,7 @@ func (s *Sender) AskClock(ctx context.Context, app *core.App, address string) (c
 }
 
 // Beat checks whether an address is available. A call: address is available if it accepts a connection. A function counts as
-// available until it rejects an invocation; a queue does while it may have consumers. The error is core.CodeUnavailable if the
+// available until it rejects an invocation, a queue while it may have consumers. The error is core.CodeUnavailable if the
 // address could not be asked.
 func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error {
 	scheme, target, err := s.place(address)

@@ -37,7 +37,7 @@ func (a asks) AskClock(ctx context.Context, app *core.App, address string) (core
 	return clock, a.note(ctx, app, address, begun, clock, err)
 }
 
-// sendOf converts the answer to a send into evidence about its address; counts is false if the answer is no evidence.
+// sendOf converts the answer to a send into evidence about its address; counts is false if the answer is not evidence.
 func sendOf(a *dispatch.Answer) (s probe.Send, counts bool) {
 	switch {
 	case a.Ours:

@@ -86,7 +86,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // setClient sets the remote address of a request through trusted proxies to that client's address: the last hop in X-Forwarded-For
-// that is no trusted proxy. Entries before that hop are written by the client and ignored.
+// that is not a trusted proxy. Entries before that hop are written by the client and ignored.
 func (s *Server) setClient(r *http.Request) {
 	forwarded := r.Header.Values("X-Forwarded-For")
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)

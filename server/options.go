@@ -28,7 +28,7 @@ type Options struct {
 	// SecretKeyFile has the key that encrypts stored secrets; empty: Dir.key, next to Dir, so that a copy of Dir does not contain it.
 	SecretKeyFile string
 	Listen        string // host:port; port 0 takes a free one
-	Token         string // of the API; empty: the one in DIR/admin-token, which the first start creates
+	Token         string // admin token of the API; empty: the token in DIR/admin-token, which the first start creates
 	// ReadToken is a second token, which permits only reads; empty: none.
 	ReadToken string
 	// AllowNoToken accepts executors of apps without a token from all addresses, RequireToken from none. If neither is set,
@@ -63,7 +63,7 @@ type Options struct {
 	Notices   notification.Options
 	LookEvery time.Duration // 10 s
 	Plan      plan.Options
-	// Beat is how often the tick passes.
+	// Beat is the interval between planner passes.
 	Beat time.Duration // 1 s
 	// LeaseFor is the duration of a lease on a partition.
 	LeaseFor time.Duration // 45 s

@@ -166,7 +166,7 @@ func lookBack(ctx context.Context, m *people.People, up time.Time, from, to core
 // An OutageReport describes the effects of an outage.
 type OutageReport struct {
 	Down  time.Duration
-	Audit query.AuditSum // of the instants in it
+	Audit query.AuditSum // results of the scheduled times in the outage
 	// Sent is how many of the due runs were sent after the outage, and Worst their maximum lateness. The other sent runs were sent just
 	// before the stop.
 	Sent  int64
@@ -175,7 +175,7 @@ type OutageReport struct {
 	UnderWay, Open int
 }
 
-// String returns one line for people.
+// String returns one line for users.
 func (r OutageReport) String() string {
 	a := &r.Audit
 	var b strings.Builder
@@ -228,7 +228,7 @@ func plural(n int64, one, many string) string {
 	return many
 }
 
-// Span formats d for people, with about two digits.
+// Span formats d for users, with about two digits.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Second:

@@ -225,7 +225,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// URL is where programs on this machine reach the server.
+// URL returns the URL at which programs on this machine reach the server.
 func (s *Server) URL() string {
 	host, port, _ := net.SplitHostPort(s.ln.Addr().String())
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
@@ -242,7 +242,7 @@ func (s *Server) base(host, port string) string {
 	return "https://" + net.JoinHostPort(s.cert.name(s.listenHost(), host), port)
 }
 
-// InClear reports whether tokens cross a network unencrypted: the server has no TLS, and no TLS proxy is configured before it.
+// InClear reports whether tokens cross a network unencrypted: the server has no TLS, and there is no TLS proxy before it.
 func (s *Server) InClear() bool {
 	return s.cert == nil && !s.onLoopback() && !strings.HasPrefix(s.reportURL, "https:")
 }
@@ -250,12 +250,12 @@ func (s *Server) InClear() bool {
 // ReportURL returns the URL to which executors report results.
 func (s *Server) ReportURL() string { return s.reportURL }
 
-// Cut makes a current or later stop of Run wait for nothing.
+// Cut makes Run stop without waiting, even if the stop has begun.
 func (s *Server) Cut() { s.cut() }
 
 func (s *Server) Token() string { return s.token }
 
-// Ready is closed once the data is open and planning has begun.
+// Ready returns a channel that is closed once the data is open and planning has begun.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Manage returns the use cases for users, once the server is ready.
@@ -265,7 +265,7 @@ func (s *Server) Manage() *people.People {
 	return s.parts.manage
 }
 
-// Access checks logins and permissions, once the server is ready.
+// Access returns the checks of logins and permissions, once the server is ready.
 func (s *Server) Access() *access.Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,22 +12,21 @@ import (
 // unknown member. If there are no headers (the message of a queue, the payload of a function, a journal), it is the member
 // "tickring" of the run, see [AppendOrder]; only tickring's own executors read those.
 type About struct {
-	Attempt int    // in its chain of retries, from 1
-	Instant int64  // that the run is for, in seconds since the Unix epoch
-	Cause   string // why there is the run: schedule, retry and so on
+	Attempt int    // number in its retry chain, from 1
+	Instant int64  // scheduled time, in seconds since the Unix epoch
+	Cause   string // why the run exists: schedule, retry and so on
 
 	// Traceparent is the span that sent the run, as W3C Trace Context writes it.
 	Traceparent string
 }
 
-// The headers of an About. Executors called as plain HTTP endpoints get the
-// same ones.
+// The headers of an About. Executors called as plain HTTP endpoints get the same headers.
 const (
 	HeaderAttempt     = "Tickring-Attempt"
 	HeaderScheduledAt = "Tickring-Scheduled-At" // RFC 3339 in UTC
 	HeaderCause       = "Tickring-Cause"
 
-	HeaderTraceparent = "Traceparent" // of W3C Trace Context
+	HeaderTraceparent = "Traceparent" // header of W3C Trace Context
 )
 
 // Limits for an About: the years 1970 to 9999, and a cause of one word.
@@ -102,8 +101,7 @@ func (a About) Headers(set func(name, value string)) {
 	}
 }
 
-// AppendOrder is [AppendRun] with the run's About in the member "tickring",
-// for ways that have no headers.
+// AppendOrder is [AppendRun] with the run's About in the member "tickring", for transports without headers.
 func AppendOrder(dst []byte, r *Run) []byte {
 	dst = AppendRun(dst, r)
 	if r.About == (About{}) {

@@ -34,7 +34,7 @@ const MaxData = 4 << 10
 
 // An ItemError explains why one item of a callback is unusable.
 type ItemError struct {
-	Index  int // from 0
+	Index  int // position in the list, from 0
 	Reason string
 }
 
@@ -45,7 +45,7 @@ func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %s", e.Index, 
 type Callback struct {
 	Items   []CallbackItem
 	Bad     []*ItemError // items that are not in Items, and why
-	Dialect Dialect      // by its form; B stands for B and C, which look alike
+	Dialect Dialect      // recognized by form; B stands for B and C, which look alike
 	Broken  error        // where the body stops being JSON; nil: it is all JSON
 }
 

@@ -1,6 +1,6 @@
 package wire
 
-// Dialect is one of the five ways of speaking the protocol.
+// Dialect is one of the five variants of the protocol.
 type Dialect uint8
 
 // The dialects. DialectUnknown is the zero value: no message has identified the dialect.
@@ -50,8 +50,8 @@ func DialectOfHeader(app string) Dialect {
 	return DialectUnknown
 }
 
-// RunPath is the path, with its slash, under an executor's base URL for runs. Unknown counts as A to C and Go, which most deployed
-// executors use.
+// RunPath returns the path, with its slash, under an executor's base URL for runs. DialectUnknown has the path of A to C and
+// Go, which most deployed executors use.
 func (d Dialect) RunPath() string {
 	if d == DialectD {
 		return PathTrigger
@@ -59,8 +59,7 @@ func (d Dialect) RunPath() string {
 	return PathRun
 }
 
-// PayloadKey is the key under which a reply in this dialect carries its
-// payload.
+// PayloadKey returns the key under which a reply in this dialect has its payload.
 func (d Dialect) PayloadKey() string {
 	if d == DialectC || d == DialectD {
 		return "data"

@@ -6,7 +6,7 @@ import "errors"
 type LogRequest struct {
 	LogID    int64
 	LogTime  int64 // ms: time of the run; the executor finds the file by its date
-	FromLine int32 // from 1
+	FromLine int32 // number of the first line, from 1
 }
 
 // A LogResult is the payload of the answer to /log.
@@ -97,9 +97,9 @@ func (r Reply) LogResult() (LogResult, error) {
 	return res, nil
 }
 
-// CutLog reads the beginning of an answer to /log that was cut off inside its text, for lines
-// from a number on: whole lines, or of one line that is longer its beginning, with a text that
-// reports the cut. ok is false if the beginning is no answer with lines.
+// CutLog reads the beginning of an answer to /log that was cut off inside its text, with lines from number from on. The
+// result has whole lines or, if the first line is longer, its beginning, and a text that reports the cut. ok is false if the
+// beginning has no lines.
 func CutLog(body []byte, from int32) (res LogResult, ok bool) {
 	code := int64(CodeSuccess)
 	var raw []byte

@@ -10,8 +10,7 @@ import (
 // 50,000.
 const MaxMessage = 15_000
 
-// TruncateMessage gives s as valid UTF-8 of at most MaxMessage characters. Each run
-// of invalid bytes counts as one U+FFFD.
+// TruncateMessage returns s as valid UTF-8 of at most MaxMessage characters. Each run of invalid bytes counts as one U+FFFD.
 func TruncateMessage(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\ufffd")

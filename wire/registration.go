@@ -31,9 +31,8 @@ func AppendRegistration(dst []byte, r Registration) []byte {
 	return append(dst, '}')
 }
 
-// DecodeRegistration reads the body of registry and registryRemove. A field
-// that is blank, no string or too long is an error that names it. The values
-// are verbatim: white space around them is not removed.
+// DecodeRegistration reads the body of registry and registryRemove. Its error names a field that is blank, not a string or
+// too long. The values are verbatim: white space around them is not removed.
 func DecodeRegistration(body []byte) (Registration, error) {
 	if len(body) == 0 {
 		return Registration{}, errEmpty

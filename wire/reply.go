@@ -10,7 +10,7 @@ type Verdict uint8
 
 // The verdicts. The zero value is VerdictGarbage: nothing is known.
 const (
-	VerdictGarbage       Verdict = iota // no answer of the protocol: the run may have been started
+	VerdictGarbage       Verdict = iota // not an answer of the protocol: the run may have been started
 	VerdictAccepted                     // queued, not finished
 	VerdictRepeatTrigger                // this logId was accepted before
 	VerdictBlockStrategy                // rejected because another run of the job is running
@@ -35,11 +35,11 @@ func (v Verdict) String() string {
 	return "garbage"
 }
 
-// How executors begin the messages of refusals that mean something.
+// How executors begin the messages of rejections with a separate Verdict.
 const (
 	MsgRepeatTrigger = "repeate trigger job" // Java, sic: the logId is queued already
 	MsgBlockStrategy = "block strategy effect"
-	MsgGoRunning     = "There are tasks running" // Go, for every block strategy but COVER_EARLY
+	MsgGoRunning     = "There are tasks running" // Go, for every block strategy except COVER_EARLY
 	MsgQueueFull     = "queue full"              // tickring's own executors, with CodeBusy
 )
 
@@ -66,9 +66,8 @@ type Reply struct {
 // errNoEnvelope: JSON, but not an answer of the protocol.
 var errNoEnvelope = errors.New("the reply has no whole number as code")
 
-// DecodeReply reads the answer to any request, in all dialects and in the
-// callback shape of the Go executor. An error means that the bytes are no
-// answer of the protocol; the Reply is then zero and its verdict garbage.
+// DecodeReply reads the answer to any request, in all dialects and in the callback shape of the Go executor. An error means
+// that the bytes are not an answer of the protocol; the Reply is then zero and its verdict garbage.
 func DecodeReply(body []byte) (Reply, error) {
 	s := scanner{b: body}
 	var r Reply
@@ -165,10 +164,8 @@ func arrayReply(s *scanner) (r Reply, err error) {
 // OK reports whether the reply is an envelope with code 200.
 func (r Reply) OK() bool { return r.valid && r.Code == CodeSuccess }
 
-// Verdict classifies r as the answer to a run. The Go executor refuses a run
-// of a job that it is running under every block strategy but COVER_EARLY, also
-// under SERIAL_EXECUTION, which Java would queue: that is VerdictBlockStrategy
-// too.
+// Verdict classifies r as the answer to a run. The Go executor rejects a run of a job that it is running under every block
+// strategy except COVER_EARLY, even under SERIAL_EXECUTION, which Java would queue. That answer is VerdictBlockStrategy too.
 func (r Reply) Verdict() Verdict {
 	switch {
 	case !r.valid:

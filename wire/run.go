@@ -36,11 +36,11 @@ type Run struct {
 	LogTime        int64 // ms; a re-send and later /log calls must repeat it
 	GlueType       string
 	GlueSource     string
-	GlueUpdated    int64 // ms; executors compile a script again when it changes
+	GlueUpdated    int64 // ms; executors compile a script again when this value changes
 	BroadcastIndex int32
 	BroadcastTotal int32 // 1 unless the run is one shard of a broadcast
 
-	// About is tickring's own, and no part of xxl-job's body.
+	// About is an addition of tickring and not part of xxl-job's body.
 	About About
 }
 
@@ -113,10 +113,10 @@ func DecodeRun(body []byte) (Run, error) {
 	return r, nil
 }
 
-// A KillRequest is the body of /kill: end whatever runs or waits for the job.
+// A KillRequest is the body of /kill, which ends all running and waiting runs of the job.
 type KillRequest struct{ JobID int32 }
 
-// An IdleBeatRequest is the body of /idleBeat: does the job run or wait?
+// An IdleBeatRequest is the body of /idleBeat, which asks whether the job runs or waits.
 type IdleBeatRequest struct{ JobID int32 }
 
 func AppendKill(dst []byte, k KillRequest) []byte { return appendJobID(dst, k.JobID) }

@@ -14,7 +14,7 @@ const maxDepth = 1000
 
 // A SyntaxError is the position at which a body stopped being JSON.
 type SyntaxError struct {
-	Offset int    // in bytes from the start of the body
+	Offset int    // offset in bytes from the start of the body
 	What   string // text found or expected there
 }
 

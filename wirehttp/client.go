@@ -57,26 +57,25 @@ func (k Kind) String() string {
 // An Outcome is the result of one call.
 type Outcome struct {
 	Kind       Kind
-	Verdict    wire.Verdict // of the reply; VerdictGarbage if there is none
-	Code       int          // of the envelope; 0 if there is none
-	Msg        string       // of the envelope, at most wire.MaxMessage characters
+	Verdict    wire.Verdict // verdict of the reply; VerdictGarbage without a reply
+	Code       int          // code of the envelope; 0 without an envelope
+	Msg        string       // message of the envelope, at most wire.MaxMessage characters
 	HTTPStatus int          // 0 if no response arrived
 	Took       time.Duration
-	Date       time.Time // of an answer to Beat, the executor's clock in whole seconds; zero: unknown
+	Date       time.Time // the executor's clock in an answer to Beat, in whole seconds; zero: unknown
 	Err        error     // why Kind is not Accepted, if the envelope does not explain it
 	// Dialect is set if the answer proved another dialect than expected: a run was accepted at the path of D, or at the other path
 	// (B stands for its dialects), or /log identified C.
 	Dialect wire.Dialect
 }
 
-// Auth is what identifies the admin to an executor. Executors before D ignore
-// the app, and all ignore a token that they do not expect.
+// Auth identifies the admin to an executor. Executors before D ignore the app, and all executors ignore a token that they do
+// not expect.
 type Auth struct {
 	Token string
 	App   string
 
-	// Dialect of the executor if known: it decides the path of a run. A
-	// wrong guess costs a second call and no run.
+	// Dialect of the executor if known: it decides the path of a run. A wrong guess costs a second call, but no run.
 	Dialect wire.Dialect
 }
 
@@ -93,8 +92,8 @@ type ClientOptions struct {
 	// deadline. 0: 3 s.
 	Timeout time.Duration
 
-	// MaxConnsPerHost bounds the connections, and so the calls at a time, for
-	// each base URL; what exceeds waits, within its timeout. 0: 256.
+	// MaxConnsPerHost bounds the connections, and so the concurrent calls, for each base URL. Further calls wait, within
+	// their timeout. 0: 256.
 	MaxConnsPerHost int
 
 	// TLS is for https; nil uses the system's roots.
@@ -148,9 +147,8 @@ func New(o ClientOptions) *Client {
 	}
 }
 
-// Close closes idle connections and leaves no goroutine of its own. Calls
-// under way end as they would; their connections are closed then. Later calls
-// get ErrClosed, nothing sent.
+// Close closes idle connections and leaves no goroutine. Calls in progress continue to their end; their connections are
+// closed then. Later calls send nothing and get ErrClosed.
 func (c *Client) Close() {
 	c.plain.closeIdle()
 	c.secure.closeIdle()
@@ -196,16 +194,15 @@ func (c *Client) Beat(ctx context.Context, base string, auth Auth) Outcome {
 	return out
 }
 
-// IdleBeat asks whether the executor neither runs nor queues the job: Accepted
-// if so, Refused if it does.
+// IdleBeat asks whether the executor neither runs nor queues the job. The outcome is Accepted if this is so, else Refused.
 func (c *Client) IdleBeat(ctx context.Context, base string, auth Auth, jobID int32) Outcome {
 	body := wire.AppendIdleBeat(make([]byte, 0, 32), wire.IdleBeatRequest{JobID: jobID})
 	out, _ := c.call(ctx, base, exchange{path: wire.PathIdleBeat, auth: auth, body: body, most: maxReply}, nil)
 	return out
 }
 
-// Kill asks the executor to end all runs of the job, running and queued. Java
-// accepts also when there is nothing to end; Go refuses then.
+// Kill asks the executor to end all runs of the job, running and queued. If there is nothing to end, Java accepts and Go
+// rejects.
 func (c *Client) Kill(ctx context.Context, base string, auth Auth, jobID int32) Outcome {
 	body := wire.AppendKill(make([]byte, 0, 32), wire.KillRequest{JobID: jobID})
 	out, _ := c.call(ctx, base, exchange{path: wire.PathKill, auth: auth, body: body, most: maxReply}, nil)

@@ -21,11 +21,11 @@ import (
 // A Caller is the sender of a request, as the request identifies it. None of it is proven: the ports check the token, which belongs
 // to an app.
 type Caller struct {
-	Token   string       // of the header XXL-JOB-ACCESS-TOKEN; may be empty
-	App     string       // of the header XXL-JOB-APPNAME, which only dialect D sends
-	Dialect wire.Dialect // as far as header and form identify it; B stands for B and C
+	Token   string       // header XXL-JOB-ACCESS-TOKEN; may be empty
+	App     string       // header XXL-JOB-APPNAME, which only dialect D sends
+	Dialect wire.Dialect // dialect, as far as header and form identify it; B stands for B and C
 	Remote  string       // IP address and port of the connection
-	Date    time.Time    // of the header Date, the caller's clock; zero: unknown
+	Date    time.Time    // header Date, the caller's clock; zero: unknown
 }
 
 // A Registration is one address of one app.
@@ -65,7 +65,7 @@ type Options struct {
 	// Stranger reports whether an admitted caller is unknown: its callback has at most MaxStranger bytes. nil: every caller is
 	// known.
 	Stranger func(ctx context.Context, c Caller) bool
-	MaxItems int // of one callback; 0: wire.MaxItems
+	MaxItems int // items of one callback; 0: wire.MaxItems
 	// HeldLong is the maximum number of bodies longer than MaxRegistration to hold at once, in addition to 1024 shorter ones. The
 	// first app (a token) gets at most half of them, a second a quarter. Further callers wait up to HoldFor, and are then asked to
 	// retry. A body must arrive within ReadFor.
@@ -114,9 +114,8 @@ const (
 // about three times its bytes.
 const decodedAtOnce = 2
 
-// Patterns are what to mount the handler of [NewHandler] at: admin base URLs
-// are configured in executors with and without the path of xxl-job's own
-// admin.
+// Patterns are the patterns at which to mount the handler of [NewHandler]: executors have admin base URLs with and without
+// the path of xxl-job's own admin.
 var Patterns = []string{"/api/", adminPrefix + "/api/"}
 
 const adminPrefix = "/xxl-job-admin"

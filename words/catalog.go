@@ -44,7 +44,7 @@ func CheckLanguage(l Language) error {
 	return nil
 }
 
-// Name is the name of a language in that language: "中文".
+// Name returns the name of a language in that language: "中文".
 func Name(l Language) string { return in(l, "language", "English") }
 
 // An entry names a text of a catalog: its English, and for a value of a closed list its list.

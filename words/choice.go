@@ -9,7 +9,7 @@ func Choice(l Language, field, value string) string {
 	return value
 }
 
-// Means is the effect of a value in one line; empty if its name is clear without it.
+// Means returns the effect of a value in one line; empty if its name is clear without it.
 func Means(l Language, field, value string) string {
 	if text := choices[field][value]; text != "" {
 		return in(l, field, text)

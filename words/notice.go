@@ -48,7 +48,7 @@ func Others(l Language, more int, since string) string {
 	return fmt.Sprintf(in(l, "notice", others), more, since)
 }
 
-// Test is the subject and the sentence of a notification that only tries a channel.
+// Test returns the subject and the sentence of a notification that only tests a channel.
 func Test(l Language, channel string) (subject, sentence string) {
 	return oneLine(fmt.Sprintf(in(l, "notice", testSubject), channel)), fmt.Sprintf(in(l, "notice", testSentence), channel)
 }
@@ -63,7 +63,7 @@ func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 }
 
-// Label is the name of a field of a notification.
+// Label returns the name of a field of a notification.
 func Label(l Language, label string) string { return in(l, "notice", label) }
 
 const (

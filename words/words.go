@@ -63,7 +63,7 @@ func Asked(header string) Language {
 // maxAsked is the maximum number of languages of a header to read.
 const maxAsked = 20
 
-// Span is a duration, to the second: "1 h 30 min", "1 小时 30 分钟"; below a second "0 s".
+// Span returns a duration as text, to the second: "1 h 30 min", "1 小时 30 分钟"; below a second "0 s".
 func Span(l Language, d time.Duration) string {
 	units := []struct {
 		n    time.Duration

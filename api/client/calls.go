@@ -2,8 +2,8 @@ package client
 
 import "context"
 
-// Prove asks for a proof that only a holder of the tokens can give: see [Proof]. It sends no token. Each call asks by
-// itself if necessary.
+// Prove requests a proof that only a holder of the tokens can compute, see [Proof]. It sends no token. Other calls request
+// the proof by themselves.
 func (c *Client) Prove(ctx context.Context, params ProveParams) (Proofs, error) {
 	return do[Proofs](ctx, c, "GET", pathProof, params, nil)
 }
@@ -34,7 +34,7 @@ func (c *Client) GetOverview(ctx context.Context) (Overview, error) {
 	return do[Overview](ctx, c, "GET", "/v1/overview", nil, nil)
 }
 
-// Bulk applies one operation to a part of many jobs; the next call continues after it.
+// Bulk applies one operation to many jobs, one part in each call.
 func (c *Client) Bulk(ctx context.Context, body BulkRequest) (BulkResult, error) {
 	return do[BulkResult](ctx, c, "POST", "/v1/bulk", nil, body)
 }
@@ -99,7 +99,7 @@ func (c *Client) TriggerJob(ctx context.Context, app, name string, body TriggerR
 	return do[TriggerResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/trigger", nil, body, app, name)
 }
 
-// KillJob kills a part of the runs of a job; the next call continues after it. The job's schedule continues.
+// KillJob kills the runs of a job, one part in each call. The job's schedule continues.
 func (c *Client) KillJob(ctx context.Context, app, name string, params KillJobParams) (StopResult, error) {
 	return do[StopResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/kill", params, nil, app, name)
 }
@@ -239,8 +239,7 @@ func (c *Client) GetLog(ctx context.Context, run string, params GetLogParams) (L
 	return do[Log](ctx, c, "GET", "/v1/runs/{run}/log", params, nil, run)
 }
 
-// KillRun kills a run; an xxl-job executor kills all runs of its job at that address. It does a part; the next call
-// continues after it.
+// KillRun kills a run, one part in each call. An xxl-job executor kills all runs of the run's job at that address.
 func (c *Client) KillRun(ctx context.Context, run string, params KillRunParams) (StopResult, error) {
 	return do[StopResult](ctx, c, "POST", "/v1/runs/{run}/kill", params, nil, run)
 }
@@ -250,7 +249,7 @@ func (c *Client) CancelRun(ctx context.Context, run string) (StopResult, error) 
 	return do[StopResult](ctx, c, "POST", "/v1/runs/{run}/cancel", nil, nil, run)
 }
 
-// ListUpcoming lists the upcoming scheduled times of a part of the jobs, earliest first; the next call continues after it.
+// ListUpcoming lists the upcoming scheduled times of jobs, earliest first, for one part of the jobs in each call.
 func (c *Client) ListUpcoming(ctx context.Context, params ListUpcomingParams) (Upcoming, error) {
 	return do[Upcoming](ctx, c, "GET", "/v1/upcoming", params, nil)
 }
@@ -270,13 +269,12 @@ func (c *Client) ListChanges(ctx context.Context, params ListChangesParams) (Cha
 	return do[ChangeList](ctx, c, "GET", "/v1/changes", params, nil)
 }
 
-// Audit compares the expected runs of a part of the jobs, after From and up to To, with their results; the next call
-// continues after it.
+// Audit compares the expected runs after From and up to To with their results, for one part of the jobs in each call.
 func (c *Client) Audit(ctx context.Context, params AuditParams) (Audit, error) {
 	return do[Audit](ctx, c, "GET", "/v1/audit", params, nil)
 }
 
-// Clean removes a part of the selected runs; the next call continues after it.
+// Clean removes the selected runs, one part in each call.
 func (c *Client) Clean(ctx context.Context, body CleanRequest) (CleanResult, error) {
 	return do[CleanResult](ctx, c, "POST", "/v1/clean", nil, body)
 }
@@ -286,8 +284,8 @@ func (c *Client) GetReport(ctx context.Context, params GetReportParams) (Report,
 	return do[Report](ctx, c, "GET", "/v1/reports", params, nil)
 }
 
-// Replan sends a part of the runs that an audit reports as missing; the next call continues after it. Times with a run, or
-// with a record of why there is none, do not change.
+// Replan sends the runs that an audit reports as missing, one part in each call. Times with a run, or with a record of why
+// there is none, do not change.
 func (c *Client) Replan(ctx context.Context, body ReplanRequest) (ReplanResult, error) {
 	return do[ReplanResult](ctx, c, "POST", "/v1/replan", nil, body)
 }
@@ -297,7 +295,7 @@ func (c *Client) Fence(ctx context.Context) (Generation, error) {
 	return do[Generation](ctx, c, "POST", "/v1/fence", nil, nil)
 }
 
-// Restore binds a part of a copy of the data, or of a replica, to this deployment; the next call continues after it.
+// Restore binds a copy of the data, or a replica, to this deployment, one part in each call.
 func (c *Client) Restore(ctx context.Context, body RestoreRequest) (RestoreResult, error) {
 	return do[RestoreResult](ctx, c, "POST", "/v1/restore", nil, body)
 }
@@ -307,7 +305,7 @@ func (c *Client) Redrive(ctx context.Context, body RedriveRequest) (RedriveResul
 	return do[RedriveResult](ctx, c, "POST", "/v1/redrive", nil, body)
 }
 
-// RotateKey encrypts a part of the stored secrets with a new key.
+// RotateKey encrypts the stored secrets with a new key, one part in each call.
 func (c *Client) RotateKey(ctx context.Context, params RotateKeyParams) (RotateResult, error) {
 	return do[RotateResult](ctx, c, "POST", "/v1/rotate-key", params, nil)
 }
@@ -322,7 +320,7 @@ func (c *Client) GetFacts(ctx context.Context) (Facts, error) {
 	return do[Facts](ctx, c, "GET", "/v1/facts", nil, nil)
 }
 
-// GetJobFacts lists jobs without executors and failing jobs, among as many jobs as it can read in about 10 s.
+// GetJobFacts lists jobs without executors and failing jobs. It checks the jobs that it can read in about 10 s.
 func (c *Client) GetJobFacts(ctx context.Context) (JobFacts, error) {
 	return do[JobFacts](ctx, c, "GET", "/v1/facts/jobs", nil, nil)
 }

@@ -71,15 +71,15 @@ func New(endpoint, token string, o Config) (*Client, error) {
 		secure: u.Scheme == "https"}, nil
 }
 
-// Waits reports whether a queued run waits for this limit: it has a place in the queue or a start time to come. Otherwise
-// the run waits for an executor, if for anything, as does a run without limits.
+// Waits reports whether a queued run waits for this limit: it has a place in the queue or a start time to come. If not, the
+// run can only wait for an executor.
 func (p *Permit) Waits(now time.Time) bool {
 	return p != nil && (p.Place > 0 || p.Begins.After(now))
 }
 
 // Error is an error that the server returned: for a call, or for one item of a call.
 type Error struct {
-	Status  int    `json:"-"`               // of HTTP; 0 for one item of a call
+	Status  int    `json:"-"`               // HTTP status; 0 for one item of a call
 	Code    string `json:"code"`            // a core.Code
 	Field   string `json:"field,omitempty"` // a path such as schedule.cron; may be empty
 	Value   string `json:"value,omitempty"` // the rejected value, truncated; may be empty

@@ -37,7 +37,7 @@ type Options struct {
 	Now    func() time.Time
 }
 
-// Access implements logins, sessions, tokens and users. Several can share one store. Each has its own limits by
+// Access implements logins, sessions, tokens and users. Several Accesses can share one store. Each has its own limits by
 // address and its own one-time login link.
 type Access struct {
 	store Store
@@ -221,9 +221,9 @@ func (a *Access) Bearer(ctx context.Context, token string) (Who, error) {
 	return Who{}, nil
 }
 
-// ProofKey returns the key by which a server proves that it knows a user's token: the hex hash of the token. of
-// is NAME:ID, where ID is the first 16 hex digits of the key's hash, so only the token's owner can name it.
-// Without a match the key is empty and takes as long as a failed login, so that the duration reveals no user.
+// ProofKey returns the key by which a server proves that it knows a user's token: the hex hash of the token. of is NAME:ID,
+// where ID is the first 16 hex digits of the key's hash, so only the token's owner can form it. Without a match, ProofKey
+// returns an empty key after the duration of a failed login, so that the duration reveals no user.
 func (a *Access) ProofKey(ctx context.Context, of string) (string, error) {
 	name, id, _ := strings.Cut(of, ":")
 	if CheckName("", name) != nil || len(id) != 16 {

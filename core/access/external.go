@@ -9,11 +9,11 @@ import (
 
 // Claims maps the claims of an identity provider to a name and grants.
 type Claims struct {
-	// Name is the claim with the user name, which is lowercased; default: preferred_username. If it is email,
-	// the provider must confirm that the address is verified.
+	// Name is the claim with the user name, which is lowercased; default: "preferred_username". For claim "email", the
+	// provider must confirm that the address is verified.
 	Name string
-	// Role is the claim whose values Roles maps to grants: one text, or a list of texts. If it is empty, an
-	// admin assigns grants, and a new user has none.
+	// Role is the claim whose values Roles maps to grants: one text, or a list of texts. If Role is empty, an admin assigns
+	// grants, and a new user has none.
 	Role  string
 	Roles map[string][]Grant
 }
@@ -139,7 +139,7 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 	})
 }
 
-// ParseClaimRole reads value=app:role, value=role for all apps, and value=app:role+right.
+// ParseClaimRole parses "value=app:role", "value=app:role+right", and "value=role" for all apps.
 func ParseClaimRole(text string) (value string, g Grant, err error) {
 	// The value ends at the last =, because group names of providers can contain one.
 	i := strings.LastIndexByte(text, '=')

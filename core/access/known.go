@@ -14,9 +14,9 @@ import (
 // KnownFor is how long a browser stays known after a login.
 const KnownFor = 90 * 24 * time.Hour
 
-// TrustedBrowser returns the value that the browser of a session keeps. Its logins are counted apart from unknown
-// browsers, so that others cannot lock the user out. The value is no credential, and a new password invalidates
-// it. It is empty if the session did not begin with a password.
+// TrustedBrowser returns a value for the browser of a session. Later logins with the value are counted apart from unknown
+// browsers, so that others cannot lock the user out. The value is not a credential, and a new password invalidates it. The
+// value is empty if the session did not begin with a password.
 func (a *Access) TrustedBrowser(ctx context.Context, session string) (string, error) {
 	name, is := ownerOf(sessionPrefix, session)
 	if !is {

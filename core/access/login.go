@@ -11,7 +11,7 @@ import (
 
 // Origin describes the client of a login.
 type Origin struct {
-	Address string // of the peer, without its port
+	Address string // address of the client, without its port
 	Agent   string // the User-Agent header
 	Known   string // the value of Access.TrustedBrowser that the browser sent; empty: an unknown browser
 }
@@ -94,8 +94,8 @@ func (a *Access) placesOf(ctx context.Context, name string, from *Origin) (place
 	return placesOf(from.Address), false, err
 }
 
-// Try counts a login without a password before its result is known, and fails if the address has no try left.
-// The caller calls undo if the login succeeds.
+// Try counts a login without a password before its result is known. It returns an error if the address has no try left. The
+// caller calls undo if the login succeeds.
 func (a *Access) Try(from Origin) (undo func(), err error) {
 	took, err := a.froms.take(placesOf(from.Address), a.now())
 	if err != nil {
@@ -172,9 +172,8 @@ func (a *Access) begin(ctx context.Context, name string, from Origin, edit func(
 // FirstAdmin is the user of logins with the admin token, or with the link that a server prints.
 const FirstAdmin = "admin"
 
-// LogInByToken starts a session of the user admin for a caller with the admin token, and creates the user if
-// needed. The right token is never limited, because it must work while another client behind the same proxy
-// tries passwords.
+// LogInByToken starts a session of user "admin" for a caller with the admin token, and creates the user if needed. The right
+// token is never limited, because it must work while another client behind the same proxy tries passwords.
 func (a *Access) LogInByToken(ctx context.Context, token string, from Origin) (string, error) {
 	if a.o.Admin == nil || !a.o.Admin(token) {
 		if _, err := a.froms.take(placesOf(from.Address), a.now()); err != nil {
@@ -207,7 +206,7 @@ func (a *Access) asFirst(ctx context.Context, by string, from Origin) (string, e
 	return a.begin(ctx, FirstAdmin, from, func(*Account, *Session) error { return nil })
 }
 
-// LogOut ends the session of a secret; an unknown secret is no error.
+// LogOut ends the session of a secret; an unknown secret is not an error.
 func (a *Access) LogOut(ctx context.Context, secret string) error {
 	name, is := ownerOf(sessionPrefix, secret)
 	if !is {
@@ -227,7 +226,7 @@ func (a *Access) endSessions(ctx context.Context, name string, end func(*Session
 	return err
 }
 
-// EndSession ends one of the caller's own sessions, or with an empty id all except the current one.
+// EndSession ends one of the caller's own sessions or, with an empty id, all of them except the current one.
 func (a *Access) EndSession(ctx context.Context, who Who, id string) error {
 	if err := who.May(Own, ""); err != nil {
 		return err

@@ -6,11 +6,11 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Once returns the secret of one login as the user admin, for the terminal of the server. It is valid for
-// OnceFor in this process.
+// Once returns the secret of one login as user "admin", for the terminal of the server. The secret is valid for OnceFor in
+// this process.
 func (a *Access) Once() string { return a.once.make(a.now()) }
 
-// LogInOnce starts a session of the user admin for the secret of Once, which works one time.
+// LogInOnce starts a session of user "admin" for the secret of Once, which works one time.
 func (a *Access) LogInOnce(ctx context.Context, secret string, from Origin) (string, error) {
 	took, err := a.froms.take(placesOf(from.Address), a.now())
 	if err != nil {
@@ -24,5 +24,5 @@ func (a *Access) LogInOnce(ctx context.Context, secret string, from Origin) (str
 	return a.asFirst(ctx, ByLink, from)
 }
 
-// ByLink is the author of the user admin if the one-time link created it.
+// ByLink is the author of user "admin" if the one-time link created it.
 const ByLink = "log-in-link"

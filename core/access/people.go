@@ -245,7 +245,7 @@ func (a *Access) knows(ctx context.Context, name, password string) error {
 	return err
 }
 
-// SetLook sets the language and time zone of the caller; empty: as the browser requests.
+// SetLook sets the language and time zone of the caller. An empty value means that the browser's value is used.
 func (a *Access) SetLook(ctx context.Context, who Who, language core.Language, zone string) error {
 	if err := who.May(Own, ""); err != nil {
 		return err

@@ -74,7 +74,7 @@ type View struct {
 // Failures counts the failed logins since the last successful one.
 type Failures struct {
 	Count int       `json:"count"`
-	At    time.Time `json:"at"` // of the last failure
+	At    time.Time `json:"at"` // time of the last failure
 }
 
 // Limits of users and their items.
@@ -87,7 +87,7 @@ const (
 	MaxSharedViews = 200
 	MaxViewName    = 64
 	MaxQuery       = 1000
-	MaxBytes       = 300_000 // of an item: DynamoDB takes 400 KB
+	MaxBytes       = 300_000 // maximum size of an item: DynamoDB takes 400 KB
 	MinPassword    = 10
 	MaxPassword    = 200
 	maxAgent       = 200
@@ -233,10 +233,10 @@ type Store interface {
 	Account(ctx context.Context, name string) (Account, bool, error)
 	// ListAccounts reads all accounts by name.
 	ListAccounts(ctx context.Context) ([]Account, error)
-	// PutAccount stores an account; condition: its rev is seen (0: the name does not exist). c is nil for
+	// PutAccount stores an account; condition: its rev equals seen (0: the name does not exist). c is nil for
 	// changes without a record, such as a login.
 	PutAccount(ctx context.Context, seen int64, a Account, c *core.Change) error
-	// DeleteAccount removes an account; condition: its rev is seen.
+	// DeleteAccount removes an account; condition: its rev equals seen.
 	DeleteAccount(ctx context.Context, seen int64, name string, c core.Change) error
 }
 

@@ -14,7 +14,7 @@ const (
 	Viewer   Role = "viewer"   // reads
 	Operator Role = "operator" // triggers, pauses, kills, runs again
 	Editor   Role = "editor"   // creates, changes and deletes jobs
-	Admin    Role = "admin"    // also has every right
+	Admin    Role = "admin"    // includes every right
 )
 
 // Roles lists all roles, the lowest first.

@@ -12,7 +12,7 @@ type Kind int
 
 const (
 	Nobody      Kind = iota
-	Code             // of an app, by the token that its executors send
+	Code             // code of an app, by the token that its executors send
 	AdminToken       // a machine with all permissions
 	ReadToken        // a machine that can read everything
 	Person           // a user with a session
@@ -24,7 +24,7 @@ type Who struct {
 	Kind Kind
 	// Name is the author in change records.
 	Name   string
-	Grants []Grant // for a token: of its owner
+	Grants []Grant // grants of a token's owner
 	// Within narrows the grants of a token; nil: it has all of its owner's.
 	Within []Grant
 	// App is the app of a caller of kind Code.
@@ -78,7 +78,7 @@ func Host(remote string) string {
 // IsPerson reports whether the caller has an account.
 func (w Who) IsPerson() bool { return w.Kind == Person || w.Kind == PersonToken }
 
-// Deed is an action on an app, or without an app on everything.
+// Deed is an action on an app or, without an app, on everything.
 type Deed string
 
 const (
@@ -87,7 +87,7 @@ const (
 	Enter      Deed = "enter"      // any caller with a role
 	See        Deed = "see"        // reads
 	Operate    Deed = "operate"    // triggers, pauses, resumes, kills, cancels, runs again
-	Direct     Deed = "direct"     // like operate, at addresses that the caller gives
+	Direct     Deed = "direct"     // like Operate, at addresses that the caller gives
 	Edit       Deed = "edit"       // creates, changes and deletes jobs, and settings of an app
 	Declare    Deed = "declare"    // changes a job that an app's code declares
 	Script     Deed = "script"     // gives executors a script, which can do anything there
@@ -178,9 +178,8 @@ func (w Who) Filter() func(app string) bool {
 	return w.Sees
 }
 
-// May returns nil if the caller may take an action on an app, otherwise the reason; "" means all apps. All
-// permission checks end here. An app that the caller cannot see is reported as missing, whether it exists or
-// not.
+// May returns nil if the caller may take an action on an app, otherwise the reason; "" means all apps. Every permission
+// check calls May. An app that the caller cannot see is reported as missing, whether it exists or not.
 func (w Who) May(d Deed, app string) error {
 	n, known := needs[d]
 	switch {

@@ -6,10 +6,10 @@ import "time"
 // describes the behavior beyond the limit, and names the test that covers it: at the limit, one beyond, and far beyond.
 const (
 	// OpenAtOnce is how many open runs one call of the store returns.
-	// Beyond: the next call continues. Test: TestTimeoutEndsBehindQueuedRuns.
+	// Beyond: the next call returns further runs. Test: TestTimeoutEndsBehindQueuedRuns.
 	OpenAtOnce = 10_000
 	// LaterRuns is how many later runs of a job are read to prove that the executor lost an earlier run.
-	// Beyond: not read; the run stays open until its executor or a later run reports.
+	// Beyond: further runs are not read; the run stays open until its executor or a later run reports.
 	// Test: TestBusyReadsTheNewestLaterRuns.
 	LaterRuns = 100
 	// ReadTries is how often a write without a clear answer is read and tried again.
@@ -23,22 +23,22 @@ const (
 	// among the first. Test: TestOverLooksAtHoldersInTurn.
 	PermitLooks = 25
 	// PermitTurn is how many seconds a turn of PermitLooks lasts.
-	// Beyond: the next turn. Test: TestOverLooksAtHoldersInTurn.
+	// Beyond: the next turn checks further holders. Test: TestOverLooksAtHoldersInTurn.
 	PermitTurn = 15
 	// PauseRuns is how many runs of each kind are read to count consecutive failures.
 	// Beyond: the counter that is stored for the job applies. Test: TestPauseAfter.
 	PauseRuns = 1000
 
 	// PlanPasses is how often a change plans a job at once.
-	// Beyond: the tick continues. Test: TestChangePlansTheRestByTick.
+	// Beyond: the next tick plans the rest. Test: TestChangePlansTheRestByTick.
 	PlanPasses = 20
 	// ClaimLooks is how often a batch reads the run of a fire that it cannot decide.
 	// Beyond: the fire is requeued. Test: TestUndecidedFireComesAgain.
 	ClaimLooks = 5
 
-	// UnreadTries is how often in a row a fire is requeued because its job or app is unreadable: for at
-	// least a quarter of an hour, the duration of a rollout.
-	// Beyond: it is moved to the dead-letter queue. Test: TestLooksAreNoFailures.
+	// UnreadTries is how often in a row a fire is requeued because its job or app is unreadable: for at least a quarter of
+	// an hour, the duration of a rollout.
+	// Beyond: the fire is moved to the dead-letter queue. Test: TestLooksAreNoFailures.
 	UnreadTries = 20
 
 	// CloseFor is how long a living process tries to store the end of a call.
@@ -46,10 +46,10 @@ const (
 	CloseFor = 10 * time.Minute
 
 	// Recovered is how many missing runs of one job a pass sends again.
-	// Beyond: the next pass continues there. Test: TestManyAreCompared.
+	// Beyond: the next pass sends further runs. Test: TestManyAreCompared.
 	Recovered = 1000
 	// Compared is how many runs of one job a pass compares with its schedule.
-	// Beyond: the next pass continues there. Test: TestManyAreCompared.
+	// Beyond: the next pass compares further runs. Test: TestManyAreCompared.
 	Compared = 5000
 	// LookBack is the maximum age of a scheduled time that a pass compares with the runs. A store with queues keeps
 	// runs for at least 15 days.
@@ -57,26 +57,26 @@ const (
 	LookBack = 14 * 24 * time.Hour
 
 	// NoticeFor is how long a notification is tried, and waits for an unreadable definition.
-	// Beyond: it is given up, and shown as given up. Test: TestNoticeWaitsForUnreadableJob.
+	// Beyond: the notification is given up, and shown as given up. Test: TestNoticeWaitsForUnreadableJob.
 	NoticeFor = 24 * time.Hour
 	// FailingFor is how long a failed job is checked for recovery.
-	// Beyond: its next success causes no notification. Test: TestFailingEnds.
+	// Beyond: the job's next success causes no notification. Test: TestFailingEnds.
 	FailingFor = 40 * 24 * time.Hour
 
 	// Looked is how many runs, or change records, one page of a list checks.
-	// Beyond: the page ends with the start of the next one. Test: TestRunsBehindManyOthers.
+	// Beyond: the page ends, and has the start of the next page. Test: TestRunsBehindManyOthers.
 	Looked = 20_000
 	// Demanded is how many scheduled times one report of an audit counts.
-	// Beyond: the report ends with the start of the next one. Test: TestAuditGoesOn.
+	// Beyond: the report ends, and has the start of the next report. Test: TestAuditGoesOn.
 	Demanded = 200_000
 	// Missing is how many times, jobs or runs of each kind one report names.
-	// Beyond: they are counted. Test: TestAuditNamesSomeAndCountsAll.
+	// Beyond: the others are only counted. Test: TestAuditNamesSomeAndCountsAll.
 	Missing = 100
 	// History is how many change records of an app or a job are read for one question.
-	// Beyond: not known, and the answer is marked as partial. Test: TestAuditBehindManyChanges.
+	// Beyond: earlier changes are not read, and the answer is marked as partial. Test: TestAuditBehindManyChanges.
 	History = 10_000
 	// Again is about how many runs one call sends again.
-	// Beyond: the next call continues there. Test: TestReplanOfAllThatWaitWithANumber.
+	// Beyond: the next call sends further runs. Test: TestReplanOfAllThatWaitWithANumber.
 	Again = 1000
 
 	// Killed is how many runs one kill of a job ends.
@@ -89,16 +89,16 @@ const (
 	// Beyond: runs that ended before these records are skipped and reported. Test: TestRerunBehindManyRequests.
 	RerunPages = 5
 	// Successes is how many of the newest successes a cleanup checks for the one that ended last.
-	// Beyond: an older run is removed, though it ended later. Test: TestCleanKeepsTheLastSuccess.
+	// Beyond: an older run is removed, although it ended later. Test: TestCleanKeepsTheLastSuccess.
 	Successes = 20
 	// FailingRead is how many of the most recently failed jobs have their last runs read for one page.
-	// Beyond: they are counted, and the page names a narrower view. Test: TestPageReadsTheJobsThatFailedLast.
+	// Beyond: the other jobs are counted, and the page names a narrower view. Test: TestPageReadsTheJobsThatFailedLast.
 	FailingRead = 200
 	// Redriven is how many dead-letter messages one call checks.
-	// Beyond: more are rejected; the answer has the start of the next call. Test: TestRedriveOfMany.
+	// Beyond: a higher limit is rejected; the answer has the start of the next call. Test: TestRedriveOfMany.
 	Redriven = 100
 
-	// Before is how many jobs may precede one, directly or indirectly.
+	// Before is how many jobs may precede a job, directly or indirectly.
 	// Beyond: the change is rejected. Test: TestMostJobsBeforeOne.
 	Before = 10_000
 )

@@ -37,13 +37,13 @@ func NewPage(after time.Duration, together int) *Page {
 // Over reports whether the time of the page is over.
 func (p *Page) Over() bool { return time.Now().After(p.Until) }
 
-// Passed returns the jobs skipped before next; 0: all of them.
+// Passed returns the unreadable jobs before next; 0: all of them.
 func (p *Page) Passed(next core.JobID) core.Unreadable {
 	maps.DeleteFunc(p.Bad, func(id core.JobID, _ error) bool { return next != 0 && id > next })
 	return p.Bad
 }
 
-// Takes reports whether a value still fits into the answer; the first always does.
+// Takes reports whether a value still fits into the answer; the first value always fits.
 func (p *Page) Takes(v any) bool {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -56,8 +56,8 @@ func (p *Page) Takes(v any) bool {
 	return true
 }
 
-// SideBySide calls do n times, Together at a time, and starts no more once the page is over, except the
-// first ones. It returns how many succeeded before the first error or the end of the page.
+// SideBySide calls do n times, Together at a time. After the end of the page it starts no more calls, except the first ones.
+// It returns how many calls succeeded before the first error or the end of the page.
 func (p *Page) SideBySide(n int, do func(i int) error) (done int, err error) {
 	for done < n && (done == 0 || !p.Over()) {
 		errs := make([]error, min(p.Together, n-done))

@@ -7,8 +7,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// WriteResult evaluates the error of a write in an UpdateWithRetry: done, or unknown, to be read in the next round. failed
-// means that nothing was and will be written.
+// WriteResult evaluates the error of a write in an UpdateWithRetry. failed means that the write did not and will not happen.
+// If the result is neither done nor failed, it is unknown, and the next round must read it.
 func WriteResult(err error) (done bool, failed error) {
 	if errors.Is(err, core.ErrThrottled) {
 		return false, core.Retryable(core.ErrThrottled)

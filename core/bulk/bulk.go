@@ -81,15 +81,15 @@ type Request struct {
 	// Jobs are app/name or IDs. If it is empty, Filter selects jobs, and without a filter Undo does.
 	Jobs   []string
 	Filter *query.JobsAsk
-	// Undo resumes the jobs that this operation paused and that did not change since.
+	// Undo is an earlier operation: the jobs that it paused and that did not change since are resumed.
 	Undo string
-	// Act is the operation's name, from the result of the first part; empty: a new operation. It is
-	// prefixed with the actor (ANN/NAME), so that names do not collide.
+	// Act is the operation's name, from the result of the first part; empty: a new operation. The name is prefixed with the
+	// actor (ANN/NAME), so that names do not collide.
 	Act    string
 	Why    string
-	Until  *time.Time        // of a pause
-	Params *string           // of a trigger, instead of the job's
-	Cause  core.Cause        // of a trigger; default: manual
+	Until  *time.Time        // end of a pause
+	Params *string           // params of a trigger, instead of the job's
+	Cause  core.Cause        // cause of a trigger; default: manual
 	Labels map[string]string // an empty value removes the label
 	After  core.JobID        // Next of the previous part
 	DryRun bool
@@ -101,7 +101,7 @@ type Request struct {
 type Result struct {
 	Act    string
 	Found  int      // total number of jobs
-	Sample []string // of a dry run: some of the jobs, as app/name
+	Sample []string // in a dry run: some of the jobs, as app/name
 	Done   int      // changed jobs
 	Same   int      // jobs that needed no change
 	Failed []Failed // the first ones of Fail

@@ -1,6 +1,5 @@
-// Package callback accepts the results that executors report. It translates the codes and texts of the
-// xxl-job protocol into ends of runs, and checks that the caller may end each run. Package finish stores
-// them.
+// Package callback accepts the results that executors report. It translates the codes and texts of the xxl-job protocol into
+// ends of runs, and checks that the caller may end each run. Package finish stores the ends.
 package callback
 
 import (
@@ -33,9 +32,8 @@ type Options struct {
 	Now func() time.Time
 	// AllowNoToken reports whether the caller may report runs of an app without a token; nil: never.
 	AllowNoToken func(ctx context.Context) bool
-	// TokenFor is how long a token of an app is cached; a revoked token is accepted for that time. 0: it is
-	// read for each callback. A token that differs from the cached one is always compared with the stored
-	// one.
+	// TokenFor is how long a token of an app is cached; a revoked token is accepted for that time. 0: the token is read for
+	// each callback. A token that differs from the cached one is always compared with the stored one.
 	TokenFor time.Duration
 }
 
@@ -69,10 +67,10 @@ const (
 // Batch is how many results are handled at a time.
 const Batch = 500
 
-// Callback stores results and returns an error for each. core.CodeNotFound: the run is unknown, do not
-// report it again. A run that is already closed is no error. If the caller may report none of the runs
-// of a job in one batch, runs of that job in later batches are not read. Runs of other jobs are still read,
-// because they can belong to another app.
+// Callback stores results and returns an error for each. core.CodeNotFound means that the run is unknown and must not be
+// reported again. A run that is already closed is not an error. If the caller may report none of the runs of a job in one
+// batch, runs of that job in later batches are not read. Runs of other jobs are still read, because they can belong to
+// another app.
 func (c *Callback) Callback(ctx context.Context, from Caller, results []finish.Result) []error {
 	errs := make([]error, len(results))
 	refused := map[core.JobID]error{}

@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// Wall is a wall-clock time in seconds since 1970-01-01T00:00:00, counted as if
-// the wall clock were UTC.
+// Wall is a wall-clock time in seconds since 1970-01-01T00:00:00, counted as if the wall clock were UTC.
 type Wall int64
 
-// The years a schedule can match. The horizon bounds the search for schedules
-// that never match.
+// The years that a schedule can match. LastYear bounds the search for schedules that never match.
 const (
 	FirstYear = 1970
 	LastYear  = 2299
@@ -36,8 +34,7 @@ const (
 // lastOfMonth as the value of schedule.nth means the last such weekday.
 const lastOfMonth = 6
 
-// Expr is a parsed schedule. It is immutable, so any number of goroutines may
-// use it.
+// Expr is a parsed schedule. It is immutable, so any number of goroutines may use it.
 type Expr struct {
 	text string
 	schedule
@@ -64,13 +61,13 @@ func (e *Expr) String() string { return e.text }
 
 // RealTime reports whether the schedule is a rhythm through the day rather than
 // times of day, so that it should keep its real-time spacing when clocks
-// change. That is so if the hour field
+// change. This is so if the hour field
 //
 //   - covers all 24 hours, however it is written (*, /1, 0-23, 12-11), or
 //   - is a single item, neither a list nor a plain number, with the hours of
 //     */n for some n: */2, /2, 0/2, 0-23/2, 0-22/2.
 //
-// 1/2 and 8-18/2 are not: they name the hour they begin at.
+// 1/2 and 8-18/2 are times of day, because they name their first hour.
 func (e *Expr) RealTime() bool { return e.realTime }
 
 // Matches reports whether w is a time of the schedule. Nothing before FirstYear or after LastYear

@@ -84,7 +84,7 @@ func bothDays(text string, words []word, dom, dow []item) error {
 }
 
 // springDays writes days of the week by name that stand as numbers of Spring or crontab,
-// where 0 and 7 are Sunday; empty if one of them is no number.
+// where 0 and 7 are Sunday; empty if one of them is not a number.
 func springDays(list []item) string {
 	names := []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"}
 	days := make([]string, len(list))

@@ -9,15 +9,14 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// MaxText is the longest text accepted, in bytes. Lists that name every value
-// of every field still fit.
+// MaxText is the longest text accepted, in bytes. Lists that name every value of every field fit.
 const MaxText = 1024
 
 // ParseError is the error of a text.
 type ParseError struct {
 	Text   string
 	Pos    int       // byte offset of the error in Text, from 0
-	Field  string    // the name of the field, empty if it is not about one field
+	Field  string    // name of the field; empty if the error is not about one field
 	Reason core.Text // the problem and the allowed values
 }
 
@@ -117,8 +116,7 @@ type item struct {
 	pos          int
 }
 
-// ParseQuartz parses a schedule of 6 or 7 fields in the Quartz dialect. An error
-// is a *ParseError.
+// ParseQuartz parses a schedule of 6 or 7 fields in the Quartz dialect. An error is a *ParseError.
 func ParseQuartz(text string) (*Expr, error) {
 	fields, err := readQuartz(text)
 	if err != nil {
@@ -127,8 +125,7 @@ func ParseQuartz(text string) (*Expr, error) {
 	return &Expr{text: text, schedule: compileQuartz(fields)}, nil
 }
 
-// ParseCrontab parses a schedule of 5 fields with the rules of Unix crontab. An
-// error is a *ParseError.
+// ParseCrontab parses a schedule of 5 fields with the rules of Unix crontab. An error is a *ParseError.
 func ParseCrontab(text string) (*Expr, error) {
 	fields, err := readCrontab(text)
 	if err != nil {
@@ -219,7 +216,7 @@ func Line(text string) (expr, command string, ok bool) {
 	return expr, strings.TrimSpace(text[words[n].pos:]), err == nil
 }
 
-// behind is the first of the words behind n, if that is no field of any cron expression.
+// behind is the first of the words behind n, if that is not a field of any cron expression.
 func behind(words []word, n int) string {
 	if len(words) <= n {
 		return ""

@@ -49,7 +49,7 @@ func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (l
 	return list, unmade, err
 }
 
-// broadcast returns the ID of the broadcast of a shard; 0: the item is no shard.
+// broadcast returns the ID of the broadcast of a shard; 0: the item is not a shard.
 func (it *item) broadcast(runs map[core.RunID]core.Run) core.RunID {
 	if it.fire.Of != 0 {
 		return it.fire.Of

@@ -26,8 +26,7 @@ type Skips interface {
 	PutSkips(ctx context.Context, skips []core.Skip) []error
 }
 
-// Dead is the consumer of the dead-letter queue. It records every run in those messages, so that none is unaccounted
-// for. It deletes no message.
+// Dead is the consumer of the dead-letter queue. It records every run in those messages and deletes no message.
 type Dead struct {
 	store   Store
 	skips   Skips

@@ -29,8 +29,8 @@ type Options struct {
 	// OwnerDead reports whether an owner can no longer send although its claim has not expired. On one machine, these
 	// are the owners of earlier processes.
 	OwnerDead func(owner string) bool
-	// Invocation is the maximum duration of a batch whose context has no deadline. Calls whose answer is awaited extend
-	// it.
+	// Invocation is the maximum duration of a batch whose context has no deadline. Calls whose answer is awaited extend this
+	// duration.
 	Invocation time.Duration // 30 s
 	// Reserve is how long before its deadline an invocation stops starting sends.
 	Reserve time.Duration // 2 s
@@ -38,10 +38,10 @@ type Options struct {
 	JournalEvery time.Duration // 250 ms
 	// BackoffMin is the delay before the first retry after a temporary failure. It doubles up to BackoffMax.
 	BackoffMin, BackoffMax time.Duration // 1 s, 60 s
-	// WaitLook is the maximum interval between two checks of a run that waits for an executor. A random quarter is
-	// added.
+	// WaitLook is the maximum interval between two checks of a run that waits for an executor. A random part of up to a
+	// quarter is added.
 	WaitLook time.Duration // 12 s
-	// TellFor is the time limit for enqueueing the notifications of a batch. Claims whose notifications miss it are
+	// TellFor is the time limit for enqueueing the notifications of a batch. Claims whose notifications exceed the limit are
 	// retried later.
 	TellFor time.Duration // 1 s
 	// Expiry is how long an executor counts as live after its last heartbeat.
@@ -75,8 +75,8 @@ type Options struct {
 	ProbeEvery   time.Duration // 60 s
 	// HealthEvery is the minimum interval between two reads or two writes of Health.
 	HealthEvery time.Duration // 5 s
-	// SendsMin and SendsMax bound the concurrent sends to one address of an app. An awaited call counts against its
-	// address for GateFor. A send that waits longer than GateWait is retried with a new message.
+	// SendsMin and SendsMax bound the concurrent sends to one address of an app. An awaited call counts against its address
+	// for GateFor. A send that waits longer than GateWait is retried with a new message.
 	SendsMin, SendsMax int           // 32, 512
 	GateFor            time.Duration // 3 s
 	GateWait           time.Duration // 10 s
@@ -85,9 +85,8 @@ type Options struct {
 	// after AskSilent.
 	AskFor, AskNext     time.Duration // 3 s, 100 ms
 	AskAgain, AskSilent time.Duration // 1 s, 10 s
-	// SendsAll limits the sends without an answer. InHand limits the runs that are claimed or being asked for. InLine
-	// limits the runs that wait, for up to GateWait, to be among InHand. An app may use as many places of each as are
-	// free.
+	// SendsAll limits the sends without an answer. InHand limits the runs that are claimed or being asked for. InLine limits
+	// the runs that wait, for up to GateWait, to be among InHand. An app may use at most as many places of each as are free.
 	SendsAll, InHand, InLine int // 2048, 8192, 131072
 	Log                      *slog.Logger
 	// Sent is called for each send that has an answer; it must not block.

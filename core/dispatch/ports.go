@@ -26,8 +26,8 @@ type Store interface {
 	// PutRuns changes stored runs; each put holds its condition.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
 
-	// RunsByID reads up to limit stored runs with first <= ID <= last in ascending order. If first is greater than last,
-	// the order is descending.
+	// RunsByID reads up to limit stored runs with first <= ID <= last in ascending order. If first is greater than last, the
+	// order is descending.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 
 	// Permits reads permits by name; the result lacks names that are not stored.
@@ -77,7 +77,7 @@ type Sender interface {
 	// Beat returns nil if an address is available. An error with core.CodeUnavailable means that this process could not
 	// ask.
 	Beat(ctx context.Context, app *core.App, address string) error
-	// Idle reports whether an address neither runs nor queues a run of the job. If that is unknown it returns an error,
+	// Idle reports whether an address neither runs nor queues a run of the job. If this is unknown, Idle returns an error,
 	// with core.CodeUnavailable as for Beat.
 	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
 }
@@ -88,14 +88,14 @@ type SendRequest struct {
 	Job     *core.Job
 	App     *core.App
 	Address string
-	Dialect string // of the executor, as it registered; empty: unknown
+	Dialect string // dialect as registered by the executor; empty: unknown
 	Params  string
-	Source  string // of the job's script, if any
+	Source  string // source of the job's script, if any
 	// Traceparent identifies the span of this send in W3C Trace Context format; empty: no tracing.
 	Traceparent string
 }
 
-// An AnswerKind is the result that a send proved.
+// An AnswerKind is what the answer to a send proves.
 type AnswerKind int
 
 const (
@@ -124,7 +124,7 @@ func (k AnswerKind) String() string { return answerNames[k] }
 // An Answer is the result of one send.
 type Answer struct {
 	Kind     AnswerKind
-	State    core.State // for AnswerEnded
+	State    core.State // result for AnswerEnded
 	Reason   core.Reason
 	Code     int
 	Message  string

@@ -1,6 +1,5 @@
-// Package finish ends runs: each once, and no follow-up is lost or done twice. Callbacks,
-// dispatchers that fail a run, and the watchdog use the same steps F1 to F4. A closed run cannot
-// be closed again.
+// Package finish ends runs: each run ends once, and no follow-up is lost or created twice. Callbacks, dispatchers that fail
+// a run, and the watchdog use the same steps F1 to F4. A closed run cannot be closed again.
 package finish
 
 import (
@@ -59,8 +58,8 @@ type Result struct {
 	At      time.Time // zero: now
 	// RetryAfter is the retry delay that a failed handler asks for, or core.NoRetry; zero: none.
 	RetryAfter time.Duration
-	// Killed means that the executor reports a kill. It does not close a run that was sent more
-	// than once and that no user killed. Our second send may have ended the first copy.
+	// Killed means that the executor reports a kill. If the run was sent more than once and no user killed it, the report
+	// does not close the run, because the second send may have ended the first copy.
 	Killed bool
 	// Owner, if not empty, must still own the run. A dispatcher sets it for its own result.
 	Owner string
@@ -553,7 +552,7 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 	return nil
 }
 
-// create is F2. It returns the runs that already exist, which is no error.
+// create is F2. It returns the runs that already exist, which is not an error.
 func (f *Finish) create(ctx context.Context, owed []core.Run) (there []core.RunID, err error) {
 	for i, err := range f.createEach(ctx, owed) {
 		switch {
@@ -627,8 +626,8 @@ func (f *Finish) enqueue(ctx context.Context, out ring.Out) error {
 	}
 }
 
-// ChainEnded plans the next fire of a fixed delay. The job moves on if first is still its tail,
-// whatever its revision. A near fire is sent at once. On failure the tick plans it from the tail.
+// ChainEnded plans the next fire of a fixed delay. It does so if first is still the job's tail, whatever the job's revision.
+// A fire that is due soon is sent at once. After an error, the tick plans the fire from the tail.
 func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Time) error {
 	job := first.Job()
 	// Use the stored precision: every process that ends this chain must compute the same time, or

@@ -150,11 +150,10 @@ func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 	}
 }
 
-// ReleasePermits frees the named permits of a run that holds the first, waits for an executor and was
-// never sent. Other runs can use them. The run first records that it holds none. So a dispatcher
-// that is about to claim it must ask again, and ReleasePermits sees that ask. The last permit is freed
-// first, because its holder waits for no other. After an error or a fresh ask, the next check of
-// the run tries again.
+// ReleasePermits frees the named permits of a run for other runs. The run holds the first permit, waits for an executor and
+// was never sent. The run first records that it holds none. So a dispatcher that is about to claim the run must ask again,
+// and ReleasePermits notices the request. The last permit is freed first, because its holder waits for no other permit.
+// After an error or a new request, the next check of the run tries again.
 func (f *Finish) ReleasePermits(ctx context.Context, run *core.Run, names []string) {
 	if len(names) == 0 || run.First != run.ID || run.MayHaveBeenSent() {
 		return
@@ -203,9 +202,8 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	return nil
 }
 
-// LeaveQueue removes the chain of the run first, which waits for the permit waits, from the items of
-// the permits in behind, one after the other. If the chain has got the permit waits by then, it
-// keeps the permits in behind.
+// LeaveQueue removes a waiting chain from the items of the permits in behind, one after the other. first is the first run of
+// the chain, waits the permit that it waits for. If the chain has got that permit by then, it keeps the permits in behind.
 func (f *Finish) LeaveQueue(ctx context.Context, first core.RunID, waits string, behind ...string) error {
 	for _, name := range behind {
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
@@ -249,9 +247,9 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	}
 }
 
-// EndedChains reports which chains of an item of permits are over. It checks 25 holders and the 25
-// chains that have waited longest. The 25 holders change every 15 s, so calls in n/25
-// consecutive turns of 15 s check all n holders. EndedChains removes holders that never began from the limits of their apps.
+// EndedChains reports which chains of an item of permits are over. It checks 25 holders and the 25 chains that have waited
+// longest. The 25 holders change every 15 s, so calls in n/25 consecutive turns of 15 s check all n holders. EndedChains
+// removes holders that never began from the limits of their apps.
 func (f *Finish) EndedChains(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
 	last, until := map[core.RunID]core.RunID{}, map[core.RunID]time.Time{} // by chain
 	now := f.o.Now()

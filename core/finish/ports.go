@@ -14,8 +14,7 @@ type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	// Jobs may return shared jobs: callers must not change them.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
-	// RunsByID reads the stored runs with first <= ID <= last in that order, or
-	// with last < first downwards from first to last.
+	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
@@ -32,7 +31,7 @@ type Store interface {
 	PutJournal(ctx context.Context, j core.Journal) error
 	// Numbers allocates n numbers from a job's counter and returns the first.
 	Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error)
-	// PutEntries puts light entries into the due index; an existing entry is no error.
+	// PutEntries puts light entries into the due index; an existing entry is not an error.
 	PutEntries(ctx context.Context, entries []core.DueItem) []error
 	// Advance moves jobs on, on the condition that Rev, Next and Tail are as read.
 	Advance(ctx context.Context, moves []core.Advance) []error
@@ -49,7 +48,7 @@ type Watch interface {
 	PutJournal(ctx context.Context, j core.Journal) error
 	// Cursor returns the last minute that the watchdog has scanned, or 0 before the first scan.
 	Cursor(ctx context.Context) (minute int64, err error)
-	// MoveCursor sets the cursor to minute on the condition that it is seen.
+	// MoveCursor sets the cursor to minute on the condition that its value equals seen.
 	MoveCursor(ctx context.Context, seen, minute int64) error
 	// PutRevisits schedules journals to be read again at a minute. The store keeps them until
 	// then, whatever their age.
@@ -60,8 +59,8 @@ type Watch interface {
 	DropRevisits(ctx context.Context, minute int64) error
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
-	// OpenRuns reads open runs with first >= ID >= last, downwards. It returns the ID to go on
-	// from; 0 is the end. It may return fewer than limit runs, or none, before the end.
+	// OpenRuns reads open runs with first >= ID >= last in descending order. It returns the ID to continue from; 0 is the
+	// end. Before the end it may return fewer than limit runs, or none.
 	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
 	// OldestMessage returns how far the ring is behind, or a higher estimate.
 	OldestMessage(ctx context.Context) (ring.Oldest, error)
@@ -77,8 +76,7 @@ type Prober interface {
 	// Beat returns nil if the address answers. An error of core.CodeUnavailable means that the
 	// question could not be sent.
 	Beat(ctx context.Context, app *core.App, address string) error
-	// Idle reports whether the executor neither runs nor queues a run of the job. It returns an
-	// error if that is unknown.
+	// Idle reports whether the executor neither runs nor queues a run of the job. It returns an error if this is unknown.
 	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
 	// Kill asks the executor to end all runs of the job. It returns nil if the executor accepts.
 	Kill(ctx context.Context, app *core.App, address string, job core.JobID) error

@@ -19,8 +19,8 @@ func (e ended) freesFirst() bool {
 	return !e.run.State.Open() && e.run.Then == 0 && (len(e.run.Owes) == 0 || e.run.Owes[0].Kind == core.CauseParent)
 }
 
-// AfterClose creates the follow-ups of the runs that one call closed. They take several writes for each
-// run, in order, and no close of the call waits for them.
+// AfterClose creates the follow-ups of the runs that one call closed. Each run needs several writes in order, and no close
+// of the call waits for them.
 type AfterClose struct {
 	f       *Finish
 	results []Result

@@ -17,20 +17,19 @@ type WatchOptions struct {
 	// Behind is the time from the minute of a journal to its first read. Each next read waits
 	// twice as long, at most BehindMax.
 	Behind, BehindMax time.Duration // 10 min, 240 min
-	Expiry            time.Duration // of a heartbeat: 90 s
-	IdleGap           time.Duration // between two checks of an executor that looks idle: 1 min
-	TimeoutGrace      time.Duration // after a job's timeout: 5 s
-	FunctionGrace     time.Duration // after a function's own timeout: 1 min
-	LostAfter         time.Duration // of a deleted job: 10 min
+	Expiry            time.Duration // lifetime of a heartbeat: 90 s
+	IdleGap           time.Duration // interval between two checks of an executor that looks idle: 1 min
+	TimeoutGrace      time.Duration // delay after a job's timeout: 5 s
+	FunctionGrace     time.Duration // delay after a function's own timeout: 1 min
+	LostAfter         time.Duration // value for a deleted job: 10 min
 	MinutesAPass      int           // 120
 
 	// Window is the span of runs that are read together for a job that fires often, in whole
 	// minutes. It is shorter than Behind, so that these runs had time to end.
 	Window time.Duration // four fifths of Behind
 
-	// A pass first reads for at most WalkFor, PageJournals journals a page, and stores its
-	// cursor. Then it acts for at most ActFor: it asks Asked executors at a time, each for at
-	// most AddressFor. The sum fits into the 50 s of functions/tick.
+	// A pass first reads for at most WalkFor, PageJournals journals a page, and stores its cursor. Then it acts for at most
+	// ActFor: it asks Asked executors at a time, each for at most AddressFor. The sum fits into the 50 s of functions/tick.
 	WalkFor, ActFor, AddressFor time.Duration // 20 s, 20 s, 6 s
 	PageJournals                int           // 100
 	Asked                       int           // 200

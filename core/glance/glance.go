@@ -1,6 +1,6 @@
-// Package glance marks the reads that fill a page for a user, and reads of which only a result is used that no
-// later write changes. A store may answer them with data that is some seconds old, if that is cheaper. It counts
-// the cost of a page, and reads nothing twice for it.
+// Package glance marks reads that a store may answer with data that is some seconds old, if such data is cheaper. These are
+// the reads that fill a page for a user, and reads whose used result no later write changes. The package counts the cost of
+// a page, and reads nothing twice for a page.
 package glance
 
 import (
@@ -30,15 +30,15 @@ func Begin(ctx context.Context) (context.Context, *Glance) {
 	return context.WithValue(ctx, key{}, g), g
 }
 
-// First returns a context for a read that may return an older state, as if it had been made earlier. The
-// caller must read strongly afterwards, except in three cases: the run has ended for good; a conditional write
-// rejects decisions based on the older state; or a slow caller could act on the older state anyway.
+// First returns a context in which reads are eventually consistent: they may return an older state. The caller must read
+// strongly afterwards, except in three cases: the run has ended for good; a conditional write rejects decisions based on the
+// older state; or a slow caller could act on the older state anyway.
 func First(ctx context.Context) context.Context {
 	ctx, _ = Begin(ctx)
 	return ctx
 }
 
-// Of returns the glance that the reads of a context belong to; nil if they must be strong.
+// Of returns the glance that the reads of a context belong to; nil means strong reads.
 func Of(ctx context.Context) *Glance {
 	g, _ := ctx.Value(key{}).(*Glance)
 	return g
@@ -53,8 +53,8 @@ func (g *Glance) Spend(units float64) { g.halves.Add(int64(2 * units)) }
 // Units returns the read units spent.
 func (g *Glance) Units() float64 { return float64(g.halves.Load()) / 2 }
 
-// Once returns the earlier result of read for a name, or calls read. The result may be shared and must not
-// be changed. An error is not kept.
+// Once returns the earlier result of read for a name, or calls read. The result may be shared and must not be changed.
+// Errors are not kept.
 func (g *Glance) Once(name string, read func() (any, error)) (any, error) {
 	g.mu.Lock()
 	a := g.known[name]

@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// SaveApp creates or changes an app. An equal app is not written. Its pause and its list of
-// suppressed jobs always stay.
+// SaveApp creates or changes an app. It does not write an equal app, and never changes the pause and the list of suppressed
+// jobs.
 func (m *Manage) SaveApp(ctx context.Context, actor core.Actor, spec AppSpec) (AppResult, error) {
 	if err := actor.Validate(); err != nil {
 		return AppResult{}, err
@@ -136,7 +136,7 @@ func sameApp(a, b *core.App) bool {
 		a.Overlap == b.Overlap && a.Limits == b.Limits && a.Call.Equal(b.Call) && a.Notify.Equal(b.Notify)
 }
 
-// RemoveExecutor deletes the registration of an executor that is gone, and records the user.
+// RemoveExecutor deletes the registration of an executor, and records the user.
 func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, address string) error {
 	if err := actor.Validate(); err != nil {
 		return err

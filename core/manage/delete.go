@@ -108,8 +108,8 @@ func gone(err error, tried bool) (bool, error) {
 	return false, err
 }
 
-// Prune deletes the objects of a set that must not stay. It ends when its page is over; Next is
-// where to go on. Apps and channels are deleted last.
+// Prune deletes one page of the objects of a set that r does not keep. Next is where the next page begins. Apps and channels
+// are deleted last.
 func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (PruneResult, error) {
 	if err := actor.Validate(); err != nil {
 		return PruneResult{}, err

@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// Manage makes changes. It has no loop and keeps nothing that cannot be read again, so any number
-// of them can share a store.
+// Manage makes changes. It has no loop and keeps nothing that cannot be read again, so any number of Manages can share a
+// store.
 type Manage struct {
 	store  Store
 	ring   Ring
@@ -34,12 +34,12 @@ func (m *Manage) change(actor core.Actor, verb string, rev int64) core.Change {
 
 // Options configures a Manage. A zero field means its default.
 type Options struct {
-	// ResumeAhead is the time between storing the end of a pause of an app or of everything, and
-	// the end. A fifth is for the store, the rest for clock skew. Default: 5 s.
+	// ResumeAhead is the delay until the end of a pause of an app or of everything takes effect. A fifth of it is for the
+	// store, the rest for clock skew. Default: 5 s.
 	ResumeAhead time.Duration
-	// Room is how long a save waits for a throttled store, 10 s. If the store accepts some jobs,
-	// the limit is twice that in total. Backoff limits the first wait, 100 ms. The limit doubles
-	// with each wait, up to a tenth of Room.
+	// Room is how long a save waits for a throttled store; default: 10 s. If the store accepts some jobs, the limit is twice
+	// Room in total. Backoff limits the first wait; default: 100 ms. This limit doubles with each wait, up to a tenth of
+	// Room.
 	Room, Backoff time.Duration
 	// Command returns why a command cannot run here, or nil. A nil Command rejects all commands.
 	Command func(*core.Command) error
@@ -117,11 +117,10 @@ type JobSpec struct {
 	Source string
 	// Paused pauses or starts the job; nil keeps the live state.
 	Paused *bool
-	// IfRev is the revision that the job must have, or the edit is a conflict; 0: the job must not
-	// exist.
+	// IfRev is the revision that the job must have, otherwise the edit is a conflict; 0: the job must not exist.
 	IfRev *int64
-	// Declared means that code declares the job. That is a conflict if a user created, changed or
-	// deleted the job, until GiveBack.
+	// Declared means that code declares the job. If a user created, changed or deleted the job, the result is a conflict
+	// until GiveBack.
 	Declared bool
 	// MostDeclared is about the maximum number of jobs of the app that code can declare; 0: no
 	// limit.
@@ -151,8 +150,8 @@ type StateResult struct {
 	// State is the state of the job; for an app or everything it is Paused or Started.
 	State core.JobState
 	Rev   int64
-	// Until is when the pause ends by itself; zero means never. After a resume of an app or of
-	// everything, it is when the resume takes effect.
+	// Until is when the pause ends automatically; zero means never. After a resume of an app or of everything, it is when
+	// the resume takes effect.
 	Until time.Time
 }
 
@@ -190,7 +189,7 @@ type AppResult struct {
 // A PruneRequest names the set to prune and the objects that stay.
 type PruneRequest struct {
 	Set string
-	// Stay has the jobs (app/name) and apps that stay, and "" for no job, each with its Notify
+	// Stay has the jobs (app/name) and apps that stay, and "" for the notifications without a job, each with its Notify
 	// after the prune.
 	Stay map[string]core.Notify
 	// Channels has the names of the channels that stay.

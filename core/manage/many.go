@@ -36,8 +36,8 @@ func (m *Manage) PauseJobs(ctx context.Context, actor core.Actor, jobs []core.Jo
 	}), nil
 }
 
-// ResumeJobs ends the pauses of jobs, like Resume. If revs is set, it changes only jobs that
-// still have the revision in revs.
+// ResumeJobs ends the pauses of jobs, like Resume. If revs is set, it changes only jobs that still have their revision in
+// revs.
 func (m *Manage) ResumeJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, why string, revs map[core.JobID]int64) (
 	[]Many, error) {
 	if err := checkMany(actor, why); err != nil {

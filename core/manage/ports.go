@@ -44,13 +44,13 @@ type Jobs interface {
 	// and tail are as seen, and its parents are as in CreateJobs. Seq never decreases, and
 	// Def.Children stays.
 	UpdateJobs(ctx context.Context, updates []Update) []error
-	// DeleteJob replaces a job by its tombstone and removes it from its parents, on the condition
-	// that rev is seen and it has no children.
+	// DeleteJob replaces a job by its tombstone and removes it from its parents. Condition: its rev equals seen, and it has
+	// no children.
 	DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error
 }
 
-// Update replaces a job on the condition that the stored rev is Seen and its tail SeenTail. An
-// advance sets the tail and not rev, and its tail must not be lost.
+// Update replaces a job on the condition that the stored rev is Seen and its tail SeenTail. An advance changes the tail
+// without the rev, and its tail must not be lost.
 type Update struct {
 	Seen     int64
 	SeenTail core.RunID
@@ -71,29 +71,29 @@ type Scripts interface {
 	PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error
 	// DropSource deletes a source that was stored before a time; a newer one stays.
 	DropSource(ctx context.Context, job core.JobID, hash string, before time.Time) error
-	// OpenRuns reads open runs with first >= ID >= last, downwards. It returns the ID to go on
-	// from; 0 is the end. It may return fewer than limit runs, or none, before the end.
+	// OpenRuns reads open runs with first >= ID >= last in descending order. It returns the ID to continue from; 0 is the
+	// end. Before the end it may return fewer than limit runs, or none.
 	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
 }
 
 // Apps changes apps.
 type Apps interface {
-	// PutApp stores an app on the condition that its rev is seen (0: it does not exist).
+	// PutApp stores an app on the condition that its rev equals seen (0: it does not exist).
 	PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error
-	// DeleteApp deletes an app without jobs on the condition that its rev is seen.
+	// DeleteApp deletes an app without jobs on the condition that its rev equals seen.
 	DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error
 }
 
 // Looks schedules checks for overdue runs.
 type Looks interface {
-	// PutLooks schedules checks; one that is already scheduled is no error.
+	// PutLooks schedules checks; one that is already scheduled is not an error.
 	PutLooks(ctx context.Context, looks []ring.CheckRequest) error
 }
 
 type Channels interface {
-	// PutChannel stores a channel on the condition that its rev is seen (0: it does not exist).
+	// PutChannel stores a channel on the condition that its rev equals seen (0: it does not exist).
 	PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error
-	// DeleteChannel deletes a channel on the condition that its rev is seen.
+	// DeleteChannel deletes a channel on the condition that its rev equals seen.
 	DeleteChannel(ctx context.Context, seen int64, name string, c core.Change) error
 }
 
@@ -106,8 +106,8 @@ type Notifier interface {
 }
 
 type Executors interface {
-	// RemoveExecutor deletes a registration on the condition that its last heartbeat is seen. A
-	// missing one is no error.
+	// RemoveExecutor deletes a registration on the condition that its last heartbeat equals seen. A
+	// missing one is not an error.
 	RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error
 }
 
@@ -133,6 +133,6 @@ type Ring interface {
 // Finisher ends runs that were not sent; *finish.Finish implements it.
 type Finisher interface {
 	End(ctx context.Context, results []finish.Result) []error
-	// EndRow forgets the failures in a row of a job up to a time.
+	// EndRow forgets the consecutive failures of a job up to a time.
 	EndRow(ctx context.Context, job core.JobID, upTo time.Time) error
 }

@@ -23,8 +23,8 @@ func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []
 	return m.save(ctx, actor, specs, store, nil)
 }
 
-// Check returns the results that Save would have, and changes nothing. beside has the jobs that
-// are saved with these in other calls.
+// Check returns the results that Save would have, and changes nothing. beside has the jobs that other calls save together
+// with specs.
 func (m *Manage) Check(ctx context.Context, specs []JobSpec, beside After) []SaveResult {
 	return m.save(ctx, core.Actor{}, specs, check, beside)
 }

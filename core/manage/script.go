@@ -17,8 +17,7 @@ import (
 type ScriptSpec struct {
 	Kind core.ScriptKind // empty: unchanged
 	Note string
-	// Source is the text. If it is empty, Version is an earlier version whose text and kind
-	// apply.
+	// Source is the text. If it is empty, the text and the kind of the earlier version Version apply.
 	Source  string
 	Version int
 	IfRev   *int64 // of the job, as in JobSpec

@@ -50,7 +50,7 @@ const RunInLink = "{run}"
 // maxLink limits a link in bytes: messages leave out longer ones, and an ID has up to 20.
 const maxLink = 900
 
-// CheckLink returns why a link is no URL of a run's page; nil for an empty link.
+// CheckLink returns an error if a link is not the URL of a run's page; nil for an empty link.
 func CheckLink(link string) error {
 	if link == "" {
 		return nil

@@ -13,11 +13,10 @@ type Reads interface {
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Global(ctx context.Context) (core.Global, error)
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	// RunsByID reads the stored runs with first <= ID <= last in that order, or with last < first downwards from
-	// first to last.
+	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// OpenRuns reads open runs with first >= ID >= last, downwards, and returns the ID to continue at; 0 is the
-	// end. It may return fewer than limit, or none, before the end.
+	// OpenRuns reads open runs with first >= ID >= last in descending order. It returns the ID to continue from; 0 is the
+	// end. Before the end it may return fewer than limit runs, or none.
 	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
 }
 
@@ -37,11 +36,11 @@ type States interface {
 
 // Looks is the index of checks, by time.
 type Looks interface {
-	// PutLooks adds checks to the index; existing ones are no error.
+	// PutLooks adds checks to the index; existing ones are not an error.
 	PutLooks(ctx context.Context, looks []ring.CheckRequest) error
 	// DueLooks reads the first checks up to a time, ordered by time.
 	DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.CheckRequest, error)
-	// DropLooks removes checks; missing ones are no error.
+	// DropLooks removes checks; missing ones are not an error.
 	DropLooks(ctx context.Context, looks []ring.CheckRequest) error
 }
 

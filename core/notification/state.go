@@ -279,7 +279,7 @@ func (s State) Clone() State {
 	return s
 }
 
-// Keep returns when the item expires; zero: not while it has its current content.
+// Keep returns when the item expires; zero: never with its current content.
 func (s *State) Keep() (until time.Time) {
 	if len(s.Pending) > 0 || s.Failing != nil || s.Trouble != nil || s.Look != 0 {
 		return until

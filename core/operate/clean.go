@@ -16,7 +16,7 @@ import (
 // Cleaner deletes records of runs.
 type Cleaner interface {
 	// DropRuns deletes runs, each on the condition that it has ended and has no pending
-	// follow-ups. A run that does not exist is no error.
+	// follow-ups. A run that does not exist is not an error.
 	DropRuns(ctx context.Context, runs []core.Run) []error
 	// PutCleaned records the scheduled time up to which planned runs of a job may be deleted. A
 	// later stored value stays.
@@ -77,8 +77,8 @@ func parseCleanPlace(text string) (p cleanPlace, err error) {
 }
 
 // Clean deletes a page of ended runs. For each job it first records up to which scheduled time
-// runs may be deleted, so that they are not taken for lost. After an error, a repeated call goes
-// on. These runs are never deleted:
+// runs may be deleted, so that they are not taken for lost. After an error, a repeated call
+// continues. These runs are never deleted:
 //
 //   - open runs, runs with pending follow-ups, earlier attempts of such runs, shards of such broadcasts
 //   - runs that a message in transit may name, or that a tick may ask for again

@@ -33,8 +33,8 @@ type TriggerRequest struct {
 	Params    *string    // instead of the job's params
 	Addresses []string   // instead of the app's executors
 	At        *time.Time // due time; nil is now
-	// Key identifies the run: a repeated request with it returns the same run, until a day after
-	// the run has ended. A request with other params, addresses or retries is rejected.
+	// Key identifies the run: a repeated request with the key returns the same run, until a day after the run has ended. A
+	// request with other params, addresses or retries is rejected.
 	Key     string
 	Retries *int // instead of the job's retry.max
 }
@@ -63,7 +63,7 @@ type StopResult struct {
 	// Partial means that more runs are open than the oldest 10,000, which one kill covers. Repeat
 	// the kill when these have ended.
 	Partial bool
-	Next    string // After of the next page of a kill; empty: all addresses got it
+	Next    string // After of the next page of a kill; empty: all addresses got the kill
 }
 
 // A KillAnswer is the answer of an address to a kill. A nil error does not prove that the run

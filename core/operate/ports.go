@@ -49,11 +49,11 @@ type Triggered struct {
 
 // Open reads and changes open runs.
 type Open interface {
-	// OpenRuns reads open runs with first >= ID >= last, downwards. It returns the ID to go on
-	// from; 0 is the end. It may return fewer than limit runs, or none, before the end.
+	// OpenRuns reads open runs with first >= ID >= last in descending order. It returns the ID to continue from; 0 is the
+	// end. Before the end it may return fewer than limit runs, or none.
 	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
-	// Waiting reads open runs of a job without an owner, downwards from below an ID. It includes
-	// all queued and released runs. Fewer than limit runs are the end.
+	// Waiting reads open runs of a job without an owner, in descending order from below an ID. It includes all queued and
+	// released runs. Fewer than limit runs mean the end.
 	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
 	// PutRuns changes stored runs, each on its own condition.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
@@ -64,7 +64,7 @@ type Open interface {
 type Notes interface {
 	// PutChanges stores records; equal subject, ID, verb and New make one record.
 	PutChanges(ctx context.Context, changes []core.Change) error
-	// PutGlobal replaces the global item on the condition that its rev is seen.
+	// PutGlobal replaces the global item on the condition that its rev equals seen.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
@@ -79,7 +79,7 @@ type DeadLetters interface {
 	// Letters reads up to limit messages, newest first, after the given ID (empty: from the
 	// newest).
 	Letters(ctx context.Context, after string, limit int) ([]core.Letter, error)
-	// DropLetter removes a message; a removed one is no error.
+	// DropLetter removes a message; a removed one is not an error.
 	DropLetter(ctx context.Context, id string) error
 }
 

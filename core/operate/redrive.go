@@ -38,7 +38,7 @@ type RedrivenLetter struct {
 
 type RedrivenFire struct {
 	core.Fire
-	App, Name string    // of its job, if known
+	App, Name string    // app and name of the job, if known
 	Why       core.Text // why it is not sent; empty: it is sent
 	final     bool      // it can never be sent
 }

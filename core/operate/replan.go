@@ -17,26 +17,24 @@ type ReplanResult struct {
 	From, To core.Instant // From < scheduled time <= To
 	Jobs     int
 	Demanded int64
-	// Missing is how many expected runs had neither a run nor a record, and were not in transit,
-	// or too long. With To 0 it includes runs in transit, open runs and runs with pending
-	// follow-ups. Sent is how many of them are on the ring again.
+	// Missing counts expected runs without a run or a record, whose messages were not in transit or were late. With To 0 it
+	// includes runs in transit, open runs and runs with pending follow-ups. Sent is how many of them are on the ring again.
 	Missing int64
 	Sent    int64
-	// OutOfReach is how many may have had a run or record that is deleted now. They are not sent.
+	// OutOfReach counts expected runs whose run or record may have been deleted. They are not sent.
 	OutOfReach int64
 	Failed     []string // jobs that could not be checked, and why, at most 100; not in the counts
 	Partial    bool     // change records of the time range were deleted
 	Next       string   // After of the next page; empty: this was the last page
 }
 
-// ReplanPage sends missing runs of an audit again with their IDs, in pages like AuditPage.
-// Dispatch applies the late rule, so each gets its run or a record of the reason. Runs that are
-// in transit in time are not sent. An ID that has a run is not run again, so a repeated replan is
-// harmless.
+// ReplanPage sends missing runs of an audit again with their IDs, in pages like AuditPage. Dispatch applies the late rule,
+// so each gets its run or a record of the reason. Runs that are in transit and on time are not sent. An ID that has a run is
+// not run again, so a repeated replan is harmless.
 //
-// With To 0, the ring may have lost all its messages. Then all planned fires, due or ahead, are
-// sent again, unless the run has ended without pending follow-ups. This includes runs that a
-// dispatcher has claimed, because it may die before it writes its journal.
+// With To 0, the ring may have lost all its messages. Then all planned fires, due or ahead, are sent again, unless the run
+// has ended without pending follow-ups. This includes runs that a dispatcher has claimed, because it may die before it
+// writes its journal.
 func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of query.AuditAsk) (ReplanResult, error) {
 	if err := actor.Validate(); err != nil {
 		return ReplanResult{}, err

@@ -21,18 +21,16 @@ type RerunRequest struct {
 	// May returns why the runs of an app are skipped, or nil; a nil May skips none.
 	May    func(app string) error
 	Params *string // instead of the params of the first run
-	// Addresses replace the addresses of its trigger or app. SameAddress uses the address where
-	// it ran.
+	// Addresses replace the addresses of the run's trigger or app. SameAddress uses the address of the first run.
 	Addresses   []string
 	SameAddress bool
-	// Direct returns why the caller may not send runs of an app to an address without an executor
-	// of it, or nil. It also applies if another user had the first run sent there. A nil Direct
-	// allows all.
+	// Direct returns an error if the caller may not send runs of an app to an address that none of its executors has. It
+	// also applies if another user had the first run sent there. A nil Direct allows all addresses.
 	Direct  func(app string) error
 	Retries *int       // instead of the job's retry.max
 	Cause   core.Cause // manual (if empty) or api
-	// Key is as in a trigger, and is required with a filter. A repeated request with it creates
-	// nothing twice, and the filter skips the runs that it created.
+	// Key is as in a trigger, and is required with a filter. A repeated request with the key creates nothing twice, and the
+	// filter skips the runs that it created.
 	Key    string
 	DryRun bool
 }
@@ -53,10 +51,9 @@ type Rerun struct {
 	fill     func(as *core.Run) error // fills a template
 }
 
-// Rerun runs ended runs again: each as a new trigger, with the scheduled time and the params of
-// the first run, which it names. A run that cannot run again is skipped with the reason in Why.
-// If q.Run is set, that reason is the error. After an error, a repeated call with the same key
-// goes on.
+// Rerun runs ended runs again. Each becomes a new trigger, which has the scheduled time and the params of the first run and
+// names that run. A run that cannot run again is skipped with the reason in Why. If q.Run is set, that reason is the error.
+// After an error, a repeated call with the same key continues.
 func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) (RerunResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RerunResult{}, err

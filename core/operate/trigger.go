@@ -322,7 +322,7 @@ type runNote struct {
 
 // note records an action on runs of a job. The record is not a revision: its ID is after the
 // job's revision, so it replaces none. The runs themselves record the user and the time, so a
-// record that cannot be stored is no loss.
+// record that cannot be stored is not a loss.
 func (op *Operate) note(ctx context.Context, c core.Change, job *core.Job) { _ = op.noted(ctx, c, job) }
 
 // noted is note with an error, if the record is the only trace of the action.

@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// People are the four use cases. Several can share one store.
+// People are the four use cases. Several People can share one store.
 type People struct {
 	*manage.Manage
 	*query.Queries

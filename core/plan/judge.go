@@ -17,14 +17,13 @@ func PolicyOf(s core.Sched) Policy {
 	return Policy{Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline}
 }
 
-// Judge applies the late rule to the run of a scheduled time at, which is due at slot and not claimed. next
-// is the job's following scheduled time, 0 if there is none. It is stateless and the same in tick and
-// dispatch.
+// Judge applies the late rule to the run of a scheduled time at, which is due at slot and not claimed. next is the job's
+// following scheduled time, 0 if there is none. Judge is stateless; tick and dispatch both call it.
 //
-// A run is late if now is more than grace after slot. The policy all sends late runs, skip does not, and
-// latest sends them only while now is before next. More than deadline after slot, no run is sent. If send
-// is false, reason is misfire or deadline, whichever applied first. It thus does not depend on now, and a
-// repeat can only lengthen a skipped record.
+// A run is late if now is more than grace after slot. MisfireAll sends late runs, MisfireSkip does not, and MisfireLatest
+// sends them only while now is before next. More than deadline after slot, no run is sent. If send is false, reason is
+// ReasonMisfire or ReasonDeadline, whichever applied first. The reason thus does not depend on now, and a repeat can only
+// lengthen a skip record.
 func Judge(p Policy, at, slot, next core.Instant, now time.Time) (send bool, late bool, reason core.Reason) {
 	due := slot.Time()
 	late = now.After(due.Add(p.Grace))

@@ -8,17 +8,16 @@ import (
 
 // LeadTime is how long before its due time a message becomes visible, so that it is received in time.
 // Bursts become visible earlier, because that warms up the receivers. A single run becomes visible just in
-// time, because a waiting receiver costs money. The zero value is no lead time.
+// time, because a waiting receiver costs money. The zero value means no lead time.
 type LeadTime struct {
 	// Step is the lead time for up to Every runs of a due time; each further Every runs add another Step,
 	// up to Max.
 	Every     int
 	Step, Max time.Duration
-	// Few is the number of runs that fit into one message: they are no burst and get the lead time of a
-	// single one.
+	// Few is the number of runs that fit into one message. They are not a burst and get the lead time of a single run.
 	Few int
-	// Lonely is the lead time of a single run, LonelyMin the least. A queue that delays by whole seconds
-	// rounds the time between; Phase corrects that.
+	// Lonely is the lead time of a single run, LonelyMin its minimum. A queue that delays by whole seconds rounds the lead
+	// time; Phase corrects the rounding.
 	Lonely, LonelyMin time.Duration
 	// Way is the minimum time from the start of a pass to the queue.
 	Way time.Duration

@@ -88,8 +88,8 @@ func (o Options) GroupsFor(started int) int {
 	return min(groups, max(o.Groups, int(seconds(o.Window)), 1))
 }
 
-// With returns the options with the stored number of groups, if it is higher. A change of the number moves
-// the ends of windows, and no scheduled time.
+// With returns the options with the stored number of groups, if it is higher. A change of the number moves the ends of
+// windows, but no scheduled time.
 func (o Options) With(groups int) Options {
 	o.Groups = max(o.Groups, groups, 1)
 	return o

@@ -16,7 +16,7 @@ type Result struct {
 }
 
 // Job plans a started job from s.Next, at most MaxAhead from now. It plans every scheduled time whose slot is
-// before the end of a window: the one that holds the later of its next slot and now + PlanAhead. A job that is
+// before the end of the window that holds the later of its next slot and now + PlanAhead. A job that is
 // not due or not started, or has no next time, gives no runs, and the advance changes at most planAt. A paused
 // job whose pause ends gives the runs after the pause that must be planned now; the advance only moves planAt.
 //
@@ -205,8 +205,8 @@ func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	return s
 }
 
-// EndPause returns the advance that starts a paused job at the planned end of its pause, with the change
-// record: later times are expected, however late that is noticed.
+// EndPause returns the advance that starts a paused job at the planned end of its pause, with the change record. Times after
+// the pause are expected, even if a tick notices the end of the pause late.
 func EndPause(s core.Sched, sch *schedule.Schedule, o Options) core.Advance {
 	after := resumed(s, sch, o)
 	a := s.Stay()
@@ -321,10 +321,9 @@ func beforeEnd(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) R
 	return r
 }
 
-// PlanAt returns when a tick must plan the scheduled time next of a job: PlanAhead before the window that holds
-// its slot. A job fires less than once a window if the gap to the following time is a window or more, or there
-// is none. It is planned SingleSpreadMin to SingleSpreadMax before its slot, by job ID. The result is 0 only if
-// next is 0.
+// PlanAt returns when a tick must plan the scheduled time next of a job: PlanAhead before the window that holds its slot. A
+// job fires less than once a window if the following time is a window or more later, or does not exist. It is planned
+// SingleSpreadMin to SingleSpreadMax before its slot, by job ID. The result is 0 only if next is 0.
 func PlanAt(s core.Sched, sch *schedule.Schedule, next core.Instant, o Options) core.Instant {
 	if next == 0 {
 		return 0

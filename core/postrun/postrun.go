@@ -1,8 +1,8 @@
-// Package postrun does work after a run has ended, so that it delays no scheduled run: it keeps the run's
-// log, and has notifications made (core/notification). Messages of the post-run queue drive it. Copies of
-// messages are harmless, because a run records its pending work. A hanging executor uses only a small share
-// of the places. Its log is tried a limited number of times; then the reason is kept instead. A
-// notification waits at most half a minute for the log that it quotes. The package creates no runs.
+// Package postrun does work after a run has ended, so that it delays no scheduled run: it keeps the run's log, and creates
+// notifications (core/notification). Messages of the post-run queue drive it. Copies of messages are harmless, because a run
+// records its pending work. A hanging executor uses only a small share of the places. Its log is tried a limited number of
+// times; then the reason is kept instead. A notification waits at most half a minute for the log that it quotes. The package
+// creates no runs.
 package postrun
 
 import (
@@ -44,9 +44,9 @@ type Ring interface {
 
 // Logs reads the logs of runs from executors.
 type Logs interface {
-	// Log reads lines from a line number (1 is the first). next is the line to continue at, and end reports
-	// whether the log is complete. core.CodeTooLarge: there is more than an answer, or the text, holds.
-	// core.CodeNotFound: there is no log.
+	// Log reads lines from a line number (1 is the first). next is the line to continue at, and end reports whether the log
+	// is complete. core.CodeTooLarge: the log is longer than an answer, or than the text can be. core.CodeNotFound: there is
+	// no log.
 	Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 
@@ -56,7 +56,7 @@ type Outcome string
 const (
 	Kept   Outcome = "kept"   // the end of the log is kept
 	None   Outcome = "none"   // the executor has no log
-	Failed Outcome = "failed" // it could not be read: the reason is kept in its place
+	Failed Outcome = "failed" // the log could not be read: the reason is kept in its place
 )
 
 // Outcomes lists all outcomes.
@@ -79,8 +79,8 @@ type Options struct {
 	// SilentFor; default: 2, 30 s.
 	SilentAfter int
 	SilentFor   time.Duration
-	// Room is how long a message waits for a place, and the first delay if there is none; default: 2 s. Later delays are a quarter of
-	// its age, up to RoomMost; default: 1 min. Each is randomly shortened by up to a half.
+	// Room is how long a message waits for a place, and the first delay if no place is free; default: 2 s. Later delays are
+	// a quarter of the message's age, up to RoomMost; default: 1 min. Each delay is randomly shortened by up to a half.
 	Room, RoomMost time.Duration
 	// NoticeBy is the age at which a notification no longer waits for the log; default: 30 s.
 	NoticeBy time.Duration

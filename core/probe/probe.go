@@ -42,7 +42,7 @@ type Sender interface {
 // Answer is the last result for an address.
 type Answer struct {
 	At      time.Time
-	Took    time.Duration // of a probe, until its answer; 0: a send
+	Took    time.Duration // duration of a probe, until its answer; 0: a send
 	Problem string        // empty: it answers
 	Clock   core.Clock
 }
@@ -98,7 +98,7 @@ func (p place) compare(o place) int {
 	return cmp.Or(cmp.Compare(p.app, o.app), cmp.Compare(p.address, o.address))
 }
 
-// New makes a Probe whose rounds are spread over a while.
+// New returns a Probe that spreads the probes of a round over the given duration.
 func New(store Store, send Sender, over time.Duration) *Probe {
 	return &Probe{store: store, send: send, over: over, known: map[place]*known{}}
 }

@@ -54,7 +54,7 @@ type Held struct {
 
 // Listed is a place in a queue.
 type Listed struct {
-	ID    int64 // in the order of arrival
+	ID    int64 // IDs are in the order of arrival
 	Queue Queue
 	Run   core.RunID
 	N     int // number of deliveries
@@ -65,8 +65,8 @@ var ErrFull = errors.New("the queue is full")
 
 // Store stores the queues durably. Writes return core.ErrRefused and core.ErrThrottled as package core documents.
 type Store interface {
-	// PutPulled adds a visible run to the end of a queue; an existing one stays unchanged. ErrFull: the
-	// queue already has most.
+	// PutPulled adds a visible run to the end of a queue; an existing run stays unchanged. ErrFull: the queue already has
+	// the number of runs in most.
 	PutPulled(ctx context.Context, it Item, most int) error
 	// TakePulled delivers at most limit runs that are visible at now, the longest visible
 	// first, and hides them until the given time. next is when the next one becomes visible; zero if there

@@ -1,10 +1,10 @@
-// Package pullqueue implements the queues of a server on one machine: executors fetch runs by long poll. A
-// delivered run is hidden for a while, which its executor extends while it works. If that stops, as after a
-// crash, the run is delivered again. A killed or ended run is not delivered, and the next extension of one
-// that is killed while it runs reports that.
+// Package pullqueue implements the queues of a server on one machine: executors fetch runs by long poll. A delivered run is
+// hidden for a while, and its executor extends this time while it works. If the extensions stop, as after a crash, the run
+// is delivered again. A killed or ended run is not delivered. If a run is killed while it is running, the executor learns
+// this from the response to its next extension.
 //
-// The package limits requests and rejects all receipts of a run except the last. An app can use at most as
-// many waiting polls as are free, so there is room for the next app.
+// The package limits requests and rejects all receipts of a run except the last. An app can use at most as many waiting
+// polls as are free, so there is room for the next app.
 package pullqueue
 
 import (
@@ -107,7 +107,7 @@ func (p *Puller) rouse(q Queue) {
 	}
 }
 
-// Polled returns nil if the queue was polled recently, or if this process is too young to know.
+// Polled returns nil if the queue was polled recently, or if this process has not run long enough to know.
 func (p *Puller) Polled(q Queue) error {
 	now := p.o.Now()
 	p.mu.Lock()
@@ -133,7 +133,7 @@ func (p *Puller) Idle(ctx context.Context, q Queue, job core.JobID) (bool, error
 // Want is the request of an executor.
 type Want struct {
 	Max        int           // 1 to MaxTake
-	Wait       time.Duration // for the first run, up to MaxWait
+	Wait       time.Duration // maximum wait for the first run, up to MaxWait
 	Visibility time.Duration // MinVisibility to MaxVisibility
 }
 
@@ -314,10 +314,10 @@ func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error
 type State string
 
 const (
-	StateHeld   State = "held"   // it is still yours
-	StateLost   State = "lost"   // another executor has it, or it is gone: do not report
-	StateKilled State = "killed" // end it, and report
-	StateEnded  State = "ended"  // it has ended otherwise: no report is needed
+	StateHeld   State = "held"   // the executor still has the run
+	StateLost   State = "lost"   // another executor has the run, or the run does not exist: do not report
+	StateKilled State = "killed" // end the run, and report
+	StateEnded  State = "ended"  // the run has ended otherwise: no report is needed
 )
 
 // Extend hides runs for the visibility from now; 0 makes them visible at once. It returns the state of

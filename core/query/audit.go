@@ -50,7 +50,7 @@ type AuditReport struct {
 	Below core.RunID
 }
 
-// AuditCount is the sum over some scheduled times.
+// AuditCount counts the results of a set of scheduled times.
 type AuditCount struct {
 	Demanded int64
 	OnTime   int64
@@ -66,7 +66,7 @@ type AuditCount struct {
 	Unaccounted int64
 }
 
-// Well reports whether every expected run that can be known has happened or is about to.
+// Well reports whether each expected run, as far as known, has happened or is about to happen.
 func (c *AuditCount) Well() bool { return c.Unaccounted == 0 && c.Overdue == 0 }
 
 // AuditSum is the sum over all jobs.
@@ -270,8 +270,8 @@ func (q *Queries) pausesOf(ctx context.Context, a *auditing, name string, from c
 	return p, err
 }
 
-// Audit computes the expected runs of a job in from < t <= to from its schedules and change records alone. It finds
-// the result of each.
+// Audit computes the expected runs of a job in from < t <= to from its schedules and change records alone. It returns the
+// result of each expected run.
 func (q *Queries) Audit(ctx context.Context, ref string, from, to core.Instant) (AuditReport, error) {
 	if err := checkSpan(from, to); err != nil {
 		return AuditReport{}, err

@@ -32,8 +32,8 @@ type ChangeFilter struct {
 // ChangePage is one page of change records, newest first.
 type ChangePage struct {
 	Changes []core.Change
-	Next    string // After of the next page; empty there is none
-	// LookedTo is how far back a page has searched that ends before it is full.
+	Next    string // After of the next page; empty: there is none
+	// LookedTo is how far back the page has searched if it ended before it was full.
 	LookedTo time.Time
 }
 

@@ -49,8 +49,8 @@ type ComingShape struct {
 
 type ComingApp struct {
 	App   string
-	Jobs  int   // with scheduled runs
-	Fires []int // for each bucket, without the band
+	Jobs  int   // number of jobs with scheduled runs
+	Fires []int // runs in each bucket, without the band
 	Band  Band
 }
 

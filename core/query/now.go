@@ -15,16 +15,16 @@ import (
 	"github.com/tickring/tickring/core/glance"
 )
 
-// Standing is the status of a job in a word.
+// Standing is the status of a job as one word.
 type Standing string
 
 const (
-	IsFailing  Standing = "failing"   // its last ended chain failed
+	IsFailing  Standing = "failing"   // the last ended chain of the job failed
 	IsLate     Standing = "late"      // a due run is not sent within the grace, or was sent late
 	IsHeld     Standing = "paused"    // the job, its app or everything is paused
 	IsStarted  Standing = "started"   // neither paused nor ended: its schedule applies
-	IsNeverRan Standing = "never-ran" // it has no run
-	IsOver     Standing = "ended"     // its schedule has no further scheduled time
+	IsNeverRan Standing = "never-ran" // the job has no run
+	IsOver     Standing = "ended"     // the job's schedule has no further scheduled time
 )
 
 var Standings = []Standing{IsFailing, IsLate, IsHeld, IsStarted, IsNeverRan, IsOver}
@@ -65,15 +65,15 @@ type JobsNow struct {
 	Of  map[Standing]int
 	// Partial is true if the status of some jobs is unknown, or if there are more jobs than one scan reads.
 	Partial bool
-	// Unread is true if the last runs of most jobs were not read: then late in Of counts only unplanned jobs, and
-	// never-ran counts none.
+	// Unread is true if the last runs of most jobs were not read: then IsLate in Of counts only unplanned jobs, and
+	// IsNeverRan counts none.
 	Unread bool
 	// Unchecked is how many more jobs may be failing, see budget.FailingRead.
 	Unchecked int
 	Next      string
 }
 
-// JobsNow lists jobs by status in the given order. It scans all jobs and caches their last runs, see lately.
+// JobsNow lists jobs by status in the given order. It scans all jobs and caches their last runs.
 func (q *Queries) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 	limit, err := a.check()
 	if err != nil {
@@ -150,8 +150,8 @@ func (q *Queries) lastOf(ctx context.Context, jobs []ranked, recent int) (map[co
 	return last, nil
 }
 
-// CountFailing returns how many jobs of the apps that sees does not deny are failing. partial reports that the status
-// of some jobs is not known.
+// CountFailing returns how many jobs are failing in the apps for which sees is true; nil: in all apps. partial reports that
+// the status of some jobs is not known.
 func (q *Queries) CountFailing(ctx context.Context, sees func(app string) bool) (jobs int, partial bool, err error) {
 	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})
 	if err != nil {

@@ -84,9 +84,8 @@ type Recent struct {
 	From, To core.Instant
 }
 
-// FailedJobs is the list of jobs that may be failing, kept by a store. It exists if reading the last runs of all jobs
-// costs too much for a page. The last chain of a job that is not on the list did not fail, unless the store could not
-// list the job.
+// FailedJobs is a store's list of jobs that may be failing. A store has it if reading the last runs of all jobs costs too
+// much for a page. The last chain of a job that is not on the list did not fail, unless the store could not list the job.
 type FailedJobs interface {
 	// FailedJobs returns when each job on the list was listed.
 	FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error)
@@ -98,7 +97,7 @@ type FailedJobs interface {
 // Runs reads runs and waiting entries.
 type Runs interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	// RunsByID reads the stored runs with first <= ID <= last in order, or from first down to last if last < first.
+	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	// RecentRuns reads runs from a position on, newest first by creation, and returns the next position. A slow call
 	// can return fewer than limit, or none. A store that cannot filter by state or due time returns other runs too.

@@ -24,8 +24,8 @@ type Queries struct {
 type Options struct {
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
-	// Reachable returns an error if this deployment cannot send to an address of an app or a trigger, even if its
-	// form is valid. Nil allows all.
+	// Reachable returns an error if this deployment cannot send to an address of an app or a trigger, even if the address is
+	// well-formed. Nil allows all.
 	Reachable func(address string) error
 	// Expiry is how long an executor stays live after a heartbeat; core.BeatExpiry if 0.
 	Expiry time.Duration

@@ -33,7 +33,7 @@ type JobFilter struct {
 	Limit  int        // at most 1000; 0 is 100
 	Last   bool       // include the last run of each job
 	Job    core.JobID // for Upcoming: only this job
-	// Sees reports which apps the caller may see; then unreadable jobs are shown only with App. Nil: all apps.
+	// Sees reports which apps the caller may see. If set, unreadable jobs are shown only with App. Nil: all apps.
 	Sees func(app string) bool
 }
 
@@ -56,7 +56,7 @@ type RunView struct {
 	ThenAt core.Instant // due time of the retry that followed; 0: none, or not kept
 	// Waits is when the run stops waiting for an executor; zero: it does not wait.
 	Waits time.Time
-	// Permits is the state of a limit that counts the open run: the limit that it waits for, if it waits.
+	// Permits is the state of a limit that counts the open run. A waiting run has the limit that it waits for.
 	Permits *core.Permits
 	// Missing are the parents that a join waits for.
 	Missing []string
@@ -71,7 +71,7 @@ type RunPage struct {
 	// Skips are the skip records that overlap the page's time span, if one job was requested.
 	Skips []core.Skip
 	Next  string // After of the next page; empty: no more
-	// LookedTo is how far back a page has searched that ends before it is full.
+	// LookedTo is how far back the page has searched if it ended before it was full.
 	LookedTo time.Time
 	// NoWaiting is true if the page cannot contain runs that wait for their time. The pages of one job contain them.
 	NoWaiting bool
@@ -327,8 +327,8 @@ func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pa
 	return next
 }
 
-// Preview describes a schedule: its text, its next scheduled times and warnings. Times that are spread by job number
-// are for the job of; 0 uses an example.
+// Preview describes a schedule: its text, its next scheduled times and warnings. Times that depend on the job number are
+// computed for job of; 0 uses an example.
 func (q *Queries) Preview(s core.Schedule, of core.JobID, from core.Instant, count int) (Preview, error) {
 	if of < 0 {
 		return Preview{}, core.Invalid("jobId", of.String(), "expected a job number")

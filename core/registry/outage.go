@@ -12,7 +12,7 @@ import (
 // GlobalStore stores the global item.
 type GlobalStore interface {
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces it; condition: its Rev is seen.
+	// PutGlobal replaces the global item; condition: its Rev equals seen.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 

@@ -13,8 +13,8 @@ type Store interface {
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	// PutExecutor stores an executor and replaces one with the same (App, Address).
 	PutExecutor(ctx context.Context, e core.Executor) error
-	// RemoveExecutor removes exactly that (app, address). If seen is not zero and the beat differs, it
-	// returns ErrRefused. A missing executor is no error.
+	// RemoveExecutor removes the registration of exactly that app and address. If seen is not zero and the stored heartbeat
+	// differs, it returns ErrRefused. A missing registration is not an error.
 	RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error
 	Global(ctx context.Context) (core.Global, error)
 }

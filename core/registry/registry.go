@@ -24,7 +24,7 @@ type Options struct {
 	Allowed func(app *core.App, address string) error
 	// AllowNoToken reports whether an app without a token accepts the caller; nil: never.
 	AllowNoToken func(ctx context.Context) bool
-	// Came is called when an app without live executors gets one. It can be called several times for that.
+	// Came is called when an app without live executors gets one. It can be called more than once for one such event.
 	Came func(ctx context.Context, app string)
 	// BeatWrite is how old the stored heartbeat must be for a new one to be written; default: 40 s.
 	BeatWrite time.Duration
@@ -48,7 +48,7 @@ type Registration struct {
 	App     string
 	Address string // stored as core.NormalAddress
 	Token   string
-	Dialect string // of its protocol; empty keeps the stored one
+	Dialect string // dialect of its protocol; empty keeps the stored dialect
 	Clock   core.Clock
 }
 
@@ -161,7 +161,7 @@ func (r *Registry) makeRoom(ctx context.Context, app string, stored []core.Execu
 	return nil
 }
 
-// Remove removes exactly that app and address; a missing executor is no error.
+// Remove removes the registration of exactly that app and address; a missing registration is not an error.
 func (r *Registry) Remove(ctx context.Context, g Registration) error {
 	if _, err := r.admit(ctx, g); err != nil {
 		return err
@@ -215,7 +215,7 @@ func sameToken(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// ErrNoToken marks the error for an app without a token: the app must be fixed, not the executor's token.
+// ErrNoToken marks the error for an app without a token: the app's settings must be fixed, not the executor's token.
 var ErrNoToken = errors.New("the app has no token")
 
 // Advice for executors.

@@ -14,7 +14,7 @@ const parts = 3
 // below. Quantiles are exact within 6.25 %; the longest duration is exact. Histograms can be merged. The
 // zero value is empty.
 type Histogram struct {
-	Buckets []Bucket // by At, without empty buckets
+	Buckets []Bucket // sorted by At, without empty buckets
 	Most    time.Duration
 }
 

@@ -39,10 +39,10 @@ type Store interface {
 
 // Source reads runs.
 type Source interface {
-	// Began passes the runs that began in from <= time < to to the function, each once, in batches. A run
-	// begins with the minute of its claim, or with its end if it was never claimed. If runs come in job order,
-	// it may stop when ctx ends and returns the last complete job, otherwise 0. behind is such a result, to
-	// continue after it; 0: the start. Runs need only the fields that a Row counts.
+	// Began passes the runs that began in from <= time < to to tell, each once, in batches. A run begins with the minute of
+	// its claim, or with its end if it was never claimed. If runs come in job order, Began may stop when ctx ends and
+	// returns the last complete job, otherwise 0. behind is such a job, to continue after; 0: the start. Runs need only the
+	// fields that a Row counts.
 	Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (until core.JobID, err error)
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 }
@@ -87,8 +87,7 @@ type Options struct {
 	LiveFor time.Duration
 }
 
-// Reports makes and reads reports. Several can share one store: only one at a time makes reports, during
-// its turn.
+// Reports makes and reads reports. Several Reports can share one store: only one at a time makes reports, during its turn.
 type Reports struct {
 	store Store
 	o     Options
@@ -239,8 +238,8 @@ func (r *Reports) write(ctx context.Context, v int64, s *state) error {
 	return nil
 }
 
-// Counted returns the time up to which ended runs are counted for good, so that they can be removed. Runs
-// that began before reports did are never counted. Without reports it is the current hour.
+// Counted returns the time up to which ended runs are counted for good, so that they can be removed. Runs that began before
+// the first report are never counted. Without reports it is the current hour.
 func (r *Reports) Counted(ctx context.Context) (core.Instant, error) {
 	v, s, err := r.read(ctx)
 	if err != nil {

@@ -39,13 +39,13 @@ type ShapeQuestion struct {
 // Shape is a histogram of runs over time. It has a row for each bucket in which a run began.
 type Shape struct {
 	From, To, Width core.Instant
-	Rows            []Row // by bucket, app and job
+	Rows            []Row // sorted by bucket, app and job
 	// CountedFrom and CountedTo are the counted part of the span.
 	CountedFrom, CountedTo core.Instant
 }
 
-// Shape returns buckets of one width, the shortest that gives no more than the requested number. Widths of
-// whole hours use the reports. Shorter ones count runs, the newest first, until the time limit.
+// Shape returns buckets of one width, the shortest that gives no more than the requested number. Widths of whole hours use
+// the reports. Shorter widths count runs, the newest first, until the time limit.
 func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 	switch {
 	case q.Buckets == 0:

@@ -21,7 +21,7 @@ type Row struct {
 	App  string
 	Job  core.JobID
 	Open int64 // runs without an end
-	Ends []End // by state and reason, without empty ones
+	Ends []End // sorted by state and reason, without empty ones
 }
 
 // End counts the runs that ended with one state and reason.

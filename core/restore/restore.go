@@ -21,7 +21,7 @@ import (
 // Global stores the global item, which names the deployment that may work.
 type Global interface {
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces it; condition: its Rev is seen.
+	// PutGlobal replaces the global item; condition: its Rev equals seen.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 	PutChanges(ctx context.Context, changes []core.Change) error
 }
@@ -36,11 +36,10 @@ type Jobs interface {
 	Numbers(ctx context.Context, job core.JobID, n int) (uint32, error)
 	// PutCleaned records the time up to which planned runs of a job may be gone.
 	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
-	// RunsByID reads the stored runs with first <= ID <= last in that order, or with last < first downwards
-	// from first to last.
+	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Waiting reads open runs of a job without a process, downwards from below an ID. They include all
-	// queued and all released runs. Fewer than limit: the end.
+	// Waiting reads open runs of a job without a process, in descending order from below an ID. They include all queued and
+	// all released runs. Fewer than limit runs mean the end.
 	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
 }
 
@@ -84,8 +83,7 @@ type Options struct {
 	Now        func() time.Time
 	// Budget is how long one call of Do starts new work; default: 10 s.
 	Budget time.Duration
-	// Back is how long before the copy a run may have been due that does not wait and is not finished;
-	// default: 48 h.
+	// Back is how long before the copy an unfinished run that does not wait may have been due; default: 48 h.
 	Back time.Duration
 }
 
@@ -109,8 +107,7 @@ func New(p Ports, o Options) *Restorer {
 
 type Request struct {
 	By string
-	// From is the time of the copy. Zero: a minute before the last sign of life in it, which is written
-	// each minute.
+	// From is the time of the copy. Zero: a minute before the copy's last sign of life, which is written each minute.
 	From time.Time
 	// LiftJobs and LiftRuns are how many IDs may have been allocated after From: of jobs, and of runs of
 	// one job. 0: the result of IDsIssuedIn.
@@ -194,8 +191,8 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 	return core.Global{}, core.Errorf(core.CodeUnavailable, "other requests changed the global item each time: try again")
 }
 
-// Fence keeps all deployments out, until a restore or takeover. Work in progress ends: a dispatch lasts its
-// invocation, 30 s at most.
+// Fence blocks all deployments until a restore or takeover. Work in progress continues: a dispatch lasts its invocation, 30
+// s at most.
 func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 	return r.edit(ctx, by, core.VerbFenced, "", func(g *core.Global) (bool, error) {
 		if g.Opening {
@@ -207,8 +204,8 @@ func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 	})
 }
 
-// Do starts or continues a restore for Options.Budget. After an error, the same request can be repeated:
-// that only advances the ID counters again.
+// Do starts or continues a restore for Options.Budget. After an error, the same request can be repeated: it only advances
+// the ID counters again.
 func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	if req.By == "" || len(req.By) > 128 {
 		return Result{}, core.Invalid("actor", req.By, "the name of the caller must have 1 to 128 bytes")

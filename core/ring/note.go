@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Limits of an post-run message.
+// Limits of a post-run message.
 const (
 	MaxNotes = 500
 	MaxLooks = 500
@@ -20,7 +20,7 @@ type Note struct {
 	Job    core.JobID // 0: none is known
 	Event  core.Event
 	Run    core.RunID   // 0: none; copies of a note have the same run
-	At     core.Instant // of the run, or of the first skipped one; 0: none
+	At     core.Instant // scheduled time of the run, or of the first skipped one; 0: none
 	Reason core.Reason
 	Times  int64     // the number of occurrences, as in core.Message; 0: one
 	Why    string    // free text, such as an error

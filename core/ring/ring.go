@@ -26,7 +26,7 @@ const (
 type Kind string
 
 const (
-	KindFires Kind = "fires" // to be dispatched at Slot
+	KindFires Kind = "fires" // runs to be dispatched at Slot
 	KindCheck Kind = "check" // the watchdog checks runs
 	// KindSlow names the slow queue, whose messages are of KindFires. It is used to receive and to count.
 	KindSlow Kind = "slow"
@@ -40,7 +40,7 @@ type Message struct {
 	Kind Kind
 	Slot core.Instant // second at which its runs are due; for a check, its time
 	Try  int          // how often its runs were requeued
-	// Unread is how often in a row that happened because their jobs were unreadable.
+	// Unread is how often in a row its runs were requeued because their jobs were unreadable.
 	Unread  int
 	Fires   []core.Fire // 1 … MaxFires
 	Check   *Check
@@ -58,8 +58,7 @@ func (m *Message) Queue() Kind {
 	return m.Kind
 }
 
-// Check asks the watchdog to check runs. It also carries a journal that could not be stored, which is
-// stored first.
+// Check asks the watchdog to check runs. It can also carry a journal that could not be stored; the watchdog stores it first.
 type Check struct {
 	Runs    []core.RunID
 	Idle    bool // their executors were already found idle once

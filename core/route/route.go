@@ -42,15 +42,15 @@ var table = map[core.Route]struct {
 	core.RouteBroadcast: {order: listed, all: true},
 }
 
-// Order returns the addresses in the order in which to try them, the route's choice first. The next
-// address is only tried if the address before it certainly does not have the run. The slice is new; it is empty
-// if there are no addresses. An unknown route keeps the order of the list.
+// Order returns the addresses in the order in which to try them, the route's choice first. The next address is only tried if
+// the address before it certainly does not have the run. The slice is new; it is empty if there are no addresses. An unknown
+// route keeps the order of the list.
 //
-// addrs are in the order of the app's settings, or distinct and sorted if executors registered themselves.
-// seq is the sequence number of the job's run, which round and lru follow exactly. rnd is a random number
-// for random and lfu. With broadcast each address gets a run: shard i goes to the ith, see Shard.
+// addrs are in the order of the app's settings, or distinct and sorted if executors registered themselves. seq is the
+// sequence number of the job's run, which routes "round" and "lru" follow exactly. rnd is a random number for "random" and
+// "lfu". With "broadcast" each address gets a run: shard i goes to the ith, see Shard.
 //
-// LFU here knows no counts: see Counts.
+// Order does not use counts: see Counts for "lfu".
 func Order(route core.Route, addrs []string, job core.JobID, seq int64, rnd uint64) []string {
 	if len(addrs) == 0 {
 		return nil
@@ -62,11 +62,11 @@ func Order(route core.Route, addrs []string, job core.JobID, seq int64, rnd uint
 	return listed(in)
 }
 
-// Asks returns the request to each address before the run is sent; the first address that accepts gets the
-// run, and if none does the run fails.
+// Asks returns the request to each address before the run is sent. The first address that accepts gets the run; if none
+// accepts, the run fails.
 func Asks(route core.Route) Ask { return table[route].ask }
 
-// All reports whether every address gets a run of its own.
+// All reports whether every address gets its own run.
 func All(route core.Route) bool { return table[route].all }
 
 // Used reports whether the route depends on how often each address was used; Counts has its order.

@@ -4,7 +4,7 @@
 // # Clock changes
 //
 // A rule in wall-clock time fires when the clock of its zone first reaches or passes that time. A time
-// that does not exist thus fires at the first instant after the gap (several of one gap: once). A time
+// that does not exist thus fires at the first instant after the gap (several in one gap fire once). A time
 // that exists twice fires once, the first time, and scheduled times never go back. A rule that is a
 // rhythm rather than a time of day (cron.Expr.RealTime) is matched against the wall clock at every real
 // second instead: it fires in both passes of a repeated hour, and not for times that do not exist.

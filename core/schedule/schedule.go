@@ -11,10 +11,10 @@ import (
 
 const (
 	MaxRules  = 16
-	MinPeriod = time.Second          // of every and fixedDelay
-	MaxPeriod = 366 * 24 * time.Hour // of every and fixedDelay
+	MinPeriod = time.Second          // for kinds "every" and "fixedDelay"
+	MaxPeriod = 366 * 24 * time.Hour // for kinds "every" and "fixedDelay"
 	MaxJitter = 24 * time.Hour
-	// FrequentJitter limits the jitter of a job that fires more than once a window.
+	// FrequentJitter is the maximum jitter of a job that fires more than once per planning window (11 minutes on AWS).
 	FrequentJitter = 60 * time.Second
 )
 
@@ -165,9 +165,8 @@ func (s *Schedule) bound(field, text string) (first, last core.Instant, err erro
 	return core.Instant(s.zone.first(midnight)), core.Instant(s.zone.first(midnight+day) - 1), nil
 }
 
-// Next returns the earliest scheduled time after the given one, over all rules, inside from and until
-// and up to core.Horizon; false if there is none. A fixed delay has none of its own: its times come
-// from the ends of runs.
+// Next returns the earliest scheduled time after the given one, over all rules, inside from and until and up to
+// core.Horizon; false if there is none. A fixed delay has no scheduled times of its own: they come from the ends of runs.
 func (s *Schedule) Next(after core.Instant) (core.Instant, bool) {
 	after = max(after, s.from-1)
 	var next core.Instant
@@ -182,8 +181,8 @@ func (s *Schedule) Next(after core.Instant) (core.Instant, bool) {
 	return next, true
 }
 
-// Count returns the number of scheduled times in (after, end]. If they must be iterated, as for several
-// rules or over a clock change, it stops after most of them: then all is false, and n is an estimate.
+// Count returns the number of scheduled times in (after, end]. For several rules or over a clock change, it must iterate and
+// stops after most of them: then all is false, and n is an estimate.
 func (s *Schedule) Count(after, end core.Instant, most int) (n int, all bool) {
 	after, end = max(after, s.from-1, 0), min(end, s.until)
 	if after >= end {
@@ -282,8 +281,8 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// Never reports whether a schedule with rules has no time after the given one. A schedule without rules
-// is triggered by hand, so it returns false; a fixed delay ends with its window.
+// Never reports whether a schedule with rules has no time after the given one. For a schedule without rules, which is
+// triggered by hand, Never returns false. A fixed delay ends with its window.
 func (s *Schedule) Never(after core.Instant) bool {
 	if len(s.rules) == 0 {
 		return false

@@ -54,7 +54,7 @@ func loadZone(name string) (*zone, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*zone), nil
 	}
-	// A database in a directory also has files that are no zones: the host's zone, rules, and a second set that
+	// A database in a directory also has files that are not zones: the host's zone, rules, and a second set that
 	// counts leap seconds. A path also has many spellings.
 	if name == "Local" || name == "Factory" || !ianaName.MatchString(name) {
 		return nil, errors.New("no IANA zone")

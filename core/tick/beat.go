@@ -27,16 +27,16 @@ type Wake struct {
 // An Invocation configures one invocation. A field with its zero value gets the default in its comment.
 type Invocation struct {
 	Wake Wake
-	// Another invokes the function again, for partitions without a ticker; nil: it cannot. Only a tick that the clock
-	// started wakes others.
+	// Another invokes the function again, for partitions without a ticker; nil: no invocation is possible. Only a tick that
+	// the clock started wakes others.
 	Another   func(ctx context.Context, w Wake) error
 	WakeEvery time.Duration // interval of waking while partitions are free: 5 s
-	MaxWoken  int           // at a time: 32
+	MaxWoken  int           // maximum number at a time: 32
 	// Minutely tasks are done by the tick that the clock started.
 	Minutely []Task
-	Every    time.Duration // between passes: 1 s
+	Every    time.Duration // interval between passes: 1 s
 	Reserve  time.Duration // how long before its deadline it ends: 10 s
-	// Tell is called after a pass with problems that it found, or zeros; it may be nil, and must not block.
+	// Tell is called after each pass with the problems that it found, or zeros; it may be nil, and must not block.
 	Tell func(lag time.Duration, recovered int)
 }
 
@@ -46,8 +46,8 @@ type Task struct {
 	Do   func(context.Context) error
 }
 
-// Beats is one invocation: a pass each second until one finds nothing to plan, and the minutely tasks in parallel. If
-// nothing is due there is no pass.
+// Beats runs one invocation: one planner pass per second until a pass finds nothing to plan. The per-minute tasks run in
+// parallel. If nothing is due, there is no pass.
 type Beats struct {
 	idle    func(ctx context.Context, within time.Duration) bool
 	pass    func(context.Context) (Result, error)

@@ -21,8 +21,8 @@ type Store interface {
 
 // Jobs are the jobs in planning order.
 type Jobs interface {
-	// Due returns up to limit items of a partition's due index, in order. They have PlanAt up to upTo and follow after
-	// (zero: from the start). The result may be slightly stale. Fewer items than limit do not mean the end; none does.
+	// Due returns up to limit items of a partition's due index, in order. The items have PlanAt up to upTo and follow after
+	// (zero: from the start). The result may be slightly stale. Only an empty result means the end.
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
 	// Scheds reads jobs strongly. A job that is neither found, nor in unread, nor in a core.Unreadable error next to
 	// the other results, is deleted.
@@ -38,7 +38,7 @@ type Jobs interface {
 type Entries interface {
 	// Runs reads runs strongly. A run that is neither found nor in unread does not exist.
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	// RemoveEntries removes entries from the due index; a missing entry is no error.
+	// RemoveEntries removes entries from the due index; a missing entry is not an error.
 	RemoveEntries(ctx context.Context, entries []core.DueItem) []error
 }
 

@@ -1,6 +1,6 @@
-// Package tick plans runs: it reads the jobs that are due to be planned, enqueues their scheduled runs on the delay
-// queue, and only then advances the jobs. Subpackages: parts chooses the partitions of the due index for a ticker, grow
-// sets their number, and loss finds runs that the delay queue lost. The package sends nothing to executors.
+// Package tick plans runs: it reads the jobs that are due to be planned, enqueues their scheduled runs on the delay queue,
+// and only then advances the jobs. Subpackage partition chooses the partitions of the due index for a ticker, partitioning
+// sets their number, and lossdetect finds runs that the delay queue lost. The package sends nothing to executors.
 package tick
 
 import (
@@ -26,7 +26,7 @@ import (
 // Options configure a Ticker. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now  func() time.Time
-	ID   string // of this ticker, unique
+	ID   string // ID of this ticker, unique
 	Plan plan.Options
 	// LeaseFor is the duration of a lease, RenewEvery the interval of renewals.
 	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
@@ -34,9 +34,9 @@ type Options struct {
 	// 0: no limit.
 	PassFor  time.Duration
 	Page     int // due items read at a time: 1000
-	MaxPages int // in one pass of one partition: 50
-	// Careful is the number of jobs tried at a time if their runs may already be in the delay queue. Such jobs are
-	// overdue, or their advance was refused for lack of capacity. It doubles with each success.
+	MaxPages int // maximum in one pass of one partition: 50
+	// Careful is the number of jobs tried at a time if their runs may already be in the delay queue. Such jobs are overdue,
+	// or their advance was rejected for lack of capacity. The number doubles with each success.
 	Careful int           // 50
 	Overdue time.Duration // 2 min
 	// SentFor is how long a ticker remembers enqueued runs whose advance is not stored; MaxSent limits the number of

@@ -70,7 +70,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Store implements all ports. It stores times in whole milliseconds.
+// Store implements the interfaces of package engine. It stores times in whole milliseconds.
 type Store struct {
 	db  DynamoDB
 	sqs SQS
@@ -106,7 +106,7 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	return &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}, nil
 }
 
-// Engine is the store as an engine. Closing it ends nothing: clients have no state.
+// Engine returns the store as an engine. Closing it ends nothing: clients have no state.
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,

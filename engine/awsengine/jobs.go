@@ -651,8 +651,8 @@ func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after
 	return list, nil
 }
 
-// Advance implements the ports with one statement each, 3 units (the item, and its old and new place in the index). An
-// advance that is also a change is a transaction with its change record.
+// Advance implements tick.Store, finish.Store and manage.Store. Each advance is one statement of 3 units (the item, and its
+// old and new place in the index). If an advance is also a change, it is written with its change record in one transaction.
 func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 	errs := make([]error, len(moves))
 	list, at := make([]statement, 0, len(moves)), make([]int, 0, len(moves))

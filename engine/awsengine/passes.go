@@ -133,7 +133,7 @@ func (s *Store) updateApp(ctx context.Context, app string, e *expr) error {
 	return answered
 }
 
-// DeleteApp implements manage.Store. Its executors go with it.
+// DeleteApp implements manage.Store. It also deletes the executors of the app.
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -187,7 +187,7 @@ func (s *Store) Reports(ctx context.Context, list string, from, to core.Instant)
 	return records, err
 }
 
-// ReportsOf implements report.Records: one request for each moment, side by side.
+// ReportsOf implements report.Records: one request for each time, in parallel.
 func (s *Store) ReportsOf(ctx context.Context, list string, job core.JobID, at []core.Instant) (records []report.Record, err error) {
 	found, errs := make([]*report.Record, len(at)), make([]error, len(at))
 	s.parallel(len(at), func(i int) {

@@ -576,10 +576,10 @@ const longestKept = 14 * 24 * time.Hour
 // always in flight would stop the comparison. Messages that are received again are recorded until then.
 func (s *Store) hung() time.Duration { return max(4*time.Minute, 2*s.o.Visibility+uncounted) }
 
-// OldestMessage implements the ports. SQS does not report the age, so the result is a safe bound. Back has the due times of
-// requeued or redelivered messages that may still be there. Due is set while messages are due or in flight: it is the last
-// time at which there were none. That no message is due proves nothing: a message in flight may be older than all others,
-// because its receivers keep dying.
+// OldestMessage implements finish.Watch, query.Store and lossdetect.Ring. SQS does not report the age of messages, so the
+// result is a safe bound. Back has the due times of requeued or redelivered messages that may still be in the queue. Due is
+// set while messages are due or in flight: it is the last time at which there were none. Even if no message is due, a
+// message in flight may be older than all others, because its receivers keep dying.
 func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.o.Now()
 	due, _, inFlight, err := s.Depth(ctx, ring.KindFires)

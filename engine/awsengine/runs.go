@@ -91,8 +91,8 @@ func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (part
 	return partial, err
 }
 
-// Create implements the ports with one statement for each run, or a transaction if a run has long texts: a rejected create
-// must not leave texts beside the existing run.
+// Create implements dispatch.Store and finish.Store. It stores each run with one statement. A run with long texts uses a
+// transaction, so that a rejected create leaves no texts behind.
 func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	errs := s.noteWaiting(ctx, len(runs), func(i int) (core.RunID, bool) { return runs[i].ID, runs[i].State == core.Queued })
 	var list []statement
@@ -170,10 +170,11 @@ func (w *writer) equals(name string, v types.AttributeValue) { w.where(`"`+name+
 
 func (w *writer) missing(name string) { w.where(`"` + name + `" IS MISSING`) }
 
-// PutRuns implements the ports. Puts share requests, except two kinds. The end of a run that was not read is a write by
-// itself, whose answer shows the run. A put with an alternative in its condition is too, because a statement only allows
-// AND beside its key. Long texts of an end are written with the run in one transaction: a rejected put must store nothing.
-// The answers of addresses are written afterwards, at half the price: they are only shown to users and may be lost.
+// PutRuns implements dispatch.Store, finish.Store and others. Puts share requests, except two kinds. The end of a run that
+// was not read is a separate write, whose answer shows the run. A put with an alternative in its condition is also separate,
+// because a statement only allows AND beside its key. Long texts of an end are written with the run in one transaction: a
+// rejected put must store nothing. The answers of addresses are written afterwards, at half the price: they are only shown
+// to users and may be lost.
 func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	began := s.o.Now()
 	errs := s.noteWaiting(ctx, len(puts), func(i int) (core.RunID, bool) {
@@ -460,8 +461,8 @@ const (
 	mostHours    = 7 * 24 // that are searched for recent runs
 )
 
-// OpenRuns implements the ports. Open runs have no index, because it would double the cost of a run. A call reads at most
-// 20,000 runs.
+// OpenRuns implements finish.Watch, manage.Store, operate.Store and notification.Reads. Open runs have no index, because it
+// would double the cost of a run. A call reads at most 20,000 runs.
 func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
 	var rest []int
 	looked := 0
@@ -780,7 +781,7 @@ func (s *Store) all(ctx context.Context, of string, each func(item) error) error
 	return s.query(ctx, equal("of", text(of)).query(s.o.Names.State), func(it item) (bool, error) { return true, each(it) })
 }
 
-// Newest implements engine.Engine.Newest, for half a unit in a glance.
+// Newest implements engine.Engine.Newest. In a glance it costs half a read unit.
 func (s *Store) Newest(ctx context.Context) (key core.JournalKey, err error) {
 	in := equal("of", text(journalsOf(s.o.Now().Unix()/60))).newest(s.o.Names.State, 1)
 	err = s.query(ctx, in, func(it item) (more bool, err error) {

@@ -568,7 +568,7 @@ type skipItem struct {
 	Expires int64  `dynamodbav:"expires"`
 }
 
-// PutSkips implements the ports. An existing record is extended or left unchanged.
+// PutSkips implements tick.Store, dispatch.Skips and others. An existing record is extended or left unchanged.
 func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	errs := make([]error, len(skips))
 	s.parallel(len(skips), func(i int) {

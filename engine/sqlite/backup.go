@@ -17,8 +17,8 @@ import (
 const pagesAtOnce = 1000
 
 // Backup copies the data of a directory, as of one moment, to a new file and returns its size. A server may use the
-// directory at the same time, also in another process, and is not interrupted. With nil the copy is on the disk; after an
-// error no file is left.
+// directory at the same time, also in another process, and is not interrupted. If Backup returns nil, the copy is on the
+// disk. After an error no file is left.
 func Backup(ctx context.Context, dir, to string) (size int64, err error) {
 	from := filepath.Join(dir, "tickring.db")
 	if _, err := os.Stat(from); err != nil {

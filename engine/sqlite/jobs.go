@@ -111,8 +111,8 @@ func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobI
 	return bad.Err()
 }
 
-// Scheds implements the ports of tick and finish. Dispatch needs a planned job within seconds, so the whole job is read and
-// cached: a burst of runs then reads no job.
+// Scheds implements tick.Store and finish.Store. Dispatch needs a planned job within seconds, so Scheds reads and caches the
+// whole job. A burst of runs then reads no job.
 func (s *Store) Scheds(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -210,7 +210,7 @@ func (s *Store) NewJobIDs(ctx context.Context, n int) (first core.JobID, err err
 	return first, err
 }
 
-// Numbers implements the ports. The first number of a job is 1.
+// Numbers implements finish.Store and operate.Store. The first number of a job is 1.
 func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
 	err = s.write(ctx, true, 1, func(tx *tx) error {
 		return execute(tx.Conn, "INSERT INTO counters (job, last) VALUES (?1, ?2) ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last",
@@ -388,7 +388,7 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c c
 	})
 }
 
-// Advance implements the ports with the rules of Sched.Moved.
+// Advance implements tick.Store, finish.Store and manage.Store. Sched.Moved computes the new state.
 func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 	return batch(ctx, s, true, moves, func(tx *tx, moves []core.Advance, answers []error) error {
 		var plain, change *sqlite.Stmt
@@ -506,11 +506,11 @@ func bindEntry(st *sqlite.Stmt, d *core.DueItem) error {
 func putEntries(tx *tx, entries []core.DueItem, answers []error) error {
 	err := eachRow(tx, "INSERT INTO entries (partition, plan_at, job, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", entries, answers,
 		bindEntry)
-	clear(answers) // an existing entry is no error
+	clear(answers) // an existing entry is not an error
 	return err
 }
 
-// RemoveEntries implements the ports; it removes exactly the given entries.
+// RemoveEntries implements tick.Store, operate.Store and manage.Store. It removes exactly the given entries.
 func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
 	return batch(ctx, s, false, entries, removeEntries)
 }
@@ -581,7 +581,7 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	})
 }
 
-// Changes implements query.Store, in the order of falling IDs.
+// Changes implements query.Store, in descending order of IDs.
 func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) (list []core.Change, err error) {
 	where, bound := "", []any{limit, last}
 	switch {
@@ -602,7 +602,7 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last in
 	return list, err
 }
 
-// Apps implements the ports. Callers share the returned apps and must not change them.
+// Apps implements dispatch.Store, query.Store and others. Callers share the returned apps and must not change them.
 func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
 	found := make(map[string]core.App, len(names))
 	missing, clock := s.apps.get(names, found)
@@ -704,7 +704,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	return cmp.Or(err, answer)
 }
 
-// DeleteApp implements manage.Store. The executors of the app go with it.
+// DeleteApp implements manage.Store. It also deletes the executors of the app.
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
 	return s.judge(ctx, 3, nil, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
 		values(name, seen), func(tx *tx) error {
@@ -716,7 +716,7 @@ func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.C
 		})
 }
 
-// Executors implements the ports, in the order of addresses.
+// Executors implements dispatch.Store, finish.Watch, query.Store and registry.Store, in the order of addresses.
 func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
 	found := make(map[string][]core.Executor, len(apps))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
@@ -765,7 +765,7 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	return err
 }
 
-// Global implements the ports; it returns zero before the first PutGlobal.
+// Global implements dispatch.Store, finish.Store and others. Before the first PutGlobal it returns a zero Global.
 func (s *Store) Global(ctx context.Context) (g core.Global, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) (err error) {
 		g, err = global(c)
@@ -781,7 +781,7 @@ func global(c *sqlite.Conn) (g core.Global, err error) {
 	return g, err
 }
 
-// PutGlobal implements the ports. A Rev that is not higher is a conflict.
+// PutGlobal implements manage.Store, operate.Store and others. A Rev that is not higher is a conflict.
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	g.Pause, g.Busy, g.UpSince, g.DownAt = milliPause(g.Pause), milli(g.Busy), milli(g.UpSince), milli(g.DownAt)
 	var answer error

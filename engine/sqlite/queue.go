@@ -476,7 +476,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// Ack implements engine.Queue. A missing message is no error.
+// Ack implements engine.Queue. A missing message is not an error.
 func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 	return batch(ctx, s, true, done, func(tx *tx, done []engine.Delivery, answers []error) error {
 		removed := make([]error, len(done))

@@ -44,15 +44,15 @@ import (
 
 // Options of a function. Empty fields are set from the environment.
 type Options struct {
-	// App, as in executor.Options. Empty: TICKRING_APP.
+	// App is as in executor.Options. Empty: TICKRING_APP.
 	App string
-	// Servers. Empty: TICKRING_SERVERS, separated by commas. Without any, the function returns the result and also posts it to
-	// the URL that tickring puts into the event.
+	// Servers are as in executor.Options. Empty: TICKRING_SERVERS, separated by commas. Without servers, the function
+	// returns the result and also posts it to the URL that tickring puts into the event.
 	Servers []string
-	// Token. Empty: TICKRING_ACCESS_TOKEN.
+	// Token is as in executor.Options. Empty: TICKRING_ACCESS_TOKEN.
 	Token string
-	// Margin before the function's deadline at which the handler's context ends. 0: 2 s, but at most a fifth of the time left
-	// at the beginning.
+	// Margin is how long before the function's deadline the handler's context ends. 0: 2 s, but at most a fifth of the time
+	// left at the beginning.
 	Margin time.Duration
 	// Log receives the logs. nil: standard output.
 	Log io.Writer

@@ -1,4 +1,4 @@
-// Package queueexec makes a program an executor without a port: it pulls runs from a queue. On one machine that is a queue
+// Package queueexec makes a program an executor without a port: it pulls runs from a queue. On one machine it is a queue
 // of the tickring server, by long poll:
 //
 //	mux := executor.NewMux()
@@ -32,7 +32,7 @@
 // So a run may start twice, and handlers must tolerate that. SQS hides a message for at most 12 hours; a longer run starts
 // again elsewhere.
 //
-// A message that is no run, or a run of another app, is left alone until it moves to the dead-letter queue.
+// A message that is not a run, or a run of another app, is left alone until it moves to the dead-letter queue.
 package queueexec
 
 import (
@@ -51,7 +51,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Client has the methods of *sqs.Client that are needed.
+// A Client has the required methods of *sqs.Client.
 type Client interface {
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
@@ -61,16 +61,14 @@ type Client interface {
 
 // Options of Run. Queue and App are needed, and one of Client and Servers.
 type Options struct {
-	// Queue is the queue's URL; without a Client, a queue of the servers, its
-	// name.
+	// Queue is the URL of an SQS queue or, without a Client, the name of a queue of the servers.
 	Queue string
 	// Client of SQS. nil: the queue is one of the servers.
 	Client Client
-	// Address is the queue as the app names it behind "queue:", if that is not
-	// the last part of Queue: its ARN.
+	// Address is the queue's name after "queue:" in the app's addresses, such as its ARN. Empty: the last part of Queue.
 	Address string
-	// App, Servers and Token, as in executor.Options. Without servers nothing
-	// is reported, and a message is deleted once its run has ended.
+	// App, Servers and Token are as in executor.Options. Without servers nothing is reported, and a message is deleted once
+	// its run has ended.
 	App     string
 	Servers []string
 	Token   string
@@ -81,8 +79,8 @@ type Options struct {
 	// Visibility is how long a message is hidden at a time, in whole seconds, and so how long a crash delays its run. It is
 	// renewed after each third. 0: 60 s.
 	Visibility time.Duration
-	// StopGrace is how long running runs may go on once ctx has ended; unfinished runs are then released to the queue. 0: 30
-	// s. Negative: not at all.
+	// StopGrace is how long running runs may continue once ctx has ended; unfinished runs are then released to the queue. 0:
+	// 30 s. Negative: not at all.
 	StopGrace time.Duration
 	// LogTail is how many bytes at the end of a run's log go into its message, for tickring logs: servers cannot request a
 	// consumer's log. 0: 4096, and for a run that did not succeed as much as a message holds, 15,000 characters. Negative:

@@ -47,8 +47,7 @@ type Client struct {
 	signer *v4.Signer
 }
 
-// New finds Region and credentials. It sends no request to AWS, except as a profile may need
-// for its credentials.
+// New finds the Region and the credentials. It sends a request to AWS only if a profile needs one for its credentials.
 func New(ctx context.Context, o Options) (*Client, error) {
 	var load []func(*config.LoadOptions) error
 	if o.Region != "" {
@@ -84,7 +83,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 type Error struct {
 	Service string
 	Status  int
-	Code    string // such as ResourceNotFoundException
+	Code    string // AWS error code, such as ResourceNotFoundException
 	Message string
 }
 
@@ -101,7 +100,7 @@ func (e *Error) Denied() bool { return Denied(e) }
 // Reason returns the message of AWS.
 func (e *Error) Reason() string { return e.Message }
 
-// NotFound reports whether err is the answer that a thing does not exist.
+// NotFound reports whether err means that the requested object does not exist.
 func NotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (strings.Contains(e.Code, "NotFound") || strings.Contains(e.Code, "NonExistent") ||
@@ -115,8 +114,8 @@ func Denied(err error) bool {
 	return ok && (strings.Contains(e.Code, "AccessDenied") || strings.Contains(e.Code, "NotAuthorized") || e.Code == "UnauthorizedOperation")
 }
 
-// JSON sends a request of the protocol awsJson; target is such as
-// DynamoDB_20120810.DescribeTable, version 1.0 or 1.1.
+// JSON sends a request of the protocol awsJson. target is, for example, "DynamoDB_20120810.DescribeTable"; version is "1.0"
+// or "1.1".
 func (c *Client) JSON(ctx context.Context, service, version, target string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -242,8 +241,8 @@ func refusal(service string, resp *http.Response, data []byte) *Error {
 	return e
 }
 
-// Clock returns the time of AWS, from the Date of the answer to an empty request; the error
-// means that no answer came. The time is exact to a second.
+// Clock returns the time of AWS, exact to a second, from the Date of the answer to an empty request. An error means that no
+// answer came.
 func (c *Client) Clock(ctx context.Context) (theirs time.Time, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint("dynamodb")+"/", nil)
 	if err != nil {

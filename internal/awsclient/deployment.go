@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ErrNoStack is what Outputs returns for a stack that does not exist.
+// ErrNoStack is the error of Outputs for a stack that does not exist.
 var ErrNoStack = errors.New("there is no stack")
 
-// Outputs are the outputs of a CloudFormation stack.
+// Outputs returns the outputs of a CloudFormation stack.
 func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, error) {
 	var out struct {
 		Stacks []struct {
@@ -38,7 +38,7 @@ func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, e
 	return found, nil
 }
 
-// Secret is the text of an encrypted parameter of SSM.
+// Secret returns the text of an encrypted parameter of SSM.
 func (c *Client) Secret(ctx context.Context, name string) (string, error) {
 	var out struct{ Parameter struct{ Value string } }
 	err := c.JSON(ctx, "ssm", "1.1", "AmazonSSM.GetParameter", map[string]any{"Name": name, "WithDecryption": true}, &out)

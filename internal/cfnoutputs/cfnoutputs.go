@@ -1,6 +1,5 @@
-// Package cfnoutputs names the outputs of a deployment's CloudFormation stack, by which the command
-// line finds the deployment. infra/ writes them, tickring --stack reads them. It sends no
-// requests.
+// Package cfnoutputs names the outputs of a deployment's CloudFormation stack, by which the command line finds the
+// deployment. infra/ writes the outputs, and tickring --stack reads them. The package sends no requests.
 package cfnoutputs
 
 import (
@@ -10,8 +9,7 @@ import (
 	"time"
 )
 
-// The outputs of a stack. Outputs marked as needed are always there; the others let doctor
-// check more.
+// The outputs of a stack. Outputs marked as needed always exist; doctor uses the others for more checks.
 const (
 	Url              = "Url"              // base URL of API, registry and callbacks; needed
 	TokenParameter   = "TokenParameter"   // SSM parameter (SecureString) with the token of the API; needed
@@ -35,7 +33,8 @@ const (
 	WakeRule         = "WakeRule"         // name of the EventBridge rule that wakes tick
 )
 
-// CanaryApp and CanaryJob are the job by which a deployment watches itself. The alarm Canary needs a run in each five minutes.
+// CanaryApp and CanaryJob name the job by which a deployment watches itself. The alarm Canary needs a run every five
+// minutes.
 const (
 	CanaryApp   = "tickring-canary"
 	CanaryJob   = "alive"
@@ -62,17 +61,17 @@ func (o Outputs) Check(name string) error {
 // Emulated reports whether the stack is in an emulator of AWS, by its account.
 func (o Outputs) Emulated() bool { return strings.Contains(o[ResultsQueueArn], ":000000000000:") }
 
-// Tables returns the names of its tables, by content.
+// Tables returns the names of the stack's tables, by content.
 func (o Outputs) Tables() map[string]string {
 	return o.some("Table", JobsTable, RunsTable, StateTable)
 }
 
-// Queues returns the URLs of its queues, by purpose.
+// Queues returns the URLs of the stack's queues, by purpose.
 func (o Outputs) Queues() map[string]string {
 	return o.some("Queue", FiresQueue, SlowQueue, ChecksQueue, PostRunQueue, ResultsQueue, DeadQueue)
 }
 
-// Functions returns the names of its functions, by purpose.
+// Functions returns the names of the stack's functions, by purpose.
 func (o Outputs) Functions() map[string]string {
 	return o.some("Function", TickFunction, DispatchFunction, SlowFunction, PostRunFunction, ApiFunction, CallbackFunction, RegistryFunction)
 }

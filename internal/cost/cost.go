@@ -19,17 +19,17 @@ const Month = 30 * 24 * time.Hour
 
 // Prices are in US dollars.
 type Prices struct {
-	WriteUnits    float64 // a million, on demand
-	ReadUnits     float64 // a million, on demand
-	WriteHour     float64 // one unit a second, provisioned, in one hour
-	ReadHour      float64 // one unit a second, provisioned, in one hour
-	StoredGB      float64 // a month
-	QueueRequests float64 // a million
-	Invocations   float64 // a million
-	GBSeconds     float64 // one
-	HTTPRequests  float64 // a million, of an HTTP API; a function URL costs nothing
-	Schedules     float64 // a million wake-ups
-	Alarm         float64 // a month
+	WriteUnits    float64 // per million, on demand
+	ReadUnits     float64 // per million, on demand
+	WriteHour     float64 // per unit a second, provisioned, in one hour
+	ReadHour      float64 // per unit a second, provisioned, in one hour
+	StoredGB      float64 // per month
+	QueueRequests float64 // per million
+	Invocations   float64 // per million
+	GBSeconds     float64 // per GB-second
+	HTTPRequests  float64 // per million, of an HTTP API; a function URL costs nothing
+	Schedules     float64 // per million wake-ups
+	Alarm         float64 // per month
 }
 
 // Virginia holds the prices of us-east-1 in November 2026, functions on arm64.
@@ -99,13 +99,13 @@ const (
 
 // Deployment holds everything that the bill depends on except the jobs.
 type Deployment struct {
-	HTTPAPI   bool          // in front of callbacks and heartbeats, which costs a dollar a million requests
-	Keep      time.Duration // how long runs stay
-	RunBytes  int           // of a run that succeeded, as DynamoDB counts them, with an app's name of 6 and an address of 21
-	Results   float64       // of a callback, on average; 0: one
-	Executors int           // that send heartbeats; executors at fixed addresses send none
+	HTTPAPI   bool          // an HTTP API receives callbacks and heartbeats, at a dollar per million requests
+	Keep      time.Duration // retention of runs
+	RunBytes  int           // size of a run that succeeded, as DynamoDB counts it, with an app name of 6 and an address of 21 bytes
+	Results   float64       // results per callback, on average; 0: one
+	Executors int           // executors that send heartbeats; executors at fixed addresses send none
 	Alarms    int           // metrics that alarms evaluate
-	Pollers   int           // that ask queues for messages, each for 20 s at a time
+	Pollers   int           // processes that poll queues, for 20 s at a time
 	// Provisioned reports whether the capacity of tables follows their use, with runs at even intervals. It ignores the
 	// minimum capacity of each table.
 	Provisioned bool
@@ -121,7 +121,7 @@ func Standard() Deployment {
 
 type Usage struct {
 	Fires, WriteUnits, ReadUnits, StoredGB, QueueRequests float64
-	WriteHours, ReadHours                                 float64 // of provisioned tables, instead of units
+	WriteHours, ReadHours                                 float64 // units of provisioned tables, instead of requests
 	Invocations, HTTPRequests, Wakes, Alarms              float64
 	// GBSeconds is the memory time of waiting; CoreSeconds is processor time on a full core.
 	GBSeconds, CoreSeconds float64

@@ -16,8 +16,8 @@ import (
 type Counts struct {
 	Span     time.Duration
 	Fires    int
-	Messages int           // on the delay queue, of up to 50 runs of one second
-	Advances int           // of jobs: each plans the runs of a window
+	Messages int           // messages on the delay queue, of up to 50 runs of one second
+	Advances int           // advances of jobs: each plans the runs of a window
 	Anew     int           // runs whose job's definition no function has cached
 	Looks    int           // twentieths of a unit that the watchdog reads: ten runs of a job in eight minutes share half a unit
 	Tokens   int           // reads of an app's token by callbacks; callbacks that come later use the cached token
@@ -25,8 +25,8 @@ type Counts struct {
 	Takes    int           // batches: at most five messages of one second
 	Journals int           // write units of their journals
 	Healths  int           // reads of the slow jobs and addresses that others found: each process at most once in a while
-	Wakes    int           // of the planner that find jobs due
-	Held     time.Duration // by dispatch until the due second, all batches together
+	Wakes    int           // wake-ups of the planner that find jobs due
+	Held     time.Duration // waiting time of dispatch until the due second, all batches together
 }
 
 const (

@@ -19,7 +19,7 @@ import (
 
 // Cloud holds the facts that AWS reports about a stack.
 type Cloud struct {
-	Clock     time.Time // of AWS, to the second; zero: unknown
+	Clock     time.Time // clock of AWS, to the second; zero: unknown
 	Tables    map[string]*Table
 	Queues    map[string]*Queue
 	Functions map[string]*Function
@@ -34,14 +34,14 @@ type Cloud struct {
 // Unread is a fact that could not be read, and why.
 type Unread struct{ What, Why core.Text }
 
-// Table is a table of DynamoDB; Missing, that there is none of the name.
+// Table is a table of DynamoDB. Missing means that there is no table of the name.
 type Table struct {
 	Name        string
 	Missing     bool
 	Status      string
 	Protected   bool
-	TTL         string // the attribute by which it forgets; empty: none
-	Recoverable *bool  // point in time; nil: not asked
+	TTL         string // attribute with the expiry of items; empty: none
+	Recoverable *bool  // point-in-time recovery; nil: not asked
 	Indexes     map[string]string
 }
 
@@ -59,13 +59,13 @@ type Function struct {
 	Name          string
 	Missing       bool
 	State, Update string
-	Log           string // its log group
+	Log           string // log group of the function
 	Timeout       time.Duration
 	Env           map[string]string
-	Reserved      *int              // concurrency that is reserved; nil: none
+	Reserved      *int              // reserved concurrency; nil: none
 	Loop          string            // Allow or Terminate; empty: not asked
 	Mappings      map[string]string // state of each mapping by the ARN of its queue
-	Errors        float64           // of the last 15 minutes
+	Errors        float64           // errors in the last 15 minutes
 	Throttles     float64
 }
 
@@ -79,10 +79,10 @@ type Schedule struct {
 
 type Account struct {
 	Concurrency, Unreserved int
-	TableWrite, TableRead   int64 // of one table on demand; 0: not asked
+	TableWrite, TableRead   int64 // units for one table on demand; 0: not asked
 }
 
-// Asker asks AWS; *awsclient.Client does.
+// Asker requests facts from AWS; *awsclient.Client implements it.
 type Asker interface {
 	JSON(ctx context.Context, service, version, target string, in, out any) error
 	Get(ctx context.Context, service, path string, out any) error
@@ -100,7 +100,7 @@ type refusal interface {
 	Reason() string
 }
 
-// gone records that a thing does not exist, which is no error.
+// gone records that a thing does not exist, which is not an error.
 func gone(missing *bool, err error) error {
 	r, ok := errors.AsType[refusal](err)
 	if *missing = ok && r.NotFound(); *missing {

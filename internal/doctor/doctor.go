@@ -17,8 +17,8 @@ type Level string
 
 const (
 	Well    Level = "ok"
-	Unknown Level = "unknown" // it could not be asked
-	Warning Level = "warning" // it works, but will not or may not for long
+	Unknown Level = "unknown" // the check could not be made
+	Warning Level = "warning" // the object works, but will not or may not for long
 	Wrong   Level = "wrong"
 )
 
@@ -35,10 +35,10 @@ func Worst(list []Finding) Level {
 
 // Finding is the result of one check for one object. words.Say translates it.
 type Finding struct {
-	Check core.Text // its English text identifies the check for programs
+	Check core.Text // the English text identifies the check for programs
 	Level Level
 	Says  core.Text
-	Do    core.Text // what to do about it; the zero Text: nothing, or unknown
+	Do    core.Text // what to do about the finding; the zero Text: nothing, or unknown
 }
 
 // Facts is the input of Judge. Facts that were not requested, or do not exist on one machine, are nil or empty.
@@ -48,10 +48,10 @@ type Facts struct {
 	Endpoint string
 	// Own holds the deployment's own facts; OwnErr is why it returns none, Refused that it rejects the token.
 	Own     *client.Facts
-	Canary  *Canary // of a deployment that has one, if it could be read
+	Canary  *Canary // nil: the deployment has none, or it could not be read
 	OwnErr  string  // in the requested language, or from this machine's network
 	Refused bool
-	Older   bool // it answers, but does not know this request
+	Older   bool // the deployment answers, but does not know this request
 	// Apps are the names of all apps if an executor was rejected, to see whether its app exists; else nil.
 	Apps []string
 	// Jobs holds the state of its jobs; JobsErr is why that is unknown.
@@ -63,10 +63,10 @@ type Facts struct {
 
 // Canary is the last run of the job by which a deployment watches itself.
 type Canary struct {
-	Ran     bool      // there is a run of it that ended
-	Came    bool      // it succeeded: it arrived, and its result came back
-	At      time.Time // its scheduled time
-	Message string    // of a run that did not
+	Ran     bool      // a run of the job has ended
+	Came    bool      // the run succeeded: it arrived, and its result came back
+	At      time.Time // scheduled time of the run
+	Message string    // message of a run that did not succeed
 }
 
 // need is the information that a check requires.

@@ -114,7 +114,7 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 }
 
 // firstDue returns the earliest time in a partition of the due index; 0: there is none. Jobs that
-// cannot be read stay due, and are no sign of late planning.
+// cannot be read stay due, and are not a sign of late planning.
 func (k *gathering) firstDue(ctx context.Context, partition int) (core.Instant, error) {
 	var after core.DueItem
 	for range maxUnreadable {

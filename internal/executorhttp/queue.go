@@ -20,14 +20,13 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// Queues serves executors that pull from queues. Each request has the token of its app, as in
-// the xxl-job protocol.
+// Queues serves executors that pull from queues. Each request has the token of its app, as in the xxl-job protocol.
 type Queues struct {
 	Config
 	Registry *registry.Registry
 	Runs     pullqueue.Runs
 	Finish   *finish.Finish
-	Puller   *pullqueue.Puller // nil where SQS has the queues
+	Puller   *pullqueue.Puller // nil if SQS has the queues
 }
 
 // maxQueueBody bounds a request, in bytes.
@@ -48,7 +47,7 @@ type queueRequest struct {
 	Runs              []string `json:"runs"`
 }
 
-// Serve serves the question about runs and, if the server has its own queues, their paths.
+// Serve adds the endpoint for the state of runs and, if the server has its own queues, the endpoints of the queues.
 func (d *Queues) Serve(mux *http.ServeMux) {
 	room := wirehttp.NewRoom(heldLong, 0)
 	handle := func(path string, f func(context.Context, *core.App, *queueRequest) (any, error)) {

@@ -84,7 +84,7 @@ func (p *Semaphore) Release(who string) {
 	}
 }
 
-// Free is the number of free places.
+// Free returns the number of free places.
 func (p *Semaphore) Free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

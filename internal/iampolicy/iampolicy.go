@@ -71,7 +71,7 @@ var (
 	SlowLane = sending.and(Role{Takes: []string{Slow}})
 	Callback = finishing.and(calledBack, ring, Role{Sends: []string{Dead}, Takes: []string{Results}})
 	Registry = registering
-	Api      = managing.and(finishing, calledBack, registering, ring, counting, Role{Counts: []string{PostRuns}}) // for doctor
+	Api      = managing.and(finishing, calledBack, registering, ring, counting, Role{Counts: []string{PostRuns}}) // permissions for doctor
 )
 
 // and returns a role with the permissions of all.

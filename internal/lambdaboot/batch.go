@@ -11,8 +11,8 @@ import (
 // maxRecords is the maximum batch size of an event source mapping.
 const maxRecords = 10_000
 
-// AnswerIn is how long before the end of an invocation all work ends. That leaves time to store started work and to report
-// which messages are done and when the others must be delivered again, which has half of it.
+// AnswerIn is how long before the end of an invocation all work ends. One half of it is for storing started work, the other
+// for reporting which messages are done and when the others must be delivered again.
 const AnswerIn = 2 * time.Second
 
 // CheckBatch checks the whole event of a queue before any work: an event that cannot be answered is redelivered as a

@@ -47,7 +47,7 @@ import (
 // Config is the configuration of a function from its environment.
 type Config struct {
 	Names awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …POSTRUN, …DEAD
-	// TICKRING_ADMIN_TOKEN: of the API; its hash signs reports if there is no report key. Token returns it from either source
+	// TICKRING_ADMIN_TOKEN of the API. Its hash signs reports if there is no report key. Token returns it from either source
 	AdminToken string
 	ReadToken  string // TICKRING_READ_TOKEN: a token that may only read; empty: none
 	// TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM, TICKRING_SECRET_KEY_PARAM

@@ -42,7 +42,7 @@ const (
 	Faults               = "Faults"   // events that a user must handle if they continue; see alarmed
 )
 
-// Fields of lines that are no metrics, because each metric costs money.
+// Fields of lines that are not metrics, because each metric costs money.
 const (
 	DeadLetters = "DeadLetters" // messages that arrived on the dead-letter queue
 	// invocations that failed, panicked, ended with their time or with their process, and functions that could not start

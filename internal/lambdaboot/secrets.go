@@ -27,9 +27,9 @@ type parameters interface {
 // SecretOptions limits the wait for a secret. A zero field means its default. An account answers 40 reads a second, and a
 // burst of cold starts reads at once: with the defaults, hundreds succeed in time.
 type SecretOptions struct {
-	Attempt    time.Duration // of one question: 3 s
-	Within     time.Duration // of all that one caller waits for: 20 s
-	BackoffMin time.Duration // doubles up to BackoffMax, half of it random: 500 ms
+	Attempt    time.Duration // timeout of one request: 3 s
+	Within     time.Duration // total wait of one caller: 20 s
+	BackoffMin time.Duration // first delay, doubled up to BackoffMax, half of it random: 500 ms
 	BackoffMax time.Duration // 4 s
 }
 

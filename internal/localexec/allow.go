@@ -26,9 +26,8 @@ type account struct {
 	other      bool // not the user of this process
 }
 
-// Allow permits commands for these users, with a working directory in these directories or
-// below. It rejects unknown users, users as whom this process cannot start a command, and paths
-// that are no directory.
+// Allow permits commands for these users, with a working directory in these directories or below. It rejects unknown users,
+// users as whom this process cannot start a command, and paths that are not directories.
 func Allow(users, dirs []string) (*Allowed, error) {
 	if len(users) == 0 || len(dirs) == 0 {
 		return nil, core.Invalid("commands", "", "commands need an allowed user and an allowed directory: set both --commands-user and "+

@@ -33,7 +33,7 @@ import (
 // Options configures Commands. Fields without a default are required, except Allowed.
 type Options struct {
 	Allowed *Allowed // nil: no command begins, and leftovers of an earlier process are ended
-	Dir     string   // of the journal and the logs
+	Dir     string   // directory of the journal and the logs
 	Most    int      // commands that run at once; 0: 10
 	// StopGrace is how long a stop waits for running commands; then it ends them.
 	StopGrace time.Duration // 10 s

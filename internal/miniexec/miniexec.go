@@ -1,6 +1,5 @@
-// Package miniexec is a small executor for the xxl-job protocol. The demo and test/load/bench use it:
-// it registers, accepts runs, executes them in goroutines and calls back in batches. It keeps
-// nothing on disk and is no SDK.
+// Package miniexec is a small executor for the xxl-job protocol. The demo and test/load/bench use it: it registers, accepts
+// runs, executes them in goroutines and calls back in batches. It keeps nothing on disk and is not an SDK.
 package miniexec
 
 import (
@@ -31,7 +30,7 @@ type Options struct {
 	Handle func(ctx context.Context, r *wire.Run, logf func(format string, args ...any)) (code int, msg string)
 	// Received is called with each accepted run before it is answered; it must be quick.
 	Received func(r *wire.Run, at time.Time)
-	// HangFrom is when it begins to accept connections and never to answer; zero: never.
+	// HangFrom is when the executor starts to leave new connections without an answer; zero: never.
 	HangFrom time.Time
 	Log      *slog.Logger
 }
@@ -62,7 +61,7 @@ type running struct {
 // keepLogs is how many runs' logs stay readable.
 const keepLogs = 500
 
-// Start starts one. Close ends it and waits for all it runs.
+// Start starts an Executor. Close ends it and waits for all its runs.
 func Start(o Options) (*Executor, error) {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"

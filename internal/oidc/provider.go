@@ -19,7 +19,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Paths of the console that are the provider's concern.
+// Paths of the console for logins by a provider.
 const (
 	StartPath    = "/console/oidc/start"
 	CallbackPath = "/console/oidc/callback"
@@ -27,17 +27,17 @@ const (
 
 // Options of New. The zero value of a field means its default.
 type Options struct {
-	Log *slog.Logger // takes details that users do not see; slog.Default()
+	Log *slog.Logger // log for details that users do not see; slog.Default()
 	// Secret reads the client's secret on first use, if it is not in the settings.
 	Secret func(context.Context) (string, error)
-	// Ask is the timeout of one request to the provider: 5 s. Rest is the pause after a failed
-	// request, so that many callers do not wait one after the other: 2 s.
+	// Ask is the timeout of one request to the provider: 5 s. Rest is the pause after a failed request, so that many callers
+	// do not wait one after the other: 2 s.
 	Ask, Rest time.Duration
 	Now       func() time.Time
 }
 
-// Provider is a provider of OpenID Connect. Its configuration is read at the first login, and
-// again at the next if that fails: a server starts without the provider.
+// Provider is a provider of OpenID Connect. Its configuration is read at the first login. If the read fails, the next login
+// repeats it, so a server starts without the provider.
 type Provider struct {
 	s      Settings
 	o      Options
@@ -61,7 +61,7 @@ const maxBusy = 10
 // maxAnswer is the largest answer of a provider, in bytes.
 const maxAnswer = 1 << 20
 
-// New makes one of settings. Tickets are sealed with a key from the admin token.
+// New returns a Provider with settings. Tickets are sealed with a key from the admin token.
 func New(s Settings, adminToken string, o Options) (*Provider, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -97,16 +97,16 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (p *Provider) now() time.Time { return p.o.Now() }
 
-// Name is the provider's name for users.
+// Name returns the provider's name for users.
 func (p *Provider) Name() string { return p.s.Name }
 
-// Link is where a login begins: at the console's own URL, to which the provider sends the browser
-// back, whatever name it was reached by.
+// Link returns the URL at which a login begins. It is on the console's own URL, to which the provider sends the browser
+// back, even if the user reached the console by another name.
 func (p *Provider) Link(to string) string {
 	return p.s.URL + StartPath + "?" + url.Values{"to": {to}}.Encode()
 }
 
-// Person is the user who came back, as the provider describes them.
+// Person is the user who logged in, as the provider describes the user.
 type Person struct {
 	Issuer, Subject string
 	Claims          map[string]any

@@ -12,22 +12,22 @@ import (
 
 // Settings describes the provider of a deployment as texts. The zero value means no provider.
 type Settings struct {
-	Issuer   string // as the provider's tokens have it, to the letter
+	Issuer   string // exactly as in the provider's tokens
 	ClientID string
-	Secret   string // empty: the client is public, and PKCE alone vouches for it
+	Secret   string // empty: the client is public, and only PKCE protects it
 	// URL is the console's address for browsers, without a path: the provider sends them back
 	// to it. It never comes from a request.
 	URL    string
 	Name   string   // the provider's name for users; empty: the host of its issuer
-	Scopes []string // requested ones; empty: openid profile email
+	Scopes []string // requested scopes; empty: openid profile email
 	// NameClaim and RoleClaim are the fields Name and Role of access.Claims. Roles are values
 	// of RoleClaim in the form of access.ParseClaimRole.
 	NameClaim, RoleClaim string
 	Roles                []string
 }
 
-// Environment reads settings from variables. The entries of lists are separated by ; because
-// names of groups may have commas and blanks.
+// Environment reads settings from variables. The entries of lists are separated by ";", because names of groups may have
+// commas and spaces.
 func Environment(getenv func(string) string) Settings {
 	list := func(name string) (parts []string) {
 		for part := range strings.SplitSeq(getenv(name), ";") {

@@ -50,8 +50,7 @@ type Pages[T any] struct {
 	Progress func() string // text about the progress
 }
 
-// From requests one page after another, from after on. On an error next is where the pages
-// before went on.
+// From requests one page after another, from after on. After an error, next is the start of the page that failed.
 func (p Pages[T]) From(ctx context.Context, after string, say func(text string)) (next string, err error) {
 	for first := true; ; first = false {
 		page, err := one(ctx, first, func() (T, error) { return p.Ask(after) })
@@ -110,7 +109,7 @@ func AddReplan(sum, page *client.ReplanResult) (next string) {
 	return page.Next
 }
 
-// AddUpcoming merges the instants of more jobs into the sum, in the order of time.
+// AddUpcoming merges the scheduled times of more jobs into the sum, in the order of time.
 func AddUpcoming(sum, page *client.Upcoming, limit int) {
 	sum.Upcoming = append(sum.Upcoming, page.Upcoming...)
 	slices.SortStableFunc(sum.Upcoming, func(a, b client.Coming) int { return a.ScheduledAt.Compare(b.ScheduledAt) })

@@ -1,5 +1,5 @@
-// Package password hashes passwords with argon2id, slowly enough that guessing is expensive. A
-// text that is no such hash matches no password.
+// Package password hashes passwords with argon2id, slowly enough that guessing is expensive. A text that is not such a hash
+// matches no password.
 package password
 
 import (
@@ -16,7 +16,7 @@ import (
 // hashes stay valid when these change.
 type Argon2id struct {
 	Passes uint32 // 2 if 0
-	KiB    uint32 // of memory; 19456 if 0: with two passes OWASP's recommendation
+	KiB    uint32 // KiB of memory; 0: 19456, which OWASP recommends with two passes
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 
 var encoding = base64.RawStdEncoding
 
-// Hash is the hash of a password, as text.
+// Hash returns the hash of a password as text.
 func (a Argon2id) Hash(password string) (string, error) {
 	if a.Passes == 0 {
 		a.Passes = 2

@@ -27,7 +27,7 @@ const (
 // The reasons for a rejection.
 const (
 	Token  = "token"  // the token is unknown, or the key of a report is wrong
-	App    = "app"    // it is not the token of the app in the request
+	App    = "app"    // the token is not the token of the app in the request
 	Large  = "large"  // the body is too large
 	Busy   = "busy"   // there was no room to listen
 	Quota  = "quota"  // code that declares more jobs, or changes, than it may
@@ -40,12 +40,11 @@ const (
 	Unavailable = "unavailable" // the server could not do it
 )
 
-// Refusal is one rejection, or several that were alike. App and Address are as the client sent
-// them.
+// Refusal is one rejection, or several equal ones. App and Address are as the client sent them.
 type Refusal struct {
 	Door, Reason string
 	Remote       string // IP address and port of the connection
-	App, Address string // of an executor; empty if unknown
+	App, Address string // app and address of an executor; empty if unknown
 	Why          string // the answer's text
 	At           time.Time
 	Count        int
@@ -55,12 +54,12 @@ type Refusal struct {
 type Options struct {
 	Now func() time.Time
 	Log *slog.Logger
-	// Count is called for each; nil: no call.
+	// Count is called for each rejection; nil: no call.
 	Count func(endpoint, reason string)
-	// Longest is how long an address that keeps coming with wrong tokens waits for its
-	// answer at most; it grows from its fourth on.
+	// Longest is the maximum delay of the answer to an address that repeats wrong tokens. The delay grows from the fourth
+	// wrong token on.
 	Longest time.Duration // 0: no wait
-	// Waiting is how many wait at a time: each takes a connection of those there are.
+	// Waiting is the maximum number of delayed answers at a time. Each occupies a connection.
 	Waiting int // 64
 	// Listen is how long a rejected request is read, to identify the client.
 	Listen time.Duration // 1 s
@@ -77,7 +76,7 @@ const (
 	mostText      = 200
 )
 
-// Trace is the trace. A nil one keeps nothing.
+// Trace records rejected requests. A nil Trace keeps nothing.
 type Trace struct {
 	o Options
 

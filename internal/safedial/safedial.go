@@ -7,7 +7,7 @@
 // hook, and once more when a kept connection is used again. The package also distinguishes a
 // shortage of this machine from a failure of the address ([OwnWant]).
 //
-// The package imports nothing of ours.
+// The package imports nothing else from this repository.
 package safedial
 
 import (
@@ -25,7 +25,7 @@ import (
 // unless Allow is set; the zero Policy allows only them.
 type Policy struct {
 	AllowLoopback bool // 127.0.0.0/8, ::1
-	ListLoopback  bool // these only where a list has them
+	ListLoopback  bool // loopback addresses only if a list names them
 	AllowPrivate  bool // 10/8, 172.16/12, 192.168/16, fc00::/7, and the shared space 100.64/10
 
 	// Allow, if not empty, lists all allowed addresses except the ranges of the two switches:

@@ -13,7 +13,7 @@ import (
 var wants = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS}
 
 // OwnWant reports whether a connection failed because this machine lacked descriptors, ports or
-// memory. Such a failure is no evidence against the address.
+// memory. Such a failure is not evidence against the address.
 func OwnWant(err error) bool {
 	if err == nil {
 		return false

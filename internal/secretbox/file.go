@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// File returns a Box with the keys of a file, and whether it made the file because there was none. A file that cannot be read, that other
-// users can read, or that has no keys is refused: with a new key in its place the stored secrets would be lost.
+// File returns a Box with the keys of a file, and whether it made the file because there was none. It rejects a file that it
+// cannot read, that other users can read, or that has no keys: with a new key in its place the stored secrets would be lost.
 func File(ctx context.Context, path string) (b *Box, made bool, err error) {
 	refuse := func(reason string, args ...any) error {
 		return &core.Error{Code: core.CodeRefused, Field: "secret-key-file", Value: path, Reason: core.Say(reason, args...), Err: err}

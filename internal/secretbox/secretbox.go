@@ -30,8 +30,8 @@ const (
 	sealMark = "enc:"
 	// pending follows the newest key while a rotation to it has not ended.
 	pending = " pending"
-	// ReloadEvery is how often the keys are read again to seal, or to look for one key that they lacked. A key that they were
-	// never asked for is looked for at once, for MaxKeys such keys.
+	// ReloadEvery is how often the keys are read again, to seal or to find a missing key. A key that is missing for the
+	// first time is searched at once, for at most MaxKeys keys.
 	ReloadEvery = 5 * time.Second
 )
 
@@ -54,8 +54,8 @@ type key struct {
 	aead     cipher.AEAD
 }
 
-// New makes a Box whose key text is read and written by these functions. Load reads it; otherwise the first use does.
-// name is what users know the text by. An error of read that is a *core.Error lasts, any other passes.
+// New makes a Box that reads and writes its key text with these functions. Load or the first use reads the text. name is the
+// name of the text for users. If the error of read is a *core.Error, it is permanent, otherwise temporary.
 func New(name core.Text, read func(context.Context) (string, error), write func(context.Context, string) error) *Box {
 	return &Box{name: name, read: read, write: write, missed: map[string]time.Time{}}
 }

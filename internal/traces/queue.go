@@ -49,7 +49,7 @@ func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
 	}
 }
 
-// ForceFlush and Shutdown are not how this queue ends.
+// ForceFlush does nothing; neither it nor Shutdown ends this queue.
 func (q *queue) ForceFlush(context.Context) error { return nil }
 
 func (q *queue) Shutdown(context.Context) error { return nil }

@@ -43,27 +43,27 @@ import (
 type Options struct {
 	// Salt separates the traces of deployments: equal run IDs in two deployments have two traces.
 	Salt    []byte
-	Version string // of the program, as shown to the collector
+	Version string // version of the program, as shown to the collector
 	Log     *slog.Logger
-	// Wrap wraps the transport of requests to the collector; nil: they go out as they are.
+	// Wrap wraps the transport of requests to the collector; nil: requests are not changed.
 	Wrap func(http.RoundTripper) http.RoundTripper
 	// Count gets the numbers of exported and lost spans; it must not block. May be nil.
 	Count func(exported, lost int)
 
-	// Every is how long a span waits at most for others to go with it, where Run brings them.
+	// Every is the maximum time for which Run holds a span back to send it with others.
 	Every time.Duration // 1 s
 	// Timeout of one request to the collector with its retries; each try is also bounded by
 	// OTEL_EXPORTER_OTLP_TIMEOUT.
 	Timeout time.Duration // 10 s
-	// FlushFor bounds a Flush. After one that failed none is tried for Pause.
+	// FlushFor bounds a Flush. After a failed Flush, none is tried for Pause.
 	FlushFor, Pause time.Duration // 1 s, 30 s
 	// CloseFor is the longest time that a Close waits for the collector.
 	CloseFor time.Duration // 2 s
-	// Queue is how many spans wait at most.
+	// Queue is the maximum number of waiting spans.
 	Queue int // 8192
 }
 
-// Traces makes spans. A nil one does nothing.
+// Traces makes spans. A nil Traces does nothing.
 type Traces struct {
 	salt   []byte
 	tracer trace.Tracer
@@ -105,15 +105,15 @@ func New(o Options) (*Traces, error) {
 	return &Traces{salt: o.Salt, tracer: provider.Tracer("github.com/tickring/tickring"), queue: q}, nil
 }
 
-// Run brings spans to the collector until ctx ends.
+// Run sends spans to the collector until ctx ends.
 func (t *Traces) Run(ctx context.Context) {
 	if t != nil {
 		t.queue.run(ctx)
 	}
 }
 
-// Flush sends the queued spans to the collector within Options.FlushFor and ctx. A process that
-// is frozen between two pieces of work calls it; not while Run runs.
+// Flush sends the queued spans to the collector within Options.FlushFor and ctx. A process that is frozen between two pieces
+// of work calls it, but not while Run runs.
 func (t *Traces) Flush(ctx context.Context) {
 	if t != nil {
 		t.queue.flush(ctx)
@@ -136,7 +136,7 @@ func (t *Traces) of(run core.RunID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]), Remote: true})
 }
 
-// Sender sends by to, with a span for each send.
+// Sender returns a Sender that sends by to, with a span for each send.
 func (t *Traces) Sender(to dispatch.Sender) dispatch.Sender {
 	if t == nil {
 		return to
@@ -174,7 +174,7 @@ func about(r *core.Run) []attribute.KeyValue {
 		attribute.Int("tickring.attempt", r.Attempt), attribute.String("tickring.cause", string(r.Cause)))
 }
 
-// Closed makes the span of a run that has ended.
+// Closed creates the span of a run that has ended.
 func (t *Traces) Closed(r *core.Run) {
 	if t == nil {
 		return

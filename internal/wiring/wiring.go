@@ -134,7 +134,7 @@ func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 	return callback.New(a.Engine.Manage, a.Finish, o)
 }
 
-// Lane creates the processing of the post-run queue; it reads logs with of.
+// Lane creates the worker of the post-run queue; it reads logs with of.
 func (a *Assembly) Lane(of postrun.Logs, o postrun.Options) *postrun.Worker {
 	o.Now, o.Log = a.o.Now, a.o.Log
 	return postrun.New(a.Engine.PostRun, a.Engine.Ring, of, o)

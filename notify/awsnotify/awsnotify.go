@@ -55,7 +55,7 @@ func (t *Topics) made(ctx context.Context) (Client, aws.CredentialsProvider, err
 	return t.client, t.who, nil
 }
 
-// Ready implements notify.Topics: there are credentials.
+// Ready implements notify.Topics: it checks that there are credentials.
 func (t *Topics) Ready(ctx context.Context) error {
 	_, who, err := t.made(ctx)
 	if err == nil && who != nil {

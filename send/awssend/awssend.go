@@ -109,8 +109,8 @@ type Functions struct {
 	logs   LogsClient
 }
 
-// NewFunctions makes it on clients; of their options only the retries are
-// changed. Without logs the logs of functions cannot be read.
+// NewFunctions returns Functions on clients; of their options only the retries are changed. Without logs the logs of
+// functions cannot be read.
 func NewFunctions(c FunctionsClient, logs LogsClient) *Functions { return &Functions{c, logs} }
 
 func once(o *lambda.Options) { o.Retryer = aws.NopRetryer{} }
@@ -136,8 +136,8 @@ func (f *Functions) Invoke(ctx context.Context, function string, payload []byte)
 // LongestFunction is Lambda's own limit.
 const LongestFunction = 15 * time.Minute
 
-// Limit implements send.Functions: the function's own timeout, or the longest
-// there is where it may not be read. A function that is gone has none left.
+// Limit implements send.Functions: it returns the function's own timeout, or LongestFunction if the function is deleted or
+// its timeout cannot be read for lack of permission.
 func (f *Functions) Limit(ctx context.Context, function string) (time.Duration, error) {
 	out, err := f.client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &function})
 	var api smithy.APIError

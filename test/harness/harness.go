@@ -1,5 +1,4 @@
-// Package harness starts the real tickring binary for suites that hold it against
-// parts that we did not write.
+// Package harness starts the real tickring binary for suites that test it against foreign programs.
 package harness
 
 import (
@@ -38,8 +37,7 @@ func Build(dir string) (string, error) {
 	return bin, nil
 }
 
-// Server is one running `tickring serve`, or with Bin and URL alone another
-// server that the CLI talks to.
+// Server is one running `tickring serve` or, with only Bin and URL, another server that the CLI calls.
 type Server struct {
 	Bin, Dir, URL string
 	AdminToken    string // Token if empty
@@ -69,7 +67,7 @@ func (s *said) String() string {
 	return s.buf.String()
 }
 
-// Start starts one and waits until it is ready.
+// Start starts a Server and waits until it is ready.
 func Start(tb testing.TB, bin, dir string, args ...string) *Server {
 	tb.Helper()
 	s, err := Launch(bin, dir, args...)
@@ -83,7 +81,7 @@ func Start(tb testing.TB, bin, dir string, args ...string) *Server {
 	return s
 }
 
-// Launch starts one and does not wait.
+// Launch starts a Server and does not wait.
 func Launch(bin, dir string, args ...string) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -133,7 +131,7 @@ func (s *Server) WaitReady(limit time.Duration) error {
 	})
 }
 
-// Kill is kill -9; it returns when the process is gone.
+// Kill sends kill -9 and returns when the process has ended.
 func (s *Server) Kill() {
 	s.Cmd.Process.Kill()
 	<-s.done
@@ -141,7 +139,7 @@ func (s *Server) Kill() {
 
 func (s *Server) token() string { return cmp.Or(s.AdminToken, Token) }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 func tail(path string) string {
@@ -152,7 +150,7 @@ func tail(path string) string {
 	return string(b)
 }
 
-// CLI runs a command of the CLI against the server; its standard output.
+// CLI runs a command of the CLI against the server and returns its standard output and exit code.
 func (s *Server) CLI(tb testing.TB, stdin string, args ...string) (string, int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -220,7 +218,7 @@ func (s *Server) GetRun(tb testing.TB, id string) Run {
 	return r
 }
 
-// Trigger triggers a job by hand and answers the run's ID.
+// Trigger triggers a job by hand and returns the run's ID.
 func (s *Server) Trigger(tb testing.TB, job string, args ...string) string {
 	tb.Helper()
 	out := s.OK(tb, "", append([]string{"trigger", job, "-o", "json"}, args...)...)
@@ -254,7 +252,7 @@ func (s *Server) WaitState(tb testing.TB, id, state string, limit time.Duration)
 	return r
 }
 
-// Eventually asks again and again until f has no error or the time is over.
+// Eventually calls f until it returns no error or the time is over.
 func Eventually(limit time.Duration, f func() error) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

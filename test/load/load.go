@@ -102,7 +102,7 @@ type Report struct {
 	Twice  int `json:"twice"`  // runs that came again though nothing allows it
 	Early  int `json:"early"`  // arrivals before their instant
 	Resent int `json:"resent"` // runs that came again after a kill, with the same ID, as the protocol allows
-	Kills  int `json:"kills"`  // of dispatching processes
+	Kills  int `json:"kills"`  // kills of dispatching processes
 	InHand int `json:"inHand"` // runs that a process had in hand when it died
 
 	// For one run.

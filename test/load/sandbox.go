@@ -102,7 +102,7 @@ func NewSandbox(bin, log string, p Place, n awsengine.Names, more ...string) (*S
 	return s, nil
 }
 
-// Close ends its process and its runtime.
+// Close ends the sandbox's process and runtime.
 func (s *Sandbox) Close() {
 	s.Kill()
 	s.api.close()
@@ -117,7 +117,7 @@ func (s *Sandbox) Tail() string {
 	return string(b[max(0, len(b)-4000):])
 }
 
-// Processes is how many were needed so far.
+// Processes returns how many processes were needed so far.
 func (s *Sandbox) Processes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

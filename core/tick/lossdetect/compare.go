@@ -45,8 +45,8 @@ func (f *Finder) Reach(ctx context.Context) (r Reach) {
 	return Reach{upTo, oldest}
 }
 
-// Waits returns the longest time for which expected runs of jobs have waited for their comparison, because the delay
-// queue may still hold them. A job with no older runs waits for nothing, even if the queue's state is unknown.
+// Waits returns the longest time for which expected runs of jobs have waited for their comparison, because the delay queue
+// may still hold them. A job without older runs does not wait, even if the queue's state is unknown.
 func (f *Finder) Waits(jobs []*core.Sched, r Reach) (most time.Duration) {
 	if r.upTo.IsZero() {
 		return 0

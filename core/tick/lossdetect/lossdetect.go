@@ -1,7 +1,6 @@
 // Package lossdetect finds runs that the delay queue lost: scheduled times that a job's schedule expects and that have
 // neither a run nor a record. It compares stored runs with expected ones when a job is planned (Find) and in between
-// (Sample). It records a loss in the global item, in which operate.Heal finds the work for its scan. It enqueues
-// nothing.
+// (Sample). It records a loss in the global item, which operate.Heal reads. It enqueues nothing.
 package lossdetect
 
 import (
@@ -38,8 +37,7 @@ type Index interface {
 
 // Records show what happened to a scheduled time.
 type Records interface {
-	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, it reads in
-	// descending order from first to last.
+	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	// Skips reads the skips of a job that overlap the span.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
@@ -51,9 +49,9 @@ type Records interface {
 
 // Notes is the global item.
 type Notes interface {
-	// Global reads it strongly.
+	// Global reads the global item strongly.
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces it; condition: its Rev is seen. The new Rev must be higher.
+	// PutGlobal replaces the global item; condition: its Rev equals seen. The new Rev must be higher.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 

@@ -27,7 +27,7 @@ type LeaseStore interface {
 // Options configure Leases. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now func() time.Time
-	ID  string // of its ticker, unique
+	ID  string // ID of the ticker, unique
 	// LeaseFor is the duration of a lease, RenewEvery the interval of renewals.
 	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
 	// Round is when the round of this ticker began; zero: the ticker belongs to a server and holds all partitions that
@@ -65,8 +65,8 @@ func New(leases LeaseStore, o Options) *Leases {
 
 func name(p int) string { return "partition/" + strconv.Itoa(p) }
 
-// Turn renews the leases and returns the order in which to check the partitions of 0 to n-1 in this pass. Each must be
-// taken with Take first.
+// Turn renews the leases and returns the order in which to check the partitions of 0 to n-1 in this pass. The caller takes
+// each partition with Take first.
 func (h *Leases) Turn(ctx context.Context, n int) ([]int, error) {
 	all, err := h.leases.Leases(ctx)
 	if err != nil {
@@ -196,7 +196,7 @@ func (h *Leases) Rest(ctx context.Context) (unseen int) {
 	return unseen
 }
 
-// Alone returns how long the longest unchecked free partition has been unchecked; since is the earliest start for that.
+// Alone returns how long the longest unchecked free partition has been unchecked. Times before since do not count.
 func (h *Leases) Alone(since time.Time) (longest time.Duration) {
 	for _, l := range h.looks() {
 		if l.mine {

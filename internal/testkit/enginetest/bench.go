@@ -107,7 +107,7 @@ func benchRuns(b *testing.B, e *engine.Engine, n int) {
 	perRow(b, n)
 }
 
-// Sleeping makes n jobs that wait for a far time, and 1,000 that are due.
+// Sleeping creates n jobs that wait for a far time, and 1,000 that are due.
 func Sleeping(b *testing.B, e *engine.Engine, n int) {
 	b.Helper()
 	noErrors(b, []error{e.Manage.PutApp(b.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"})})

@@ -23,25 +23,24 @@ const Visibility = 2 * time.Second
 
 // Harness opens engines for the cases.
 type Harness struct {
-	// Open makes an empty engine; it closes itself at the end of the test.
+	// Open opens an empty engine, which is closed at the end of the test.
 	Open func(t *testing.T) *engine.Engine
-	// Reopen closes an engine and opens it again on the same data; nil if it keeps nothing.
+	// Reopen closes an engine and opens it again on the same data; nil if the engine keeps nothing.
 	Reopen func(t *testing.T, e *engine.Engine) *engine.Engine
 	// Damage makes the stored text of a job unreadable; nil if nothing is stored as text.
 	Damage func(t *testing.T, e *engine.Engine, job core.JobID)
-	// DamageApp does so with an app.
+	// DamageApp makes the stored text of an app unreadable; nil if nothing is stored as text.
 	DamageApp func(t *testing.T, e *engine.Engine, name string)
-	// Patience is how long a read that may be behind is repeated; 0 is once.
+	// Patience is how long a stale read is repeated; 0: the read is made once.
 	Patience time.Duration
 	// Visibility is the visibility of the engine's queue; 0 is Visibility.
 	Visibility time.Duration
-	// Coarse is how much before NotBefore a message may come; above 0 the queue
-	// has no order either, counts approximately, and knows the age of its oldest
-	// message only as a bound.
+	// Coarse is how early before NotBefore a message may come. If it is not 0, the queue has no order, counts approximately,
+	// and knows only a bound of the age of its oldest message.
 	Coarse time.Duration
-	// Expires: the store removes expired items by itself.
+	// Expires is true if the store removes expired items automatically.
 	Expires bool
-	// Wait lets time pass for such a store; nil if that is impossible.
+	// Wait lets time pass for a store with Expires; nil if that is impossible.
 	Wait func(time.Duration)
 }
 
@@ -69,7 +68,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// Cases is the suite.
+// Cases lists the cases of the suite.
 var Cases = []Case{
 	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany},
 	{"Advance", advance}, {"Families", families}, {"FamiliesAtOnce", familiesAtOnce}, {"Edges", edges},

@@ -14,13 +14,13 @@ import (
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
-// Box has its keys in a text, which several boxes can share.
+// Box returns a Box with its keys in text, which several boxes can share.
 func Box(text *string) *secretbox.Box {
 	return secretbox.New(core.Say("the keys"), func(context.Context) (string, error) { return *text, nil },
 		func(_ context.Context, s string) error { *text = s; return nil })
 }
 
-// NewBox has a key of its own.
+// NewBox returns a Box with its own key.
 func NewBox() *secretbox.Box { text := secretbox.NewKey(); return Box(&text) }
 
 var secretTexts = []string{"token-of-orders", "hidden-header", "basic-password", "hidden-variable", "/services/hook-path", "signing-secret"}

@@ -13,54 +13,48 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Account describes faults that an account has by itself, and that emulators leave out. Each
-// field is a switch and its zero is off. Chances are drawn for each request that they apply to.
+// Account describes faults that a real account has and that emulators leave out. A zero field turns its fault off. A chance
+// is drawn for each request that it applies to.
 type Account struct {
-	// Throttled requests are rejected as a whole, and not done.
+	// Throttled is the chance that a request is rejected as a whole.
 	Throttled float64
-	// Dropped is a connection that ends before a request arrives; Lost one that ends when it
-	// was done: the client cannot distinguish them. (AWS SDKs and tools reference guide, "Retry
-	// behavior": transient errors.)
+	// Dropped is the chance that a connection ends before a request arrives, Lost the chance that it ends after the request
+	// was executed. The client cannot distinguish them. (AWS SDKs and tools reference guide, "Retry behavior": transient
+	// errors.)
 	Dropped, Lost float64
-	// Refused batches are answered 200 with entries that were refused: two of five, of
-	// which nothing happened. (API references: UnprocessedKeys of BatchGetItem,
-	// UnprocessedItems of BatchWriteItem, the Error ThrottlingError of a statement of
-	// BatchExecuteStatement, Failed of SendMessageBatch, DeleteMessageBatch and
-	// ChangeMessageVisibilityBatch.)
+	// Refused is the chance that a batch is answered 200 with rejected entries: two of five entries are not executed. (API
+	// references: UnprocessedKeys of BatchGetItem, UnprocessedItems of BatchWriteItem, the Error ThrottlingError of a
+	// statement of BatchExecuteStatement, Failed of SendMessageBatch, DeleteMessageBatch and ChangeMessageVisibilityBatch.)
 	Refused float64
-	// Conflict cancels a transaction as if another were under way at one of its items.
-	// (DynamoDB developer guide, "Transaction conflict handling in DynamoDB".)
+	// Conflict is the chance that a transaction is cancelled as if another ran on one of its items. (DynamoDB developer
+	// guide, "Transaction conflict handling in DynamoDB".)
 	Conflict float64
-	// Slow requests take up to SlowFor, before or after they are done: 3 s if it is 0.
-	// (AWS SDK for Go v2, "Customize the HTTP client": there is no time limit by
-	// default.)
+	// Slow is the chance that a request takes up to SlowFor, before or after its execution; 0: 3 s. (AWS SDK for Go v2,
+	// "Customize the HTTP client": there is no time limit by default.)
 	Slow    float64
 	SlowFor time.Duration
-	// Torn is a BatchGetItem under which others write. (DynamoDB developer guide,
-	// "DynamoDB transactions": a batch is serializable item by item, not as a unit.)
+	// Torn is the chance that others write during a BatchGetItem. (DynamoDB developer guide, "DynamoDB transactions": a
+	// batch is serializable item by item, not as a unit.)
 	Torn float64
-	// Short is a page, or a receipt, with less than there is. (API references: Query
-	// ends at 1 MB; ReceiveMessage "never returns more messages than this value
-	// (however, fewer messages might be returned)".)
+	// Short is the chance that a page or a receive returns fewer items than exist. (API references: Query ends at 1 MB;
+	// ReceiveMessage "never returns more messages than this value (however, fewer messages might be returned)".)
 	Short float64
-	// Stale is a read of an index as it was up to 8 s ago, on top of Lag. (DynamoDB
-	// developer guide, "Using Global Secondary Indexes": eventually consistent, also
-	// from one read to the next.)
+	// Stale is the chance that an index is read as it was up to 8 s ago, in addition to Lag. (DynamoDB developer guide,
+	// "Using Global Secondary Indexes": eventually consistent, also from one read to the next.)
 	Stale float64
-	// Twice is a receipt of which half stays visible to others, and a removal of which
-	// half comes again. (SQS developer guide, "At-least-once delivery": a server that
-	// cannot be reached when a message is received or deleted keeps its copy.)
+	// Twice is the chance that half of the received messages stay visible to others, or half of the removed messages come
+	// again. (SQS developer guide, "At-least-once delivery": a server that cannot be reached when a message is received or
+	// deleted keeps its copy.)
 	Twice float64
-	// Spent is a receipt before which a throttled poller took half of the visible messages: no
-	// client gets them, they count as received and are hidden for their visibility. (Reports of
-	// users of Lambda's event source mappings whose function has no concurrency left.)
+	// Spent is the chance that a throttled poller took half of the visible messages before a receive: no client gets them,
+	// they count as received and are hidden for their visibility. (Reports of users of Lambda's event source mappings whose
+	// function has no concurrency left.)
 	Spent float64
 
-	// Lag is how far an index is behind a write, at most. (As Stale.)
+	// Lag is the maximum delay of an index after a write. (As Stale.)
 	Lag time.Duration
-	// TTL is how long after its time an item is removed, at most, and until then it is
-	// read like any other. (DynamoDB developer guide, "Using time to live (TTL)":
-	// within a few days.)
+	// TTL is the maximum time between the expiry of an item and its removal. Until then the item is read like any other.
+	// (DynamoDB developer guide, "Using time to live (TTL)": within a few days.)
 	TTL time.Duration
 	// Capacity is the share of the rate that an account serves for a young table on demand; 1
 	// is a full account. (See capacity.go.)
@@ -155,7 +149,7 @@ func conflicting(n int) error {
 		Message: aws.String("Transaction cancelled, please refer cancellation reasons for specific reasons")}
 }
 
-// Use has the fakes behave like the account, as the seed draws it.
+// Use makes the fakes behave like the account, as drawn by the seed.
 func (a Account) Use(db *DynamoDB, q *SQS, seed uint64) {
 	r := rand.New(&shared{s: rand.NewPCG(seed, 1)})
 	faults := func(_ context.Context, c Call) Fault { return a.Fault(c, r) }

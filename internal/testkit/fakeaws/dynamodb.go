@@ -15,29 +15,26 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// DynamoDB is awsengine's tables. Its fields are set before its first use.
+// DynamoDB holds the tables of awsengine. Its fields are set before its first use.
 type DynamoDB struct {
-	// Faults is asked about each request; nil is none.
+	// Faults returns the fault of each request; nil: none.
 	Faults Faults
-	// Allow is asked for each action of a request.
+	// Allow is called for each action of a request.
 	Allow Allow
-	// Lag is how far the index is behind a write; nil is not at all.
+	// Lag is how far the index is behind a write; nil: not at all.
 	Lag func() time.Duration
-	// TTL is how long after the time in its attribute "expires" an item is
-	// removed; nil is never. DynamoDB takes up to 48 h and promises no time: until
-	// then the item is read like any other.
+	// TTL is how long after the time in its attribute "expires" an item is removed; nil: never. DynamoDB takes up to 48 h
+	// and promises no time: until then the item is read like any other.
 	TTL func() time.Duration
-	// PageBytes is how much a page of a query reads: 1 MB.
+	// PageBytes is the maximum size of a page of a query: 1 MB.
 	PageBytes int
-	// PageItems is how many items a page of a query reads at most; 0 is no bound.
+	// PageItems is the maximum number of items in a page of a query; 0: no bound.
 	PageItems int
-	// NoConflicts lets transactions share items while they are under way, as
-	// DynamoDB does not. By default, of two that share an item, checked or
-	// written, the later is cancelled with TransactionConflict, and so is any
-	// other write of an item of one that is under way (AWS: "Transactional
-	// conflicts" in the developer guide of DynamoDB; re:Post knowledge center,
-	// "dynamodb-transactwriteitems"). One is under way from when it is asked for
-	// until it is answered, so a fault's Wait is what makes two overlap.
+	// NoConflicts lets concurrent transactions share items, unlike DynamoDB. By default, if two transactions share an item,
+	// checked or written, the later one is cancelled with TransactionConflict. So is any other write of an item of a running
+	// transaction (AWS: "Transactional conflicts" in the developer guide of DynamoDB; re:Post knowledge center,
+	// "dynamodb-transactwriteitems"). A transaction runs from its request to its answer, so only a fault's Wait makes two
+	// overlap.
 	NoConflicts bool
 
 	report func(format string, args ...any)
@@ -61,7 +58,7 @@ func (d *DynamoDB) Units() Units { return d.meter.take() }
 // the developer guide of DynamoDB); no read or write pays it.
 const itemTax = 100
 
-// Stored is the current size of a table, in billed bytes.
+// Stored returns the current size of a table, in billed bytes.
 func (d *DynamoDB) Stored(name string) (bytes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -438,7 +435,7 @@ func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
 	return answered(out, err)
 }
 
-// BatchGetItem implements awsengine.DynamoDB. It is no snapshot: concurrent writes are in some
+// BatchGetItem implements awsengine.DynamoDB. It is not a snapshot: concurrent writes are in some
 // of its items and not in others.
 func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 	_ ...func(*dynamodb.Options)) (out *dynamodb.BatchGetItemOutput, err error) {

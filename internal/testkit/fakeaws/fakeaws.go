@@ -1,7 +1,6 @@
-// Package fakeaws is DynamoDB and SQS in memory, as far as awsengine uses them: conditional
-// writes, an index that is behind, partly failed batches, transactions, consumed units, and
-// queues without order that deliver at least once. It never guesses: it rejects and reports
-// unknown input, so that the test fails. It waits on standard timers only, and holds no lock
+// Package fakeaws is DynamoDB and SQS in memory, as far as awsengine uses them: conditional writes, an index with a lag,
+// partly failed batches, transactions, consumed units, and queues without order that deliver at least once. It never
+// guesses: it rejects and reports unknown input, so that the test fails. It waits on standard timers only, and holds no lock
 // while it waits, so that it runs in a testing/synctest bubble.
 package fakeaws
 
@@ -21,21 +20,21 @@ import (
 
 // Call describes one request to a fault function, before it happens.
 type Call struct {
-	Op    string // the method of the client
+	Op    string // method of the client
 	On    string // the table, the table/index, or the URL of the queue
-	N     int    // how many items, statements, actions or entries it has
-	Write bool   // it changes something
+	N     int    // number of items, statements, actions or entries
+	Write bool   // the request changes something
 }
 
-// Fault is the fault of a request; the zero value is none.
+// Fault is the fault of a request; the zero value means none.
 type Fault struct {
-	// Wait passes before anything happens.
+	// Wait is the time before the execution.
 	Wait time.Duration
-	// Before is the answer, and nothing happens.
+	// Before is the answer of a request that is not executed.
 	Before error
-	// After is the answer although it happens.
+	// After is the answer of a request that is executed.
 	After error
-	// Late passes after it happened, until it is answered.
+	// Late is the time between the execution and the answer.
 	Late time.Duration
 	// Part reports whether an item of a batch is not done: keys and writes are returned as
 	// unprocessed, statements as throttled, entries as failed.
@@ -46,22 +45,20 @@ type Fault struct {
 	// Spent reports whether another receipt, whose answer is lost, takes a message first. It
 	// may not call back.
 	Spent func(m Message) bool
-	// Stale is how far behind an index is read, on top of its lag.
+	// Stale is how old an index is read, in addition to its lag.
 	Stale time.Duration
-	// Short is the most items that a page has; 0 is no bound of its own.
+	// Short is the maximum number of items in a page; 0: no separate bound.
 	Short int
-	// Between is called before each item of a BatchGetItem but the first: such
-	// a read is no snapshot.
+	// Between is called before each item of a BatchGetItem except the first, because such a read is not a snapshot.
 	Between func()
 	// Capacity is the share of an account's rate; requests beyond it are throttled, in a batch
-	// item by item. 0 is no bound.
+	// item by item. 0: no bound.
 	Capacity float64
-	// Dry is called when capacity throttles; nil for no call.
+	// Dry is called when Capacity throttles; nil: no call.
 	Dry func()
 }
 
-// Faults is asked once for each request; nil is none. It may be called by many
-// at a time.
+// Faults returns the fault of a request and is called once for each request; nil: none. It may be called concurrently.
 type Faults func(context.Context, Call) Fault
 
 // Allow reports whether the caller, as its context names it, may do an action on a table, an
@@ -146,12 +143,12 @@ func invalid(format string, args ...any) error {
 	return &smithy.GenericAPIError{Code: "ValidationException", Message: fmt.Sprintf(format, args...), Fault: smithy.FaultClient}
 }
 
-// Throttled is the error of a request for which there is no room.
+// Throttled returns the error of a request for which there is no capacity.
 func Throttled() error {
 	return &smithy.GenericAPIError{Code: "ThrottlingException", Message: "Rate exceeded", Fault: smithy.FaultClient}
 }
 
-// IsThrottled reports that an error is Throttled.
+// IsThrottled reports whether an error is from Throttled.
 func IsThrottled(err error) bool { return err != nil && err.Error() == Throttled().Error() }
 
 // only returns an error that names a set field of an input which is not in names.
@@ -222,7 +219,7 @@ func (m *meter) take() Units {
 	return u
 }
 
-// Dump is the text of all items of all tables.
+// Dump returns the text of all items of all tables.
 func (d *DynamoDB) Dump() []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -27,19 +27,18 @@ const (
 	maxHidden  = 12 * 60 * 60
 )
 
-// SQS is awsengine's queues. Its fields are set before its first use.
+// SQS holds the queues of awsengine. Its fields are set before its first use.
 type SQS struct {
-	// Faults is asked about each request; nil is none.
+	// Faults returns the fault of each request; nil: none.
 	Faults Faults
-	// Allow is asked for each request.
+	// Allow is called for each request.
 	Allow Allow
-	// Observe is called with each message that came and each that went, in order
-	// and under the lock: it may not call back.
+	// Observe is called with each message that arrives or is removed, in order and under the lock, so it may not call back.
 	Observe func(queue string, m Message, gone bool)
-	// Shuffle makes the order in which messages are received; rand.Shuffle if nil.
+	// Shuffle sets the order in which messages are received; rand.Shuffle if nil.
 	Shuffle func(n int, swap func(i, j int))
-	// MaxReceives is how often a message is received before it is a dead letter, as infra sets
-	// on its queues. (SQS developer guide, "Using dead-letter queues".)
+	// MaxReceives is how often a message is received before it moves to the dead-letter queue, as infra sets on its queues.
+	// (SQS developer guide, "Using dead-letter queues".)
 	MaxReceives int
 
 	report func(format string, args ...any)
@@ -52,11 +51,11 @@ type SQS struct {
 
 var _ awsengine.SQS = (*SQS)(nil)
 
-// Message is one on a queue.
+// Message is a message on a queue.
 type Message struct {
 	ID       int64
 	Body     string
-	Reason   string // of a dead letter
+	Reason   string // reason of a dead-letter message
 	Receives int
 	Hidden   time.Time // invisible until then
 }
@@ -475,8 +474,7 @@ func (x *queue) of(handle *string) (at int, m *message, old bool, err error) {
 	return 0, nil, false, nil
 }
 
-// DeleteMessageBatch implements awsengine.SQS. With the handle of an earlier
-// receipt it is answered well and does nothing, as it may be.
+// DeleteMessageBatch implements awsengine.SQS. With the handle of an earlier receive it succeeds and does nothing.
 func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatchInput,
 	_ ...func(*sqs.Options)) (out *sqs.DeleteMessageBatchOutput, err error) {
 	err = q.call(ctx, Call{"DeleteMessageBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {

@@ -28,7 +28,7 @@ type Texts struct {
 	got  map[string]string
 }
 
-// New returns the texts of test t, which is no subtest. When t and its subtests end, New
+// New returns the texts of test t, which is not a subtest. When t and its subtests end, New
 // fails t if a section of the file was not compared.
 func New(t testing.TB) *Texts {
 	t.Helper()

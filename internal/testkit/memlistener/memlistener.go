@@ -3,13 +3,13 @@ package memlistener
 
 import "net"
 
-// Listener is a listener in memory; each holder can dial it.
+// Listener is a listener in memory. Every holder of its value can dial it.
 type Listener chan net.Conn
 
-// Listen makes one.
+// Listen returns a new Listener.
 func Listen() Listener { return make(Listener, 10) }
 
-// Dial connects; nothing that is sent is taken unless it is read.
+// Dial connects. Data that is sent waits until it is read.
 func (l Listener) Dial() net.Conn {
 	here, there := net.Pipe()
 	l <- there

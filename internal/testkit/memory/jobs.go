@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// Jobs implements the ports.
+// Jobs implements dispatch.Store, finish.Store and query.Store.
 func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
 	found, err := pick(ctx, s, jobs, s.jobs, func(j *core.Job) *core.Job {
 		c := copyJob(j)
@@ -21,13 +21,13 @@ func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*co
 	return found, nil, err
 }
 
-// Scheds implements the ports.
+// Scheds implements tick.Store and finish.Store.
 func (s *Store) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
 	found, err := pick(ctx, s, jobs, s.jobs, copySched)
 	return found, nil, err
 }
 
-// Tombstones implements the ports.
+// Tombstones implements dispatch.Store, finish.Store and query.Store.
 func (s *Store) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error) {
 	return pick(ctx, s, jobs, s.tombs, same)
 }
@@ -86,7 +86,7 @@ func (s *Store) NewJobIDs(ctx context.Context, n int) (first core.JobID, err err
 	return first, err
 }
 
-// Numbers implements the ports. The first number of a job is 1.
+// Numbers implements finish.Store and operate.Store. The first number of a job is 1.
 func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
 	err = s.one(ctx, func() error {
 		first = s.counters[job] + 1
@@ -209,7 +209,7 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c c
 	})
 }
 
-// Advance implements the ports; Sched.Moved computes the new state.
+// Advance implements tick.Store, finish.Store and manage.Store. Sched.Moved computes the new state.
 func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 	return each(ctx, s, moves, func(a *core.Advance) error {
 		j := s.jobs[a.Job]
@@ -231,7 +231,7 @@ func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 	})
 }
 
-// Due implements tick.Store; it is never behind.
+// Due implements tick.Store; it always includes the latest writes.
 func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	var items []core.DueItem
 	err := s.one(ctx, func() error {
@@ -269,7 +269,7 @@ func (s *Store) putEntry(d core.DueItem) {
 	s.index(d)
 }
 
-// RemoveEntries implements the ports; it removes exactly the entries given.
+// RemoveEntries implements tick.Store, operate.Store and manage.Store. It removes exactly the given entries.
 func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
 	return each(ctx, s, entries, func(d *core.DueItem) error {
 		s.dropEntry(*d)
@@ -305,7 +305,7 @@ func (s *Store) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, er
 	return list, err
 }
 
-// PutSkips implements the ports.
+// PutSkips implements tick.Store, dispatch.Skips and others.
 func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	return each(ctx, s, skips, func(n *core.Skip) error {
 		list := s.skips[n.Job]
@@ -354,7 +354,7 @@ func (s *Store) change(c core.Change) {
 	s.changes = slices.Insert(s.changes, 0, c)
 }
 
-// PutChanges implements the ports.
+// PutChanges implements manage.Store, operate.Store and others.
 func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	return s.one(ctx, func() error {
 		for _, c := range changes {
@@ -364,7 +364,7 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	})
 }
 
-// Changes implements query.Store, in the order of falling IDs.
+// Changes implements query.Store, in descending order of IDs.
 func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) ([]core.Change, error) {
 	var list []core.Change
 	err := s.one(ctx, func() error {
@@ -381,7 +381,7 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last in
 	return list, err
 }
 
-// Apps implements the ports.
+// Apps implements dispatch.Store, query.Store and others.
 func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
 	found, err := pick(ctx, s, names, s.apps, copyApp)
 	var bad core.UnreadableApps
@@ -430,7 +430,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	})
 }
 
-// DeleteApp implements manage.Store. The executors of the app go with it.
+// DeleteApp implements manage.Store. It also deletes the executors of the app.
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
 	return s.one(ctx, func() error {
 		if old, ok := s.apps[name]; !ok || old.Rev != seen {
@@ -448,7 +448,7 @@ func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.C
 	})
 }
 
-// Executors implements the ports, in the order of addresses.
+// Executors implements dispatch.Store, finish.Watch, query.Store and registry.Store, in the order of addresses.
 func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
 	return pick(ctx, s, apps, s.execs, func(of map[string]core.Executor) []core.Executor {
 		list := slices.Collect(maps.Values(of))
@@ -483,7 +483,7 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	})
 }
 
-// Global implements the ports; before the first PutGlobal it is zero.
+// Global implements dispatch.Store, finish.Store and others. Before the first PutGlobal it returns a zero Global.
 func (s *Store) Global(ctx context.Context) (g core.Global, err error) {
 	err = s.one(ctx, func() error {
 		g = s.global
@@ -492,7 +492,7 @@ func (s *Store) Global(ctx context.Context) (g core.Global, err error) {
 	return g, err
 }
 
-// PutGlobal implements the ports. A Rev that is not higher is rejected.
+// PutGlobal implements manage.Store, operate.Store and others. A Rev that is not higher is rejected.
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	return s.one(ctx, func() error {
 		if s.global.Rev != seen || g.Rev <= seen {
@@ -516,12 +516,12 @@ func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
 	return list, err
 }
 
-// Permits implements the ports.
+// Permits implements dispatch.Store, finish.Store and query.Store.
 func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
 	return pick(ctx, s, names, s.permits, func(p core.Permits) core.Permits { return p.Clone() })
 }
 
-// PutPermits implements the ports.
+// PutPermits implements dispatch.Store and finish.Store.
 func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
 	return each(ctx, s, list, func(p *core.Permits) error {
 		if s.permits[p.Name].V != p.V-1 {

@@ -25,12 +25,12 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Open makes an empty engine.
+// Open returns an empty engine.
 func Open(o Options) *engine.Engine {
 	return New(o).Engine()
 }
 
-// Engine is the store as an engine.
+// Engine returns the store as an engine.
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
@@ -38,9 +38,9 @@ func (s *Store) Engine() *engine.Engine {
 	}
 }
 
-// Store implements all ports. Each call is atomic and copies its arguments and results. Times
-// are kept in whole milliseconds, as every engine does, except for the NotBefore of a message,
-// which is exact. A call whose ctx has ended does nothing and returns its error.
+// Store implements the interfaces of package engine. Each call is atomic and copies its arguments and results. Times are
+// kept in whole milliseconds, as every engine does, except for the NotBefore of a message, which is exact. A call whose ctx
+// has ended does nothing and returns its error.
 type Store struct {
 	now        func() time.Time
 	visibility time.Duration
@@ -113,7 +113,7 @@ type (
 	}
 )
 
-// New makes an empty store.
+// New returns an empty store.
 func New(o Options) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -156,7 +156,7 @@ func New(o Options) *Store {
 	}
 }
 
-// Close releases nothing, for nothing is held; the store stays usable.
+// Close does nothing; the store stays usable.
 func (s *Store) Close() error { return nil }
 
 // each calls do for each item under the mutex.

@@ -252,7 +252,7 @@ func (s *Store) receive(kind ring.Kind, limit int) (got []engine.Delivery, next 
 	return nil, next, q.wake
 }
 
-// Ack implements engine.Queue. One that is gone is well.
+// Ack implements engine.Queue. A missing message is not an error.
 func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 	return each(ctx, s, done, func(d *engine.Delivery) error {
 		q := s.queueOf(d.Message.Queue())

@@ -14,13 +14,13 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// Runs implements the ports.
+// Runs implements tick.Store, dispatch.Store and others.
 func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
 	found, err := pick(ctx, s, runs, s.runs, func(r *record) core.Run { return copyRun(&r.run) })
 	return found, nil, err
 }
 
-// Create implements the ports.
+// Create implements dispatch.Store and finish.Store.
 func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	made := s.now().UnixMilli()
 	return each(ctx, s, runs, func(r *core.Run) error { return s.create(r, made) })
@@ -71,7 +71,7 @@ func (s *Store) open(id core.RunID) *core.Run {
 	return nil
 }
 
-// PutRuns implements the ports.
+// PutRuns implements dispatch.Store, finish.Store and others.
 func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	return each(ctx, s, puts, s.putRun)
 }
@@ -176,7 +176,7 @@ func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, l
 	return list, err
 }
 
-// OpenRuns implements the ports.
+// OpenRuns implements finish.Watch, manage.Store and others.
 func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
 	err = s.one(ctx, func() error {
 		for id := range s.runIDs.down(first) {
@@ -195,7 +195,7 @@ func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int)
 	return list, next, err
 }
 
-// PutJournal implements the ports.
+// PutJournal implements dispatch.Store, finish.Store and others.
 func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
 	return s.one(ctx, func() error {
 		if old, ok := s.journals[j.Key]; ok && old.V >= j.V {
@@ -237,7 +237,7 @@ func (s *Store) AllJournals() []core.Journal {
 	return list
 }
 
-// Journals implements the ports.
+// Journals implements dispatch.Store, finish.Watch and query.Store.
 func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
 	return pick(ctx, s, keys, s.journals, copyJournal)
 }

@@ -42,7 +42,7 @@ func (s *Store) PutScripts(ctx context.Context, rec core.Scripts) error {
 	})
 }
 
-// Source implements the ports.
+// Source implements query.Store and dispatch.Store.
 func (s *Store) Source(ctx context.Context, job core.JobID, hash string) (text string, found bool, err error) {
 	err = s.one(ctx, func() error {
 		var of source

@@ -4,7 +4,7 @@ package model
 // retries, rerun a run under one key while it may be running or awaiting a retry. The new run
 // is an ordinary trigger; World searches its claim.
 type Again struct {
-	Asks  int  // in all, at most 3
+	Asks  int  // requests in all, at most 3
 	Shard bool // the original run was a shard of a broadcast that has ended
 
 	Crashes, Writes, All int
@@ -14,14 +14,14 @@ type Again struct {
 
 // AgainRules lists the rules that a search can break, as in Rules.
 type AgainRules struct {
-	KeyUnbound   bool // before the run is stored
+	KeyUnbound   bool // the key is not bound before the run is stored
 	BoundIsMade  bool // the user who bound the key assumes that the run is stored
 	OwnAgain     bool // a user who finds the key bound stores a new ID
 	OpenAgain    bool // a running run is run again
 	TriedAgain   bool // a run that has a retry is run again
-	EntryApart   bool // is written after the run
-	EntryRemoved bool // before the message is sent
-	StillShard   bool // the new run is one of the broadcast
+	EntryApart   bool // the due entry is written after the run
+	EntryRemoved bool // the due entry is removed before the message is sent
+	StillShard   bool // the new run is a shard of the broadcast
 }
 
 const maxAsks = 3

@@ -9,10 +9,10 @@ import "slices"
 // result.
 type Broadcast struct {
 	Shards      int  // 0: three
-	ByHand      bool // its record is there before its claim
+	ByHand      bool // the record is stored before the claim
 	Fails       int  // attempts that fail, or whose end is never reported
-	Cancels     int  // by a user: of a waiting run, or of the broadcast
-	Dispatchers int  // at a time; 0: one
+	Cancels     int  // cancels by a user: of a waiting run, or of the broadcast
+	Dispatchers int  // dispatchers at a time; 0: one
 	NoWalk      bool // no watchdog, and every end is reported: such runs must not need the watchdog
 
 	Crashes, Writes, Seconds, All int
@@ -23,19 +23,19 @@ type Broadcast struct {
 // BroadcastRules lists the rules that a search can break, as in Rules.
 type BroadcastRules struct {
 	SpreadFirst           bool // shards are sent before the broadcast is stored
-	SpreadOwn             bool // by a dispatcher that lost the claim, with its own IDs
+	SpreadOwn             bool // a dispatcher that lost the claim sends shards with its own IDs
 	OpenIsDone            bool // a broadcast that is found open is not spread again
-	ReadFirst             bool // the others are read before a shard is closed
-	FirstsCount           bool // and not last attempts
-	ClosedShardIsDone     bool // for the dispatcher that finds it so
-	WalkForgetsShards     bool // that are closed and owe nothing
-	ClosedBroadcastIsDone bool // whatever it owes
-	ClosedBlindly         bool // a broadcast, open or not
+	ReadFirst             bool // the other shards are read before a shard is closed
+	FirstsCount           bool // first attempts decide the result, not last attempts
+	ClosedShardIsDone     bool // a dispatcher that finds a shard closed does nothing
+	WalkForgetsShards     bool // the watchdog ignores shards that are closed without a pending follow-up
+	ClosedBroadcastIsDone bool // a closed broadcast is done, even with pending follow-ups
+	ClosedBlindly         bool // a broadcast is closed even if it is not open
 	CancelIgnoresState    bool // the cancel of a waiting run ends a broadcast
-	CancelSparesUnclaimed bool // the kill of a broadcast lets shards without a record be
-	CancelIgnoresClaim    bool // and records them as skipped though they are claimed
-	ShardIgnoresKill      bool // of its broadcast
-	EndIgnoresKill        bool // that came after the read
+	CancelSparesUnclaimed bool // the kill of a broadcast ignores shards without a record
+	CancelIgnoresClaim    bool // shards are recorded as skipped although they are claimed
+	ShardIgnoresKill      bool // a shard ignores the kill of its broadcast
+	EndIgnoresKill        bool // an end ignores a kill that came after its read
 }
 
 const shardsOf = 3

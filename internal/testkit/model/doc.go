@@ -6,7 +6,7 @@
 // The search asserts section 7 at every step. From every reached state a good end must also be
 // reachable by steps without a fault: all fires are planned, no message, open run or pending
 // follow-up is left, and each expected scheduled time has its run or its record. The windows of
-// section 8 are counted; they are no errors.
+// section 8 are counted; they are not errors.
 //
 // Parts that are too large to combine with World have their own worlds, which rely on the claim
 // that World has searched: Broadcast, Join, Replace, Again, PauseAfter, Limits.

@@ -10,9 +10,9 @@ import (
 // part that the join adds. The item is read and written in one step, because a write is
 // rejected if another came between.
 type Join struct {
-	Ends        [2]int // of each parent, at most 2
-	Windows     bool   // may end at any moment; else none does
-	Dispatchers int    // at a time; 0: one
+	Ends        [2]int // ends of each parent, at most 2
+	Windows     bool   // a window may end at any moment; else none ends
+	Dispatchers int    // dispatchers at a time; 0: one
 
 	Crashes, Writes, All int
 	Late                 bool // one write of the item may arrive at any later moment
@@ -22,16 +22,16 @@ type Join struct {
 
 // JoinRules lists the rules that a search can break, as in Rules.
 type JoinRules struct {
-	MarksGo         bool // with the round that they counted in
-	MarksAreOne     bool // an ID that was drawn before the one that was noted is another end
-	OverUnwritten   bool // an ID that was allocated before the recorded one counts as another end
+	MarksGo         bool // marks are removed with the round that counted them
+	MarksAreOne     bool // an ID that was allocated before the recorded ID is another end
+	OverUnwritten   bool // the end of the window is not written to the item
 	EndIgnored      bool // an end counts after the window
-	ClearedFirst    bool // a round, before its run is made
-	ClearedBlindly  bool // whatever round is there
-	AwaitedByNobody bool // the run of a round is not stored before that is full
-	NotedFirst      bool // the parent owes nothing before the run of the round is stored
+	ClearedFirst    bool // a round is cleared before its run is created
+	ClearedBlindly  bool // any round is cleared, even a newer one
+	AwaitedByNobody bool // the run of a round is not stored before the round is full
+	NotedFirst      bool // the follow-up of the parent is cleared before the run of the round is stored
 	DueSkips        bool // a round is skipped before its item records it
-	SkipsSent       bool // a run that has stopped waiting
+	SkipsSent       bool // a run that has stopped waiting is skipped
 }
 
 const maxEnds = 4

@@ -14,13 +14,13 @@ import (
 // because such a message may always be lost. There are no retries.
 type Limits struct {
 	Runs int      // at most 4
-	Of   [4]uint8 // which of Jobs counts each
+	Of   [4]uint8 // jobs that count each run
 	Jobs [3]Bound
 	App  Bound
 
-	Cancels int // by users, of runs without an owner
-	Begins  int // as many attempts as begin in a second of the app; 0: all
-	Clock   int // the last second that comes unless a run waits for a later one
+	Cancels int // cancels by users, of runs without an owner
+	Begins  int // maximum number of attempts that begin in a second of the app; 0: all
+	Clock   int // the last second, unless a run waits for a later one
 	Back    int // how far the clock of the asking dispatcher is set back, once at any moment; 0: never
 
 	EnderDies bool // only the actor that ends runs may die
@@ -40,28 +40,28 @@ type Bound struct {
 // LimitsRules lists the rules that a search can break, as in Rules.
 type LimitsRules struct {
 	OverUnseen      bool // a run that wants a permit ignores holders that are over
-	FirstAloneLooks bool // only the first in the queue checks, even if no message comes for it any more
+	FirstAloneLooks bool // only the first run in the queue checks, even if it gets no further message
 	SkipsUnseen     bool // a run that is skipped because of holders that are over ignores them
 	ClosedAsksAgain bool // a run that was removed as over asks again, in that write
-	TimeFreesStored bool // a run that is stored, and its owner's until is past
-	UntilUnsaid     bool // by a claim to come
-	UntilKept       bool // the until of an earlier claim, though a later claim is to come
-	StaysBehind     bool // in its app's limit, though it is taken out of its job's as never stored
-	OnlyIfThere     bool // is the app's item written before that
-	LateAsk         bool // the item is written whatever it is by now
+	TimeFreesStored bool // the permit of a stored run is freed when its owner's until is past
+	UntilUnsaid     bool // the until of a claim to come is not recorded
+	UntilKept       bool // the until of an earlier claim stays, although a later claim is to come
+	StaysBehind     bool // a run that was removed from its job's limit as never stored stays in its app's limit
+	OnlyIfThere     bool // the app's item is written before the removal only if that changes it
+	LateAsk         bool // the item is written even if it has changed
 	UnknownGranted  bool // an ask without an answer counts as granted
-	RetakeAsksNot   bool // for any permit
+	RetakeAsksNot   bool // a takeover does not ask for a permit
 	RetakeSkipped   bool // a takeover is skipped like any run if no permit is free
-	AppsFirst       bool // some runs ask for the permit of their app first
+	AppsFirst       bool // some runs ask for their app's permit first
 	NewestFirst     bool // a freed permit goes to the newest in the queue
-	MaxIgnored      bool // more wait than may
+	MaxIgnored      bool // more runs wait than allowed
 	AppSkips        bool // a run that finds the queue of its app full is skipped
-	FreedFirst      bool // permits, before the closes
-	FreedTogether   bool // permits of a batch, though not each close is answered
+	FreedFirst      bool // permits are freed before the closes
+	FreedTogether   bool // permits of a batch are freed although a close has no answer
 	FreedUngiven    bool // a freed permit goes to no waiting run
 	SecondsUnasked  bool // a run with a permit begins at once
-	SecondsUnbegun  bool // how many begin in the last second is not counted
-	TurnUnawaited   bool // a run that was given a second begins before it
+	SecondsUnbegun  bool // attempts that begin in the last second are not counted
+	TurnUnawaited   bool // a run begins before the second that it was given
 	NeverAnew       bool // a second that is far ahead is believed
 	GivenBelieved   bool // the second of a holder is believed too
 }

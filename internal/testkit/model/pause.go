@@ -7,10 +7,10 @@ import "slices"
 // plans it, and a user changes the job. Times are growing numbers; a write allocates the time
 // of its end. World searches closes and sends.
 type PauseAfter struct {
-	After   int // failures in a row
+	After   int // consecutive failures
 	Runs    int // at most 3
-	Fails   int // of these
-	Changes int // by a user: edits, pauses, resumes; at most 2
+	Fails   int // runs that fail
+	Changes int // changes by a user: edits, pauses, resumes; at most 2
 	Instant bool
 
 	Crashes, Writes, All int
@@ -21,12 +21,12 @@ type PauseAfter struct {
 // PauseRules lists the rules that a search can break, as in Rules.
 type PauseRules struct {
 	OldFailures    bool // runs that ended before the job's last change count too
-	SuccessIgnored bool // failures count that are not in a row
-	PausedBlindly  bool // whatever the job's revision is by now
+	SuccessIgnored bool // failures count that are not consecutive
+	PausedBlindly  bool // the job is paused whatever its revision
 	RefusedIsDone  bool // a rejected write is not retried
 	PauseNoted     bool // the follow-up is cleared before the job is paused
-	ReadEarly      bool // how the others fared is read before the close
-	CoversNothing  bool // due instants are not stored as skipped
+	ReadEarly      bool // the results of other runs are read before the close
+	CoversNothing  bool // due scheduled times are not stored as skipped
 	PausesPaused   bool // a job that a user has paused is paused again
 }
 

@@ -8,9 +8,9 @@ import "slices"
 // owners. A close creates the retry that it owes.
 type Replace struct {
 	Runs    int  // at most 3
-	Retries int  // of all together
+	Retries int  // retries of all runs together
 	Endless bool // a run ends only after a kill
-	NoWalk  bool // no watchdog: such runs must not need it
+	NoWalk  bool // no watchdog: such runs must not need the watchdog
 
 	Crashes, Writes, Busy, All int
 
@@ -19,16 +19,16 @@ type Replace struct {
 
 // ReplaceRules lists the rules that a search can break, as in Rules.
 type ReplaceRules struct {
-	OlderReplaces   bool // a running run that is due later
-	OlderSupersedes bool // one that waits and is due later
+	OlderReplaces   bool // a running run that is due later is replaced
+	OlderSupersedes bool // a waiting run that is due later is closed
 	NewestGoes      bool // if the queue is full, the newest is skipped instead of the one that waits longest
-	HeadGoesClaimed bool // that one, though it has the permit by now
-	ClosedAtWork    bool // a run that had no owner when it was read
+	HeadGoesClaimed bool // the run that waits longest is closed although it has the permit
+	ClosedAtWork    bool // a run is closed that had no owner when it was read
 	CheckedOnce     bool // only the actor that recorded the replacement checks
 	NotRecorded     bool // the executor gets the kill before the replacement is recorded
 	ReplacedRetries bool // a replaced run that then fails is retried
-	MarkIgnored     bool // by a close that read the run before
-	GivenAtOnce     bool // the permit, with the record
+	MarkIgnored     bool // a close that read the run before ignores the mark
+	GivenAtOnce     bool // the permit is given with the record
 }
 
 const maxReplaced = 3

@@ -8,22 +8,21 @@ import (
 // Report holds the result of a search.
 type Report struct {
 	States, Steps int
-	// Complete is false if the search stopped at the bound of states; then it does not check
-	// for good ends.
+	// Complete is false if the search stopped at the bound of states. Then it does not check for good ends.
 	Complete bool
-	Windows  map[string]int // of section 8: how often a step went through one
-	Broken   *Trace         // the shortest that breaks a promise
-	Stuck    *Trace         // the shortest to a state that cannot end well
-	StuckAll int            // how many there are
+	Windows  map[string]int // windows of section 8: how often a step went through each
+	Broken   *Trace         // the shortest trace that breaks a promise
+	Stuck    *Trace         // the shortest trace to a state that cannot end well
+	StuckAll int            // number of such states
 }
 
-// Trace is a way from the start, in words.
+// Trace lists the steps from the start, as text.
 type Trace struct {
 	Why   string
 	Steps []string
 }
 
-// String has one step on each line.
+// String returns one step on each line.
 func (t *Trace) String() string {
 	text := t.Why
 	for i, s := range t.Steps {

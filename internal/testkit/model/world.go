@@ -19,19 +19,19 @@ type World struct {
 	Tickers int // 1 or 2
 	People  int // users at the same time; 0: one
 
-	Changes int   // by users, in all
-	Allowed uint8 // bits of their kinds
-	Due     int   // of Fires, how many were due before each change; -1: any number
+	Changes int   // changes by users, in all
+	Allowed uint8 // bits of the allowed kinds of changes
+	Due     int   // number of Fires that were due before each change; -1: any number
 	EndsBy  bool  // a pause has an end, which a tick stores
 
-	CoverEarly bool // a second arrival ends the first copy, which reports 'killed'
-	Kills      int  // by users
+	CoverEarly bool // a second arrival ends the first copy, which reports "killed"
+	Kills      int  // kills by users
 	Timeouts   bool // a running attempt may pass its timeout at any moment
-	AppPauses  bool // of the trigger's app
-	Waits      bool // for an executor: none is available at first, and they come and go
+	AppPauses  bool // the trigger's app is paused
+	Waits      bool // runs wait for an executor: none is available at first, and executors come and go
 	Strangers  bool // executors report runs without an owner
 	Limit      bool // one of the fires runs at a time; there are no retries
-	Children   int  // that the end of a run owes, at most 2; there are no retries
+	Children   int  // children of a run, at most 2; there are no retries
 	Words      bool // a report may ask for a retry after a time, or for none
 	Spent      bool // no retries are left
 
@@ -50,48 +50,48 @@ type World struct {
 // zero value is the protocol as it is written.
 type Rules struct {
 	NoRangeAtChange       bool // V1
-	GiveBackForgets       bool // V2: that an earlier owner may have sent it
-	SilentFallIsDone      bool // V3: and not left
+	GiveBackForgets       bool // V2: a release forgets that an earlier owner may have sent the run
+	SilentFallIsDone      bool // V3: a fire that is not judged is done, not left
 	FallTakesOver         bool // V6
-	ClosedIsDone          bool // V7: whatever it owes
+	ClosedIsDone          bool // V7: a closed run is done, even with pending follow-ups
 	UnconfirmedIsNotDone  bool // V8
 	JournalBeforeUntil    bool // V9
 	JournalWithoutVersion bool // V10
-	BegunIsJudged         bool // V11: by the watchdog
+	BegunIsJudged         bool // V11: the watchdog judges runs that only begun entries name
 	GiveBackDeletes       bool // V12
-	CheckOnlyNames        bool // V13: it carries no entries
+	CheckOnlyNames        bool // V13: a check carries no entries
 
-	GiveBackEmptiesUntil bool // before decision 016
-	ChangeKeepsUntil     bool // of a trigger: decision 010
+	GiveBackEmptiesUntil bool // a release clears until: before decision 016
+	ChangeKeepsUntil     bool // the change of a trigger keeps until: decision 010
 	UntilComesTwice      bool // a takeover may write an until that another actor has read
 	TakeIgnoresAddress   bool
 	SkipIgnoresUntil     bool
-	RecordBeforeWrite    bool // of a change
-	ResumePlansAll       bool // also fires that lay in the pause
+	RecordBeforeWrite    bool // the record of a change is stored before the change
+	ResumePlansAll       bool // a resume also plans fires in the pause
 	AdvanceIgnoresRev    bool
-	EntryRemovedFirst    bool // before the message is sent
-	EntryRemovedBlindly  bool // whatever time it names by now
-	ChainIgnoresTail     bool // a run that is not the tail moves the job on
-	NoLookAtTail         bool // by the tick
+	EntryRemovedFirst    bool // an entry is removed before the message is sent
+	EntryRemovedBlindly  bool // an entry is removed whatever time it has
+	ChainIgnoresTail     bool // a run that is not the tail advances the job
+	NoLookAtTail         bool // the tick does not check the tail
 	ClaimedTailIsOut     bool // the tick never sends a claimed tail again
 	WaitIsDone           bool // a fire that waits for an executor is not put on the ring again
-	KilledCloses         bool // also a run that may have been sent twice
-	ReportEndsUnsent     bool // a run without an owner that was surely not sent
+	KilledCloses         bool // a reported kill closes a run that may have been sent twice
+	ReportEndsUnsent     bool // a report ends a run without an owner that was certainly not sent
 	TimeoutIsAKill       bool // a run past its timeout ends as killed
-	KillIsNotSeen        bool // by a close that read the run before the kill
+	KillIsNotSeen        bool // a close that read the run before the kill ignores the kill
 	OwnIDs               bool // a close without an answer goes on with its own IDs
-	OwesNotedFirst       bool // before the owed run is sent
-	NotedUnsent          bool // a place, before its child is sent
-	DrawIgnoresPlace     bool // IDs of a piece are stored whatever is
-	NoteIgnoresPlace     bool // so is the next place
-	TimeFreesPermit      bool // also of a run that is stored
-	ResendAsksNot        bool // for its permit
+	OwesNotedFirst       bool // a follow-up is cleared before the owed run is sent
+	NotedUnsent          bool // a place is recorded before its child is sent
+	DrawIgnoresPlace     bool // allocated IDs are stored whatever the place
+	NoteIgnoresPlace     bool // the next place is stored whatever the place
+	TimeFreesPermit      bool // time frees the permit of a stored run
+	ResendAsksNot        bool // a run that is sent again does not ask for its permit
 	OverIsNotSeen        bool // a run that wants a permit ignores a holder that is over
-	ReleasedFirst        bool // a permit, before the close
+	ReleasedFirst        bool // a permit is released before the close
 	WordBeatsKill        bool // a run that is killed or past its timeout ends with the handler's result
-	WordMakesAttempt     bool // also of a run that was closed otherwise before
-	WordNeedsRetries     bool // a snooze without retries left is no snooze
-	CancelIsAFailure     bool // as any: it is tried again
+	WordMakesAttempt     bool // a late report creates an attempt of a run that was closed otherwise
+	WordNeedsRetries     bool // a snooze needs a retry that is left
+	CancelIsAFailure     bool // a cancel is a failure that is retried
 }
 
 // gen makes the steps from a state.

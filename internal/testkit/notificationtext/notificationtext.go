@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/notify"
 )
 
-// Text is a message in a language: its subject, an empty line, and its text.
+// Text returns a message in a language: its subject, an empty line, and its text.
 func Text(t testing.TB, l core.Language, m core.Message) string {
 	t.Helper()
 	var p paper

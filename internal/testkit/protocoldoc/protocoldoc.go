@@ -56,7 +56,7 @@ func After(t *testing.T, line string) *Table {
 	return p
 }
 
-// Beside marks a row as checked: it describes an action that no function returns.
+// Beside marks a row as checked. The row describes an action that no function returns.
 func (p *Table) Beside(row string) {
 	p.t.Helper()
 	p.Says(row, p.rows[row]...)

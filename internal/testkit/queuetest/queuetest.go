@@ -19,19 +19,18 @@ import (
 	"github.com/tickring/tickring/executor/queueexec"
 )
 
-// Visibility is the visibility of the suite's consumers: they extend it every third of it.
+// Visibility is the visibility of the suite's consumers, which extend it after each third.
 const Visibility = 12 * time.Second
 
-// Harness is a queue of its own, and the scheduler before it.
+// Harness is one queue and the scheduler that sends to it.
 type Harness struct {
 	// Consumer returns the options of one more consumer: Queue, App, Servers, Token and for SQS
 	// Client, all over the given transport.
 	Consumer func(t *testing.T, transport http.RoundTripper) queueexec.Options
-	// Send has a run of the handler put into the queue; runs of one handler are
-	// of one job.
+	// Send puts a run of the handler into the queue; runs of one handler are of one job.
 	Send func(t *testing.T, handler, params string) (run string)
 	Kill func(t *testing.T, run string)
-	// Await waits until the run has ended in that state, and answers its message.
+	// Await waits until the run has ended in that state, and returns its message.
 	Await func(t *testing.T, run, state string) (message string)
 }
 

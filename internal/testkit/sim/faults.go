@@ -23,25 +23,25 @@ type Fate uint8
 
 const (
 	Fine      Fate = iota
-	Before         // an unknown answer; nothing happened
-	After          // an unknown answer; it happened
-	Lost           // it happened, and the answer never arrives
-	Throttled      // nothing happened, and the answer reports that
-	Conflict       // it happened, was tried again under the caller's feet, and the second answer counts
-	Late           // an unknown answer; it happens seconds later
-	Kill           // the process dies at that instant, before
-	KillAfter      // or after the effect
+	Before         // an unknown answer; the call was not executed
+	After          // an unknown answer; the call was executed
+	Lost           // the call was executed, and the answer never arrives
+	Throttled      // the call was not executed, and the answer reports this
+	Conflict       // the call was executed twice, and the second answer counts
+	Late           // an unknown answer; the call is executed seconds later
+	Kill           // the process dies before the execution
+	KillAfter      // the process dies after the execution
 	Hang           // the whole process stands still, past leases and deadlines
-	Slow           // its answer takes 3.3 seconds
-	Later          // as Late, 35 s
+	Slow           // the answer takes 3.3 seconds
+	Later          // as Late, but 35 s later
 )
 
 // Call describes a process's call to a script, before it happens.
 type Call struct {
-	Process string // its kind: ticker, dispatcher, callback, watchdog, user
+	Process string // kind of process: ticker, dispatcher, callback, watchdog, user
 	Op      string
-	N       uint64        // how often this process made it, from 1
-	At      time.Duration // since the world began
+	N       uint64        // number of this call by the process, from 1
+	At      time.Duration // time since the world began
 	in      *incarnation
 }
 

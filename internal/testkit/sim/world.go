@@ -41,33 +41,33 @@ const maxStep = time.Hour
 // Config of a world.
 type Config struct {
 	Seed  uint64
-	Fires int           // about how many instants are demanded
+	Fires int           // approximate number of expected scheduled times
 	For   time.Duration // how long faults last
-	Rate  float64       // of random faults; 1 is usual, 0 none
+	Rate  float64       // rate of random faults; 1 is usual, 0 means none
 	// In worlds with late writes, stopped processes or clock steps the windows of claim
 	// protocol 8 may be seen.
 	Late, Pauses, Skew bool
-	Failing            float64 // how often a handler fails
-	Users              int     // users who change things, at once
+	Failing            float64 // chance that a handler fails
+	Users              int     // number of concurrent users who make changes
 	Far                bool    // functions, which plan minutes ahead; else tickers that live, and plan seconds ahead
 	Deployed           bool    // with Far: the durations of the real functions, not a sixth of them
-	Partitions         int     // of the due index in the beginning; 0: 2
+	Partitions         int     // initial number of partitions of the due index; 0: 2
 	AWS                bool    // the state is in awsengine over fakeaws; else in internal/testkit/memory
 	SDK                bool    // faults befall each request of awsengine too
 	Waits              bool    // all executors of an app go away and come back, and jobs wait for one
-	Wakes              bool    // one process dispatches and sees each registration, as serve does
+	Wakes              bool    // one process dispatches and sees each registration, as in `serve`
 	Limits             bool    // jobs have limits of overlap
 	Rollouts           bool    // processes cannot read some definitions for a while
 	Losses             bool    // messages of runs that wait are lost, and come back
 	Hangs              bool    // executors hang on runs that have a timeout
-	Long               bool    // runs wait for minutes, and fewer are demanded
+	Long               bool    // runs wait for minutes, and fewer are expected
 	Days               bool    // runs execute, and wait, for days
-	Line               bool    // with Long: as many runs as may wait behind hung ones
-	// Machine is all on one machine, as serve is: it sleeps, its clock is set by
-	// up to an hour, calls are awaited for minutes.
+	Line               bool    // with Long: the maximum number of runs waits behind hung ones
+	// Machine puts everything on one machine, as in `serve`: the machine sleeps, its clock is set by up to an hour, and
+	// calls are awaited for minutes.
 	Machine bool
 	// Directed tests:
-	Jobs   []manage.JobSpec // in place of the mix
+	Jobs   []manage.JobSpec // jobs instead of the mix
 	Script func(Call) Fate
 	// Request returns the fault of a request of awsengine, in a world with SDK.
 	Request func(at time.Duration, c fakeaws.Call) fakeaws.Fault
@@ -78,7 +78,7 @@ type Config struct {
 // Report holds the results of a world.
 type Report struct {
 	Seed    uint64
-	Fires   int // demanded instants, retries and triggers
+	Fires   int // expected scheduled times, retries and triggers
 	Sent    int
 	Skipped int
 	Retries int
@@ -86,7 +86,7 @@ type Report struct {
 	Wall    time.Duration
 	Counts  map[string]int
 	Faults  []string // broken promises, at most 20
-	Broken  int      // how many there were
+	Broken  int      // number of broken promises
 	w       *World   // as it was in the end
 }
 

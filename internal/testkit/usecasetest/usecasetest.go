@@ -38,14 +38,14 @@ type Fixture struct {
 	E      *engine.Engine
 	Faults *Faults
 	Killer *Killer
-	// Commands are run on this machine.
+	// Commands is true if commands run on this machine.
 	Commands bool
 	// Notifier sends to channels.
 	Notifier *Notifier
 	M        *people.People
 }
 
-// New makes one with an app named shop.
+// New returns a Fixture with an app named "shop".
 func New(t testing.TB) *Fixture {
 	f := &Fixture{T: t, Clock: Start, Killer: &Killer{}, Notifier: &Notifier{}}
 	now := func() time.Time { return f.Clock }
@@ -58,13 +58,13 @@ func New(t testing.TB) *Fixture {
 	return f
 }
 
-// Changes are the newest change records of a job, of an app, or (both empty) of all.
+// Changes returns the newest change records of a job, of an app, or (both empty) of all.
 func (f *Fixture) Changes(app, job string, limit int) ([]core.Change, error) {
 	page, err := f.M.Changes(Ctx, query.ChangeFilter{App: app, Job: job, Limit: limit})
 	return page.Changes, err
 }
 
-// Fresh is another process on the same store.
+// Fresh returns another process on the same store.
 func (f *Fixture) Fresh(with *Faults) *people.People {
 	now := func() time.Time { return f.Clock }
 	f.Faults = with
@@ -90,10 +90,10 @@ func (f *Fixture) Fresh(with *Faults) *people.People {
 // Notifier records the channels that were sent to.
 type Notifier struct {
 	Sent []core.Channel
-	Err  error // of each
+	Err  error // error of each send
 }
 
-// Takes accepts all channels but topics of SNS.
+// Takes accepts all channels except SNS topics.
 func (n *Notifier) Takes(_ context.Context, ch core.Channel) error {
 	if ch.Kind == core.ChannelSNS {
 		return errors.New("no AWS credentials here")
@@ -106,7 +106,7 @@ func (n *Notifier) Test(_ context.Context, ch core.Channel) error {
 	return n.Err
 }
 
-// Resumed goes to where the end of a pause of an app or of everything counts.
+// Resumed moves the clock to the time at which the end of a pause of an app or of everything applies.
 func (f *Fixture) Resumed() { f.Clock = f.Clock.Add(5 * time.Second) }
 
 func (f *Fixture) Must(r manage.AppResult, err error) manage.AppResult {
@@ -216,7 +216,7 @@ func (f *Fixture) Ran(job core.JobID, at core.Instant, late time.Duration) core.
 	return r
 }
 
-// Quiet lets no message on the ring excuse an instant.
+// Quiet makes the ring report no old message, so that missing runs count as missing.
 func (f *Fixture) Quiet() { f.Faults.Quiet = true }
 
 // PushNext sets the instant up to which a job is planned.
@@ -234,7 +234,7 @@ func (f *Fixture) PushNext(id core.JobID, next core.Instant) {
 	}
 }
 
-// Damaged is a store in which one job cannot be understood.
+// Damaged is a store with one unreadable job.
 type Damaged struct {
 	people.Store
 	Job core.JobID
@@ -266,14 +266,14 @@ func (d *Damaged) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*c
 type Faults struct {
 	people.Store
 	Ring  operate.Ring
-	N, At int // write At (from 1) goes wrong; 0 none
+	N, At int // write At (from 1) fails; 0: none
 	After bool
-	Dead  bool // from then on nothing works: the process was killed
+	Dead  bool // from then on all calls fail: the process was killed
 	Kill  bool
 	Err   error
-	Last  string // the write that went wrong
-	Quiet bool   // the ring is never old
-	Early bool   // items were written by a version that kept the last pause alone
+	Last  string // the write that failed
+	Quiet bool   // the ring reports no old message
+	Early bool   // items were written by a version that kept only the last pause
 }
 
 // counting guards N, Dead and Last of all Faults, which are copied: writes go side by side.

@@ -29,7 +29,7 @@ const (
 )
 
 type Options struct {
-	Scenarios []string      // of Names; empty: all but soak
+	Scenarios []string      // scenarios of Names; empty: all except "soak"
 	For       time.Duration // how long rates are measured; 60 s
 	SoakFor   time.Duration // 10 min
 	SoakKeep  time.Duration // how long runs are kept in the soak; 2 min
@@ -50,8 +50,8 @@ type Row struct {
 	P50      time.Duration `json:"p50"`
 	P99      time.Duration `json:"p99"`
 	Max      time.Duration `json:"max"`
-	CPU      float64       `json:"cpuSecondsPer10000"` // of the server
-	Resident int64         `json:"residentBytes"`      // peak
+	CPU      float64       `json:"cpuSecondsPer10000"` // processor time of the server
+	Resident int64         `json:"residentBytes"`      // peak memory
 	Note     string        `json:"note,omitempty"`
 }
 
