@@ -10,15 +10,14 @@ const (
 	CauseAPI      Cause = "api"
 	CauseParent   Cause = "parent"
 	CauseRetry    Cause = "retry"
-	CauseBackfill Cause = "backfill"
 )
 
-var Causes = []Cause{CauseSchedule, CauseMisfire, CauseManual, CauseAPI, CauseParent, CauseRetry, CauseBackfill}
+var Causes = []Cause{CauseSchedule, CauseMisfire, CauseManual, CauseAPI, CauseParent, CauseRetry}
 
 // Planned reports whether a planner creates fires with this cause. Only these can be dropped by a
 // pause or a newer revision.
 func (c Cause) Planned() bool {
-	return c == CauseSchedule || c == CauseMisfire || c == CauseBackfill
+	return c == CauseSchedule || c == CauseMisfire
 }
 
 // Fire is one scheduled time of a job, or one manual trigger, follow-up or retry, before it
