@@ -214,7 +214,7 @@ var all = []setting{
 	{"key", "ARN of a KMS key", text(func(s *settings) *string { return &s.key })},
 	{"maxPartitions", "maximum number of partitions of the index of due jobs, 1 to 256",
 		number(func(s *settings) **float64 { return &s.props.MaxPartitions })},
-	{"maxConcurrency", "maximum concurrency of dispatch for each of its two queues, 2 to 1000",
+	{"maxConcurrency", "maximum concurrency of `dispatch` for each of its two queues, 2 to 1000",
 		number(func(s *settings) **float64 { return &s.props.MaxConcurrency })},
 	{"logRetentionDays", "days that CloudWatch keeps the functions' logs, such as 30",
 		number(func(s *settings) **float64 { return &s.props.LogRetentionDays })},
