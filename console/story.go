@@ -76,8 +76,6 @@ func (a *ask) causeOf(r *client.Run) template.HTML {
 		return a.Mark("retry of a failed run; the record of the first attempt is not kept")
 	case r.Cause == string(core.CauseMisfire):
 		return a.Mark("due by schedule; the scheduler was not running then, and sent it later")
-	case r.Cause == string(core.CauseBackfill):
-		return a.Mark("backfilled by a user: the scheduled time had passed without a run")
 	}
 	return a.Mark("due by schedule")
 }

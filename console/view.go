@@ -274,7 +274,7 @@ func isLate(r *client.Run) bool {
 
 var causes = map[core.Cause]core.Text{core.CauseSchedule: core.Say("by schedule"), core.CauseMisfire: core.Say("late, by schedule"),
 	core.CauseManual: core.Say("by hand"), core.CauseAPI: core.Say("by API"), core.CauseParent: core.Say("by parent job"),
-	core.CauseRetry: core.Say("tried again"), core.CauseBackfill: core.Say("backfilled")}
+	core.CauseRetry: core.Say("tried again")}
 
 func (a *ask) CauseName(cause string) string { return words.Say(a.Lang, causes[core.Cause(cause)]) }
 

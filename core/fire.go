@@ -10,14 +10,13 @@ const (
 	CauseAPI      Cause = "api"
 	CauseParent   Cause = "parent"
 	CauseRetry    Cause = "retry"
-	CauseBackfill Cause = "backfill"
 )
 
-var Causes = []Cause{CauseSchedule, CauseMisfire, CauseManual, CauseAPI, CauseParent, CauseRetry, CauseBackfill}
+var Causes = []Cause{CauseSchedule, CauseMisfire, CauseManual, CauseAPI, CauseParent, CauseRetry}
 
 // Planned reports whether a planner creates fires with this cause. A pause or a newer revision drops only these fires.
 func (c Cause) Planned() bool {
-	return c == CauseSchedule || c == CauseMisfire || c == CauseBackfill
+	return c == CauseSchedule || c == CauseMisfire
 }
 
 // Fire is one scheduled time of a job, or one manual trigger, follow-up or retry, before it

@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// State is the status of a run. A closed run never changes again, with one exception: a
-// backfill can run a skipped scheduled time once.
+// State is the status of a run. The state of a closed run never changes.
 type State string
 
 const (

@@ -23,8 +23,8 @@ const (
 	MaxNumber = 1<<31 - 1 // the highest n of a numbered run
 )
 
-// PlannedRun returns the ID of the job's run at a scheduled time, if the cause is schedule,
-// misfire or backfill. The time must be in 2020 … Horizon.
+// PlannedRun returns the ID of the job's run at a scheduled time, if the cause is schedule or
+// misfire. The time must be in 2020 … Horizon.
 func PlannedRun(job JobID, at Instant) RunID {
 	return RunID(int64(job)<<32 | (int64(at)-runEpoch)&(numbered-1))
 }

@@ -153,7 +153,7 @@ type Run struct {
 	// Attempt counts from 1 in a retry chain; 0 if the scheduler does not send it, like xxl-job's admin.
 	Attempt int
 
-	// Cause is why the run exists: "schedule", "misfire", "manual", "api", "parent", "retry", "backfill", or a later addition.
+	// Cause is why the run exists: "schedule", "misfire", "manual", "api", "parent", "retry", or a later addition.
 	// It is empty if the scheduler does not send it, like xxl-job's admin.
 	Cause string
 

@@ -105,7 +105,7 @@ func TestRunsPastTheirTime(t *testing.T) {
 	f := newFixture(t)
 	job := f.Create(spec("sweep", every(time.Minute)))
 	at := core.InstantOf(start.Add(-50 * time.Hour))
-	r := core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Skipped, Reason: core.ReasonMisfire, Cause: core.CauseBackfill,
+	r := core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Skipped, Reason: core.ReasonMisfire, Cause: core.CauseMisfire,
 		At: at, Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at), EndedAt: start}
 	if err := f.E.Dispatch.Create(ctx, []core.Run{r})[0]; err != nil {
 		t.Fatal(err)

@@ -192,7 +192,7 @@ var all = []setting{
 		}
 		return err
 	}},
-	{"recoverRuns", "true: point-in-time recovery for the table of runs too",
+	{"recoverRuns", "true: point-in-time recovery also for the table of runs",
 		flag(func(s *settings) *bool { return &s.props.RecoverRuns })},
 	{"removalPolicy", "retain or destroy: keep or delete the tables with the stack", func(s *settings, v string) error {
 		switch v {
@@ -214,7 +214,7 @@ var all = []setting{
 	{"key", "ARN of a KMS key", text(func(s *settings) *string { return &s.key })},
 	{"maxPartitions", "maximum number of partitions of the index of due jobs, 1 to 256",
 		number(func(s *settings) **float64 { return &s.props.MaxPartitions })},
-	{"maxConcurrency", "maximum concurrency of dispatch for each of its two queues, 2 to 1000",
+	{"maxConcurrency", "maximum concurrency of `dispatch` for each of its two queues, 2 to 1000",
 		number(func(s *settings) **float64 { return &s.props.MaxConcurrency })},
 	{"logRetentionDays", "days that CloudWatch keeps the functions' logs, such as 30",
 		number(func(s *settings) **float64 { return &s.props.LogRetentionDays })},
@@ -225,7 +225,7 @@ var all = []setting{
 	{"allow", "private networks of executors, at most 100: 10.0.0.0/8,192.168.0.0/16",
 		list(func(s *settings) *[]string { return &s.props.Allow })},
 	{"invoke", "ARNs of Lambda functions that can be executors, at most 100", list(func(s *settings) *[]string { return &s.props.Invoke })},
-	{"slowConcurrency", "maximum concurrency of slow, and of postrun, 2 to 1000",
+	{"slowConcurrency", "maximum concurrency of `slow` and of `postrun`, 2 to 1000",
 		number(func(s *settings) **float64 { return &s.props.SlowConcurrency })},
 	{"queues", "ARNs of standard SQS queues that can be executors, at most 100",
 		list(func(s *settings) *[]string { return &s.props.Queues })},
@@ -237,7 +237,7 @@ var all = []setting{
 	}},
 	{"noToken", "true: an app without a token accepts executors without a token; requires `noTokenPublic`",
 		flag(func(s *settings) *bool { return &s.props.NoToken })},
-	{"noTokenPublic", "true: confirms that any client that knows the URL can be such an executor",
+	{"noTokenPublic", "true: confirms that any client that knows the URL can be an executor of these apps",
 		flag(func(s *settings) *bool { return &s.props.NoTokenPublic })},
 	{"readToken", "true: create a read token", flag(func(s *settings) *bool { return &s.props.ReadToken })},
 	{"oidcIssuer", "issuer URL of an OpenID Connect provider for logins to the console",
