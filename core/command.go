@@ -16,7 +16,7 @@ import (
 type Command struct {
 	Line   string            `json:"line"`             // argument of /bin/sh -c
 	Dir    string            `json:"dir,omitempty"`    // absolute; empty: the first directory that the server allows
-	Env    map[string]string `json:"env,omitempty"`    // variables in addition to those of every command
+	Env    map[string]string `json:"env,omitempty"`    // further variables; every command also gets the default ones
 	Hidden []string          `json:"hidden,omitempty"` // names of Env with secret values
 	User   string            `json:"user,omitempty"`   // empty: the server's user
 	// MaxOutput is how many bytes of output the log keeps; 0: DefaultMaxOutput.

@@ -52,7 +52,7 @@ type function struct {
 // functionNames lists all possible functions.
 var functionNames = []string{"tick", "dispatch", "slow", "postrun", "callback", "registry", "api", "canary"}
 
-// constructID returns the ID in the template of what a function name names.
+// constructID returns the construct ID of a function or queue.
 func constructID(name string) string {
 	if name == "postrun" {
 		return "PostRun"

@@ -95,7 +95,7 @@ type SendRequest struct {
 	Traceparent string
 }
 
-// An AnswerKind is what the answer to a send proves.
+// An AnswerKind is the conclusion from the answer to a send.
 type AnswerKind int
 
 const (

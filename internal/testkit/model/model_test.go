@@ -103,7 +103,7 @@ type named struct {
 var small = []smallWorld{
 	{"a broadcast", &Broadcast{Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
 	{"a broadcast, two fail", &Broadcast{Fails: 2}},
-	{"a broadcast that nobody walks to", &Broadcast{Fails: 2, NoWalk: true}},
+	{"a broadcast without the watchdog", &Broadcast{Fails: 2, NoWalk: true}},
 	{"a broadcast, two dispatchers", &Broadcast{Fails: 1, Dispatchers: 2}},
 	{"a broadcast is killed", &Broadcast{Shards: 2, ByHand: true, Cancels: 1, Fails: 1}},
 	{"a join", &Join{Ends: [2]int{1, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}},
