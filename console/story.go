@@ -337,7 +337,7 @@ var nextSteps = map[core.Reason]core.Text{
 		"The log shows how far the run got. Increase the timeout or make the job faster, then rerun this run."),
 	core.ReasonPerson:   core.Say("A killed run is not retried automatically. You can rerun this run."),
 	core.ReasonReplaced: core.Say("No action is needed: the newer run does the work."),
-	core.ReasonGone:     core.Say(
+	core.ReasonGone: core.Say(
 		"The run may have finished its work before its executor disappeared. Check the result before you rerun this run."),
 	core.ReasonForgotten: core.Say(
 		"The executor has no record of the run, for example after a restart. Check how far the run got before you rerun this run."),
@@ -350,12 +350,11 @@ var nextSteps = map[core.Reason]core.Text{
 	core.ReasonQueueFull: core.Say("The waiting queue of the job was full. Check whether a neighboring run takes too long."),
 	core.ReasonPaused: core.Say(
 		"The schedule was paused. The changes show who paused it and why. Missed runs do not run later."),
-	core.ReasonChanged:   core.Say("The job was changed after this run was due, so the new version applies. See the changes of the job."),
-	core.ReasonDeleted:   core.Say("The job was deleted. The changes show who deleted it."),
-	core.ReasonCancelled: core.Say("A user or the handler cancelled the run. To run the job anyway, rerun this run."),
-	core.ReasonUndeliverable: core.Say("The message could not be delivered. It is in the dead-letter queue, " +
-		"with the error (tickring redrive)."),
-	core.ReasonJoin: core.Say("The message names the parent jobs that did not finish in time. Check their runs."),
+	core.ReasonChanged:       core.Say("The job was changed after this run was due, so the new version applies. See the changes of the job."),
+	core.ReasonDeleted:       core.Say("The job was deleted. The changes show who deleted it."),
+	core.ReasonCancelled:     core.Say("A user or the handler cancelled the run. To run the job anyway, rerun this run."),
+	core.ReasonUndeliverable: core.Say("The message of the run could not be delivered. To see the error, run: tickring redrive --dry-run"),
+	core.ReasonJoin:          core.Say("The message names the parent jobs that did not finish in time. Check their runs."),
 }
 
 // nextStep returns the recommended next step for a run; empty if none is needed.

@@ -381,7 +381,7 @@ func (a *ask) note(r *comeRow, j *client.Job) {
 		return
 	}
 	if r.Title = j.Title; r.Held && j.Pause != nil {
-		add(a.Say("paused then: %s", a.PauseNote(j.Pause)))
+		add(a.Say("at that time: %s", a.PauseNote(j.Pause)))
 	}
 	if j.Route != "" && j.Route != string(core.RouteFirst) {
 		add(a.Say("route %s", a.Choice("route", j.Route)))
