@@ -217,7 +217,7 @@ func (a *ask) kill(r *client.Run) []event {
 		return []event{e}
 	case core.State(r.State).Open():
 		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("timeout exceeded, but a kill would also end other runs of this job on the " +
-			"executor: the run is ended when it is the only one")}}
+			"executor: the run is killed after the other runs end")}}
 	}
 	return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("timeout exceeded: the executor was asked to end the run")}}
 }
@@ -281,7 +281,7 @@ func (a *ask) notFollowed(r *client.Run, job *client.Job) (list []event) {
 		case core.State(r.State).Open():
 			list = append(list, event{Shape: "plan", Text: a.Mark("then %s runs, %s", a.JobLink(c.Job), when)})
 		default:
-			list = append(list, event{Shape: "skip", Text: a.Mark("%s was not triggered: it runs %s", a.JobLink(c.Job), when)})
+			list = append(list, event{Shape: "skip", Text: a.Mark("%s was not triggered: the job runs %s", a.JobLink(c.Job), when)})
 		}
 	}
 	return list
@@ -354,7 +354,7 @@ var nextSteps = map[core.Reason]core.Text{
 	core.ReasonDeleted:       core.Say("The job was deleted. The changes show who deleted it."),
 	core.ReasonCancelled:     core.Say("A user or the handler cancelled the run. To run the job anyway, rerun this run."),
 	core.ReasonUndeliverable: core.Say("The message of the run could not be delivered. To see the error, run: tickring redrive --dry-run"),
-	core.ReasonJoin:          core.Say("The message names the parent jobs that did not finish in time. Check their runs."),
+	core.ReasonJoin:          core.Say("The message names the parent jobs that did not finish in time. Check the runs of these jobs."),
 }
 
 // nextStep returns the recommended next step for a run; empty if none is needed.
