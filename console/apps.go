@@ -56,7 +56,7 @@ func (f appForm) into(spec *client.AppSpec) (err error) {
 	switch f.Token {
 	case "set":
 		if f.Secret == "" {
-			return core.Invalid("token", "", "type the new token")
+			return core.Invalid("token", "", "enter the new token")
 		}
 		spec.Token = &f.Secret
 	case "none":

@@ -141,7 +141,7 @@ func (a *ask) remember(said core.Text) {
 // said returns the result of the form before this page, once.
 func (a *ask) said() string {
 	k, err := a.r.Cookie(saidCookie)
-	if err != nil || a.partial() {
+	if err != nil || a.Partial() {
 		return ""
 	}
 	http.SetCookie(a.w, &http.Cookie{Name: saidCookie, Path: Root, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode,
@@ -153,8 +153,8 @@ func (a *ask) said() string {
 	return strings.ToValidUTF8(string(b), "")
 }
 
-// partial reports whether an open page refreshes itself.
-func (a *ask) partial() bool { return a.r.Header.Get("HX-Request") != "" }
+// Partial reports whether an open page refreshes itself.
+func (a *ask) Partial() bool { return a.r.Header.Get("HX-Request") != "" }
 
 func (a *ask) secure() bool { return a.c.secure(a.r) }
 

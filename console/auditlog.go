@@ -331,7 +331,7 @@ func (a *ask) FieldText(d difference) string {
 	case d.Old == "":
 		return a.Say("%s set to %s", d.Path, now)
 	case d.New == "":
-		return a.Say("%s removed, was %s", d.Path, old)
+		return a.Say("%s removed; previous value: %s", d.Path, old)
 	}
 	return a.Say("%s: changed from %s to %s", d.Path, old, now)
 }

@@ -161,7 +161,7 @@ func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
 	switch req.Verb {
 	case "pause":
 		if req.Reason == "" {
-			return core.Invalid("reason", "", "required: users who see the paused job ask for the reason")
+			return core.Invalid("reason", "", "required: the reason is shown to users who see the paused job")
 		}
 		req.Until, err = a.when("until", a.Form("until"), a.typedBy())
 	case "trigger":

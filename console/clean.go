@@ -143,7 +143,7 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 		q.Set("done", strconv.FormatInt(p.Done, 10))
 		q.Set("held", strconv.FormatInt(p.Held, 10))
 	} else {
-		return p.Back, core.Say("%d runs deleted, %d kept", p.Done, p.Held), nil
+		return p.Back, core.Say("runs deleted: %d, kept: %d", p.Done, p.Held), nil
 	}
 	a.render(http.StatusOK, "clean", p)
 	return "", core.Text{}, errShown

@@ -266,7 +266,7 @@ func (a *ask) keys() (any, error) {
 		{[]string{"t"}, a.Say("run the job now")},
 		{[]string{"c"}, a.Say("changes of the job")},
 		{[]string{"l"}, a.Say("the log of the run")},
-		{[]string{"f", "w"}, a.Say("in a log: follow it, wrap its lines")},
+		{[]string{"f", "w"}, a.Say("in a log: follow the log, wrap lines")},
 		{[]string{"Esc"}, a.Say("close dialogs, clear the selection")},
 		{[]string{"?"}, a.Say("this list")},
 	}}, nil

@@ -207,7 +207,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 		return "", core.Text{}, err
 	}
 	f.Typed = true
-	if do := a.Form("do"); do != "" && (do != "manifest" || spec != nil) || a.partial() {
+	if do := a.Form("do"); do != "" && (do != "manifest" || spec != nil) || a.Partial() {
 		switch n := len(f.Rules); {
 		case do == "more" && n < maxRules && f.Rules[n-1].Kind != "":
 			f.Rules = append(f.Rules, shownRule{N: n})
@@ -286,7 +286,7 @@ func (a *ask) judged(v url.Values, o object, set string, of subject, own map[str
 	for i := range apps.Apps {
 		f.Apps = append(f.Apps, apps.Apps[i].Name)
 	}
-	if !a.partial() { // the preview while the user types has no lists
+	if !a.Partial() { // the preview while the user types has no lists
 		a.offer(f, v.Get("app"))
 	}
 	for name, why := range own {
@@ -836,7 +836,7 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 	}
 	if params := at(o, "params"); params != at(base, "params") && v.Get("asis") == "" {
 		if why := nearJSON(fmt.Sprint(params), o["template"] == true); params != nil && why.Code() != "" {
-			wrong["params"] = core.Say("these params look like JSON, but are not valid: %s", why)
+			wrong["params"] = core.Say("these params look like JSON, but are not valid JSON: %s", why)
 		}
 	}
 	afterFrom(v, o, wrong)
@@ -897,7 +897,7 @@ func afterFrom(v url.Values, o object, wrong map[string]core.Text) {
 	within := strings.TrimSpace(v.Get("within"))
 	switch {
 	case list == nil && within != "":
-		wrong["within"] = core.Say("this time limit is for parent jobs, but the job has none")
+		wrong["within"] = core.Say("this time limit is for parent jobs, but the job has no parent jobs")
 		delete(o, "after")
 	case list == nil:
 		delete(o, "after")

@@ -430,15 +430,16 @@ func (a *ask) LimitText(p *jobPage) string {
 	if o.Key != "" {
 		text = a.Say("%s, for each value of %s in the params", text, o.Key)
 	}
-	return text + "; " + a.beyond(&o) + of
+	return text + "; " + a.Beyond(&o) + of
 }
 
-func (a *ask) beyond(o *client.Overlap) string {
+// Beyond describes what happens to runs above a limit.
+func (a *ask) Beyond(o *client.Overlap) string {
 	switch core.Full(o.WhenFull) {
 	case core.FullReplace:
 		return a.Say("the next run replaces the longest-running one, which is killed")
 	case core.FullQueue:
-		return a.Say("the next run waits, up to %d", o.Max)
+		return a.Say("the next run waits; limit of waiting runs: %d", o.Max)
 	}
 	return a.Say("the next run is skipped")
 }
@@ -448,14 +449,14 @@ func (a *ask) BlockText(p *jobPage) string {
 	open := p.Open()
 	text := a.Say("No run of this job is in progress.")
 	if open > 0 {
-		text = a.Say("%d runs of this job are in progress.", open)
+		text = a.Say("Runs of this job in progress: %d.", open)
 	}
 	o := p.Overlap
 	if o.Limit == 0 {
 		o = p.Of.Overlap
 	}
 	if o.Limit > 0 {
-		return text + " " + a.Say("At most %d can run at the same time: %s.", o.Limit, a.beyond(&o))
+		return text + " " + a.Say("Limit of concurrent runs: %d; %s.", o.Limit, a.Beyond(&o))
 	}
 	if p.Command.Line != "" || open == 0 {
 		return text

@@ -157,7 +157,7 @@ func stillJSON(was, is string) error {
 		return nil
 	}
 	if why := notJSON(is); why.Code() != "" {
-		return core.Invalid("params", "", "the params of the job are JSON, but these are not: %s", why)
+		return core.Invalid("params", "", "the job's params are JSON, but these params are not valid JSON: %s", why)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 			return "", core.Text{}, err
 		}
 		if strings.TrimSpace(a.Form("reason")) == "" {
-			return "", core.Text{}, core.Invalid("reason", "", "required: users who see the paused job ask for the reason")
+			return "", core.Text{}, core.Invalid("reason", "", "required: the reason is shown to users who see the paused job")
 		}
 		res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until,
 			IfRev: a.seen()})
@@ -262,10 +262,10 @@ func (a *ask) killAll() (core.Text, error) {
 			break
 		}
 	}
-	said := core.Say("kill requested for %d runs; %d runs cancelled before they were sent", killed, cancelled)
+	said := core.Say("kills requested: %d; runs cancelled before they were sent: %d", killed, cancelled)
 	switch {
 	case problem != "" && cancelled > 0:
-		said = core.Say("%d runs cancelled before they were sent; %s", cancelled, killedUntold(killed, problem))
+		said = core.Say("runs cancelled before they were sent: %d; %s", cancelled, killedUntold(killed, problem))
 	case problem != "":
 		said = killedUntold(killed, problem)
 	case killed+cancelled == 0 && after == "":
@@ -341,9 +341,10 @@ func (a *ask) deleteJob() (string, core.Text, error) {
 			return "", core.Text{}, err
 		}
 		if res.Withheld {
-			return Root + "jobs", core.Say("%s is deleted; code that declares it does not create it again until you return it to code", a.ref()), nil
+			return Root + "jobs", core.Say("%s is deleted; code that declares the job does not create it again until you return the job to code",
+				a.ref()), nil
 		}
-		return Root + "jobs", core.Say("%s is deleted; its runs are kept, and you can restore it from its changes", a.ref()), nil
+		return Root + "jobs", core.Say("%s is deleted; its runs are kept, and you can restore the job from its changes", a.ref()), nil
 	})
 }
 
@@ -352,6 +353,6 @@ func (a *ask) returnJobToCode() (string, core.Text, error) {
 		if _, err := a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")); err != nil {
 			return "", core.Text{}, err
 		}
-		return jobPath(a.ref()), core.Say("%s is returned to code: the code that declares it can change it", a.ref()), nil
+		return jobPath(a.ref()), core.Say("%s is returned to code: code that declares the job can change it", a.ref()), nil
 	})
 }

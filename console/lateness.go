@@ -159,7 +159,7 @@ func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
 		field := html(`<rect class="hole" x="%d" y="1" width="8" height="20"/>`, i*8)
 		if c.Late.Runs > 0 {
 			field = html(`<rect class="h%d" x="%d" y="1" width="8" height="20"/>`, heat(c.Late.P99Ms), i*8)
-			said += a.Say("p99 %s, max %s, %d runs", a.Ms(c.Late.P99Ms), a.Ms(c.Late.MaxMs), c.Late.Runs)
+			said += a.Say("p99 %s, max %s, runs: %d", a.Ms(c.Late.P99Ms), a.Ms(c.Late.MaxMs), c.Late.Runs)
 		}
 		if c.Lost+c.Skipped > 0 {
 			field += html(`<path class="cross" d="M%d 6l6 10m0-10l-6 10"/>`, i*8+1)

@@ -169,9 +169,9 @@ func (a *ask) keptNote(k *client.KeptLog, zone string) string {
 	live := firstLine(k.Live)
 	if k.Message {
 		if k.More {
-			return a.Say("This is not a log but the saved message of the run, cut at %d characters: %s", core.MessageMax, live)
+			return a.Say("This text is the saved message of the run, not a log, cut at %d characters: %s", core.MessageMax, live)
 		}
-		return a.Say("This is not a log but the saved message of the run: %s", live)
+		return a.Say("This text is the saved message of the run, not a log: %s", live)
 	}
 	if k.Why != "" {
 		return a.Say("The log could not be saved (%s), and the executor did not return it: %s", k.Why, live)

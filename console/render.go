@@ -62,7 +62,7 @@ func (a *ask) render(status int, name string, data any) {
 	}
 	h := a.pageHeader()
 	body := a.sinceSaid(b.buf.Bytes())
-	if status != http.StatusOK || a.r.Method == http.MethodPost || !a.partial() { // so that Back shows no page after a logout
+	if status != http.StatusOK || a.r.Method == http.MethodPost || !a.Partial() { // so that Back shows no page after a logout
 		h.Set("Cache-Control", "no-store")
 		writeZipped(a.w, a.r, status, body)
 		return

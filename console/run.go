@@ -73,7 +73,7 @@ func (a *ask) runByID() (any, error) {
 	r, err := a.GetRun(a.Ctx(), a.Path("run"))
 	if status(err) == http.StatusNotFound {
 		return nil, core.Errorf(core.CodeNotFound,
-			"run %s not found: it never existed, or was deleted after its retention period (retention of its job); reports still count it",
+			"run %s not found: the number is wrong, or the run was deleted after its retention period; reports still count deleted runs",
 			core.Truncate(a.Path("run")))
 	}
 	if err != nil {
@@ -311,7 +311,7 @@ func untold(sent []client.KillAnswer) (problem string) {
 
 // killedUntold returns the message for a kill that some executor did not get.
 func killedUntold(killed int, problem string) core.Text {
-	return core.Say("kill recorded for %d runs, but an executor reported: %s", killed, core.Truncate(problem))
+	return core.Say("kills recorded: %d, but an executor reported: %s", killed, core.Truncate(problem))
 }
 
 // cancelRun cancels a run that is not sent yet.

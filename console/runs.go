@@ -59,7 +59,7 @@ func (a *ask) runs() (any, error) {
 		p.Filter = a.runFilter(a.r.URL.Query(), p.Span)
 		p.Filter.After = a.Q("after")
 		p.Filter.Limit, err = rowsOf(a.r.URL.Query())
-		if a.partial() && a.Q("shape") != "" {
+		if a.Partial() && a.Q("shape") != "" {
 			p.Filter.Limit = 1 // the page already has its rows
 		}
 	}
@@ -434,7 +434,7 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 		lines := why.lines()
 		q["why"] = lines[:min(len(lines), reasonsKept)]
 	} else if p.Left == 0 {
-		return p.Back, core.Say("%d runs were rerun, %d were skipped", p.Done, p.Left), nil
+		return p.Back, core.Say("rerun: %d, skipped: %d", p.Done, p.Left), nil
 	}
 	a.render(http.StatusOK, "reruns", p)
 	return "", core.Text{}, errShown

@@ -75,7 +75,7 @@ func (a *ask) causeOf(r *client.Run) template.HTML {
 	case r.Cause == string(core.CauseRetry):
 		return a.Mark("retry of a failed run; the record of the first attempt is not kept")
 	case r.Cause == string(core.CauseMisfire):
-		return a.Mark("due by schedule; the scheduler was not running then, and sent it later")
+		return a.Mark("due by schedule; the scheduler was not running at that time and sent the run later")
 	}
 	return a.Mark("due by schedule")
 }
@@ -108,7 +108,7 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	}
 	switch {
 	case len(r.Shards) > 0:
-		said := a.Mark("sent to each available executor: %s shards", num(len(r.Shards)))
+		said := a.Mark("sent to each available executor; shards: %s", num(len(r.Shards)))
 		list = append(list, event{At: r.SentAt, Shape: "ok", Text: said, PostRun: nth})
 	case !r.SentAt.IsZero():
 		said := a.Mark("claimed and sent to %s", html(`<span class="mono break">%s</span>`, cmp.Or(r.Address, "?")))
@@ -125,7 +125,7 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	case r.State == string(core.Planned) && r.Missing == nil:
 		said := a.Mark("starts %s", a.Rel(r.DueAt))
 		if !r.DueAt.After(a.Now) {
-			said = a.Mark("is on its way")
+			said = a.Mark("waits to be sent")
 		}
 		list = append(list, event{At: r.DueAt, Shape: "plan", Text: said, PostRun: nth})
 	case r.State == string(core.Queued):
@@ -168,10 +168,10 @@ func (a *ask) try(t *client.Try) event {
 		return event{Shape: "ok", Text: a.Mark("invoked %s, request %s", at, html("<span class=mono>%s</span>", t.Request)),
 			PostRun: text(t.Log)}
 	case t.Of > 0:
-		return event{Shape: "ok", Text: a.Mark("%s was chosen by route %s from %s executors", at, text(t.By), num(t.Of)),
+		return event{Shape: "ok", Text: a.Mark("%s was chosen by route %s; executors to choose from: %s", at, text(t.By), num(t.Of)),
 			PostRun: text(strings.Join(t.From, ", "))}
 	case t.Code == 200:
-		return event{Shape: "ok", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("it is live"))))}
+		return event{Shape: "ok", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("live"))))}
 	}
 	return event{Shape: "fail", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("not accepted"))))}
 }
@@ -181,7 +181,7 @@ func (a *ask) waitsFor(r *client.Run) template.HTML {
 	p := r.Permit
 	switch turn := p.Waits(a.Now); {
 	case !turn && r.WaitsUntil.IsZero():
-		return a.Mark("is on its way")
+		return a.Mark("waits to be sent")
 	case !turn:
 		return a.Mark("waits for an executor of app %s, until %s", a.AppLink(r.App), a.Time(r.WaitsUntil, r.Timezone))
 	case p.Place == 0:
@@ -205,7 +205,7 @@ func (a *ask) kill(r *client.Run) []event {
 	case r.KillAt.IsZero():
 		return nil
 	case replaced:
-		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("to be ended: run %s replaces it", a.RunLink(by))}}
+		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("kill requested: run %s replaces this run", a.RunLink(by))}}
 	case r.KillBy != "":
 		e := event{At: r.KillAt, Shape: "stop", Text: a.Mark("kill requested by %s", html("<b>%s</b>", r.KillBy))}
 		if deaf(r) && core.State(r.State).Open() {
@@ -215,7 +215,7 @@ func (a *ask) kill(r *client.Run) []event {
 		return []event{e}
 	case core.State(r.State).Open():
 		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("timeout exceeded, but a kill would also end other runs of this job on the " +
-			"executor: the run is ended when it is the only one")}}
+			"executor: the run is killed after the other runs end")}}
 	}
 	return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("timeout exceeded: the executor was asked to end the run")}}
 }
@@ -260,7 +260,7 @@ func (a *ask) notice(r *client.Run) event {
 	case n.Status == "told":
 		return event{At: n.At, Shape: "ok", Text: a.Mark("notification %s: sent, each channel accepted it", what)}
 	case n.Status == "counted":
-		return event{Shape: "wait", Text: a.Mark("notification %s: counted, to be sent with others at %s", what, a.Time(n.At, r.Timezone))}
+		return event{Shape: "wait", Text: a.Mark("notification %s: counted; sent together with later ones at %s", what, a.Time(n.At, r.Timezone))}
 	}
 	return event{Shape: "wait", Text: a.Mark("notification %s: will be created shortly", what)}
 }
@@ -279,7 +279,7 @@ func (a *ask) notFollowed(r *client.Run, job *client.Job) (list []event) {
 		case core.State(r.State).Open():
 			list = append(list, event{Shape: "plan", Text: a.Mark("then %s runs, %s", a.JobLink(c.Job), when)})
 		default:
-			list = append(list, event{Shape: "skip", Text: a.Mark("%s was not triggered: it runs %s", a.JobLink(c.Job), when)})
+			list = append(list, event{Shape: "skip", Text: a.Mark("%s was not triggered: the job runs %s", a.JobLink(c.Job), when)})
 		}
 	}
 	return list
@@ -326,33 +326,33 @@ func firstLine(s string) string {
 var nextSteps = map[core.Reason]core.Text{
 	core.ReasonNotAccepted: core.Say("Check the executors of the app: each one rejected the run or did not answer. Then rerun this run."),
 	core.ReasonNoExecutor: core.Say(
-		"Start an executor of the app, then rerun this run. If waitForExecutor is set, the job waits for an executor automatically."),
+		"Start an executor of the app, then rerun this run. To make runs wait for an executor instead, set waitForExecutor."),
 	core.ReasonHandler: core.Say("See the log for the error of the handler. Fix the cause, then rerun this run."),
 	core.ReasonCrashed: core.Say("Find out why the executor exited (memory, a deployment), then rerun this run."),
 	core.ReasonShards:  core.Say("Open the shards that did not succeed. Each shard has its own log and result."),
-	core.ReasonSnoozed: core.Say("No action is needed: the handler postponed the run, and it is retried at that time."),
+	core.ReasonSnoozed: core.Say("No action is needed: the handler postponed the run. The retry starts at the time that the handler set."),
 	core.ReasonTimeout: core.Say(
 		"The log shows how far the run got. Increase the timeout or make the job faster, then rerun this run."),
-	core.ReasonPerson:   core.Say("A killed run is not retried automatically. Rerun it when it can run again."),
+	core.ReasonPerson:   core.Say("A killed run is not retried automatically. You can rerun this run."),
 	core.ReasonReplaced: core.Say("No action is needed: the newer run does the work."),
-	core.ReasonGone:     core.Say("The run may have finished its work before its executor disappeared. Check before you rerun it."),
+	core.ReasonGone: core.Say(
+		"The run may have finished its work before its executor disappeared. Check the result before you rerun this run."),
 	core.ReasonForgotten: core.Say(
-		"The executor has no record of the run, for example after a restart. Check how far the run got before you rerun it."),
-	core.ReasonNoReport: core.Say("The run may still have finished its work. Check before you rerun it."),
+		"The executor has no record of the run, for example after a restart. Check how far the run got before you rerun this run."),
+	core.ReasonNoReport: core.Say("The run may still have finished its work. Check the result before you rerun this run."),
 	core.ReasonMisfire: core.Say(
-		"The job skips late runs. To run them, set misfire to latest or all. To run this one, trigger the job."),
+		"The job skips late runs. To run late runs, set misfire to \"latest\" or \"all\". To make up for this run, trigger the job."),
 	core.ReasonDeadline: core.Say("The run was later than the job's deadline. To run the job now, trigger it."),
 	core.ReasonOverlap: core.Say(
-		"Another run was still running, and the job is set not to wait. Check the neighboring runs: does one take too long?"),
-	core.ReasonQueueFull: core.Say("The waiting queue of the job was full. Check the neighboring runs: does one take too long?"),
+		"Another run was in progress, and runs of this job do not wait. Check whether a neighboring run takes too long."),
+	core.ReasonQueueFull: core.Say("The waiting queue of the job was full. Check whether a neighboring run takes too long."),
 	core.ReasonPaused: core.Say(
 		"The schedule was paused. The changes show who paused it and why. Missed runs do not run later."),
-	core.ReasonChanged:   core.Say("The job was changed after this run was due, so the new version applies. See the changes of the job."),
-	core.ReasonDeleted:   core.Say("The job was deleted. The changes show who deleted it."),
-	core.ReasonCancelled: core.Say("A user or the handler cancelled the run. If that was wrong, rerun this run."),
-	core.ReasonUndeliverable: core.Say("The message could not be delivered. It is in the dead-letter queue, " +
-		"with the error (tickring redrive)."),
-	core.ReasonJoin: core.Say("The message names the parent jobs that did not finish in time. Check their runs."),
+	core.ReasonChanged:       core.Say("The job was changed after this run was due, so the new version applies. See the changes of the job."),
+	core.ReasonDeleted:       core.Say("The job was deleted. The changes show who deleted it."),
+	core.ReasonCancelled:     core.Say("A user or the handler cancelled the run. To run the job anyway, rerun this run."),
+	core.ReasonUndeliverable: core.Say("The message of the run could not be delivered. To see the error, run: tickring redrive --dry-run"),
+	core.ReasonJoin:          core.Say("The message names the parent jobs that did not finish in time. Check the runs of these jobs."),
 }
 
 // nextStep returns the recommended next step for a run; empty if none is needed.

@@ -242,7 +242,8 @@ func (a *ask) redrive(body client.RedriveRequest) (core.Text, error) {
 			return core.Say("dead-letter messages: %d resent, %d kept, %d deleted", sum.Sent, sum.Left, sum.Dropped), nil
 		}
 		if time.Since(began) > workFor {
-			return core.Say("dead-letter messages: %d resent, %d kept, %d deleted; more remain: repeat this", sum.Sent, sum.Left, sum.Dropped), nil
+			return core.Say("dead-letter messages: %d resent, %d kept, %d deleted; more messages remain: repeat the operation",
+				sum.Sent, sum.Left, sum.Dropped), nil
 		}
 	}
 }
@@ -266,10 +267,11 @@ func (a *ask) replan(f workForm) (core.Text, error) {
 			return core.Text{}, err
 		}
 		if body.After = paging.AddReplan(&sum, &res); body.After == "" {
-			return core.Say("%d jobs: %d runs expected, %d missing, %d resent", sum.Jobs, sum.Expected, sum.Missing, sum.Sent), nil
+			return core.Say("jobs: %d; runs expected: %d, missing: %d, resent: %d", sum.Jobs, sum.Expected, sum.Missing, sum.Sent), nil
 		}
 		if time.Since(began) > workFor {
-			return core.Say("%d jobs: %d runs resent; more jobs remain: continue after %s with tickring replan", sum.Jobs, sum.Sent, body.After), nil
+			return core.Say("jobs: %d; runs resent: %d; more jobs remain: continue after %s with tickring replan",
+				sum.Jobs, sum.Sent, body.After), nil
 		}
 	}
 }

@@ -25,7 +25,7 @@ const formType = "application/x-www-form-urlencoded"
 // unsentForm reads a form that was posted without a session; nil if the request has none.
 func (a *ask) unsentForm() (*unsent, error) {
 	r := a.r
-	if r.Method != http.MethodPost || a.partial() || !strings.HasPrefix(r.Header.Get("Content-Type"), formType) {
+	if r.Method != http.MethodPost || a.Partial() || !strings.HasPrefix(r.Header.Get("Content-Type"), formType) {
 		return nil, nil
 	}
 	body, err := io.ReadAll(r.Body)

@@ -381,13 +381,13 @@ func (a *ask) note(r *comeRow, j *client.Job) {
 		return
 	}
 	if r.Title = j.Title; r.Held && j.Pause != nil {
-		add(a.Say("paused then: %s", a.PauseNote(j.Pause)))
+		add(a.Say("at that time: %s", a.PauseNote(j.Pause)))
 	}
 	if j.Route != "" && j.Route != string(core.RouteFirst) {
 		add(a.Say("route %s", a.Choice("route", j.Route)))
 	}
 	if n := j.Overlap.Limit; n > 0 {
-		add(a.Say("at most %d concurrent runs", n))
+		add(a.Say("concurrent runs: at most %d", n))
 	}
 	if j.WaitForExecutor != "" {
 		add(a.Say("waits up to %s for an executor", j.WaitForExecutor))
@@ -442,7 +442,7 @@ func (a *ask) Axis(p *upcomingPage) template.HTML {
 			}
 			fmt.Fprintf(&b, `<a href="%s" tabindex="-1" aria-label="%s"><rect class=%s x="%.1f" y="%.1f" width="%.1f" height="%.1f"/></a>`,
 				template.HTMLEscapeString(a.between(from, to)),
-				template.HTMLEscapeString(a.Say("%d scheduled runs at %s", n, from.In(loc).Format("15:04 ")+City(loc))), class,
+				template.HTMLEscapeString(a.Say("scheduled runs: %d, at %s", n, from.In(loc).Format("15:04 ")+City(loc))), class,
 				axisLeft+float64(place)*width, float64(base)-tall, max(2, width), tall)
 		}
 	}

@@ -172,7 +172,7 @@ func (a *ask) Far() string {
 // Clock shows the server's time, which the script keeps current. A refresh omits it, so that an unchanged page stays
 // the same.
 func (a *ask) Clock() template.HTML {
-	if a.partial() {
+	if a.Partial() {
 		return ""
 	}
 	loc := a.In("")
@@ -307,7 +307,7 @@ func (a *ask) Bars(list []Bar) template.HTML {
 	}
 	var s strings.Builder
 	fmt.Fprintf(&s, `<svg class=bars viewBox="0 0 122 20" role=img aria-label="%s">`,
-		template.HTMLEscapeString(a.Say("the last %d runs, %d of them failed", len(list), count(list, "fail"))))
+		template.HTMLEscapeString(a.Say("last runs: %d, failed: %d", len(list), count(list, "fail"))))
 	paths := map[string]*strings.Builder{} // one element for each color, because a list has thousands of bars
 	for i, b := range list[max(0, len(list)-30):] {
 		h := 4.0

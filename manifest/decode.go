@@ -292,7 +292,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		if isText {
 			span, why := api.ReadDuration(text)
 			if why.Code() != "" {
-				return fail("%s: %s; %s%s", truncate(text), why, s.allowed(), core.XXLEquivalent(text))
+				return fail("%q: %s; %s%s", truncate(text), why, s.allowed(), core.XXLEquivalent(text))
 			}
 			if span%time.Second != 0 || span < s.min || span > s.max {
 				return fail("%s; %s%s", truncate(text), s.allowed(), core.XXLEquivalent(text))

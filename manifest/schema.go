@@ -209,7 +209,7 @@ func (s *schema) allowed() core.Text {
 	case kBool:
 		return core.Say("allowed values: true and false")
 	case kSpan:
-		return core.Say("allowed values: whole seconds from %s to %s, such as 10s 5m 2h", FormatDuration(s.min), FormatDuration(s.max))
+		return core.Say("allowed values: %s to %s in whole seconds, such as 10s, 5m or 2h", FormatDuration(s.min), FormatDuration(s.max))
 	case kInstant:
 		return core.Say("expected a time in whole seconds, such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00")
 	case kMoment:

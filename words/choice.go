@@ -50,8 +50,8 @@ var choices = map[string]map[string]string{
 		"exponential": "the delay doubles each time",
 	},
 	"overlap.whenFull": {
-		"queue":   "it waits",
-		"skip":    "it is skipped",
+		"queue":   "the new run waits",
+		"skip":    "the new run is skipped",
 		"replace": "the new run replaces the longest-running one, which is killed",
 	},
 	"after.when": {

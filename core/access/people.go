@@ -104,7 +104,7 @@ func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change
 	acc, err = a.change(ctx, s.Name, &by, func(acc *Account) (bool, error) {
 		found := acc.Rev != 0
 		if s.IfRev != nil && *s.IfRev != acc.Edited {
-			return false, core.Errorf(core.CodeConflict, "user %s is at rev %d, not %d: another user changed it", s.Name, acc.Edited, *s.IfRev)
+			return false, core.Errorf(core.CodeConflict, "user %s was changed in the meantime: reload it and try again", s.Name)
 		}
 		if !found {
 			if err := a.room(ctx); err != nil {

@@ -94,7 +94,7 @@ func (m *Manage) pausing(actor core.Actor, r PauseRequest, until time.Time) buil
 
 func revIs(old *core.Job, want *int64) error {
 	if want != nil && *want != old.Sched.Rev {
-		return core.Errorf(core.CodeConflict, "job %s was changed in the meantime: the revision is %d, not %d", old.Name(), old.Sched.Rev, *want)
+		return core.Errorf(core.CodeConflict, "job %s was changed in the meantime: reload it and try again", old.Name())
 	}
 	return nil
 }

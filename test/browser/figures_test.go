@@ -323,7 +323,7 @@ func TestLongLogScrolls(t *testing.T) {
 	p := newPage(t, w.URL, manner{})
 	p.logIn()
 	p.open("/console/runs/" + w.runs["lines"] + "/log")
-	p.sees("100,002 lines") // including its first and last line
+	p.sees("lines: 100,002") // including its first and last line
 	wheel := p.scroll(200, 600, false)
 	drag := p.scroll(19*200, 520, true) // a block of lines each step, to the end
 	record(10, "a log of 100,000 lines scrolled, a frame: by the wheel", "-", "none over 50 ms", "%s", wheel)
