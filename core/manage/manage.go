@@ -83,7 +83,8 @@ func expect(what string, want *int64, found bool, rev int64, set, of string) err
 	case found && *want == 0:
 		return core.Errorf(core.CodeConflict, "%s already exists", what)
 	case *want != rev:
-		return core.Errorf(core.CodeConflict, "%s was changed in the meantime: the revision is %d, not %d", what, rev, *want)
+		return core.Errorf(core.CodeConflict, "%s was changed by another user: the revision is %d, not %d: reload it and try again",
+			what, rev, *want)
 	}
 	if of != "" && set != "" && of != set {
 		return core.Errorf(core.CodeConflict, "%s belongs to the set %q, not to %q", what, of, set)

@@ -94,7 +94,8 @@ func (m *Manage) pausing(actor core.Actor, r PauseRequest, until time.Time) buil
 
 func revIs(old *core.Job, want *int64) error {
 	if want != nil && *want != old.Sched.Rev {
-		return core.Errorf(core.CodeConflict, "job %s was changed in the meantime: the revision is %d, not %d", old.Name(), old.Sched.Rev, *want)
+		return core.Errorf(core.CodeConflict, "job %s was changed by another user: the revision is %d, not %d: reload the job and try again",
+			old.Name(), old.Sched.Rev, *want)
 	}
 	return nil
 }

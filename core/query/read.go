@@ -612,11 +612,11 @@ func (q *Queries) unplanned(job *core.Job, at core.Instant) core.Text {
 	case at > core.InstantOf(now):
 		return core.Say("the scheduled time is in the future")
 	case now.Sub(at.Time()) < q.o.Patience:
-		return core.Say("the run is under way")
+		return core.Say("the run is on its way: tickring waits for its record")
 	case s.State == core.Started && s.Next != 0 && at >= s.Next && s.PlanError != "":
 		return core.Say("the job could not be planned: %s", s.PlanError)
 	case s.State == core.Started && s.Next != 0 && at >= s.Next:
-		return core.Say("the run is late: it is not planned yet (tickring doctor)")
+		return core.Say("the run is late: the job is not planned yet: tickring doctor shows the reason")
 	}
 	return core.Say("the run was cleaned up or lost: tickring audit %s shows which", job.Name())
 }
