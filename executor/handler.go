@@ -47,7 +47,7 @@ func ParseParams[T any](run *Run) (T, error) {
 		return p, fmt.Errorf("params: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return p, errors.New("params: there is more after the JSON value")
+		return p, errors.New("params: unexpected data after the JSON value")
 	}
 	return p, nil
 }

@@ -60,7 +60,7 @@ func (s *Scripts) check(token string) []error {
 	}
 	var errs []error
 	if token == "" {
-		errs = append(errs, errors.New("option Scripts needs a Token: without a token, every client that reaches the port can run commands"))
+		errs = append(errs, errors.New("option Scripts requires a Token: without a token, every client that reaches the port can run commands"))
 	}
 	for _, k := range s.Kinds {
 		if _, ok := languages[k]; !ok {
