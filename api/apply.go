@@ -358,7 +358,7 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 		return refuse(err)
 	}
 	if now := core.InstantOf(time.Now()); c.Never(now) {
-		return refuse(core.Invalid("schedule", c.Describe().String(), "it never fires after %s", now))
+		return refuse(core.Invalid("schedule", c.Describe().String(), "the schedule has no scheduled time after %s", now))
 	}
 	if want := spec.IfRev; want != nil && *want != 0 {
 		return refuse(core.Errorf(core.CodeConflict, "job %s does not exist", j.Name()))

@@ -114,7 +114,7 @@ func decodeNamed(w http.ResponseWriter, r *http.Request, v any, name *string, pa
 // asInPath sets a field of the body to its value in the path, and rejects another value.
 func asInPath(field string, body *string, path string) error {
 	if *body != "" && *body != path {
-		return core.Invalid(field, *body, "it differs from the path, %s", path)
+		return core.Invalid(field, *body, "the value differs from the value in the path, %s", path)
 	}
 	*body = path
 	return nil

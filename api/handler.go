@@ -195,7 +195,7 @@ func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	write(w, http.StatusMethodNotAllowed, client.ErrorReply{Error: client.Error{Code: string(core.CodeInvalid), Field: "method",
-		Value: core.Truncate(r.Method), Message: words.Say(language(r), core.Say("allowed here are %s", strings.Join(allow, ", ")))}})
+		Value: core.Truncate(r.Method), Message: words.Say(language(r), core.Say("allowed methods: %s", strings.Join(allow, ", ")))}})
 }
 
 // badParam answers a request whose path or query the generated code could not parse.
@@ -260,7 +260,7 @@ func errorOf(r *http.Request, log *slog.Logger, err error) client.Error {
 		return client.Error{Code: string(core.CodeUnavailable), Message: words.Say(l, core.Say("temporarily unavailable: try again"))}
 	case code == core.CodeConflict:
 		return client.Error{Code: string(code),
-			Message: words.Say(l, core.Say("another user changed it in the meantime: reload it and try again"))}
+			Message: words.Say(l, core.Say("another user changed the object: reload it and try again"))}
 	}
 	var raw [4]byte
 	rand.Read(raw[:])

@@ -171,7 +171,7 @@ func (a *ask) try(t *client.Try) event {
 		return event{Shape: "ok", Text: a.Mark("%s was chosen by route %s; executors to choose from: %s", at, text(t.By), num(t.Of)),
 			PostRun: text(strings.Join(t.From, ", "))}
 	case t.Code == 200:
-		return event{Shape: "ok", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("live"))))}
+		return event{Shape: "ok", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("the executor is live"))))}
 	}
 	return event{Shape: "fail", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("not accepted"))))}
 }

@@ -275,7 +275,7 @@ func (e *Email) validate() error {
 	}
 	switch {
 	case (s.User == "") != (s.Password == ""):
-		return Invalid("email.smtp.user", s.User, "set user and password together, or neither")
+		return Invalid("email.smtp.user", s.User, "set both user and password, or neither")
 	case s.Password != "" && s.TLS == TLSNone:
 		return Invalid("email.smtp.tls", string(s.TLS),
 			"passwords are never sent unencrypted: remove the password, or use starttls or implicit")

@@ -158,22 +158,22 @@ func New(mux *Mux, o Options) (*Executor, error) {
 	}
 	for _, s := range o.Servers {
 		if u, err := url.Parse(s); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			errs = append(errs, fmt.Errorf("option Servers: %q is no http or https URL", s))
+			errs = append(errs, fmt.Errorf("option Servers: %q is not an http or https URL", s))
 		}
 	}
 	if o.Address != "" {
 		if u, err := url.Parse(o.Address); err != nil || u.Host == "" || len(o.Address) > wire.MaxAddress {
-			errs = append(errs, fmt.Errorf("option Address: %q is no URL of at most %d bytes", o.Address, wire.MaxAddress))
+			errs = append(errs, fmt.Errorf("option Address: %q is not a URL of at most %d bytes", o.Address, wire.MaxAddress))
 		}
 	}
 	for _, h := range []string{o.Token, o.App} {
 		if strings.ContainsFunc(h, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			errs = append(errs, errors.New("options Token and App go into headers and must hold no control characters"))
+			errs = append(errs, errors.New("options Token and App are sent as headers and must not contain control characters"))
 			break
 		}
 	}
 	if len(mux.jobs) > 0 && (o.Token == "" || len(o.Servers) == 0) {
-		errs = append(errs, errors.New("jobs are declared, which needs the options Servers and Token"))
+		errs = append(errs, errors.New("jobs are declared, which requires the options Servers and Token"))
 	}
 	errs = append(errs, o.Scripts.check(o.Token)...)
 	if len(errs) > 0 {
@@ -240,7 +240,7 @@ func or[T comparable](v *T, def T) {
 // It returns an error if another process uses the directory, the address is missing, or the executor was started before.
 func (e *Executor) Start() error {
 	if e.registers() && e.o.Address == "" {
-		return errors.New("executor: option Address is needed to register without ListenAndServe")
+		return errors.New("executor: option Address is required to register without ListenAndServe")
 	}
 	e.mu.Lock()
 	if e.state != stateNew {

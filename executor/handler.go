@@ -47,7 +47,7 @@ func ParseParams[T any](run *Run) (T, error) {
 		return p, fmt.Errorf("params: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return p, errors.New("params: there is more after the JSON value")
+		return p, errors.New("params: unexpected data after the JSON value")
 	}
 	return p, nil
 }
@@ -218,9 +218,20 @@ func (e *retryError) Unwrap() error { return e.err }
 // has at most 101 attempts. xxl-job's admin treats it as any failure.
 func Snooze(d time.Duration) error {
 	if d <= 0 || d > 24*time.Hour {
-		return fmt.Errorf("a snooze is 1s to 24h, not %s", d)
+		return fmt.Errorf("a snooze is 1s to 24h, not %s", short(d))
 	}
-	return &retryError{int64((d + time.Second - 1) / time.Second), fmt.Errorf("snoozed for %s", d)}
+	return &retryError{int64((d + time.Second - 1) / time.Second), fmt.Errorf("snoozed for %s", short(d))}
+}
+
+// short formats d without zero units: 1h, not 1h0m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	for _, unit := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, unit) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
 }
 
 // Cancel returns an error with which a handler fails its run for good, with err as the reason: tickring does not retry it,

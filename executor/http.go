@@ -40,7 +40,7 @@ func (e *Executor) answer(w http.ResponseWriter, r *http.Request, buf *[]byte) [
 		return refuse("invalid request, HttpMethod not support.")
 	}
 	if wire.FromPage(r.Header) {
-		return refuse("Pages in a browser are refused here: only schedulers may ask.")
+		return refuse("Requests from web pages are rejected: only schedulers can use this path.")
 	}
 	if !sameSecret(r.Header.Get(wire.HeaderToken), e.o.Token) {
 		return refuse("The access token is wrong.")

@@ -60,7 +60,7 @@ func (s *Scripts) check(token string) []error {
 	}
 	var errs []error
 	if token == "" {
-		errs = append(errs, errors.New("option Scripts needs a Token: without a token, every client that reaches the port can run commands"))
+		errs = append(errs, errors.New("option Scripts requires a Token: without a token, every client that reaches the port can run commands"))
 	}
 	for _, k := range s.Kinds {
 		if _, ok := languages[k]; !ok {
@@ -318,7 +318,7 @@ func runCommand(ctx context.Context, r *Run, command func() *exec.Cmd, prepare f
 	case errors.As(err, &exit):
 		return exitCode{code, exit.ExitCode()}
 	case errors.Is(err, exec.ErrWaitDelay):
-		r.Printf("It has ended; a process that it started holds its output open, and is not heard any more.")
+		r.Printf("The program ended, but a process that it started keeps the output open. Further output is not logged.")
 		return nil
 	case err != nil:
 		return fmt.Errorf("%s: %w", doing, err)

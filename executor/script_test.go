@@ -243,8 +243,8 @@ TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 	for i, c := range []struct {
 		handler, msg string
 		after        int64
-	}{{"fails", "exit code 7", 0}, {"dies", "run bash: signal: killed", 0}, {"not now", "snoozed for 1h0m0s", 3600},
-		{"later", "snoozed for 1m0s", 60}, {"never", "exit code 65", wire.NeverRetry},
+	}{{"fails", "exit code 7", 0}, {"dies", "run bash: signal: killed", 0}, {"not now", "snoozed for 1h", 3600},
+		{"later", "snoozed for 1m", 60}, {"never", "exit code 65", wire.NeverRetry},
 		{"none", `run there-is-no-such-program: exec: "there-is-no-such-program"`, 0}} {
 		mustSend(t, e, order(int32(10+i), int64(10+i), c.handler))
 		if it := f.result(t, int64(10+i)); it.Code != 500 || !strings.HasPrefix(it.Msg, c.msg) || it.RetryAfter != c.after {

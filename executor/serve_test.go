@@ -159,7 +159,7 @@ func TestPageStartsNothing(t *testing.T) {
 		r.Header.Set(header[0], header[1])
 		w := httptest.NewRecorder()
 		e.ServeHTTP(w, r)
-		if reply, err := wire.DecodeReply(w.Body.Bytes()); err != nil || !strings.Contains(reply.Msg, "browser") {
+		if reply, err := wire.DecodeReply(w.Body.Bytes()); err != nil || !strings.Contains(reply.Msg, "web pages") {
 			t.Errorf("%v: %+v %v", header, reply, err)
 		}
 	}

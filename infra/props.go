@@ -256,7 +256,7 @@ func (p *Props) Check() error {
 	}
 	for i, r := range p.Replicas {
 		if !region.MatchString(r) || slices.Contains(p.Replicas[:i], r) {
-			fault("Replicas has %q: each is a Region such as eu-west-1, named once", r)
+			fault("Replicas: %q: not a Region such as eu-west-1, or named twice", r)
 		}
 	}
 	if len(p.Replicas) > maxReplicas {
@@ -266,14 +266,14 @@ func (p *Props) Check() error {
 		fault("Replicas and EncryptionKey are both set: a replica needs a key of its own Region")
 	}
 	if d, a := p.EndpointConcurrency, p.AccountConcurrency; d != nil && a != nil && *d > 0 && *d*float64(len(p.doors()))+keptByAWS > *a {
-		fault("EndpointConcurrency is %v for each of %s: with AccountConcurrency %v that leaves others less than %v, which AWS refuses",
+		fault("EndpointConcurrency: %v for each of %s leaves less than %[4]v of AccountConcurrency %[3]v for others: AWS rejects this",
 			*d, strings.Join(p.doors(), ", "), *a, keptByAWS)
 	}
 	if t := p.Throttle; t != nil {
 		number("Throttle.Rate", &t.Rate, 1, maxRate)
 		number("Throttle.Burst", &t.Burst, 1, maxBurst)
 		if !p.httpApi() {
-			fault("Throttle is set without HttpApi: a function URL has no throttle; EndpointConcurrency bounds the function behind it")
+			fault("Throttle is set without HttpApi: a function URL has no throttle: use EndpointConcurrency")
 		}
 	}
 	if v := p.LogRetentionDays; v != nil && !slices.Contains(retentions, *v) {
@@ -281,12 +281,12 @@ func (p *Props) Check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Memory)) {
 		if !slices.Contains(functionNames, name) {
-			fault("Memory names the function %q: there are %s", name, strings.Join(functionNames, ", "))
+			fault("Memory: the function %q does not exist: allowed values: %s", name, strings.Join(functionNames, ", "))
 		}
 		number("Memory of "+name, new(p.Memory[name]), minMemory, maxMemory)
 	}
 	if p.Functions != "" && p.Source != "" {
-		fault("Functions and Source are both given: functions built elsewhere have no source here")
+		fault("Functions and Source are both set: set only one of them")
 	}
 	if v := p.ReportZone; v != "" {
 		if _, err := time.LoadLocation(v); err != nil || v == "Local" {
@@ -303,7 +303,7 @@ func (p *Props) Check() error {
 	if t := p.Tables; t != nil {
 		for _, name := range []string{t.Jobs, t.Runs, t.State} {
 			if !isToken(name) && !tableName.MatchString(name) {
-				fault("Tables has %q: it takes the names of all three tables", name)
+				fault("Tables: %q is not the name of a table: set the names of all three tables", name)
 			}
 		}
 		if t.Jobs == t.Runs || t.Runs == t.State || t.Jobs == t.State {
@@ -320,7 +320,8 @@ func (p *Props) Check() error {
 			min, max float64
 		}{{"read", c.MinRead, c.MaxRead}, {"write", c.MinWrite, c.MaxWrite}} {
 			if r.min < 1 || r.max < r.min {
-				fault("Provisioned %s capacity is from %v to %v: it is at least 1, and its most not under its least", r.what, r.min, r.max)
+				fault("Provisioned: %s capacity is from %v to %v: the minimum must be at least 1, and the maximum must not be below the minimum",
+					r.what, r.min, r.max)
 			}
 		}
 	}
@@ -333,7 +334,7 @@ func (p *Props) Check() error {
 		fault("RemovalPolicy is %s: RETAIN and DESTROY are allowed", p.RemovalPolicy)
 	}
 	if p.RemovalPolicy == awscdk.RemovalPolicy_DESTROY && p.DeletionProtection != nil && *p.DeletionProtection {
-		fault("RemovalPolicy is DESTROY with DeletionProtection: a protected table cannot go with its stack")
+		fault("RemovalPolicy is DESTROY with DeletionProtection: a protected table cannot be deleted with its stack")
 	}
 
 	if len(p.Allow) > maxAllow {
@@ -341,17 +342,17 @@ func (p *Props) Check() error {
 	}
 	for _, text := range p.Allow {
 		if n, err := netip.ParsePrefix(text); err != nil {
-			fault("Allow has %q: it takes networks such as 10.0.0.0/8", text)
+			fault("Allow: %q is not a network such as 10.0.0.0/8", text)
 		} else if n != n.Masked() {
-			fault("Allow has %q: as a network that is %s", text, n.Masked())
+			fault("Allow: %q is an address in a network: the network is %s", text, n.Masked())
 		}
 	}
 	if len(p.Invoke) > maxInvoke {
-		fault("Invoke names %d functions: at most %d are allowed; more by InvokeTag", len(p.Invoke), maxInvoke)
+		fault("Invoke names %d functions: at most %d are allowed: use InvokeTag for more", len(p.Invoke), maxInvoke)
 	}
 	for _, arn := range p.Invoke {
 		if !isToken(arn) && !functionArn.MatchString(arn) {
-			fault("Invoke has %q: it takes ARNs of Lambda functions, each in full and without *", arn)
+			fault("Invoke: %q is not a complete ARN of a Lambda function without *", arn)
 		}
 	}
 	if len(p.Queues) > maxInvoke {
@@ -359,7 +360,7 @@ func (p *Props) Check() error {
 	}
 	for _, arn := range p.Queues {
 		if !isToken(arn) && !queueArn.MatchString(arn) {
-			fault("Queues has %q: it takes ARNs of standard SQS queues, each in full and without *", arn)
+			fault("Queues: %q is not a complete ARN of a standard SQS queue without *", arn)
 		}
 	}
 	if len(p.Topics) > maxInvoke {
@@ -367,11 +368,11 @@ func (p *Props) Check() error {
 	}
 	for _, arn := range p.Topics {
 		if !isToken(arn) && !topicArn.MatchString(arn) {
-			fault("Topics has %q: it takes ARNs of standard SNS topics, each in full and without *", arn)
+			fault("Topics: %q is not a complete ARN of a standard SNS topic without *", arn)
 		}
 	}
 	if t := p.InvokeTag; t != nil && (t.Key == "" || t.Value == "" || strings.ContainsAny(t.Key+t.Value, "*?${}")) {
-		fault("InvokeTag is %q = %q: both are needed, without * and ?", t.Key, t.Value)
+		fault("InvokeTag is %q = %q: the key and the value are required, without * and ?", t.Key, t.Value)
 	}
 
 	if o := p.Oidc; o != nil {
@@ -382,16 +383,16 @@ func (p *Props) Check() error {
 			}
 		}
 		if s.URL == "" || strings.Contains(s.URL, "{api}") {
-			fault("Oidc has no Url: the provider sends browsers back to one that is known before the stack is deployed; say it, or a Domain or " +
-				"PublicUrl")
+			fault("Oidc has no Url: the provider redirects browsers to a URL that must be known before the deployment: " +
+				"set Oidc.Url, Domain or PublicUrl")
 		} else if err := s.Check(); err != nil {
-			fault("Oidc cannot be: %v", err)
+			fault("Oidc: %v", err)
 		}
 		if strings.Contains(strings.Join(o.Roles, ""), ";") {
-			fault("Oidc has the Roles %q: a value of the claim has no ; here", o.Roles)
+			fault("Oidc: Roles: %q: a value of the claim must not contain ;", o.Roles)
 		}
 		if v := o.SecretParameter; v != "" && !isToken(v) && !parameterName.MatchString(v) {
-			fault("Oidc has the SecretParameter %q: it takes the name of a parameter of SSM that begins with /", v)
+			fault("Oidc: SecretParameter: %q is not the name of an SSM parameter that begins with /", v)
 		}
 	}
 	if p.NoToken != p.NoTokenPublic {
@@ -405,10 +406,10 @@ func (p *Props) Check() error {
 
 	if p.Vpc == nil {
 		if p.Subnets != nil || len(p.SecurityGroups) > 0 {
-			fault("Subnets or SecurityGroups are given without a Vpc")
+			fault("Subnets or SecurityGroups are set without Vpc: set Vpc")
 		}
 		if p.VpcEndpoints {
-			fault("VpcEndpoints are asked for without a Vpc to make them in")
+			fault("VpcEndpoints is set without Vpc: set Vpc")
 		}
 	} else if err := subnets(p); err != nil {
 		errs = append(errs, err)
@@ -418,23 +419,23 @@ func (p *Props) Check() error {
 		fault("AccessLogs is set without HttpApi: a function URL writes no access logs")
 	}
 	if !p.httpApi() && strings.Contains(p.PublicUrl, "{api}") {
-		fault("PublicUrl has {api} without HttpApi: there is no HTTP API")
+		fault("PublicUrl has {api} without HttpApi: set HttpApi, or write the URL in full")
 	}
 	if d := p.Domain; d != nil {
 		if !regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$`).MatchString(d.Name) {
-			fault("Domain is %q: that is no domain name", d.Name)
+			fault("Domain is %q: not a domain name", d.Name)
 		}
 		if d.Certificate == nil {
-			fault("Domain %s has no Certificate: an HTTP API takes a domain name only with one", d.Name)
+			fault("Domain %s has no Certificate: an HTTP API with a domain name requires a certificate", d.Name)
 		}
 		if strings.Contains(p.PublicUrl, "{api}") {
-			fault("Domain %s is set with {api} in PublicUrl: the HTTP API answers by its domain alone", d.Name)
+			fault("Domain %s is set with {api} in PublicUrl: with a domain, the HTTP API has no other URL", d.Name)
 		}
 	}
 	if text := p.PublicUrl; text != "" {
 		u, err := url.Parse(strings.ReplaceAll(text, "{api}", "api"))
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-			fault("PublicUrl is %q: it is an http or https URL without a query", text)
+			fault("PublicUrl is %q: expected an http or https URL without a query", text)
 		}
 	}
 	if p.XRay && slices.ContainsFunc(slices.Collect(maps.Keys(p.Environment)), func(k string) bool {
@@ -450,7 +451,7 @@ func (p *Props) Check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Environment)) {
 		if slices.Contains(ours, name) {
-			fault("Environment has %s: the construct sets that itself", name)
+			fault("Environment has %s: the construct sets this variable itself", name)
 		}
 	}
 	return errors.Join(errs...)
@@ -460,11 +461,11 @@ func (p *Props) Check() error {
 func subnets(p *Props) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the prop Vpc has no subnets that match Subnets: %v", r)
+			err = fmt.Errorf("Vpc: no subnets match Subnets: %v", r)
 		}
 	}()
 	if s := p.Vpc.SelectSubnets(p.Subnets); len(*s.SubnetIds) == 0 {
-		return errors.New("the prop Vpc has no subnets that match Subnets")
+		return errors.New("Vpc: no subnets match Subnets")
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func NewScheduler(scope constructs.Construct, id string, props *Props) *Schedule
 		p = *props
 	}
 	if err := p.Check(); err != nil {
-		panic(fmt.Errorf("the scheduler %s cannot be: %w", id, err))
+		panic(fmt.Errorf("the props of the scheduler %s are invalid: %w", id, err))
 	}
 	s := &Scheduler{Construct: constructs.NewConstruct(scope, &id), Functions: map[string]awslambda.Function{}}
 	names := []string{"tick", "dispatch", "postrun", "api", "callback"}
@@ -63,7 +63,7 @@ func NewScheduler(scope constructs.Construct, id string, props *Props) *Schedule
 	}
 	dir, err := build(&p, names)
 	if err != nil {
-		panic(fmt.Errorf("the scheduler %s cannot be: %w", id, err))
+		panic(fmt.Errorf("the props of the scheduler %s are invalid: %w", id, err))
 	}
 	if p.PermissionsBoundary != nil {
 		awsiam.PermissionsBoundary_Of(s.Construct).Apply(p.PermissionsBoundary)

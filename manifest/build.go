@@ -128,9 +128,9 @@ func (b *builder) checkSchedule(job object, path string) {
 		switch {
 		case r.object["offset"] == nil:
 		case len(kinds) == 0:
-			wrong("offset", "offset without every: only every can have an offset")
+			wrong("offset", "offset: allowed only with every: …")
 		case kinds[0] != string(core.KindEvery):
-			wrong("offset", "only every can have an offset")
+			wrong("offset", "offset: allowed only with every: …")
 		}
 		for i, name := range shared {
 			v := r.object[name]
@@ -147,7 +147,7 @@ func (b *builder) checkSchedule(job object, path string) {
 			if len(kinds) == 0 && single && i > 0 {
 				below, at := place(name)
 				b.c.warnings = append(b.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: below,
-					Reason: core.Say("without any of %s, the schedule fires by hand only", words)})
+					Reason: core.Say("without any of %s, the schedule never fires: the job runs only when triggered", words)})
 				single = false // report it once
 			}
 		}

@@ -242,7 +242,7 @@ func (s *schema) allowed() core.Text {
 	case kEither:
 		return core.Say("expected a map with fields, or a list of such maps: %s", s.fields().names())
 	case kVersion:
-		return core.Say("this program supports version: 1")
+		return core.Say("expected the number 1, without quotes")
 	}
 	return core.Say("expected a text")
 }

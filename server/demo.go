@@ -131,7 +131,7 @@ func (d *Demo) Open(ctx context.Context, s *Server) error {
 		name := app.Spec.Name
 		old, err := m.App(ctx, name)
 		if err == nil && old.Set != app.Spec.Set {
-			return fmt.Errorf("app %s of the demo exists and is not of a demo: start the demo with another data directory", name)
+			return fmt.Errorf("the demo needs the app name %s, but an app of this name exists: start the demo with another data directory", name)
 		} else if err == nil {
 			continue // it keeps the changes of users
 		} else if core.CodeOf(err) != core.CodeNotFound {

@@ -18,7 +18,7 @@ import (
 )
 
 // onHold explains why a server with Options.Hold does nothing.
-var onHold = core.Say("restored copy on hold: no run is planned or sent, and no executor is asked; to start it, "+
+var onHold = core.Say("restored copy on hold: the server plans, sends and checks no runs; to start the copy, "+
 	"stop this server and run: %s",
 	"tickring serve --restored --start-now")
 
@@ -100,10 +100,10 @@ func (s *Server) restore(ctx context.Context, p *parts, r *restore.Restorer) err
 		sum.Jobs, sum.Waiting, sum.Watched, sum.Full = sum.Jobs+res.Jobs, sum.Waiting+res.Waiting, sum.Watched+res.Watched,
 			append(sum.Full, res.Full...)
 		if res.Next == 0 {
-			fmt.Fprintf(s.o.Notice, "restored: the data is %s old; advanced ID counters: job IDs by %d, run IDs of %d jobs by %d; %s%d waiting "+
-				"runs are sent, %d runs that an executor may have are checked\n",
+			fmt.Fprintf(s.o.Notice, "restored: the backup is %s old\nID counters advanced: job IDs by %d, run IDs of %d jobs by %d\n"+
+				"%s: sends %d waiting runs, checks %d runs that executors may have\n",
 				Span(p.upAt.Sub(last)), res.LiftJobs, sum.Jobs, res.LiftRuns,
-				map[bool]string{true: "once this copy is started, "}[s.o.Hold], sum.Waiting, sum.Watched)
+				map[bool]string{true: "after the start", false: "the server"}[s.o.Hold], sum.Waiting, sum.Watched)
 			for _, id := range sum.Full {
 				fmt.Fprintf(s.o.Notice, "job %s has no run IDs left: create the job again\n", id)
 			}

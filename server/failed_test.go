@@ -153,14 +153,14 @@ func TestFailuresAreTold(t *testing.T) {
 		t.Errorf("%d lines, want 4: %s", len(lines), lines)
 	}
 	var line struct {
-		App, State, Reason, Instant string
-		Run                         core.RunID
-		Job                         core.JobID
-		Attempt, Code               int
+		App, State, Reason, ScheduledAt string
+		Run                             core.RunID
+		Job                             core.JobID
+		Attempt, Code                   int
 	}
 	last := log.lines(`"attempt":3`)
 	if len(last) != 1 || json.Unmarshal([]byte(last[0]), &line) != nil || line.Run.String() != thrice[0].ID || line.Job != first.Job() ||
-		line.App != "web" || line.State != "failed" || line.Reason != "handler" || line.Code != 500 || line.Instant == "" {
+		line.App != "web" || line.State != "failed" || line.Reason != "handler" || line.Code != 500 || line.ScheduledAt == "" {
 		t.Errorf("%s: %+v", last, line)
 	}
 

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -82,11 +83,11 @@ func (s *Server) ownName(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.onLoopback() && !s.isOwn(r.Host) && !slices.Contains(names, r.Host) {
-			help := "use its own address, or start it with the --report-url at which it is reached"
+			help := "use the server's own address, or start the server with --report-url set to this URL"
 			if i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, r.Host+":") }); i >= 0 && r.Host != "" {
-				help = "the name has a port, " + names[i] + ": a proxy must send the port in Host ($http_host in nginx)"
+				help = "the port is missing, " + names[i] + " is expected: a proxy must send the port in Host ($http_host in nginx)"
 			}
-			http.Error(w, "this server is not "+core.Invalid("", r.Host, "").Value+": "+help, http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("Host: %q: not a name of this server: ", core.Truncate(r.Host))+help, http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -88,7 +88,7 @@ func TestLambda(t *testing.T) {
 	}{
 		{"november", "paid november", nil, core.Succeeded, ""},
 		{"fail", "no money left", nil, core.Failed, core.ReasonHandler},
-		{"later", "snoozed for 1h0m0s", nil, core.Failed, core.ReasonSnoozed},
+		{"later", "snoozed for 1h", nil, core.Failed, core.ReasonSnoozed},
 		{"never", "there is no such month", nil, core.Failed, core.ReasonCancelled},
 		{"x", "no such function: nobody", []string{"lambda:nobody"}, core.Failed, core.ReasonNotAccepted},
 	} {

@@ -255,17 +255,18 @@ func (c *Client) ask(ctx context.Context, method, path string, query, body any, 
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	switch long, room := int64(len(answer)) > most, 1000+most/thing; {
 	case resp.StatusCode == http.StatusOK && (long || things(answer) > room):
-		return nil, fmt.Errorf("%s answered more than the %d bytes, or %d things, that such an answer may have: is it a tickring server?",
+		return nil, fmt.Errorf("%s: the response exceeds %d bytes or %d values: check --endpoint",
 			c.host, most, room)
 	case resp.StatusCode == http.StatusOK:
 		return answer, c.foreign(err)
 	}
 	if to := resp.Header.Get("Location"); resp.StatusCode/100 == 3 && to != "" {
-		return nil, fmt.Errorf("%s sends whoever asks on to %.200q, and a token is for one server: if that one is meant, name it", c.host, to)
+		return nil, fmt.Errorf("%s redirects to %.200q: tokens are not sent to another server: set --endpoint to that URL if it is correct",
+			c.host, to)
 	}
 	var reply ErrorReply
 	if err != nil || json.Unmarshal(answer, &reply) != nil || reply.Error.Code == "" {
-		return nil, fmt.Errorf("%s answered %.200s: is it a tickring server?", c.host, resp.Status)
+		return nil, fmt.Errorf("%s: %.200s without a tickring error: another program or a proxy answered: check --endpoint", c.host, resp.Status)
 	}
 	reply.Error.Status = resp.StatusCode
 	for _, text := range []*string{&reply.Error.Code, &reply.Error.Field, &reply.Error.Value, &reply.Error.Message} {
@@ -281,7 +282,7 @@ func (c *Client) foreign(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s answered something else than JSON of this interface: is it a tickring server? (%w)", c.host, err)
+	return fmt.Errorf("%s: the response is not tickring JSON: check --endpoint (%w)", c.host, err)
 }
 
 func (c *Client) send(ctx context.Context, method, path string, query, body any) (*http.Response, error) {
@@ -326,7 +327,7 @@ func in(path string, names []string) (string, error) {
 		before, rest, _ := strings.Cut(path, "{")
 		field, after, _ := strings.Cut(rest, "}")
 		if name == "" || name == "." || name == ".." {
-			return "", &Error{Code: "invalid", Field: field, Value: name, Message: "a name is needed here"}
+			return "", &Error{Code: "invalid", Field: field, Value: name, Message: "a name is required"}
 		}
 		path = before + url.PathEscape(name) + after
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -243,13 +244,15 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult
 		if len(lines) > 1 && lines[0] == "" {
 			lines = lines[1:]
 		}
-		rows = append(rows, changeRows(mark+" "+j.App+"/"+j.Name, lines)...)
+		name := cmp.Or(strings.Trim(j.App+"/"+j.Name, "/"), "(job)") // a job that cannot be read has no name
+		rows = append(rows, changeRows(mark+" "+name, lines)...)
 	}
 	if len(rows) > shownChanges {
 		rows = append(rows[:shownChanges], []string{fmt.Sprintf("… and %d more lines: -o json shows all", len(rows)-shownChanges)})
 	}
 	table(e.Stdout, rows)
-	verb := map[string]string{"created": "created", "updated": "changed", "deleted": "deleted", "refused": "refused", "unchanged": "unchanged"}
+	verb := map[string]string{"created": "created", "updated": "changed", "deleted": "deleted", "refused": "rejected",
+		"unchanged": "unchanged"}
 	if !res.Applied {
 		verb["created"], verb["updated"], verb["deleted"] = "to create", "to change", "to delete"
 	}

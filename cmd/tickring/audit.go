@@ -71,7 +71,7 @@ func (c *auditCmd) Run(e *conn) error {
 		if err := c.tell(e.Env, &a, zone); err != nil && exitOf(err) != exitFailed {
 			return err
 		}
-		return e.interrupted(err, "the counts cover "+plural(a.Jobs, "job")+"; more follow",
+		return e.interrupted(err, "the counts cover "+plural(a.Jobs, "job")+"; more jobs remain",
 			c.command("audit", c.Job, at, params.From, params.To)...)
 	}
 	return c.tell(e.Env, &a, zone)

@@ -19,7 +19,7 @@ type cleanCmd struct {
 
 func (c *cleanCmd) Run(e *conn) error {
 	if c.Older == "" && c.Keep == 0 {
-		return usagef("which runs of %s? set --older or --keep; --dry-run counts them", c.What)
+		return usagef("clean %s: no runs selected: set --older or --keep; --dry-run counts the selected runs", c.What)
 	}
 	body := client.CleanRequest{State: c.State, Keep: c.Keep, DryRun: c.DryRun}
 	if kindOf(c.What) == appKind {

@@ -143,7 +143,8 @@ func (c *createCmd) Run(env *Env) error {
 			return err
 		}
 		if !fresh && !slices.Contains(known.Executors, base) {
-			return core.Invalid("call", c.Call, "app %s %s: use another app, such as %s-call/%s", app, reaches(known.Executors), app, name)
+			return core.Invalid("call", c.Call, "app %s %s: create the job in another app, such as %s-call/%s",
+				app, reaches(known.Executors), app, name)
 		}
 		executors = append(executors, base)
 	} else if !fresh && len(c.Executor) > 0 {
@@ -238,7 +239,7 @@ func reaches(executors []string) core.Text {
 	if len(executors) == 0 {
 		return core.Say("uses executors that register")
 	}
-	return core.Say("calls %s", strings.Join(executors, ", "))
+	return core.Say("has the executor %s", strings.Join(executors, ", "))
 }
 
 // callOf is the executor and the handler that make a call of a URL, with one of

@@ -91,7 +91,7 @@ func (e *Env) sure(verb string, names []string) error {
 		}
 	}
 	if !terminal(e.Stdin) {
-		return usagef("%s %s%s? no terminal to ask on: use --yes", verb, what, e.at())
+		return usagef("%s %s%s: confirmation needed, but there is no terminal: use --yes", verb, what, e.at())
 	}
 	e.notef("%s %s%s? [y/N] ", verb, what, e.at())
 	line, _ := bufio.NewReader(e.Stdin).ReadString('\n')

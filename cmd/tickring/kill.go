@@ -49,7 +49,7 @@ func (e *conn) kill(name string) error {
 	})
 	if err != nil {
 		if res.Changed {
-			err = e.interrupted(err, progress()+"; more follow", "tickring", "kill", name)
+			err = e.interrupted(err, progress()+"; more jobs remain", "tickring", "kill", name)
 		}
 		return err
 	}

@@ -209,7 +209,7 @@ func scheduleText(j *client.Job) string {
 	if len(j.After) > 0 {
 		return "after other jobs"
 	}
-	return "by hand only"
+	return "manual triggers only"
 }
 
 // stateText returns the state of a run and when it is retried. A failed run without a retry has failed for good.

@@ -31,9 +31,9 @@ func (c *redriveCmd) Run(e *conn) error {
 			e.printf("no dead-letter messages\n")
 			return
 		}
-		sent := "sent again"
+		sent := "resent"
 		if c.DryRun {
-			sent = "would be sent again"
+			sent = "would be resent"
 		}
 		unreadable := 0
 		for i := range sum.Letters {
@@ -48,14 +48,14 @@ func (c *redriveCmd) Run(e *conn) error {
 			for _, f := range l.Fires {
 				what := sent
 				if f.Why != "" {
-					what = "left: " + f.Why
+					what = "kept: " + f.Why
 				}
 				e.printf("   %s   %s   %s\n", cmp.Or(f.Job, fmt.Sprintf("job %d", f.JobID)), e.full(f.ScheduledAt, ""), what)
 			}
 		}
-		e.printf("%s: %d %s, %d left", plural(len(sum.Letters), "dead letter"), sum.Sent, sent, sum.Left)
+		e.printf("%s: %d %s, %d kept", plural(len(sum.Letters), "dead-letter message"), sum.Sent, sent, sum.Left)
 		if unreadable > 0 {
-			e.printf(", %d cannot be read", unreadable)
+			e.printf(", %d unreadable", unreadable)
 		}
 		if sum.Dropped > 0 {
 			e.printf("; %d deleted", sum.Dropped)

@@ -41,7 +41,7 @@ func (c *replanCmd) Run(e *conn) error {
 		c.tell(e.Env, &res, zone)
 	}
 	if err != nil {
-		return e.interrupted(err, plural(res.Jobs, "job")+" done; more follow", c.command("replan", c.Job, res.Next, body.From,
+		return e.interrupted(err, plural(res.Jobs, "job")+" done; more jobs remain", c.command("replan", c.Job, res.Next, body.From,
 			body.To)...)
 	}
 	if len(res.Failed) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
@@ -25,7 +26,7 @@ type rerunCmd struct {
 	Params  *string  `placeholder:"TEXT" help:"Params instead of the params of the original run."`
 	Address []string `placeholder:"ADDRESS" help:"Address instead of the original trigger's addresses or the app's executors."`
 	Same    bool     `name:"same-address" help:"Use the executor address of the original run."`
-	Retry   *int     `placeholder:"N" help:"Retries instead of the job's."`
+	Retry   *int     `placeholder:"N" help:"Number of retries (default: the job's retry.max)."`
 	Key     string   `placeholder:"KEY" help:"Idempotency key: repeating the command with the key creates no run twice."`
 	DryRun  bool     `help:"Only list the runs, and why some cannot be rerun."`
 	Yes     bool     `short:"y" help:"Skip the confirmation."`
@@ -40,7 +41,8 @@ func (c *rerunCmd) Run(e *conn) error {
 		return c.one(e, body)
 	}
 	if !c.Failed && len(c.State) == 0 && c.From == "" && c.To == "" {
-		return usagef("which runs%s? set --failed, --state, --from or --to; --dry-run lists them", of(c.What))
+		return usagef("%s: no runs selected: set --failed, --state, --from or --to; --dry-run lists the selected runs",
+			strings.TrimSpace("rerun "+c.What))
 	}
 	if c.Limit < 1 || c.Limit > maxReruns {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "1 to %d are allowed", maxReruns)
@@ -83,7 +85,7 @@ func (c *rerunCmd) Run(e *conn) error {
 		return c.tell(e, &found.runs)
 	}
 	if !c.Yes {
-		if err := e.sure("run again", []string{plural(n, "run") + of(c.What)}); err != nil {
+		if err := e.sure("rerun", []string{plural(n, "run") + of(c.What)}); err != nil {
 			return err
 		}
 	}
@@ -180,7 +182,7 @@ func (c *rerunCmd) tell(e *conn, res *client.RerunResult) error {
 			switch {
 			case x.Why != "":
 				left++
-				what = "left: " + x.Why
+				what = "not rerun: " + x.Why
 			case x.Existing:
 				made++
 				what = "the key was used before: rerun as " + x.As.ID

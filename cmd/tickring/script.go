@@ -79,7 +79,7 @@ func (c *scriptVersionsCmd) Run(e *conn) error {
 			e.printf("%s/%s has no script\n", j.App, j.Name)
 			return
 		}
-		rows := [][]string{{"VERSION", "MADE", "BY", "KIND", "BYTES", "SHA256", "NOTE"}}
+		rows := [][]string{{"VERSION", "CREATED", "BY", "KIND", "BYTES", "SHA256", "NOTE"}}
 		for _, v := range list.Versions {
 			rows = append(rows, []string{fmt.Sprint(v.Version), e.full(v.At, j.Schedule.Timezone), v.By, v.Kind, fmt.Sprint(v.Size),
 				shortHash(v.Hash), oneLine(v.Note)})
@@ -210,7 +210,7 @@ func (e *conn) sources(jobs []client.Job) error {
 			err = core.Errorf(core.CodeNotFound, "version %d belongs to another job", j.Script.Version)
 		}
 		if exitOf(err) == exitNotFound {
-			return &exitError{exitNotFound, fmt.Errorf("version %d of the script of %s/%s is not stored: its job was deleted, or %d newer "+
+			return &exitError{exitNotFound, fmt.Errorf("version %d of the script of %s/%s is not stored: the job was deleted, or %d newer "+
 				"versions replaced it; store another script with tickring apply or tickring script put",
 				j.Script.Version, j.App, j.Name, core.KeepVersions)}
 		}

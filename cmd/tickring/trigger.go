@@ -17,7 +17,7 @@ type triggerCmd struct {
 	At      string   `placeholder:"TIME" help:"Time of the run, such as 18:00, 10m or 2026-12-24T18:00 in the job's zone (default: now)."`
 	Address []string `placeholder:"ADDRESS" help:"Address instead of the app's executors."`
 	Key     string   `placeholder:"KEY" help:"Idempotency key: until a day after the run ended, the same key returns the same run."`
-	Retry   *int     `placeholder:"N" help:"Retries instead of the job's."`
+	Retry   *int     `placeholder:"N" help:"Number of retries (default: the job's retry.max)."`
 	Wait    bool     `help:"Wait for the end of the run; the exit code shows its result."`
 }
 

@@ -211,7 +211,7 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 	by := who.Actor()
 	_, err = a.change(ctx, who.Name, &by, func(now *Account) (bool, error) {
 		if now.Rev == 0 || now.Password != acc.Password && now.Password != hash {
-			return false, core.Errorf(core.CodeConflict, "the password was changed in the meantime")
+			return false, core.Errorf(core.CodeConflict, "the password was changed by another request: log in again")
 		}
 		now.Password, now.MustChange, now.Failures, now.FailuresKnown = hash, false, Failures{}, Failures{}
 		now.Sessions = slices.DeleteFunc(now.Sessions, func(s Session) bool { return s.ID != who.Session })

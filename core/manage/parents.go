@@ -156,7 +156,8 @@ func (m *Manage) circle(ctx context.Context, job *core.Job, toBe After) error {
 	ends := take(name, job.Def.After)
 	for !ends && len(level) > 0 {
 		if len(via) > budget.Before {
-			return core.Errorf(core.CodeTooLarge, "more than %d jobs come before %s", budget.Before, name)
+			return core.Errorf(core.CodeTooLarge, "after: %s has more than %d direct and indirect parent jobs: remove parents from after",
+				name, budget.Before)
 		}
 		now := level
 		level = nil

@@ -435,7 +435,8 @@ func (s *saving) compile(id core.JobID) error {
 // never rejects a schedule that never fires.
 func (s *saving) never(e *edit) error {
 	if s.sch.Never(core.InstantOf(e.want.Sched.RevAt)) {
-		return core.Invalid("schedule", s.sch.Describe().String(), "it never fires after %s", core.InstantOf(e.want.Sched.RevAt))
+		return core.Invalid("schedule", s.sch.Describe().String(), "the schedule has no scheduled time after %s",
+			core.InstantOf(e.want.Sched.RevAt))
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func asksFor(m *ring.Message) core.Text {
 	case a.Run != 0:
 		return core.Say("the notification of run %s", a.Run)
 	}
-	return core.Say("%d notification records, %d job checks", len(a.Notes), len(a.Looks))
+	return core.Say("notification records: %d, job checks: %d", len(a.Notes), len(a.Looks))
 }
 
 func (op *Operate) sendAgain(ctx context.Context, fires []core.Fire) error {
@@ -220,7 +220,7 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 				return nil, err
 			}
 			if at <= cleaned {
-				r.Why, r.final = core.Say("runs of its job were cleaned up in the meantime: whether it ran is unknown"), true
+				r.Why, r.final = core.Say("records of the job's runs were deleted: whether this run started is unknown"), true
 				list[i] = r
 				continue
 			}
@@ -240,25 +240,26 @@ func (op *Operate) undriven(f *core.Fire, run *core.Run, job *core.Job, known, g
 	case run != nil && run.State == core.Skipped:
 		return core.Say("the run was recorded as skipped: %s; trigger the job again", run.Reason), true
 	case run != nil && !run.State.Open():
-		return core.Say("its run ended: %s", run.State), true
+		return core.Say("the run ended: %s", run.State), true
 	case run != nil && !run.Expired(op.ask.Now()):
-		return core.Say("its run is in progress"), false // if its owner dies, only this message names it
+		return core.Say("the run is in progress"), false // if its owner dies, only this message names it
 	case run == nil && !planned:
-		return core.Say("its record does not exist"), true
+		return core.Say("the run has no record"), true
 	case run != nil && (known || gone):
 		return core.Text{}, false
 	case !known && gone:
-		return core.Say("its job was deleted"), true
+		return core.Say("the job was deleted"), true
 	case !known:
 		return core.Say("job %s does not exist and was never deleted", f.Run.Job()), false
 	case !f.Cause.Planned():
 		return core.Text{}, false
 	case job.Def.Keep.Days > 0 && op.ask.Now().Sub(f.At.Time()) >= time.Duration(job.Def.Keep.Days)*24*time.Hour:
-		return core.Say("the run is older than the retention of its job (%d days): whether it ran is unknown", job.Def.Keep.Days), true
+		return core.Say("the run is older than the job's retention (retention.days: %d): whether the run started is unknown",
+			job.Def.Keep.Days), true
 	case f.Rev < job.Sched.Rev:
-		return core.Say("its job was changed since"), true
+		return core.Say("the job was changed after the run was planned"), true
 	case job.Sched.State == core.Paused:
-		return core.Say("its job is paused"), false
+		return core.Say("the job is paused"), false
 	}
 	s, next := &job.Sched, core.Instant(0)
 	if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {

@@ -50,7 +50,8 @@ func (f *ChangeFilter) check() (limit int, err error) {
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
-		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than to, %s", f.To.Format(time.RFC3339))
+		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (to), %s",
+			f.To.Format(time.RFC3339))
 	}
 	return limitOf(f.Limit)
 }

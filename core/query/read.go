@@ -616,7 +616,7 @@ func (q *Queries) unplanned(job *core.Job, at core.Instant) core.Text {
 	case s.State == core.Started && s.Next != 0 && at >= s.Next && s.PlanError != "":
 		return core.Say("the job could not be planned: %s", s.PlanError)
 	case s.State == core.Started && s.Next != 0 && at >= s.Next:
-		return core.Say("the run is late: it is not planned yet (tickring doctor)")
+		return core.Say("the run is late: the job is not planned yet: tickring doctor shows the reason")
 	}
 	return core.Say("the run was cleaned up or lost: tickring audit %s shows which", job.Name())
 }

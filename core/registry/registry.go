@@ -220,10 +220,9 @@ var ErrNoToken = errors.New("the app has no token")
 
 // Advice for executors.
 var (
-	writeToken = core.Say("set token: {env: APP_TOKEN} on the app in its manifest (tickring apply), and set the same token as the access " +
-		"token of the executor")
-	withoutToken = core.Say("without a token, this server accepts only executors on its own machine that connect to 127.0.0.1 or localhost "+
-		"without a proxy: %s; or start the server with --allow-no-token", writeToken)
+	writeToken   = core.Say("set token: {env: APP_TOKEN} on the app in its manifest and the same token in the executor")
+	withoutToken = core.Say("%s. Without a token, the server accepts only executors on its own machine that connect to 127.0.0.1 or "+
+		"localhost without a proxy", writeToken)
 )
 
 func passing(err error) error {

@@ -111,7 +111,7 @@ func passed(ctx, reading context.Context, err error, within time.Duration) error
 func (r *Reports) check(q *Question, s *state) error {
 	switch {
 	case q.From >= q.To:
-		return core.Invalid("from", q.From.String(), "must be earlier than to, %s", q.To.String())
+		return core.Invalid("from", q.From.String(), "must be earlier than the end of the period (to), %s", q.To.String())
 	case q.To-q.From > MaxYears*366*24*hour:
 		return core.Invalid("from", q.From.String(), "the time range exceeds %d years", MaxYears)
 	}

@@ -54,7 +54,7 @@ func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 		return Shape{}, core.Invalid("buckets", fmt.Sprint(q.Buckets), "allowed values: 1 to %d", MaxBuckets)
 	}
 	if q.From >= q.To {
-		return Shape{}, core.Invalid("from", q.From.String(), "must be earlier than to, %s", q.To.String())
+		return Shape{}, core.Invalid("from", q.From.String(), "must be earlier than the end of the period (to), %s", q.To.String())
 	}
 	if q.For == 0 {
 		q.For = r.o.LiveFor * 3 / 2

@@ -18,7 +18,7 @@ var zoneless = regexp.MustCompile(`^every( \d+)? (second|minute)s?$`)
 // Europe/Berlin". It uses the compiled rules.
 func (s *Schedule) Describe() core.Text {
 	if len(s.rules) == 0 {
-		return core.Say("by hand only")
+		return core.Say("manual triggers only")
 	}
 	var text core.Text
 	zoned := false
@@ -62,7 +62,7 @@ func (s *Schedule) describeRule(i int) (text core.Text, zoned bool) {
 			text = core.Say("every %s", span(r.period))
 		}
 		if w := s.source.Any[i]; w.Offset > 0 {
-			text = core.Say("%s, %s later", text, span(r.offset))
+			text = core.Say("%s, offset %s", text, span(r.offset))
 		}
 		return text, false
 	case core.KindFixedDelay:

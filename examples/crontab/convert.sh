@@ -3,7 +3,7 @@
 # the crontab in USER.crontab.
 user=${1:?usage: convert.sh USER}
 zone=${zone:-$(readlink -f /etc/localtime | sed -n 's:.*/zoneinfo/::p')}
-crontab -u "$user" -l >"$user.crontab" && { : ${zone:?/etc/localtime is no link to a zone: set zone, for example zone=Europe/Berlin}
+crontab -u "$user" -l >"$user.crontab" && { : ${zone:?/etc/localtime is not a link to a time zone: set the shell variable zone, such as zone=Europe/Berlin}
 cat <<END
 version: 1
 set: cron

@@ -311,7 +311,7 @@ func TestReportURL(t *testing.T) {
 	}{
 		"taken":          {"says", to, nil, `{"data":"","message":"said p","state":"succeeded"}`, 1},
 		"failure":        {"fails", to, nil, `{"data":"","message":"no luck","state":"failed"}`, 1},
-		"snooze":         {"snoozes", to, nil, `{"data":"","message":"snoozed for 1h0m0s","retryAfter":3600,"state":"failed"}`, 1},
+		"snooze":         {"snoozes", to, nil, `{"data":"","message":"snoozed for 1h","retryAfter":3600,"state":"failed"}`, 1},
 		"timeout":        {"waits", to, nil, `"state":"timed-out"}`, 1},
 		"away at first":  {"says", to, []int{0, 503, 429}, `"state":"succeeded"}`, 4},
 		"not this run's": {"says", to, []int{401}, `"state":"succeeded"}`, 1},

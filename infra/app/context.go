@@ -50,7 +50,7 @@ func flag(into func(*settings) *bool) func(*settings, string) error {
 	return func(s *settings, v string) error {
 		b, err := strconv.ParseBool(v)
 		if err != nil {
-			return errors.New("true and false are allowed")
+			return errors.New("allowed values: true and false")
 		}
 		*into(s) = b
 		return nil
@@ -131,12 +131,12 @@ func numbers(v string, n int) ([]float64, error) {
 	for _, t := range split(v) {
 		f, err := strconv.ParseFloat(t, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no number", t)
+			return nil, fmt.Errorf("%q is not a number", t)
 		}
 		out = append(out, f)
 	}
 	if len(out) != n {
-		return nil, fmt.Errorf("%d numbers are wanted", n)
+		return nil, fmt.Errorf("expected %d numbers", n)
 	}
 	return out, nil
 }
@@ -153,7 +153,7 @@ var all = []setting{
 		case "x86_64":
 			s.props.Architecture = awslambda.Architecture_X86_64()
 		default:
-			return errors.New("arm64 and x86_64 are allowed")
+			return errors.New("allowed values: arm64 and x86_64")
 		}
 		return nil
 	}},
@@ -163,7 +163,7 @@ var all = []setting{
 			name, mb, _ := strings.Cut(t, "=")
 			f, err := strconv.ParseFloat(mb, 64)
 			if err != nil {
-				return fmt.Errorf("%q: dispatch=512 is allowed", t)
+				return fmt.Errorf("%q: expected a value such as dispatch=512", t)
 			}
 			s.props.Memory[name] = f
 		}
@@ -172,7 +172,7 @@ var all = []setting{
 	{"tables", "names of existing tables of jobs, runs and state, in this order", func(s *settings, v string) error {
 		names := split(v)
 		if len(names) != 3 {
-			return errors.New("three names are wanted: of jobs, runs and state")
+			return errors.New("expected three names: of the tables of jobs, runs and state")
 		}
 		s.props.Tables = &infra.Tables{Jobs: names[0], Runs: names[1], State: names[2]}
 		return nil
@@ -201,7 +201,7 @@ var all = []setting{
 		case "destroy":
 			s.props.RemovalPolicy = awscdk.RemovalPolicy_DESTROY
 		default:
-			return errors.New("retain and destroy are allowed")
+			return errors.New("allowed values: retain and destroy")
 		}
 		return nil
 	}},
@@ -340,19 +340,19 @@ func readContext(context any) (*settings, error) {
 			for _, o := range all {
 				known = append(known, o.key)
 			}
-			errs = append(errs, fmt.Errorf("%s is not known; %s takes %s", key, prefix, strings.Join(known, ", ")))
+			errs = append(errs, fmt.Errorf("%s is not a setting; allowed after %s: %s", key, prefix, strings.Join(known, ", ")))
 			continue
 		}
 		if err := all[i].set(s, fmt.Sprint(v)); err != nil {
-			errs = append(errs, fmt.Errorf("%s=%v: %s: %w", key, v, all[i].takes, err))
+			errs = append(errs, fmt.Errorf("%s: %q: %w (%s)", key, fmt.Sprint(v), err, all[i].takes))
 		}
 	}
-	for _, pair := range []struct{ has, wants, key string }{
-		{s.subnets + s.groups, s.vpc, "vpc"}, {s.certificate + s.zone, s.domain, "domain"}, {s.zone, s.zoneName, "zoneName"},
-		{s.zoneName, s.zone, "zone"},
+	for _, pair := range []struct{ has, wants, key, by string }{
+		{s.subnets, s.vpc, "vpc", "subnets"}, {s.groups, s.vpc, "vpc", "securityGroups"}, {s.certificate, s.domain, "domain", "certificate"},
+		{s.zone, s.domain, "domain", "zone"}, {s.zone, s.zoneName, "zoneName", "zone"}, {s.zoneName, s.zone, "zone", "zoneName"},
 	} {
 		if pair.has != "" && pair.wants == "" {
-			errs = append(errs, fmt.Errorf("%s%s is missing, but required by %s", prefix, pair.key, pair.has))
+			errs = append(errs, fmt.Errorf("%[1]s%[2]s is missing: %[1]s%[3]s requires it", prefix, pair.key, pair.by))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

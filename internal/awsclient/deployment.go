@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNoStack is the error of Outputs for a stack that does not exist.
-var ErrNoStack = errors.New("there is no stack")
+var ErrNoStack = errors.New("does not exist")
 
 // Outputs returns the outputs of a CloudFormation stack.
 func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, error) {
@@ -25,7 +25,7 @@ func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, e
 	err := c.Query(ctx, "cloudformation", "2010-05-15", "DescribeStacks", url.Values{"StackName": {name}}, &out)
 	switch {
 	case NotFound(err):
-		return nil, fmt.Errorf("%w %s in %s: set --region for another Region, --profile for another account", ErrNoStack, name, c.Region)
+		return nil, fmt.Errorf("the stack %s in %s %w: set --region for another Region, --profile for another account", name, c.Region, ErrNoStack)
 	case err != nil:
 		return nil, fmt.Errorf("read the stack %s: %w", name, err)
 	case len(out.Stacks) != 1:

@@ -93,13 +93,13 @@ func answers(f *Facts, s *sheet) core.Text {
 		return core.Say("%s answers in %s", f.Endpoint, span(f.Took))
 	case f.Older:
 		return s.warn("%s is older than this command and does not report its status", f.Endpoint).
-			do("update it, or use the tickring command of the same version")
+			do("update the server, or use the tickring command of the same version")
 	case f.Refused && f.Cloud != nil:
 		return s.wrong("%s rejects the token of the stack", f.Endpoint).
 			do("the parameter changed after the functions read it: update the stack, or restore the parameter")
 	case f.Refused:
 		return s.wrong("%s rejects the token", f.Endpoint).
-			do("set its token with TICKRING_TOKEN or a context; the token is in the file admin-token of its data directory")
+			do("set the token with TICKRING_TOKEN or a context; the token is in the file admin-token of the server's data directory")
 	case f.Cloud != nil:
 		return s.wrong("the API does not answer: %s", f.OwnErr).
 			do("see the log of the function: %s; planning and sending do not need the API", tail(f, "api", "10m"))
@@ -161,11 +161,11 @@ func lastTick(f *Facts, s *sheet) core.Text {
 		core.Say("check the rule and the function tick; its log shows the error: %s", tail(f, "tick", "10m")))
 	switch age := f.Own.Now.Sub(f.Own.LastTick); {
 	case young(f, tickAWS) && age > tickAWS:
-		s.unknown("no job was planned yet: the deployment is new, and EventBridge wakes the tick within two minutes")
+		s.unknown("no job was planned so far: the deployment is new, and EventBridge invokes the tick within two minutes")
 	case f.Own.LastTick.IsZero():
-		s.wrong("no job was ever planned").do("%s", do)
+		s.wrong("the planner has never run").do("%s", do)
 	case age > local(f, tickLocal, tickAWS):
-		s.wrong("no job was planned for %s: no schedule runs", span(age)).do("%s", do)
+		s.wrong("the planner last ran %s ago: no scheduled run starts", span(age)).do("%s", do)
 	default:
 		return core.Say("%s ago", span(age))
 	}
@@ -199,11 +199,11 @@ func canary(f *Facts, s *sheet) core.Text {
 	case late:
 		s.wrong("the canary job of the deployment has not run for %s", span(age)).do("%s", do)
 	case !c.Came && c.Message == "":
-		s.wrong("its run of %s ago reported no result", span(age)).do("%s", do)
+		s.wrong("the run of %s ago reported no result", span(age)).do("%s", do)
 	case !c.Came:
-		s.wrong("its run of %s ago reported no result: %s", span(age), c.Message).do("%s", do)
+		s.wrong("the run of %s ago reported no result: %s", span(age), c.Message).do("%s", do)
 	}
-	return core.Say("its run of %s ago arrived and reported its result", span(age))
+	return core.Say("the run of %s ago arrived and reported a result", span(age))
 }
 
 func planning(f *Facts, s *sheet) core.Text {
@@ -223,8 +223,8 @@ func planning(f *Facts, s *sheet) core.Text {
 	if age > local(f, lateLocal, lateAWS) {
 		s.wrong("the earliest job has waited for %s to be planned: its runs are late", span(age)).
 			do("%s", local(f, core.Say("the disk or the processor is too slow"),
-				core.Say("the tick is too slow: check the jobs table for throttling; the index has %d partitions and gets more under load, "+
-					"up to MaxPartitions", f.Own.Partitions)))
+				core.Say("planning is too slow: check the jobs table for throttling. Partitions of its index: %d; under load tickring adds "+
+					"partitions, up to the setting maxPartitions", f.Own.Partitions)))
 	}
 	return among(core.Say("the earliest job has waited for %s", span(age)))
 }
@@ -237,9 +237,9 @@ func losses(f *Facts, s *sheet) core.Text {
 	}
 	since := f.Own.UncomparedFrom
 	if age := f.Own.Now.Sub(since); !since.IsZero() && age > uncompared {
-		s.warn("due times since %s (%s ago) are not checked yet: a message of that age can still be under way",
+		s.warn("due times since %s (%s ago) are not checked yet: a message of that age can still be on its way",
 			since.UTC().Format(time.RFC3339), span(age)).
-			do("it continues when the queues have caught up; if queues were purged: %s",
+			do("the check continues when the queues have caught up; if queues were purged: %s",
 				"tickring replan --from "+core.FormatDuration((age+time.Hour).Truncate(time.Hour)))
 	}
 	return core.Say("all due times have their runs")
@@ -258,7 +258,8 @@ func messages(f *Facts, s *sheet) core.Text {
 	// On AWS the age is only an upper bound: the time since the queue was last seen empty. If jobs fire every second, a few
 	// messages are always due; if messages are always in flight, the age is known to ten minutes (decision 030).
 	case f.Cloud != nil:
-		text = core.Say("%s; a message can be under way for up to %s, and queues do not report them: tickring audit lists overdue runs", text,
+		text = core.Say("%s; a message can be on its way for up to %s without being reported by its queue: tickring audit lists overdue runs",
+			text,
 			span(age))
 		if d.Due > dueFew && age > onItsWay {
 			s.warn("%s", text).do("if runs are late, check the function dispatch below (throttles, errors, mappings), then slow executors: %s",
@@ -314,14 +315,14 @@ func notifications(f *Facts, s *sheet) core.Text {
 		since := core.Say("channel %s has failed since %s, %s ago", c.Channel,
 			c.Since.UTC().Format(time.RFC3339), span(f.Own.Now.Sub(c.Since)))
 		if c.GivenUp > 0 {
-			s.wrong("%s: %s; %d dropped", since, oneLine(c.Error), c.GivenUp).
+			s.wrong("%s: %s; notifications dropped: %d", since, oneLine(c.Error), c.GivenUp).
 				do("%s; dropped notifications are in the log (notification dropped) and are not sent again", test(c.Channel))
 			continue
 		}
 		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; pending messages are retried for a day", test(c.Channel))
 	}
 	if n := f.Own.NotificationsDropped; n > 0 {
-		s.warn("%d dropped since %s", n, f.Own.UpSince.Format(time.RFC3339)).
+		s.warn("notifications dropped since %s: %d", f.Own.UpSince.Format(time.RFC3339), n).
 			do("the server's log names each (notification dropped), with its channel and the reason")
 	}
 	return core.Say("all channels accept notifications")
@@ -362,7 +363,8 @@ var tellsOverdue = core.Say("tickring audit lists overdue runs, tickring runs --
 func apps(f *Facts, s *sheet) core.Text {
 	for _, a := range f.Own.UnreadableApps {
 		s.wrong("app %s cannot be read: %s", a.Name, a.Message).
-			do("its runs wait for 15 minutes, then move to the dead-letter queue; if a key is missing, add the key or set the secrets again, " +
+			do("runs of the app wait for 15 minutes, then move to the dead-letter queue; if a key is missing, add the key or set the secrets " +
+				"again, " +
 				"else restore the app from a backup")
 	}
 	for _, name := range f.Own.KnownTokens {
@@ -393,7 +395,7 @@ func executors(f *Facts, s *sheet) core.Text {
 	}
 	for _, app := range slices.Sorted(maps.Keys(fails)) {
 		text := core.Say("app %s: no run reaches %s", app, some(fails[app]))
-		do := core.Say("test it again with tickring executors %s --test ADDRESS: check its address, its token and the network", app)
+		do := core.Say("check the address, the token and the network, then test again: tickring executors %s --test ADDRESS", app)
 		if live[app] {
 			s.warn("%s", text).do("%s", do)
 		} else {
@@ -419,7 +421,8 @@ func executors(f *Facts, s *sheet) core.Text {
 		if f.Apps != nil && !slices.Contains(f.Apps, r.App) {
 			s.warn("app %q does not exist: its executor at %q was rejected (%d in total), last %s ago from %s", r.App, r.Address, r.Times,
 				span(f.Own.Now.Sub(r.At)), r.From).
-				do("create the app, with the token of its executors, in a manifest (tickring apply); if the executor is not yours, it may be an attack")
+				do("create the app, with the token of its executors, in a manifest (tickring apply); if the executor is not yours, this can be an " +
+					"attack")
 			continue
 		}
 		if r.Why != "" {
@@ -429,7 +432,7 @@ func executors(f *Facts, s *sheet) core.Text {
 		}
 		s.warn("app %q: the executor at %q was rejected because of its token (%d in total), last %s ago from %s", r.App, r.Address, r.Times,
 			span(f.Own.Now.Sub(r.At)), r.From).
-			do("set its access token to the token of its app; if the executor is not yours, it may be an attack")
+			do("set the access token of the executor to the token of its app; if the executor is not yours, this can be an attack")
 	}
 	if len(f.Own.Executors) == 0 {
 		return core.Text{}
@@ -494,7 +497,7 @@ func jobs(f *Facts, s *sheet) core.Text {
 			break
 		}
 		s.wrong("%s", l.Message).do("%s", local(f, core.Say("no run is planned until then"),
-			core.Say("its runs wait for 15 minutes, then move to the dead-letter queue")))
+			core.Say("runs of the job wait for 15 minutes, then move to the dead-letter queue")))
 	}
 	text := core.Say("%d checked", j.Looked)
 	if j.More {
@@ -523,11 +526,11 @@ func certificate(f *Facts, s *sheet) core.Text {
 		"has the reason if it cannot")
 	switch left := until.Sub(f.Own.Now); {
 	case left <= 0:
-		s.wrong("it expired %s ago: clients that verify it cannot connect", span(-left)).do("%s", do)
+		s.wrong("the certificate expired %s ago: clients that verify it cannot connect", span(-left)).do("%s", do)
 	case left < certificateEnds:
-		s.warn("it expires in %s", span(left)).do("%s", do)
+		s.warn("the certificate expires in %s", span(left)).do("%s", do)
 	}
-	return core.Say("it expires at %s", until.UTC().Format(time.RFC3339))
+	return core.Say("the certificate expires at %s", until.UTC().Format(time.RFC3339))
 }
 
 func reports(f *Facts, s *sheet) core.Text {
@@ -537,7 +540,7 @@ func reports(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	case r.Failed != "":
 		return s.warn("reports are complete up to %s, then the summary failed: %s", r.Until.Format(time.RFC3339), r.Failed).
-			do("it is retried each minute and delays no run. If it fails for longer than runs are kept, tickring report has gaps")
+			do("the summary is retried each minute and delays no run. If it fails for longer than runs are kept, tickring report has gaps")
 	case f.Own.Now.Sub(r.Until) > unsummed:
 		return s.warn("reports are complete only up to %s, %s ago", r.Until.Format(time.RFC3339), span(f.Own.Now.Sub(r.Until))).
 			do("tickring retries by itself; if the time does not advance, see docs/explanation/reports.md")
@@ -581,7 +584,7 @@ var update = core.Say("update the stack")
 func table(f *Facts, name string, t *Table, s *sheet) core.Text {
 	if t.Missing {
 		return s.wrong("table %s does not exist", t.Name).
-			do("restore it to a table of another name and set that name in the stack; see docs/how-to/recover-on-aws.md")
+			do("restore the table under another name and set that name in the stack; see docs/how-to/recover-on-aws.md")
 	}
 	if t.Status != "ACTIVE" && t.Status != "UPDATING" {
 		s.wrong("%s is %s", t.Name, t.Status).do("wait until it is ACTIVE: nothing works without it")
@@ -589,13 +592,13 @@ func table(f *Facts, name string, t *Table, s *sheet) core.Text {
 	shown := !f.Cloud.Emulated
 	if t.TTL == "" && name != "jobs" && shown {
 		s.warn("%s has no time to live: expired records are never removed", t.Name).
-			do("enable it for the attribute expires: %s", update)
+			do("enable time to live for the attribute expires: %s", update)
 	} else if t.TTL != "" && t.TTL != "expires" {
 		s.wrong("the time to live of %s uses the attribute %s, which tickring does not set", t.Name, t.TTL).
-			do("set its time to live to the attribute expires")
+			do("set time to live to the attribute expires")
 	}
 	if t.Recoverable != nil && !*t.Recoverable && name != "runs" && shown {
-		s.warn("%s has no point-in-time recovery: lost data cannot be restored", t.Name).do("enable it: %s", update)
+		s.warn("%s has no point-in-time recovery: lost data cannot be restored", t.Name).do("enable point-in-time recovery: %s", update)
 	}
 	if !t.Protected && shown {
 		s.warn("%s has no deletion protection", t.Name).do("enable deletion protection: %s", update)
@@ -614,16 +617,17 @@ func queue(f *Facts, name string, q *Queue, s *sheet) core.Text {
 		return s.wrong("queue %s does not exist", q.URL).do("%s; to resend the messages of the queue: %s", update, "tickring replan --from TIME")
 	}
 	if q.Retention < keepsMessages {
-		s.warn("it keeps messages for %s only", span(q.Retention)).do("set it to 14 days: an outage of that length then loses nothing")
+		s.warn("the queue keeps messages for only %s",
+			span(q.Retention)).do("set the retention to 14 days: an outage of that length then loses nothing")
 	}
 	well := core.Say("%d due, %d waiting, %d in progress", q.Due, q.Waiting, q.InFlight)
 	if name == "dead" {
 		return well
 	}
 	if q.Dead == "" {
-		s.wrong("it has no dead-letter queue: messages that cannot be processed return until they expire").do("%s", update)
+		s.wrong("the queue has no dead-letter queue: messages that cannot be processed return until they expire").do("%s", update)
 	} else if d := f.Cloud.Queues["dead"]; d != nil && nameOf(q.Dead, ":") != nameOf(d.URL, "/") {
-		s.warn("its dead-letter queue is %s, which this stack does not read", nameOf(q.Dead, ":")).do("%s", update)
+		s.warn("the dead-letter queue is %s, which this stack does not read", nameOf(q.Dead, ":")).do("%s", update)
 	}
 	if q.Dead != "" && q.MaxReceives < fewReceives {
 		s.warn("a message moves to the dead-letter queue after %d receipts: an outage of a few minutes affects many", q.MaxReceives).
@@ -729,17 +733,18 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 		}
 	}
 	if fn.Throttles > 0 {
-		text := core.Say("%s was throttled %.0f times in 15 minutes: no concurrency was left", fn.Name, fn.Throttles)
+		text := core.Say("throttles of %s in 15 minutes: %.0f: no concurrency was left", fn.Name, fn.Throttles)
 		if fn.Reserved != nil {
-			s.warn("%s: it can run %d at the same time", text, *fn.Reserved).do("find the clients that send these requests; for your jobs, set %s",
-				"-c tickring:endpointConcurrency=N")
+			s.warn("%s: the function can run %d at the same time", text, *fn.Reserved).
+				do("find the clients that send these requests; for your jobs, set %s",
+					"-c tickring:endpointConcurrency=N")
 		} else {
-			s.warn("%s", text).do("other functions of the account use it up: request more (Service Quotas: Lambda, concurrent executions), or " +
-				"reserve some")
+			s.warn("%s", text).do("other functions of the account use it up: request more concurrency (Service Quotas: Lambda, concurrent " +
+				"executions), or reserve some for this function")
 		}
 	}
 	if fn.Errors > 0 {
-		s.warn("%s failed %.0f times in 15 minutes", fn.Name, fn.Errors).do("%s", tail(f, name, "15m"))
+		s.warn("errors of %s in 15 minutes: %.0f", fn.Name, fn.Errors).do("%s", tail(f, name, "15m"))
 	}
 	return core.Say("%s", fn.Name)
 }
@@ -828,5 +833,5 @@ func unread(f *Facts, s *sheet) core.Text {
 		names[i] = core.Phrase(name)
 	}
 	return s.unknown("the deployment could not read: %s", some(names)).
-		do("see its log; the role of the function api needs the permissions")
+		do("see the log of the function api; its role needs the permissions")
 }

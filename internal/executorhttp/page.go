@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-const pageRefused = "Pages in a browser are refused here (header Origin or Sec-Fetch-Site): only executors may ask."
+const pageRefused = "Requests from web pages (header Origin or Sec-Fetch-Site) are rejected: only executors can use this path."
 
 // noPage rejects requests of pages in browsers.
 func (d Config) noPage(next, refuse http.HandlerFunc) http.HandlerFunc {

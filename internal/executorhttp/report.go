@@ -47,6 +47,11 @@ func (d Config) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w ht
 		refuse(rejectlog.Unavailable, core.Errorf(core.CodeUnavailable, "the report key cannot be read at the moment: try again"))
 		return
 	}
+	if !r.URL.Query().Has("key") {
+		refuse(rejectlog.Token, core.Errorf(core.CodeUnauthorized, "the URL has no key: use the URL of the %s header unchanged",
+			send.HeaderCallback))
+		return
+	}
 	if !hmac.Equal([]byte(r.URL.Query().Get("key")), []byte(send.ReportSignature(signs, id))) {
 		refuse(rejectlog.Token,
 			core.Errorf(core.CodeUnauthorized, "the key belongs to another run: use the URL of the %s header unchanged", send.HeaderCallback))

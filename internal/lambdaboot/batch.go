@@ -20,7 +20,7 @@ const AnswerIn = 2 * time.Second
 func CheckBatch(e *events.SQSEvent) error {
 	switch n := len(e.Records); {
 	case n == 0:
-		return errors.New("the event is not a batch of a queue: it has no Records")
+		return errors.New("the event is not an SQS batch: its list Records is empty or missing")
 	case n > maxRecords:
 		return fmt.Errorf("batch of %d messages: at most %d are allowed", n, maxRecords)
 	}

@@ -69,7 +69,7 @@ func creator(params parameters, p *Params, blank func(context.Context) (bool, er
 		for name := range strings.SplitSeq(p.Create, ",") {
 			if name == p.SecretKey {
 				if is, err := blank(ctx); err != nil {
-					return fmt.Errorf("create the parameter %s: %w", name, err)
+					return fmt.Errorf("the parameter %s cannot be created: %w", name, err)
 				} else if !is {
 					continue
 				}
@@ -81,7 +81,7 @@ func creator(params parameters, p *Params, blank func(context.Context) (bool, er
 			}
 			_, err := params.PutParameter(ctx, in)
 			if _, exists := errors.AsType[*types.ParameterAlreadyExists](err); err != nil && !exists {
-				return fmt.Errorf("create the parameter %s: %w", name, err)
+				return fmt.Errorf("the parameter %s cannot be created: %w", name, err)
 			}
 		}
 		return nil

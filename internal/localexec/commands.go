@@ -417,7 +417,7 @@ func (c *Commands) take(l *line, h pullqueue.Held, had bool, begun func()) (over
 		return c.close(ctx, end)
 	case !it.Until.IsZero() && time.Now().After(it.Until):
 		end.State, end.Reason = core.Skipped, core.ReasonDeadline
-		end.Message = fmt.Sprintf("the deadline %s passed while the command waited: at most %d commands run at the same time (--commands-most)",
+		end.Message = fmt.Sprintf("the deadline %s passed while the command waited: concurrent commands are limited to %d (--commands-most)",
 			it.Until.Format(time.RFC3339), c.o.Most)
 		return c.close(ctx, end)
 	case bad != nil:

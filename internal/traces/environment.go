@@ -50,7 +50,8 @@ func read(getenv func(string) string) (*environment, error) {
 			"set credentials in OTEL_EXPORTER_OTLP_HEADERS")
 	}
 	if name, v := of("PROTOCOL"); v != "" && v != "http/protobuf" && v != "http/json" {
-		return nil, core.Invalid(name, v, "http/protobuf and http/json are allowed; for gRPC say the collector's HTTP port, 4318")
+		return nil, core.Invalid(name, v, "allowed values: http/protobuf and http/json; if the collector uses gRPC, set the URL to its HTTP "+
+			"port, 4318")
 	}
 	if name, v := of("COMPRESSION"); v != "" && v != "none" && v != "gzip" {
 		return nil, core.Invalid(name, v, "gzip and none are allowed")
@@ -121,7 +122,8 @@ func tlsOf(of func(name string) (variable, value string)) (*tls.Config, error) {
 		_, key := of("CLIENT_KEY")
 		pair, err := tls.LoadX509KeyPair(file, key)
 		if err != nil {
-			return nil, core.Invalid(name, file, "a PEM file with a certificate, and its key in OTEL_EXPORTER_OTLP_CLIENT_KEY, are expected: %v",
+			return nil, core.Invalid(name, file, "expected a PEM file with a certificate, and the file of its key in "+
+				"OTEL_EXPORTER_OTLP_CLIENT_KEY: %v",
 				err)
 		}
 		c.Certificates = []tls.Certificate{pair}
