@@ -244,7 +244,7 @@ func Truncate(value string) string {
 	return value
 }
 
-// Errorf returns an error without a field; format is the code of a Text.
+// Errorf returns an Error with this code and no field; its reason is Say(format, args...).
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Reason: Say(format, args...)}
 }

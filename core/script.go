@@ -151,8 +151,8 @@ func (s Scripts) Last() int {
 }
 
 // Trim keeps in Old the last KeepVersions-1 versions, leaving room for the next one. It also keeps versions that were
-// replaced after since, in milliseconds, or that an open run uses, by the job revisions in revs. Sources without a
-// version are deleted later.
+// replaced after the time since (in milliseconds), and versions that open runs use; revs has the job revisions of these
+// runs. Sources without a version are deleted later.
 func (s *Scripts) Trim(since int64, revs []int64) {
 	used := map[int]bool{}
 	for _, rev := range revs {

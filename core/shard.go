@@ -47,7 +47,7 @@ func (r *Run) ShardRun(id RunID) Run {
 		Addresses: r.Addresses[s.Index:][:1:1], Params: r.Params, By: r.By, Retries: r.Retries}
 }
 
-// Spread turns a claimed run into a broadcast. The first shard gets the ID first. A broadcast has
+// Spread turns a claimed run into a broadcast. first is the ID of the first shard; the other shards have the following IDs. A broadcast has
 // no owner, because it is never sent.
 func (r *Run) Spread(first RunID, addresses []string, all bool) {
 	r.State, r.Owner, r.Address = Running, "", ""

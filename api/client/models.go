@@ -2072,13 +2072,13 @@ type RestoreRequest struct {
 	// After Continue after this job
 	After int32 `json:"after,omitempty,omitzero"`
 
-	// Again Also restore if this deployment already processes the data
+	// Again Restore even if this deployment already uses these tables
 	Again bool `json:"again,omitempty,omitzero"`
 
 	// From The time of the data. Default: a minute before the last activity in the data
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// RunsLost The table of runs is empty: runs that were due up to from are not sent again
+	// RunsLost The table of runs is empty. Runs that were due up to the time in `from` are not sent again
 	RunsLost bool `json:"runsLost,omitempty,omitzero"`
 }
 
@@ -2975,7 +2975,7 @@ type ProveParams struct {
 	// Nonce 16 to 64 random characters
 	Nonce string `form:"nonce" json:"nonce"`
 
-	// Of A user's token, as NAME:ID. H is the hex SHA-256 of the token. ID is the first 16 characters of the hex SHA-256 of H. H is the key of the proof
+	// Of A user's token, as NAME:ID. H is the hex SHA-256 of the token. ID is the first 16 characters of the hex SHA-256 of H. The proof is an HMAC with the key H
 	Of string `form:"of,omitempty" json:"of,omitempty,omitzero"`
 }
 

@@ -25,7 +25,7 @@ type restoreFlags struct {
 	AdvanceJobIds int    `placeholder:"N" help:"How many jobs may have been created since then (default: 100,000, and 100 for each second since)."`
 	AdvanceRunIds int    `placeholder:"N" help:"How many runs of one job may have been triggered or retried since then (default: 10,000, and 1,000 for each second since)."`
 	RunsLost      bool   `help:"The table of runs is empty: do not resend runs that were due up to --from."`
-	Again         bool   `help:"Also restore if this deployment already processes the data."`
+	Again         bool   `help:"Restore even if this deployment already uses these tables."`
 }
 
 type (

@@ -64,10 +64,10 @@ const (
 	FailingFor = 40 * 24 * time.Hour
 
 	// Looked is how many runs, or change records, one page of a list checks.
-	// Beyond: the page ends, and has the start of the next page. Test: TestRunsBehindManyOthers.
+	// Beyond: the page ends early and returns the cursor of the next page. Test: TestRunsBehindManyOthers.
 	Looked = 20_000
 	// Demanded is how many scheduled times one report of an audit counts.
-	// Beyond: the report ends, and has the start of the next report. Test: TestAuditGoesOn.
+	// Beyond: the report ends early and returns the start of the next report. Test: TestAuditGoesOn.
 	Demanded = 200_000
 	// Missing is how many times, jobs or runs of each kind one report names.
 	// Beyond: the others are only counted. Test: TestAuditNamesSomeAndCountsAll.
@@ -83,7 +83,7 @@ const (
 	// Beyond: the answer is marked as partial. Test: TestKillReachesEachRun.
 	Killed = 10_000
 	// Reran is how many runs one rerun by a filter checks.
-	// Beyond: the answer has the start of the next call. Test: TestRerunGoesOn.
+	// Beyond: the answer returns the start of the next call. Test: TestRerunGoesOn.
 	Reran = 100
 	// RerunPages is how many pages of a job's change records a rerun by a filter reads.
 	// Beyond: runs that ended before these records are skipped and reported. Test: TestRerunBehindManyRequests.
@@ -95,7 +95,7 @@ const (
 	// Beyond: the other jobs are counted, and the page names a narrower view. Test: TestPageReadsTheJobsThatFailedLast.
 	FailingRead = 200
 	// Redriven is how many dead-letter messages one call checks.
-	// Beyond: a higher limit is rejected; the answer has the start of the next call. Test: TestRedriveOfMany.
+	// Beyond: a higher limit is rejected; the answer returns the start of the next call. Test: TestRedriveOfMany.
 	Redriven = 100
 
 	// Before is how many jobs may precede a job, directly or indirectly.

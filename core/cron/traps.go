@@ -14,7 +14,7 @@ import (
 const maxTraps = 10
 
 // Traps returns warnings about a meaning that the writer may not expect: one line each, at most ten,
-// none for most schedules. It reads the text again, because the parsed schedule has lost its form.
+// none for most schedules. It parses the text again, because the schedule does not keep how each field was written.
 func (e *Expr) Traps() []core.Text {
 	read := readQuartz
 	if e.crontab {

@@ -547,7 +547,8 @@ func (s *Store) RecentRuns(ctx context.Context, of query.Recent, from query.RunP
 
 // The place to continue from is a millisecond inside a minute. It counts down the runs of that minute that were returned,
 // in the order of time. If a minute has more runs than are read and sorted, it is mostByTime plus the number of hundreds
-// of runs returned, highest ID first. If a minute gets that many only later, its listing starts over.
+// of runs returned, highest ID first. If a minute grows beyond mostByTime during the
+// listing, the listing of this minute starts over.
 const (
 	perMinute  = 60_000
 	mostByTime = 5_000

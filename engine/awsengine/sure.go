@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Sure is an option for AWS clients that retry by themselves. A request that is throttled after an attempt without an
-// answer may have been done by that attempt. So its result is unknown, not "nothing happened".
+// Sure is an option for AWS clients that retry by themselves. If an attempt gets no answer and a
+// later attempt is throttled, the first attempt may have done the request: the result is unknown, not "nothing happened".
 func Sure(stack *middleware.Stack) error {
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("tickringSure",
 		func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (

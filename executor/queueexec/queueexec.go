@@ -83,7 +83,7 @@ type Options struct {
 	// 30 s. Negative: not at all.
 	StopGrace time.Duration
 	// LogTail is how many bytes at the end of a run's log go into its message, for tickring logs: servers cannot request a
-	// consumer's log. 0: 4096, and for a run that did not succeed as much as a message holds, 15,000 characters. Negative:
+	// consumer's log. 0: 4096. If the run did not succeed: up to the limit of a message, 15,000 characters. Negative:
 	// none.
 	LogTail int
 	// Log receives log messages. nil: slog.Default().
