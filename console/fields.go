@@ -123,7 +123,7 @@ var groups = []group{
 	{"keeping", core.Say("Retention"), []field{
 		{Name: "retention.days", Kind: "number", Label: core.Say("Days to keep runs"), Hint: core.Say("0: forever"), Sample: "30"},
 		{Name: "retention.log", Kind: "choice", Label: core.Say("Logs"),
-			Hint:    core.Say("Results after which the server keeps the end of the log"),
+			Hint:    core.Say("When the server keeps the end of a run's log, at most 64 KB"),
 			Options: []string{"on-failure", "never", "always"}},
 	}},
 	{"call", core.Say("HTTP call (\"call:\" addresses)"), []field{

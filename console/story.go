@@ -341,18 +341,21 @@ var nextSteps = map[core.Reason]core.Text{
 		"The executor has no record of the run, for example after a restart. Check how far the run got before you rerun this run."),
 	core.ReasonNoReport: core.Say("The run may still have finished its work. Check the result before you rerun this run."),
 	core.ReasonMisfire: core.Say(
-		"The job skips late runs. To run late runs, set misfire to \"latest\" or \"all\". To make up for this run, trigger the job."),
+		"The job's misfire policy skipped this late run: \"latest\" sends only the newest missed run, \"all\" sends each missed run. " +
+			"To make up for this run, trigger the job."),
 	core.ReasonDeadline: core.Say("The run was later than the job's deadline. To run the job now, trigger it."),
 	core.ReasonOverlap: core.Say(
 		"Another run was in progress, and runs of this job do not wait. Check whether a neighboring run takes too long."),
 	core.ReasonQueueFull: core.Say("The waiting queue of the job was full. Check whether a neighboring run takes too long."),
 	core.ReasonPaused: core.Say(
 		"The schedule was paused. The changes show who paused it and why. Missed runs do not run later."),
-	core.ReasonChanged:       core.Say("The job was changed after this run was due, so the new version applies. See the changes of the job."),
-	core.ReasonDeleted:       core.Say("The job was deleted. The changes show who deleted it."),
-	core.ReasonCancelled:     core.Say("A user or the handler cancelled the run. To run the job anyway, rerun this run."),
-	core.ReasonUndeliverable: core.Say("The message of the run could not be delivered. To see the error, run: tickring redrive --dry-run"),
-	core.ReasonJoin:          core.Say("The message names the parent jobs that did not finish in time. Check the runs of these jobs."),
+	core.ReasonChanged:   core.Say("The job was changed after this run was due, so the new version applies. See the changes of the job."),
+	core.ReasonDeleted:   core.Say("The job was deleted. The changes show who deleted it."),
+	core.ReasonCancelled: core.Say("A user or the handler cancelled the run. To run the job anyway, rerun this run."),
+	core.ReasonUndeliverable: core.Say(
+		"The dispatch message of the run moved to the dead-letter queue, and the run was not sent. " +
+			"To see the error, run: tickring redrive --dry-run"),
+	core.ReasonJoin: core.Say("The message names the parent jobs that did not finish in time. Check the runs of these jobs."),
 }
 
 // nextStep returns the recommended next step for a run; empty if none is needed.

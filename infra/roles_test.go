@@ -347,7 +347,8 @@ func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 			for _, r := range list(s.Resource) {
 				b, _ := json.Marshal(r)
 				on := "?"
-				for _, name := range []string{"jobs", "runs", "state", iampolicy.Fires, iampolicy.Slow, iampolicy.Checks, iampolicy.PostRuns, iampolicy.Results, iampolicy.Dead} {
+				for _, name := range []string{"jobs", "runs", "state", iampolicy.Fires, iampolicy.Slow, iampolicy.Checks, iampolicy.PostRuns,
+					iampolicy.Results, iampolicy.Dead} {
 					if strings.Contains(string(b), `"Tickring`+strings.Replace(strings.ToUpper(name[:1])+name[1:], "Postrun", "PostRun", 1)+`"`) {
 						on = name
 					}
@@ -360,7 +361,8 @@ func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 		}
 	}
 	want := map[string]bool{}
-	for name, r := range map[string]iampolicy.Role{"Tick": iampolicy.Tick, "Dispatch": iampolicy.Dispatch, "Slow": iampolicy.SlowLane, "PostRun": iampolicy.PostRun,
+	for name, r := range map[string]iampolicy.Role{"Tick": iampolicy.Tick, "Dispatch": iampolicy.Dispatch,
+		"Slow": iampolicy.SlowLane, "PostRun": iampolicy.PostRun,
 		"Callback": iampolicy.Callback, "Registry": iampolicy.Registry, "Api": iampolicy.Api} {
 		for on, actions := range map[string][]string{"jobs": r.Jobs, "jobs/due": r.Due, "runs": r.Runs, "state": r.State} {
 			for _, a := range actions {

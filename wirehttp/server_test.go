@@ -209,7 +209,8 @@ func TestCallbackUsesWhatItCan(t *testing.T) {
 func TestPortErrors(t *testing.T) {
 	inner := errors.New("dynamodb: table runs-prod: throttled")
 	texts := golden.New(t)
-	for name, fails := range map[string]error{"unauthorized": ErrUnauthorized, "refused": Refuse("app %q is unknown", "demo"), "inner": inner} {
+	for name, fails := range map[string]error{"unauthorized": ErrUnauthorized, "refused": Refuse("app %q is unknown", "demo"),
+		"inner": inner} {
 		p := &ports{err: fails, perItem: func(n int) []error { e := make([]error, n); e[n-1] = fails; return e }}
 		var log bytes.Buffer
 		h := NewHandler(Ports{p, p}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})

@@ -45,6 +45,6 @@ var reasons = map[core.Reason]string{
 	core.ReasonChanged:       "the job was changed",
 	core.ReasonDeleted:       "the job was deleted",
 	core.ReasonCancelled:     "the run was cancelled",
-	core.ReasonUndeliverable: "the message could not be delivered",
+	core.ReasonUndeliverable: "the dispatch message could not be delivered",
 	core.ReasonJoin:          "a parent job did not finish in time",
 }

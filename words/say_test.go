@@ -96,7 +96,8 @@ func TestEverySentence(t *testing.T) {
 // TestCatalogIsWhole: no entry of a catalog is there twice or is without a translation.
 func TestCatalogIsWhole(t *testing.T) {
 	document, err := os.ReadFile("../api/openapi.yaml")
-	if enum := "language: {type: string, enum: [" + core.JoinAllowed(Languages) + "],"; err != nil || !strings.Contains(string(document), enum) {
+	if enum := "language: {type: string, enum: [" + core.JoinAllowed(Languages) + "],"; err != nil ||
+		!strings.Contains(string(document), enum) {
 		t.Errorf("api/openapi.yaml does not have %q: %v", enum, err)
 	}
 	for l, catalog := range catalogs() {

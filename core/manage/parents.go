@@ -65,7 +65,7 @@ func levels(todo []*saving) [][]*saving {
 func afterItself(circle []string) error {
 	most := min(len(circle), 10)
 	names := core.JobNames{Names: circle[:most], More: len(circle) - most, Between: " after "}
-	return core.Invalid("after", "", "a job cannot be its own parent: %s after %s", names, circle[0])
+	return core.Invalid("after", "", "the parent jobs form a cycle: %s after %s", names, circle[0])
 }
 
 // before finds the IDs of the parents of a part's jobs. It returns the jobs whose parents all
@@ -243,6 +243,6 @@ func (m *Manage) comesBefore(ctx context.Context, d *core.Def) error {
 		names = append(names, j.Name())
 	}
 	slices.Sort(names)
-	return core.Errorf(core.CodeConflict, "other jobs have the parent %s/%s: %s: change or delete them first", d.App, d.Name,
+	return core.Errorf(core.CodeConflict, "%s/%s is the parent of other jobs (%s): change or delete these jobs first", d.App, d.Name,
 		core.JobNames{Names: names, More: len(d.Children) - len(names), Between: ", "})
 }

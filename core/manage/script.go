@@ -143,7 +143,7 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 				if e.source, found, err = m.store.Source(ctx, job, hash); err != nil {
 					return err
 				} else if !found {
-					return core.Invalid("script.hash", hash, "no stored version of the script has this source: send the source")
+					return core.Invalid("script.hash", hash, "no stored version of the script has this hash: send script.source")
 				}
 			}
 			made.Version, made.Size = rec.Last()+1, len(e.source)

@@ -305,7 +305,8 @@ func TestRecovered(t *testing.T) {
 		r.heard("a", "failed 1")
 		r.ends(core.Succeeded)
 		r.ends(core.Failed, core.ReasonHandler) // another failure before the check
-		r.handle(ring.Message{Kind: ring.KindPostRun, PostRun: &ring.PostRun{Run: core.NumberedRun(7, r.runs), PostRun: core.PostRun{Notice: true}}})
+		r.handle(ring.Message{Kind: ring.KindPostRun, PostRun: &ring.PostRun{Run: core.NumberedRun(7, r.runs),
+			PostRun: core.PostRun{Notice: true}}})
 		r.minutes(5)
 		r.heard("a", "failed 1")
 		r.ends(core.Succeeded)

@@ -227,7 +227,7 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 			continue
 		}
 		return &core.Error{Code: core.CodeRefused, Field: fmt.Sprintf("addresses[%d]", i), Value: address,
-			Reason: core.Say("not an executor of %s, but runs for its executors would be sent there; allowed values: the executors of the app "+
+			Reason: core.Say("not an executor of %s; allowed values: the executors of the app "+
 				"(tickring executors %s) and IP addresses in the app's allow", name, name)}
 	}
 	return nil

@@ -356,7 +356,8 @@ type stopping struct {
 	stop func()
 }
 
-func (s *stopping) TakePulled(ctx context.Context, q pullqueue.Queue, now, until time.Time, limit int) ([]pullqueue.Held, time.Time, error) {
+func (s *stopping) TakePulled(ctx context.Context, q pullqueue.Queue, now, until time.Time, limit int) (
+	[]pullqueue.Held, time.Time, error) {
 	defer s.stop()
 	return s.Store.TakePulled(ctx, q, now, until, limit)
 }
@@ -368,7 +369,8 @@ func TestPollsOfOneApp(t *testing.T) {
 		refused := map[string]int{}
 		var mu sync.Mutex
 		poll := func(app string) {
-			_, err := r.p.Receive(t.Context(), pullqueue.Queue{App: app, Name: "q"}, pullqueue.Want{Max: 1, Wait: 20 * time.Second, Visibility: time.Minute})
+			_, err := r.p.Receive(t.Context(), pullqueue.Queue{App: app, Name: "q"},
+				pullqueue.Want{Max: 1, Wait: 20 * time.Second, Visibility: time.Minute})
 			if core.CodeOf(err) == core.CodeUnavailable {
 				mu.Lock()
 				refused[app]++

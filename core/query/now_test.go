@@ -98,7 +98,8 @@ func TestJobsNow(t *testing.T) {
 	if !slices.Equal(names, []string{"fails"}) || page.All != 1 || len(page.Recent[0]) != 2 || page.Recent[0][0].State != core.Succeeded {
 		t.Errorf("%v: %+v", names, page.Recent)
 	}
-	if names, _ := f.stand(query.JobsAsk{JobFilter: query.JobFilter{Text: "#" + id("held").String()}}); !slices.Equal(names, []string{"held"}) {
+	names, _ = f.stand(query.JobsAsk{JobFilter: query.JobFilter{Text: "#" + id("held").String()}})
+	if !slices.Equal(names, []string{"held"}) {
 		t.Errorf("by its number: %v", names)
 	}
 }

@@ -105,7 +105,9 @@ func TestTroubleNamesTheWorst(t *testing.T) {
 	}
 	got, err := f.M.Trouble(ctx, nil)
 	if err != nil || got.Fail != 101 || len(got.Failing) != 100 ||
-		!slices.ContainsFunc(got.Failing, func(x query.Failing) bool { return x.Times == 3 && got.Named[x.Last.ID.Job()].Def.Name == "sweep100" }) {
+		!slices.ContainsFunc(got.Failing, func(x query.Failing) bool {
+			return x.Times == 3 && got.Named[x.Last.ID.Job()].Def.Name == "sweep100"
+		}) {
 		t.Errorf("%d fail, %d are named, %v", got.Fail, len(got.Failing), err)
 	}
 }

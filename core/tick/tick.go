@@ -115,8 +115,9 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 // join makes the ticker part of a round. With a zero round it belongs to a server and holds all partitions that it can
 // get.
 func (t *Ticker) join(round time.Time, skip int) {
-	t.hold = partition.New(t.leases, partition.Options{Now: t.o.Now, ID: t.o.ID, LeaseFor: t.o.LeaseFor, RenewEvery: t.o.RenewEvery, Round: round,
-		Skip: skip})
+	t.hold = partition.New(t.leases, partition.Options{Now: t.o.Now, ID: t.o.ID, LeaseFor: t.o.LeaseFor, RenewEvery: t.o.RenewEvery,
+		Round: round,
+		Skip:  skip})
 }
 
 // Release gives up all leases, so that other tickers need not wait until they expire.
@@ -716,7 +717,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		switch {
 		case !ok && slices.Contains(unread, e.Run):
 		case !ok: // open runs stay in the store, so it ended long ago
-			t.o.Log.Warn("an entry of the due index whose run is not stored any more is dropped", "job", e.Job, "run", e.Run, "scheduledAt", e.PlanAt)
+			t.o.Log.Warn("entry of the due index dropped: its run is not stored", "job", e.Job, "run", e.Run, "scheduledAt", e.PlanAt)
 			drop = append(drop, e)
 		case !run.State.Open() && !run.Owing() && !run.ShardEnded():
 			drop = append(drop, e)

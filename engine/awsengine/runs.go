@@ -23,7 +23,8 @@ import (
 var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slot", "seq", "owner", "until", "address", "maybeSent",
 	"journal", "sentAt", "sentRev",
 	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "pauseAfter", "notice", "rerunOf", "killBy",
-	"killAt", "endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard", "postrun", "keepLog",
+	"killAt", "endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard",
+	"postrun", "keepLog",
 	"rest", "expires"}
 
 func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {

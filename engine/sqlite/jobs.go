@@ -213,7 +213,8 @@ func (s *Store) NewJobIDs(ctx context.Context, n int) (first core.JobID, err err
 // Numbers implements finish.Store and operate.Store. The first number of a job is 1.
 func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
 	err = s.write(ctx, true, 1, func(tx *tx) error {
-		return execute(tx.Conn, "INSERT INTO counters (job, last) VALUES (?1, ?2) ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last",
+		return execute(tx.Conn,
+			"INSERT INTO counters (job, last) VALUES (?1, ?2) ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last",
 			values(job, n), func(st *sqlite.Stmt) error {
 				first = uint32(st.ColumnInt64(0) - int64(n) + 1)
 				return nil

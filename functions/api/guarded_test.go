@@ -17,7 +17,8 @@ import (
 func TestTokenThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	made := 0
-	h := guarded(func(context.Context) (lambdaboot.Tokens, error) { return lambdaboot.Tokens{Admin: "token"}, err }, slog.New(slog.DiscardHandler),
+	h := guarded(func(context.Context) (lambdaboot.Tokens, error) { return lambdaboot.Tokens{Admin: "token"}, err },
+		slog.New(slog.DiscardHandler),
 		func(t lambdaboot.Tokens) http.Handler {
 			made++
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, t.Admin) })

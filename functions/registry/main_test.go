@@ -24,7 +24,8 @@ func TestRegistrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	door := func(p safedial.Policy) awslambda.Handler {
-		return awslambda.NewHandler(lambdaboot.HTTP(wire(&lambdaboot.Config{Policy: p}, e, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler)))
+		log := slog.New(slog.DiscardHandler)
+		return awslambda.NewHandler(lambdaboot.HTTP(wire(&lambdaboot.Config{Policy: p}, e, log), log))
 	}
 	// A private address needs a network that is allowed: its environment names them.
 	narrow, h := door(safedial.Policy{}), door(safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})

@@ -25,7 +25,8 @@ func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, e
 	err := c.Query(ctx, "cloudformation", "2010-05-15", "DescribeStacks", url.Values{"StackName": {name}}, &out)
 	switch {
 	case NotFound(err):
-		return nil, fmt.Errorf("the stack %s in %s %w: set --region for another Region, --profile for another account", name, c.Region, ErrNoStack)
+		return nil, fmt.Errorf("the stack %s in %s %w: set --region for another Region, --profile for another account", name, c.Region,
+			ErrNoStack)
 	case err != nil:
 		return nil, fmt.Errorf("read the stack %s: %w", name, err)
 	case len(out.Stacks) != 1:

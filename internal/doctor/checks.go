@@ -358,7 +358,7 @@ func oneLine(text string) string {
 	return first
 }
 
-var tellsOverdue = core.Say("tickring audit lists overdue runs, tickring runs --state running lists running ones")
+var tellsOverdue = core.Say("tickring audit lists overdue runs; tickring runs --state running lists running ones")
 
 func apps(f *Facts, s *sheet) core.Text {
 	for _, a := range f.Own.UnreadableApps {
@@ -419,19 +419,19 @@ func executors(f *Facts, s *sheet) core.Text {
 	refused := slices.DeleteFunc(slices.Clone(f.Own.Refused), since)
 	for _, r := range refused[max(0, len(refused)-10):] { // the newest; unknown clients can cause any number
 		if f.Apps != nil && !slices.Contains(f.Apps, r.App) {
-			s.warn("app %q does not exist: its executor at %q was rejected (%d in total), last %s ago from %s", r.App, r.Address, r.Times,
+			s.warn("app %q does not exist: its executor at %q was rejected; rejections so far: %d, last %s ago, from %s", r.App, r.Address, r.Times,
 				span(f.Own.Now.Sub(r.At)), r.From).
 				do("create the app, with the token of its executors, in a manifest (tickring apply); if the executor is not yours, this can be an " +
 					"attack")
 			continue
 		}
 		if r.Why != "" {
-			s.warn("app %q: the executor at %q was rejected (%d in total), last %s ago from %s: %s", r.App, r.Address, r.Times,
+			s.warn("app %q: the executor at %q was rejected; rejections so far: %d, last %s ago, from %s: %s", r.App, r.Address, r.Times,
 				span(f.Own.Now.Sub(r.At)), r.From, r.Why).do("change the address that the executor registers; the executor logs it too")
 			continue
 		}
-		s.warn("app %q: the executor at %q was rejected because of its token (%d in total), last %s ago from %s", r.App, r.Address, r.Times,
-			span(f.Own.Now.Sub(r.At)), r.From).
+		s.warn("app %q: the executor at %q was rejected because of its token; rejections so far: %d, last %s ago, from %s", r.App, r.Address,
+			r.Times, span(f.Own.Now.Sub(r.At)), r.From).
 			do("set the access token of the executor to the token of its app; if the executor is not yours, this can be an attack")
 	}
 	if len(f.Own.Executors) == 0 {

@@ -261,7 +261,8 @@ func TestBodiesComeInTime(t *testing.T) {
 		}
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		log := slog.New(slog.DiscardHandler)
-		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), ReadFor: 7 * time.Second, Refused: rejectlog.New(rejectlog.Options{}), Log: log}
+		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), ReadFor: 7 * time.Second,
+			Refused: rejectlog.New(rejectlog.Options{}), Log: log}
 		key := func(context.Context) ([]byte, error) { return []byte("key"), nil }
 		door.Wire(mux, nil, a.Callback(callback.Options{}))
 		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, key))

@@ -90,7 +90,8 @@ func parse(text string) (keys []key, isPending bool, err error) {
 		line, is := strings.CutSuffix(line, pending)
 		is = is && len(keys) == 0 // else it comes from a copy of the file that was made during a rotation
 		if len(line) < minKey || strings.ContainsAny(line, " \t") || len(keys) == MaxKeys {
-			return nil, false, fmt.Errorf("line %d: expected a key of at least %d characters, on at most %d lines", n, minKey, MaxKeys)
+			return nil, false, fmt.Errorf("line %d: expected one key per line, with at least %d characters and no spaces; "+
+				"at most %d keys are allowed", n, minKey, MaxKeys)
 		}
 		k, err := keyOf(line)
 		if err != nil {

@@ -96,7 +96,8 @@ func (gr *Growth) wanted(o plan.Options, partitions int) int {
 	return groups
 }
 
-// Move moves some jobs that are stored in partition p, but belong to another partition, to that partition. Other jobs move when they are advanced.
+// Move moves some jobs that are stored in partition p, but belong to another partition, to that partition. Other jobs
+// move when they are advanced.
 func (gr *Growth) Move(ctx context.Context, g core.Global, p int, from core.Instant) error {
 	if g.Partitions <= 1 && p == 0 || g.Readable <= g.Partitions && gr.rates.stable(g, gr.now()) {
 		return nil
