@@ -13,11 +13,11 @@ import (
 )
 
 type event struct {
-	At      time.Time // zero if unknown
-	Gap     string    // time since the previous event
-	Shape   string    // a value of shapes
-	Text    template.HTML
-	PostRun template.HTML
+	At    time.Time // zero if unknown
+	Gap   string    // time since the previous event
+	Shape string    // a value of shapes
+	Text  template.HTML
+	Note  template.HTML
 }
 
 // Tone returns the class of the text: red for a failure.
@@ -38,7 +38,7 @@ func (a *ask) story(r *client.Run, job *client.Job, chain []client.Run) (list []
 		return a.skipStory(r)
 	}
 	first := &chain[0]
-	list = append(list, event{At: first.ScheduledAt, Shape: "ok", Text: a.causeOf(first), PostRun: a.madeBy(r)})
+	list = append(list, event{At: first.ScheduledAt, Shape: "ok", Text: a.causeOf(first), Note: a.madeBy(r)})
 	for i := range chain {
 		one := &chain[i]
 		if i > 0 && one.Attempt > chain[i-1].Attempt+1 {
@@ -53,7 +53,7 @@ func (a *ask) story(r *client.Run, job *client.Job, chain []client.Run) (list []
 	}
 	for _, c := range last.Children {
 		list = append(list, event{Shape: shapes[core.State(c.State)], Text: a.Mark("triggered run %s of %s", a.RunLink(c.ID), a.JobLink(c.Job)),
-			PostRun: text(a.StateName(c.State))})
+			Note: text(a.StateName(c.State))})
 	}
 	if job != nil {
 		list = append(list, a.notFollowed(last, job)...)
@@ -109,7 +109,7 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	switch {
 	case len(r.Shards) > 0:
 		said := a.Mark("sent to each available executor; shards: %s", num(len(r.Shards)))
-		list = append(list, event{At: r.SentAt, Shape: "ok", Text: said, PostRun: nth})
+		list = append(list, event{At: r.SentAt, Shape: "ok", Text: said, Note: nth})
 	case !r.SentAt.IsZero():
 		said := a.Mark("claimed and sent to %s", html(`<span class="mono break">%s</span>`, cmp.Or(r.Address, "?")))
 		if r.Attempt > 1 {
@@ -121,17 +121,17 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 		} else if d := r.SentAt.Sub(before); d > 0 {
 			gap = "+" + a.Span(d)
 		}
-		list = append(list, event{At: r.SentAt, Gap: gap, Shape: "ok", Text: said, PostRun: nth})
+		list = append(list, event{At: r.SentAt, Gap: gap, Shape: "ok", Text: said, Note: nth})
 	case r.State == string(core.Planned) && r.Missing == nil:
 		said := a.Mark("starts %s", a.Rel(r.DueAt))
 		if !r.DueAt.After(a.Now) {
 			said = a.Mark("waits to be sent")
 		}
-		list = append(list, event{At: r.DueAt, Shape: "plan", Text: said, PostRun: nth})
+		list = append(list, event{At: r.DueAt, Shape: "plan", Text: said, Note: nth})
 	case r.State == string(core.Queued):
-		list = append(list, event{Shape: "wait", Text: a.waitsFor(r), PostRun: nth})
+		list = append(list, event{Shape: "wait", Text: a.waitsFor(r), Note: nth})
 	case r.State == string(core.Running):
-		list = append(list, event{Shape: "run", Text: a.Mark("is being sent"), PostRun: nth})
+		list = append(list, event{Shape: "run", Text: a.Mark("is being sent"), Note: nth})
 	}
 	if r.MaybeTwice {
 		list = append(list, event{Shape: "late",
@@ -139,7 +139,7 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	}
 	if r.Answer != "" {
 		list = append(list, event{Shape: "fail", Text: a.Mark("the executor did not confirm the run: %s", text(r.Answer)),
-			PostRun: a.Mark("unknown whether the executor has the run")})
+			Note: a.Mark("unknown whether the executor has the run")})
 	}
 	list = append(list, a.kill(r)...)
 	if !r.EndedAt.IsZero() {
@@ -166,10 +166,10 @@ func (a *ask) try(t *client.Try) event {
 	switch {
 	case t.Request != "":
 		return event{Shape: "ok", Text: a.Mark("invoked %s, request %s", at, html("<span class=mono>%s</span>", t.Request)),
-			PostRun: text(t.Log)}
+			Note: text(t.Log)}
 	case t.Of > 0:
 		return event{Shape: "ok", Text: a.Mark("%s was chosen by route %s; executors to choose from: %s", at, text(t.By), num(t.Of)),
-			PostRun: text(strings.Join(t.From, ", "))}
+			Note: text(strings.Join(t.From, ", "))}
 	case t.Code == 200:
 		return event{Shape: "ok", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("the executor is live"))))}
 	}
@@ -209,7 +209,7 @@ func (a *ask) kill(r *client.Run) []event {
 	case r.KillBy != "":
 		e := event{At: r.KillAt, Shape: "stop", Text: a.Mark("kill requested by %s", html("<b>%s</b>", r.KillBy))}
 		if deaf(r) && core.State(r.State).Open() {
-			e.PostRun = a.Mark("A function or an endpoint cannot be asked to end the run. The run is closed as killed when it fails or " +
+			e.Note = a.Mark("A function or an endpoint cannot be asked to end the run. The run is closed as killed when it fails or " +
 				"exceeds its timeout.")
 		}
 		return []event{e}
@@ -232,11 +232,11 @@ func (a *ask) end(r *client.Run) event {
 	}
 	switch {
 	case r.Then != "" && !r.ThenAt.IsZero():
-		e.PostRun = a.Mark("retry at %s as run %s", a.Stamp(r.ThenAt, r.Timezone), a.RunLink(r.Then))
+		e.Note = a.Mark("retry at %s as run %s", a.Stamp(r.ThenAt, r.Timezone), a.RunLink(r.Then))
 	case r.Then != "":
-		e.PostRun = a.Mark("retry as run %s", a.RunLink(r.Then))
+		e.Note = a.Mark("retry as run %s", a.RunLink(r.Then))
 	case core.State(r.State).Failure() && r.Attempt > 1 && r.Retries <= 0:
-		e.PostRun = a.Mark("no attempts left")
+		e.Note = a.Mark("no attempts left")
 	}
 	return e
 }
@@ -301,11 +301,11 @@ func (a *ask) skipStory(r *client.Run) []event {
 	e := event{At: s.FirstAt, Shape: "skip"}
 	e.Text = a.Mark("%s: %s", text(a.StateName(string(core.Skipped))), text(a.ReasonName(s.Reason)))
 	if s.Count > 1 {
-		e.PostRun = a.Mark("%s scheduled times in total, the last at %s", num(s.Count), a.Stamp(s.LastAt, r.Timezone))
+		e.Note = a.Mark("%s scheduled times in total, the last at %s", num(s.Count), a.Stamp(s.LastAt, r.Timezone))
 	}
 	due := event{At: r.ScheduledAt, Shape: "plan", Text: a.Mark("due by schedule")}
 	if r.Message != "" {
-		due.PostRun = a.Mark("%s", text(firstLine(r.Message)))
+		due.Note = a.Mark("%s", text(firstLine(r.Message)))
 	}
 	return []event{due, e}
 }

@@ -20,7 +20,7 @@ func build(p *Props, names []string) (string, error) {
 	if p.Functions != "" {
 		for _, name := range names {
 			if _, err := os.Stat(filepath.Join(p.Functions, name, "bootstrap")); err != nil {
-				return "", fmt.Errorf("Functions is %q, but %s/bootstrap is missing", p.Functions, name)
+				return "", fmt.Errorf("setting Functions is %q, but %s/bootstrap is missing", p.Functions, name)
 			}
 		}
 		return p.Functions, nil
@@ -57,7 +57,7 @@ func build(p *Props, names []string) (string, error) {
 func findSource(given string) (string, error) {
 	if given != "" {
 		if _, err := os.Stat(filepath.Join(given, "functions", "tick", "main.go")); err != nil {
-			return "", fmt.Errorf("Source is %q, but the module %s is missing", given, module)
+			return "", fmt.Errorf("setting Source is %q, but the module %s is missing", given, module)
 		}
 		return filepath.Abs(given)
 	}

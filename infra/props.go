@@ -465,7 +465,7 @@ func subnets(p *Props) (err error) {
 		}
 	}()
 	if s := p.Vpc.SelectSubnets(p.Subnets); len(*s.SubnetIds) == 0 {
-		return errors.New("Vpc: no subnets match Subnets")
+		return errors.New("no subnets of Vpc match Subnets")
 	}
 	return nil
 }

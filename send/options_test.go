@@ -317,7 +317,11 @@ func TestEchoedSecretsAreHidden(t *testing.T) {
 			with := *call
 			with.MaxAnswer = c.most
 			sh.Job.Def.Call = &with
-			message, _, cut := strings.Cut(newSender(t, Options{}).Send(t.Context(), sh).Message, "\n(")
+			whole := newSender(t, Options{}).Send(t.Context(), sh).Message
+			if strings.Contains(whole, key[:20]) {
+				t.Errorf("the message has a part of the secret: %q", whole)
+			}
+			message, _, cut := strings.Cut(whole, "\n(")
 			if message != c.want || cut != (c.most > 0) {
 				t.Errorf("message %.80q (%d bytes), want %.80q (%d)", message, len(message), c.want, len(c.want))
 			}

@@ -47,7 +47,7 @@ func (p *Page) Passed(next core.JobID) core.Unreadable {
 func (p *Page) Takes(v any) bool {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic("bound: encode a stored value: " + err.Error())
+		panic("budget: encode a stored value: " + err.Error())
 	}
 	if p.begun && len(text) > p.bytes {
 		return false

@@ -125,7 +125,7 @@ func TestCosts(t *testing.T) {
 	})
 	row("JournalsAt", "a minute with one journal",
 		func() { _, err := s.JournalsAt(ctx, journal.Key.Minute, core.JournalKey{}, 100); ok(t, err) })
-	row("RunSpan", "50 runs", func() {
+	row("RunsByID", "50 runs", func() {
 		_, err := s.RunsByID(ctx, runs[0].ID, runs[49].ID, 100)
 		ok(t, err)
 	})

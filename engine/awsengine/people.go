@@ -16,7 +16,7 @@ const personOf = "person"
 func decodeAccount(it item) (access.Account, error) {
 	a, err := access.Parse([]byte(stringOf(it, "body")))
 	if err != nil {
-		return a, fmt.Errorf("read person %q: %w", stringOf(it, "key"), err)
+		return a, fmt.Errorf("read user %q: %w", stringOf(it, "key"), err)
 	}
 	return a, nil
 }

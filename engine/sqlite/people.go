@@ -13,7 +13,7 @@ import (
 func scanAccount(st *sqlite.Stmt) (access.Account, error) {
 	a, err := access.Parse(columnBytes(st, 1))
 	if err != nil {
-		return a, fmt.Errorf("read person %q: %w", st.ColumnText(0), err)
+		return a, fmt.Errorf("read user %q: %w", st.ColumnText(0), err)
 	}
 	return a, nil
 }

@@ -3,7 +3,9 @@
 # the crontab in USER.crontab.
 user=${1:?usage: convert.sh USER}
 zone=${zone:-$(readlink -f /etc/localtime | sed -n 's:.*/zoneinfo/::p')}
-crontab -u "$user" -l >"$user.crontab" && { : ${zone:?/etc/localtime is not a link to a time zone: set the shell variable zone, such as zone=Europe/Berlin}
+crontab -u "$user" -l >"$user.crontab" && {
+  [ -n "$zone" ] || { echo "/etc/localtime is not a link to a time zone: set the shell variable zone, such as zone=Europe/Berlin" >&2; false; }
+} && {
 cat <<END
 version: 1
 set: cron

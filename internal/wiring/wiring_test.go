@@ -48,9 +48,9 @@ func TestEachPartIsTold(t *testing.T) {
 		"tick.Options": reflect.TypeFor[tick.Options](), "dispatch.Options": reflect.TypeFor[dispatch.Options](),
 		"finish.Options":      reflect.TypeFor[finish.Options](),
 		"finish.WatchOptions": reflect.TypeFor[finish.WatchOptions](), "people.Options": reflect.TypeFor[people.Options](),
-		"ask.Options": reflect.TypeFor[query.Options](), "registry.Options": reflect.TypeFor[registry.Options](),
+		"query.Options": reflect.TypeFor[query.Options](), "registry.Options": reflect.TypeFor[registry.Options](),
 		"registry.TokensOptions": reflect.TypeFor[registry.TokensOptions](),
-		"callback.Options":       reflect.TypeFor[callback.Options](), "pull.Options": reflect.TypeFor[pullqueue.Options](),
+		"callback.Options":       reflect.TypeFor[callback.Options](), "pullqueue.Options": reflect.TypeFor[pullqueue.Options](),
 		"restore.Options": reflect.TypeFor[restore.Options](),
 	}
 	name := func(x ast.Expr) string {
@@ -65,11 +65,11 @@ func TestEachPartIsTold(t *testing.T) {
 		text := types.ExprString(x)
 		return text == from+"."+field || text == from+".Plan."+field
 	}
-	f, err := parser.ParseFile(token.NewFileSet(), "assembly.go", nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "wiring.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]map[string]bool{"ask.Options": {}} // names of fields, by the name of the options type
+	told := map[string]map[string]bool{"query.Options": {}} // names of fields, by the name of the options type
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
 		if !ok {
@@ -93,7 +93,7 @@ func TestEachPartIsTold(t *testing.T) {
 						set[s.Sel.Name] = true
 					}
 					if name(s.X) == "o.Ask" {
-						told["ask.Options"][s.Sel.Name] = true
+						told["query.Options"][s.Sel.Name] = true
 					}
 				}
 			case *ast.CompositeLit:

@@ -86,7 +86,7 @@ var Cases = []Case{
 	{"ClearOwedAndLate", clearOwedAndLate}, {"PostRuns", postRuns}, {"KeptLogs", keptLogs},
 	{"PostRunLane", postRunLane}, {"Triggered", triggered},
 	{"ChangeTriggered", changed}, {"Kill", kill},
-	{"RunSpan", runSpan}, {"RecentRuns", recentRuns}, {"RecentRunsOfStates", recentRunsOfStates}, {"LastRuns", lastRuns},
+	{"RunsByID", runsByID}, {"RecentRuns", recentRuns}, {"RecentRunsOfStates", recentRunsOfStates}, {"LastRuns", lastRuns},
 	{"OpenRuns", openRuns}, {"Waiting", waiting}, {"Journals", journals}, {"Watch", watch}, {"WatchPages", watchPages},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes},
 	{"QueueAcrossReceivers", queueAcross},

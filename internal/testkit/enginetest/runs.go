@@ -642,7 +642,7 @@ func kill(t *testing.T, h Harness) {
 	sameRun(t, e, shut)
 }
 
-func runSpan(t *testing.T, h Harness) {
+func runsByID(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	var want []core.RunID
 	for i := range 30 {

@@ -51,6 +51,9 @@ func (g *Texts) Equal(t testing.TB, key, got string, replace ...string) {
 	got = strings.TrimRight(strings.NewReplacer(replace...).Replace(got), "\n") + "\n"
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if strings.Contains(got, "<nil>") {
+		t.Errorf("%q has no text: %s", key, got)
+	}
 	if before, is := g.got[key]; is && before != got {
 		t.Errorf("two texts have the key %q", key)
 	}

@@ -30,6 +30,7 @@ func TestTextsFail(t *testing.T) {
 		"all equal":        {[][]string{{"one", "Listens on port 8080.", "8080", "PORT"}, {"two", "Two\nlines."}}, ""},
 		"another text":     {[][]string{{"one", "Listens on port PORT."}, {"two", "Two lines."}}, `"two" is`},
 		"a new key":        {[][]string{{"one", "Listens on port PORT."}, {"two", "Two\nlines."}, {"three", "x"}}, "no section"},
+		"no error":         {[][]string{{"one", "<nil>"}}, "has no text"},
 		"an unused key":    {[][]string{{"one", "Listens on port PORT."}}, "does not compare"},
 		"a key used twice": {[][]string{{"one", "Listens on port PORT."}, {"one", "x"}, {"two", "Two\nlines."}}, "two texts"},
 	} {
