@@ -461,7 +461,7 @@ func (p *Props) Check() error {
 func subnets(p *Props) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("Vpc: no subnets match Subnets: %v", r)
+			err = fmt.Errorf("no subnets of Vpc match Subnets: %v", r)
 		}
 	}()
 	if s := p.Vpc.SelectSubnets(p.Subnets); len(*s.SubnetIds) == 0 {
