@@ -43,7 +43,8 @@ type Link struct {
 	When   ParentCondition // empty: the parent is removed
 }
 
-// Links returns the changes for the parents of child when its After changes from was to is.
+// Links returns the changes to the child lists of the parents when the After of child is changed: was is the old list of
+// parents, is the new list.
 func Links(child JobID, was, is []Parent) (list []Link) {
 	for _, p := range was {
 		if !slices.ContainsFunc(is, func(o Parent) bool { return o.ID == p.ID }) {

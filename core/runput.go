@@ -255,7 +255,8 @@ func (r *Run) GiveUp(at time.Time) RunPut {
 }
 
 // Retime sets the scheduled time, params and addresses of a waiting trigger to the values in to. The run asks for its
-// permits again. Until becomes now, or later than the one read, and SentAt becomes zero.
+// permits again. Until becomes now; if now is not after r.Until, it becomes r.Until plus 1 ms. SentAt
+// becomes zero.
 func (r *Run) Retime(to Run, now time.Time) RunPut {
 	to.SentAt, to.Until, to.Permit = time.Time{}, now, ""
 	if !now.After(r.Until) {

@@ -12,7 +12,7 @@ type spanFlags struct {
 	What    string `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: all)."`
 	From    string `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago) (default: a day ago)."`
 	To      string `placeholder:"TIME" help:"End of the period (default: now)."`
-	Buckets int    `default:"24" help:"Maximum number of buckets, at most 120."`
+	Buckets int    `default:"24" help:"Maximum number of time spans of equal width, at most 120."`
 }
 
 // of is the app or the job, and the span, in the job's zone.

@@ -113,7 +113,7 @@ func (e *conn) run(text string) (client.Run, error) {
 func notRun(err error, text string) error {
 	r, ok := errors.AsType[*client.Error](err)
 	if _, nerr := strconv.ParseInt(text, 10, 64); ok && nerr == nil && r.Code == string(core.CodeNotFound) {
-		r.Message += "; write a run as its ID, ten digits or more such as 17179869185, or as app/name@2026-11-20T02:30: tickring runs lists them"
+		r.Message += "; a run is written as its ID (at least ten digits) or as app/name@2026-11-20T02:30; to list runs: tickring runs"
 	}
 	return err
 }

@@ -209,13 +209,13 @@ func (w Who) May(d Deed, app string) error {
 	case w.Kind == ReadToken && n.role != Viewer:
 		return core.Errorf(core.CodeForbidden, "this token is read-only: changes need the admin token or a user's token")
 	case role.rank() < n.role.rank() && app == "":
-		return core.Errorf(core.CodeForbidden, "the role %s for all apps is required, and %s does not have it", n.role, w.Name)
+		return core.Errorf(core.CodeForbidden, "%s needs the role %q for all apps", w.Name, n.role)
 	case role.rank() < n.role.rank():
 		return core.Errorf(core.CodeForbidden, "the role %s for app %s is required, but %s has the role %s", n.role, app, w.Name, role)
 	case n.right != "" && !w.has(n.right, app) && app == "":
-		return core.Errorf(core.CodeForbidden, "the permission %s for all apps is required, and %s does not have it", n.right, w.Name)
+		return core.Errorf(core.CodeForbidden, "%s needs the permission %q for all apps", w.Name, n.right)
 	case n.right != "" && !w.has(n.right, app):
-		return core.Errorf(core.CodeForbidden, "the permission %s for app %s is required, and %s does not have it", n.right, app, w.Name)
+		return core.Errorf(core.CodeForbidden, "%s needs the permission %q for app %s", w.Name, n.right, app)
 	}
 	return nil
 }

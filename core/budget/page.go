@@ -14,7 +14,7 @@ import (
 const (
 	// AtOnce is the maximum number of items in one call of the store.
 	AtOnce = 1000
-	// Tries is how often a change is tried after another writer was faster or an answer was lost.
+	// Tries is the maximum number of attempts at a change, including the first.
 	Tries = 4
 	// pageBytes is the maximum length of an answer: a function answers with 6 MB at most.
 	pageBytes = 4 << 20

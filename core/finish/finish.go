@@ -63,7 +63,8 @@ type Result struct {
 	Killed bool
 	// Owner, if not empty, must still own the run. A dispatcher sets it for its own result.
 	Owner string
-	// Unowned means that the run must not be owned or sent. A cancellation sets it.
+	// Unowned limits the result to a run without an owner that was never sent; for others the answer is core.ErrRefused.
+	// Cancellations, deletions and replacements set it.
 	Unowned bool
 	// Reported means that an executor reports the end. It closes only a run that has an owner or
 	// may have been sent.

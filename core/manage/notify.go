@@ -40,7 +40,7 @@ type NotifyResult struct {
 
 // SaveNotify sets the notifications without a job, including those about unreadable jobs. Without
 // To, none are sent. An equal value changes nothing. The change record is written after the
-// change, as in a pause of everything.
+// change; if that fails budget.Tries times, the change has no record.
 func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify) (NotifyResult, error) {
 	if err := actor.Validate(); err != nil {
 		return NotifyResult{}, err

@@ -104,8 +104,9 @@ func New(store Store, r Ring, to Sender, o Options) *Notices {
 		paced: map[core.JobID]time.Time{}}
 }
 
-// Messages handles messages of the post-run queue and returns an error for each; nil means ack. The pending
-// notification of a run is cleared once it is counted. A message that only requests checks is always acked: an
+// Messages handles messages of the post-run queue and returns an error for each; nil means ack. Messages
+// counts the notification of a run, then clears the pending notification in the run. A message that only requests
+// checks is always acked: an
 // open check stays in the index, and each pass requests it again. Redelivering the message too would add one
 // message a pass.
 func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {

@@ -250,7 +250,7 @@ func (op *Operate) undriven(f *core.Fire, run *core.Run, job *core.Job, known, g
 	case !known && gone:
 		return core.Say("the job was deleted"), true
 	case !known:
-		return core.Say("job %s does not exist and was never deleted", f.Run.Job()), false
+		return core.Say("job %s is unknown: neither the job nor a record of its deletion exists", f.Run.Job()), false
 	case !f.Cause.Planned():
 		return core.Text{}, false
 	case job.Def.Keep.Days > 0 && op.ask.Now().Sub(f.At.Time()) >= time.Duration(job.Def.Keep.Days)*24*time.Hour:

@@ -222,7 +222,7 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 				continue
 			}
 			if err := direct(name); err != nil {
-				return core.Errorf(core.CodeForbidden, "app %s has no executor at %s, where the run would be sent: %v", name, address, err)
+				return core.Errorf(core.CodeForbidden, "app %s has no executor at %s, so the run cannot be sent there: %v", name, address, err)
 			}
 			continue
 		}

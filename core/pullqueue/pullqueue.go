@@ -35,8 +35,8 @@ type Options struct {
 	Most int // 10,000
 	// Deliveries is how often a run is delivered before it counts as lost.
 	Deliveries int // 20
-	// Waiters is the number of concurrent polls of all queues: a first app can use half of them, a second a
-	// third.
+	// Waiters is the maximum number of concurrent polls of all queues. A poll is rejected unless more polls are free than
+	// its app already uses, so one app alone can use half of them.
 	Waiters int // 1000
 	// Expiry is how long a queue counts as polled after the last poll.
 	Expiry time.Duration // 90 s

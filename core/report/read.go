@@ -23,7 +23,7 @@ const (
 	MaxYears = 20
 )
 
-// Question selects the runs of an answer. The zero value of a field does not restrict it.
+// Question selects the runs of an answer. From and To are required; the other fields restrict the runs if they are set.
 type Question struct {
 	ByDay bool
 	Each  Each

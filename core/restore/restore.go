@@ -1,6 +1,7 @@
 // Package restore makes a copy of the data usable: tables restored to an earlier time, a replica in another
 // Region, or a file from a backup. IDs that were allocated after the copy are not in it, so ID counters are
-// advanced. Runs without a process are found again, and a new generation keeps the old processes out.
+// advanced. Open runs are handed to the due index or the watchdog, and the generation is incremented, so
+// that processes of the earlier deployment cannot use the tables.
 // Expected runs that are missing are sent by operate.Replan. The package rejects tables that the calling
 // deployment already uses.
 package restore

@@ -714,7 +714,7 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 	for _, key := range []string{"jobs", "runs", "state"} {
 		t, env := f.Cloud.Tables[key], fn.Env["TICKRING_TABLE_"+strings.ToUpper(key)]
 		if t != nil && env != "" && env != t.Name {
-			s.wrong("%s uses the table %s, but the stack names %s", fn.Name, env, t.Name).
+			s.wrong("%s uses the table %s, but the table of the stack is %s", fn.Name, env, t.Name).
 				do("%s: all functions must use the same tables", update)
 		}
 	}

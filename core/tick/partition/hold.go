@@ -129,7 +129,8 @@ func (h *Leases) forget(ctx context.Context) {
 	}
 }
 
-// Take takes the lease of a partition from Turn and records the check; false: another ticker was faster.
+// Take takes the lease of a partition that Turn returned, and records the current time as its last check. It returns
+// false if another ticker took the lease first.
 func (h *Leases) Take(ctx context.Context, p int) (bool, error) {
 	now := h.o.Now()
 	if m, ok := h.mine[p]; ok {
