@@ -68,7 +68,7 @@ func (s *stack) redrive(t *testing.T) {
 	default:
 	}
 	// Other tests can have dead-letter messages too.
-	if out := s.OK(t, "", "redrive"); !regexp.MustCompile(app + "/yearly .* sent again\n").MatchString(out) {
+	if out := s.OK(t, "", "redrive"); !regexp.MustCompile(app + "/yearly .* resent\n").MatchString(out) {
 		t.Errorf("redrive says %q", out)
 	}
 	if r := s.WaitState(t, fmt.Sprint(id), "succeeded", endsWithin); r.Cause != "schedule" {
