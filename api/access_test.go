@@ -546,7 +546,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			if strings.Contains(many, `"as"`) {
 				t.Errorf("%s", many)
 			}
-			texts.Equal(t, "rerun of many runs", regexp.MustCompile(`"why":".*?"`).FindString(many))
+			texts.Equal(t, "rerun of many runs", regexp.MustCompile(`"why":"(?:[^"\\]|\\.)*"`).FindString(many))
 			f.expect(t, token, "POST", "/v1/rerun", one, 200)
 			at := time.Now().Add(time.Hour).Format(time.RFC3339)
 			f.expect(t, token, "POST", "/v1/jobs/shop/report/trigger", `{"key":"later","at":"`+at+`","addresses":["http://10.6.6.6"]}`, 200)

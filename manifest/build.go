@@ -24,6 +24,7 @@ type builder struct {
 	top      map[string]Pos // positions outside of apps and jobs
 	defaults object
 	told     map[string]object // notify of the apps of the document
+	earlier  int               // number of errors in the documents before
 }
 
 // merge returns own with the missing keys taken from defaults. Keys with wrong values get no default.
@@ -125,12 +126,8 @@ func (b *builder) checkSchedule(job object, path string) {
 		case len(kinds) == 1 && r.object[kinds[0]] == "":
 			wrong(kinds[0], "the expression is empty")
 		}
-		switch {
-		case r.object["offset"] == nil:
-		case len(kinds) == 0:
-			wrong("offset", "offset: allowed only with every: …")
-		case kinds[0] != string(core.KindEvery):
-			wrong("offset", "offset: allowed only with every: …")
+		if r.object["offset"] != nil && (len(kinds) == 0 || kinds[0] != string(core.KindEvery)) {
+			wrong("offset", "allowed only with the key every")
 		}
 		for i, name := range shared {
 			v := r.object[name]
@@ -302,7 +299,7 @@ func (b *builder) placeOf(path, field string) (Pos, string) {
 
 // failed reports whether a value or one below it has an error.
 func (b *builder) failed(path string) bool {
-	return slices.ContainsFunc(b.c.errs, func(e *Error) bool { return e.File == b.file && strings.HasPrefix(e.Path+".", path+".") })
+	return slices.ContainsFunc(b.c.errs[b.earlier:], func(e *Error) bool { return strings.HasPrefix(e.Path+".", path+".") })
 }
 
 // message returns the text of a core error, without the path.

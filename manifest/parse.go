@@ -170,7 +170,7 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	found := &anchors{map[string]ast.Node{}, map[*ast.AliasNode]ast.Node{}}
 	ast.Walk(found, body)
 	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: o.aliased(), places: map[string]Pos{},
-		hidden: map[string]bool{}}}
+		hidden: map[string]bool{}}, earlier: len(l.c.errs)}
 	top, _ := b.value(body, component("Manifest"), "")
 	root, _ := top.(object)
 	b.top = b.places

@@ -322,6 +322,8 @@ func TestErrors(t *testing.T) {
 		{"alias of itself", job("labels: &x {a: *x}"), "6:14 jobs[0].labels.a"},
 		{"deep", "version: 1\nset: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", "2:70"},
 		{"many keys", "version: 1\n" + strings.Repeat("a:\n", 1001), "1001:2"},
+		{"the same place in two documents", "version: 1\nchannels: [{name: a, webhook: {url: 5}}]\n---\nversion: 1\n" +
+			"channels: [{name: b, webhook: {url: \"ftp://x\"}}]\n", "2:37 channels[0].webhook.url, 5:37 channels[0].webhook.url"},
 		{"second document", "version: 1\n---\nversion: 1\nset: [\n", "4:6"},
 		{"sets that differ", "version: 1\nset: a\n---\nversion: 1\nset: b\n", "5:6 set"},
 	} {

@@ -43,7 +43,7 @@ type rule struct {
 // schedule has any time left is not checked: see Never.
 func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	if len(s.Any) > MaxRules {
-		return nil, core.Invalid("schedule", fmt.Sprint(len(s.Any), " rules"), "at most %d are allowed", MaxRules)
+		return nil, core.Invalid("schedule", fmt.Sprint(len(s.Any)), "at most %d rules are allowed", MaxRules)
 	}
 	c := &Schedule{source: s, rules: make([]rule, 0, len(s.Any))}
 	var err error
@@ -87,7 +87,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 	r := rule{kind: w.Kind}
 	if w.Kind != core.KindEvery && (w.Offset != 0 || w.Aligned) {
-		return r, core.Invalid(path+".offset", core.FormatDuration(w.Offset), "offset: allowed only with every: …")
+		return r, core.Invalid(path+".offset", core.FormatDuration(w.Offset), "allowed only with the key every")
 	}
 	switch w.Kind {
 	case core.KindCron, core.KindCrontab:
