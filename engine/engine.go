@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/store"
 )
 
 // Engine is one open store with its queues.
@@ -43,6 +44,7 @@ type Engine struct {
 	Report   report.Store
 	People   access.Store
 	Secrets  Secrets // nil if secrets are not encrypted
+	Records  store.Records
 	// ByJournal reports that runs have no index by time: lists and reports find only the runs that journals name.
 	ByJournal bool
 	// Writes grows with each commit, so that a page can skip reading data that did not change. It is nil if no process learns

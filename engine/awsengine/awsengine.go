@@ -72,6 +72,7 @@ type Options struct {
 
 // Store implements the interfaces of package engine. It stores times in whole milliseconds.
 type Store struct {
+	*engine.Nouns
 	db  DynamoDB
 	sqs SQS
 	o   Options
@@ -103,14 +104,16 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}, nil
+	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}
+	s.Nouns = &engine.Nouns{Records: s, Box: o.Secrets}
+	return s, nil
 }
 
 // Engine returns the store as an engine. Closing it ends nothing: clients have no state.
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Secrets: s,
+		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Records: s, Secrets: s.Resealing(s),
 		ByJournal: true,
 		Newest:    s.Newest,
 		Failed:    s,

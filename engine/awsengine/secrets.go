@@ -18,7 +18,7 @@ const resealAtOnce = 100
 // Reseal implements engine.Secrets. A place is a list and a key in it. Reseal skips a record that changes at the same
 // time: its writer encrypts it with the newest key.
 func (s *Store) Reseal(ctx context.Context, from string) (changed int, next string, err error) {
-	lists := map[string]string{"app": channelOf + "/", channelOf: "jobs/", "jobs": ""}
+	lists := map[string]string{"app": "jobs/", "jobs": ""}
 	if from == "" {
 		from = "app/"
 	}
@@ -54,9 +54,6 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 		case "app":
 			changes[i], errs[i] = reseal(ctx, s, s.o.Names.State, items[i], decodeApp,
 				func(a core.App) (string, string) { return "body", stringOf(encodeApp(&a), "body") })
-		case channelOf:
-			changes[i], errs[i] = reseal(ctx, s, s.o.Names.State, items[i], decodeChannel,
-				func(c core.Channel) (string, string) { return "body", jsonText(c) })
 		default:
 			changes[i], errs[i] = reseal(ctx, s, s.o.Names.Jobs, items[i],
 				func(it item) (core.Def, error) { return decodeDef(stringOf(it, "def")) },
@@ -74,7 +71,7 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 // Blank reports whether there is no app, and so no job, and no channel: then no secret is stored.
 func (s *Store) Blank(ctx context.Context) (bool, error) {
 	blank := true
-	for _, of := range []string{"app", channelOf} {
+	for _, of := range []string{"app", "channel"} {
 		e := equal("of", text(of))
 		in := e.query(s.o.Names.State)
 		in.Limit = aws.Int32(1)

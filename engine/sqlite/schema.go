@@ -173,6 +173,14 @@ ALTER TABLE changes ADD COLUMN via TEXT;
 	`CREATE INDEX runs_apart ON runs (slot) WHERE ` + madeApart + `;`,
 	// 22: the last row before each time the clock was set back: between those rows, made grows
 	`CREATE TABLE steps (n INTEGER PRIMARY KEY);`,
+	// 23: small records of all kinds
+	`
+DROP TABLE channels;
+DROP TABLE people;
+CREATE TABLE records (kind TEXT NOT NULL, name TEXT NOT NULL, v INTEGER NOT NULL, expires INTEGER, body BLOB NOT NULL);
+CREATE UNIQUE INDEX records_key ON records (kind, name);
+CREATE INDEX records_expires ON records (expires) WHERE expires IS NOT NULL;
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

@@ -29,9 +29,7 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 	err = s.write(ctx, false, resealAtOnce, func(tx *tx) (err error) {
 		switch table {
 		case "apps":
-			changed, next, err = reseal[core.App](s, tx, table, row, "channels/0")
-		case "channels":
-			changed, next, err = reseal[core.Channel](s, tx, table, row, "def/0")
+			changed, next, err = reseal[core.App](s, tx, table, row, "def/0")
 		case "def":
 			changed, next, err = reseal[core.Def](s, tx, table, row, "")
 		default:

@@ -41,6 +41,8 @@ var layers = [][]string{
 	{"core/finish"},
 	{"core/plan"},
 	{"core/schedule", "core/ring", "core/route"},
+	{"store/storetest"},
+	{"store"},
 	{"core/cron", "core/budget", "core/glance", "internal/secretbox"},
 	{"core"},
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
+	"github.com/tickring/tickring/store/storetest"
 )
 
 // Visibility is the visibility for engines under this suite.
@@ -95,6 +97,12 @@ var Cases = []Case{
 	{"EndedContext", endedContext}, {"Empty", empty},
 	{"Pulls", pulls}, {"Reopen", reopen}, {"Began", began}, {"Reports", reports}, {"Clean", clean}, {"CleanCounted", cleanCounted},
 	{"Lists", lists},
+	{"RecordConditions", ofRecords(storetest.Conditions)}, {"RecordGroups", ofRecords(storetest.Groups)},
+	{"RecordLists", ofRecords(storetest.Lists)}, {"RecordRaces", ofRecords(storetest.Races)},
+}
+
+func ofRecords(test func(*testing.T, store.Records)) func(*testing.T, Harness) {
+	return func(t *testing.T, h Harness) { test(t, h.Open(t).Records) }
 }
 
 // base is a time that needs no rounding, in the future of every run of the suite's jobs.

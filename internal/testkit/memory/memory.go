@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 // Options of Open. The zero value is usable.
@@ -34,7 +35,7 @@ func Open(o Options) *engine.Engine {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Records: s, Close: s.Close,
 	}
 }
 
@@ -42,6 +43,7 @@ func (s *Store) Engine() *engine.Engine {
 // kept in whole milliseconds, as every engine does, except for the NotBefore of a message, which is exact. A call whose ctx
 // has ended does nothing and returns its error.
 type Store struct {
+	*engine.Nouns
 	now        func() time.Time
 	visibility time.Duration
 
@@ -57,8 +59,7 @@ type Store struct {
 	execs    map[string]map[string]core.Executor
 	global   core.Global
 	health   map[string]core.Health
-	channels map[string]core.Channel
-	people   map[string][]byte // JSON
+	records  map[store.Key]store.Record
 	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
 	sources  map[sourceKey]source
@@ -121,7 +122,7 @@ func New(o Options) *Store {
 	if o.Visibility <= 0 {
 		o.Visibility = time.Minute
 	}
-	return &Store{
+	s := &Store{
 		now: o.Now, visibility: o.Visibility,
 		jobs:     map[core.JobID]*core.Job{},
 		jobIDs:   newOrdered(func(a, b core.JobID) bool { return a < b }),
@@ -148,12 +149,13 @@ func New(o Options) *Store {
 		reports:  map[report.Key][]byte{},
 		scripts:  map[core.JobID]core.Scripts{},
 		sources:  map[sourceKey]source{},
-		channels: map[string]core.Channel{},
-		people:   map[string][]byte{},
+		records:  map[store.Key]store.Record{},
 		cleaned:  map[core.JobID]core.Instant{},
 		notices:  map[string]notification.State{},
 		looks:    newOrdered(ring.CheckRequest.Less),
 	}
+	s.Nouns = &engine.Nouns{Records: s}
+	return s
 }
 
 // Close does nothing; the store stays usable.

@@ -412,6 +412,12 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 				delete(s.execs, app)
 			}
 		}
+		for k, r := range s.records {
+			if !r.Expires.IsZero() && r.Expires.Before(now) && removed < limit {
+				delete(s.records, k)
+				removed++
+			}
+		}
 		for k, b := range s.keys {
 			if removed < limit && now.Sub(b.at) > keepKey && !s.bound(b.run, now) {
 				delete(s.keys, k)

@@ -1,0 +1,161 @@
+package awsengine
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
+)
+
+// A record is an item of the state table: its kind is in "of", its name in "key".
+
+func recordKey(k store.Key) item { return stateKey(k.Kind, k.Name) }
+
+func decodeRecord(it item) (r store.Record) {
+	r.Key = store.Key{Kind: stringOf(it, "of"), Name: stringOf(it, "key")}
+	r.V, r.Err = intOf(it, "v")
+	if it["expires"] != nil && r.Err == nil {
+		var at int64
+		at, r.Err = intOf(it, "expires")
+		r.Expires = time.Unix(at, 0).UTC()
+	}
+	switch body := it["body"].(type) {
+	case *types.AttributeValueMemberS:
+		r.Body = []byte(body.Value)
+	case *types.AttributeValueMemberB:
+		r.Body = body.Value
+	}
+	return r
+}
+
+// encodeRecord stores a body as text if possible, so that users can read it in the console of AWS.
+func encodeRecord(r *store.Record) item {
+	it := recordKey(r.Key)
+	it["v"] = number(r.V)
+	switch {
+	case len(r.Body) == 0: // DynamoDB has no reason to store it
+	case utf8.Valid(r.Body):
+		it["body"] = text(string(r.Body))
+	default:
+		it["body"] = &types.AttributeValueMemberB{Value: r.Body}
+	}
+	if !r.Expires.IsZero() {
+		it["expires"] = number(r.Expires.Unix())
+	}
+	return it
+}
+
+// Get implements store.Records.
+func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	items := make([]item, len(keys))
+	for i, k := range keys {
+		items[i] = recordKey(k)
+	}
+	found := make(map[store.Key]store.Record, len(keys))
+	unread, err := s.get(ctx, s.o.Names.State, items, func(it item) error {
+		r := decodeRecord(it)
+		found[r.Key] = r
+		return nil
+	})
+	for i := range unread {
+		found[keys[i]] = store.Record{Key: keys[i], Err: core.ErrThrottled}
+	}
+	return found, err
+}
+
+// List implements store.Records.
+func (s *Store) List(ctx context.Context, kind, after string, limit int) (list []store.Record, err error) {
+	e := equal("of", text(kind))
+	if after != "" {
+		e.test("key", ">", text(after))
+	}
+	in := e.query(s.o.Names.State)
+	in.Limit = aws.Int32(int32(limit))
+	err = s.query(ctx, in, func(it item) (bool, error) {
+		list = append(list, decodeRecord(it))
+		return len(list) < limit, nil
+	})
+	return list, err
+}
+
+// Write implements store.Records. A group of one record is a plain write, which costs half of a transaction; such records
+// without conditions are written 25 at a time.
+func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
+	errs := make([]error, len(groups))
+	var free, bound []int // indices of groups
+	for i := range groups {
+		g := &groups[i]
+		switch errs[i] = g.Check(); {
+		case errs[i] != nil:
+		case len(groups) > 1 && len(g.Writes) == 1 && len(g.Changes) == 0 && g.Writes[0].Was == store.Any:
+			free = append(free, i)
+		default:
+			bound = append(bound, i)
+		}
+	}
+	s.writeFree(ctx, groups, free, errs)
+	s.parallel(len(bound), func(k int) { errs[bound[k]] = s.writeGroup(ctx, &groups[bound[k]]) })
+	return errs
+}
+
+// writeFree writes groups of one record without a condition. Of two writes of a record, the last counts.
+func (s *Store) writeFree(ctx context.Context, groups []store.Group, of []int, errs []error) {
+	if len(of) == 0 {
+		return
+	}
+	last := map[store.Key]int{}
+	for k, i := range of {
+		last[groups[i].Writes[0].Key] = k
+	}
+	writes, keys := make([]types.WriteRequest, len(of)), make([]string, len(of))
+	for k, i := range of {
+		w := &groups[of[last[groups[i].Writes[0].Key]]].Writes[0]
+		keys[k] = w.Kind + "\x00" + w.Name
+		if w.Delete {
+			writes[k].DeleteRequest = &types.DeleteRequest{Key: recordKey(w.Key)}
+		} else {
+			writes[k].PutRequest = &types.PutRequest{Item: encodeRecord(&w.Record)}
+		}
+	}
+	for k, err := range s.batchWrite(ctx, s.o.Names.State, writes, keys) {
+		errs[of[k]] = err
+	}
+}
+
+func (s *Store) writeGroup(ctx context.Context, g *store.Group) error {
+	if len(g.Writes) == 1 && len(g.Changes) == 0 {
+		w := &g.Writes[0]
+		if w.Delete {
+			return s.deleteIf(ctx, recordKey(w.Key), condition(w))
+		}
+		return s.putIf(ctx, encodeRecord(&w.Record), condition(w))
+	}
+	var actions []types.TransactWriteItem
+	for k := range g.Changes {
+		actions = append(actions, s.changeActions(&g.Changes[k])...)
+	}
+	for k := range g.Writes {
+		if w := &g.Writes[k]; w.Delete {
+			actions = append(actions, condition(w).delete(s.o.Names.State, recordKey(w.Key)))
+		} else {
+			actions = append(actions, condition(w).put(s.o.Names.State, encodeRecord(&w.Record)))
+		}
+	}
+	return s.transact(ctx, actions)
+}
+
+// condition returns the condition of a write.
+func condition(w *store.Write) *expr {
+	switch w.Was {
+	case store.Any:
+		return &expr{}
+	case store.Lower:
+		return noneOr("v", "<", number(w.V))
+	}
+	return was("v", w.Was)
+}

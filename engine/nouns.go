@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/store"
+)
+
+// Nouns implements the ports of everything that is stored as a record. Each engine embeds it.
+type Nouns struct {
+	Records store.Records
+	Box     *secretbox.Box
+}
+
+var (
+	channels = store.Sealed(store.Table[core.Channel]{Kind: "channel",
+		Name:    func(c *core.Channel) string { return c.Name },
+		Version: func(c *core.Channel) int64 { return c.Rev }})
+	accounts = store.Table[access.Account]{Kind: "person",
+		Name:    func(a *access.Account) string { return a.Name },
+		Version: func(a *access.Account) int64 { return a.Rev },
+		Encode:  func(a *access.Account) ([]byte, error) { return a.JSON(), nil },
+		Decode:  func(_ string, body []byte) (access.Account, error) { return access.Parse(body) }}
+)
+
+// write writes one value and the audit log's entries about it.
+func (n *Nouns) write(ctx context.Context, w store.Write, changes ...core.Change) error {
+	return n.Records.Write(ctx, store.Group{Writes: []store.Write{w}, Changes: changes})[0]
+}
+
+// put writes a value on the condition that the stored version is seen; 0: that none is stored.
+func put[T any](ctx context.Context, n *Nouns, t store.Table[T], seen int64, value T, changes ...core.Change) error {
+	w, err := t.Put(n.Box, value, seen)
+	if err != nil {
+		return err
+	}
+	return n.write(ctx, w, changes...)
+}
+
+func (n *Nouns) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
+	values, err := channels.Get(ctx, n.Records, n.Box, names...)
+	found := make(map[string]core.Channel, len(values))
+	for name, v := range values {
+		if err == nil {
+			err = v.Usable()
+		}
+		found[name] = v.Is
+	}
+	return found, err
+}
+
+func (n *Nouns) ListChannels(ctx context.Context) (list []core.Channel, err error) {
+	values, err := channels.All(ctx, n.Records, n.Box)
+	for _, v := range values {
+		if err == nil {
+			err = v.Usable()
+		}
+		list = append(list, v.Is)
+	}
+	return list, err
+}
+
+func (n *Nouns) PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error {
+	ch.Created, ch.Tested = core.FromMillis(core.Millis(ch.Created)), core.FromMillis(core.Millis(ch.Tested))
+	return put(ctx, n, channels, seen, ch, c)
+}
+
+func (n *Nouns) DeleteChannel(ctx context.Context, seen int64, name string, c core.Change) error {
+	return n.write(ctx, channels.Delete(name, seen), c)
+}
+
+func (n *Nouns) Account(ctx context.Context, name string) (a access.Account, found bool, err error) {
+	values, err := accounts.Get(ctx, n.Records, n.Box, name)
+	if err != nil {
+		return a, false, err
+	}
+	v, found := values[name]
+	return v.Is, found, v.Err
+}
+
+func (n *Nouns) ListAccounts(ctx context.Context) (list []access.Account, err error) {
+	values, err := accounts.All(ctx, n.Records, n.Box)
+	for _, v := range values {
+		if err == nil {
+			err = v.Err
+		}
+		list = append(list, v.Is)
+	}
+	return list, err
+}
+
+func (n *Nouns) PutAccount(ctx context.Context, seen int64, a access.Account, c *core.Change) error {
+	if c == nil {
+		return put(ctx, n, accounts, seen, a)
+	}
+	return put(ctx, n, accounts, seen, a, *c)
+}
+
+func (n *Nouns) DeleteAccount(ctx context.Context, seen int64, name string, c core.Change) error {
+	return n.write(ctx, accounts.Delete(name, seen), c)
+}
+
+// resealAtOnce is how many records one call of Reseal reads.
+const resealAtOnce = 100
+
+// Places of Reseal: the record after which it continues.
+const (
+	resealChannels = "channel/"
+	resealRest     = "rest/" // followed by a place of the engine
+)
+
+// resealing re-encrypts channels, then the records of an engine that are not in Nouns.
+type resealing struct {
+	*Nouns
+	rest Secrets
+}
+
+// Resealing returns the Secrets of an engine: the records of n, then those that rest re-encrypts.
+func (n *Nouns) Resealing(rest Secrets) Secrets { return resealing{n, rest} }
+
+func (r resealing) Reseal(ctx context.Context, from string) (changed int, next string, err error) {
+	if place, is := strings.CutPrefix(from, resealRest); is {
+		if changed, next, err = r.rest.Reseal(ctx, place); next != "" {
+			next = resealRest + next
+		}
+		return changed, next, err
+	}
+	after, is := strings.CutPrefix(from, resealChannels)
+	if !is && from != "" {
+		return 0, "", core.Invalid("after", from, "expected the value of next from the previous part")
+	}
+	changed, next, err = store.Reseal(ctx, channels, r.Records, r.Box, after, resealAtOnce)
+	if err != nil || next != "" {
+		return changed, resealChannels + next, err
+	}
+	return changed, resealRest, nil
+}

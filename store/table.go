@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/secretbox"
+)
+
+// Table ties a kind of record to the type of its values: the only code that a new kind needs.
+type Table[T any] struct {
+	Kind string
+	// Name and Version return the name and the version of a value.
+	Name    func(*T) string
+	Version func(*T) int64
+	// Encode and Decode convert a value to a body and back; nil means JSON.
+	Encode func(*T) ([]byte, error)
+	Decode func(name string, body []byte) (T, error)
+	// Seal and Open encrypt and decrypt the secrets of a value; nil means that it has none.
+	Seal, Open func(*secretbox.Box, T) (T, error)
+}
+
+// Value is a stored value, or why it could not be read.
+type Value[T any] struct {
+	Is  T
+	V   int64 // version of the record
+	Err error // not decodable, throttled, or *core.Locked: its secrets cannot be decrypted, and Is has the rest
+}
+
+// Sealed returns t with its secrets encrypted in the store.
+func Sealed[T secretbox.Record[T]](t Table[T]) Table[T] {
+	t.Seal, t.Open = secretbox.Seal[T], secretbox.Open[T]
+	return t
+}
+
+// Get reads values by name. A value that does not exist is not in the map.
+func (t Table[T]) Get(ctx context.Context, r Records, box *secretbox.Box, names ...string) (map[string]Value[T], error) {
+	keys := make([]Key, len(names))
+	for i, name := range names {
+		keys[i] = Key{t.Kind, name}
+	}
+	found, err := r.Get(ctx, keys...)
+	values := make(map[string]Value[T], len(found))
+	for k := range found {
+		rec := found[k]
+		values[k.Name] = t.value(&rec, box)
+	}
+	return values, err
+}
+
+// pageSize is how many records All reads at once.
+const pageSize = 500
+
+// All reads all values, in the order of their names.
+func (t Table[T]) All(ctx context.Context, r Records, box *secretbox.Box) (list []Value[T], err error) {
+	for after := ""; ; {
+		page, err := r.List(ctx, t.Kind, after, pageSize)
+		if err != nil {
+			return list, err
+		}
+		for i := range page {
+			list = append(list, t.value(&page[i], box))
+		}
+		if len(page) < pageSize {
+			return list, nil
+		}
+		after = page[len(page)-1].Name
+	}
+}
+
+func (t Table[T]) value(rec *Record, box *secretbox.Box) (v Value[T]) {
+	v.V, v.Err = rec.V, rec.Err
+	switch {
+	case v.Err != nil:
+		return v
+	case t.Decode != nil:
+		v.Is, v.Err = t.Decode(rec.Name, rec.Body)
+	default:
+		v.Err = json.Unmarshal(rec.Body, &v.Is)
+	}
+	if v.Err != nil {
+		v.Err = fmt.Errorf("read the %s %q: %w", t.Kind, rec.Name, v.Err)
+	} else if t.Open != nil {
+		v.Is, v.Err = t.Open(box, v.Is)
+	}
+	return v
+}
+
+// Put returns the write of a value. The condition is as in Write.Was.
+func (t Table[T]) Put(box *secretbox.Box, value T, was int64) (w Write, err error) {
+	if t.Seal != nil {
+		if value, err = t.Seal(box, value); err != nil {
+			return w, err
+		}
+	}
+	w = Write{Record: Record{Key: Key{t.Kind, t.Name(&value)}, V: t.Version(&value)}, Was: was}
+	if t.Encode != nil {
+		w.Body, err = t.Encode(&value)
+	} else {
+		w.Body, err = json.Marshal(&value)
+	}
+	if err != nil {
+		return w, fmt.Errorf("write the %s %q: %w", t.Kind, w.Name, err)
+	}
+	return w, nil
+}
+
+// Delete returns the write that deletes a value of version was.
+func (t Table[T]) Delete(name string, was int64) Write {
+	return Write{Record: Record{Key: Key{t.Kind, name}}, Was: was, Delete: true}
+}
+
+// Usable returns nil if only the secrets of the value cannot be decrypted, else its error.
+func (v *Value[T]) Usable() error {
+	if _, is := errors.AsType[*core.Locked[T]](v.Err); is {
+		return nil
+	}
+	return v.Err
+}
+
+// Reseal encrypts the secrets of the next values after a name with the newest key. It returns how many values it changed,
+// and the name to continue after; empty is the end. A value that another writer changes at the same time is skipped: that
+// writer uses the newest key.
+func Reseal[T secretbox.Record[T]](ctx context.Context, t Table[T], r Records, box *secretbox.Box, after string, limit int) (
+	changed int, next string, err error,
+) {
+	page, err := r.List(ctx, t.Kind, after, limit)
+	if err != nil {
+		return 0, "", err
+	}
+	t.Seal, t.Open = nil, nil
+	var groups []Group
+	for i := range page {
+		v := t.value(&page[i], box)
+		if v.Err != nil { // damaged: other commands report it
+			continue
+		}
+		resealed, differs, err := secretbox.Reseal(box, v.Is)
+		if err != nil {
+			return 0, "", err
+		}
+		if !differs {
+			continue
+		}
+		w, err := t.Put(box, resealed, v.V)
+		if err != nil {
+			return 0, "", err
+		}
+		w.Expires = page[i].Expires
+		groups = append(groups, Group{Writes: []Write{w}})
+	}
+	for _, err := range r.Write(ctx, groups...) {
+		switch {
+		case err == nil:
+			changed++
+		case !errors.Is(err, core.ErrRefused):
+			return changed, after, err
+		}
+	}
+	if len(page) == limit {
+		next = page[len(page)-1].Name
+	}
+	return changed, next, nil
+}
