@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/tickring/tickring/core"
@@ -14,18 +15,28 @@ import (
 type Nouns struct {
 	Records store.Records
 	Box     *secretbox.Box
+	// AppCache is nil if several processes write apps.
+	AppCache *AppCache
 }
 
 var (
 	channels = store.Sealed(store.Table[core.Channel]{Kind: "channel",
 		Name:    func(c *core.Channel) string { return c.Name },
 		Version: func(c *core.Channel) int64 { return c.Rev }})
-	accounts = store.Table[access.Account]{Kind: "person",
+	accounts = store.Table[access.Account]{Kind: "user",
 		Name:    func(a *access.Account) string { return a.Name },
 		Version: func(a *access.Account) int64 { return a.Rev },
 		Encode:  func(a *access.Account) ([]byte, error) { return a.JSON(), nil },
-		Decode:  func(_ string, body []byte) (access.Account, error) { return access.Parse(body) }}
+		Decode:  func(r *store.Record) (access.Account, error) { return access.Parse(r.Body) }}
 )
+
+// unread returns why a value could not be read.
+func unread[T any](t store.Table[T], v *store.Value[T]) error {
+	if err := v.Usable(); err != nil {
+		return fmt.Errorf("read the %s %q: %w", t.Kind, v.Name, err)
+	}
+	return nil
+}
 
 // write writes one value and the audit log's entries about it.
 func (n *Nouns) write(ctx context.Context, w store.Write, changes ...core.Change) error {
@@ -46,7 +57,7 @@ func (n *Nouns) Channels(ctx context.Context, names []string) (map[string]core.C
 	found := make(map[string]core.Channel, len(values))
 	for name, v := range values {
 		if err == nil {
-			err = v.Usable()
+			err = unread(channels, &v)
 		}
 		found[name] = v.Is
 	}
@@ -57,7 +68,7 @@ func (n *Nouns) ListChannels(ctx context.Context) (list []core.Channel, err erro
 	values, err := channels.All(ctx, n.Records, n.Box)
 	for _, v := range values {
 		if err == nil {
-			err = v.Usable()
+			err = unread(channels, &v)
 		}
 		list = append(list, v.Is)
 	}
@@ -79,14 +90,14 @@ func (n *Nouns) Account(ctx context.Context, name string) (a access.Account, fou
 		return a, false, err
 	}
 	v, found := values[name]
-	return v.Is, found, v.Err
+	return v.Is, found, unread(accounts, &v)
 }
 
 func (n *Nouns) ListAccounts(ctx context.Context) (list []access.Account, err error) {
 	values, err := accounts.All(ctx, n.Records, n.Box)
 	for _, v := range values {
 		if err == nil {
-			err = v.Err
+			err = unread(accounts, &v)
 		}
 		list = append(list, v.Is)
 	}
@@ -107,13 +118,8 @@ func (n *Nouns) DeleteAccount(ctx context.Context, seen int64, name string, c co
 // resealAtOnce is how many records one call of Reseal reads.
 const resealAtOnce = 100
 
-// Places of Reseal: the record after which it continues.
-const (
-	resealChannels = "channel/"
-	resealRest     = "rest/" // followed by a place of the engine
-)
-
-// resealing re-encrypts channels, then the records of an engine that are not in Nouns.
+// resealing re-encrypts apps, channels, and then the records of an engine that are not in Nouns. A place is the kind of a
+// record, a slash, and its name or a place of the engine.
 type resealing struct {
 	*Nouns
 	rest Secrets
@@ -123,19 +129,25 @@ type resealing struct {
 func (n *Nouns) Resealing(rest Secrets) Secrets { return resealing{n, rest} }
 
 func (r resealing) Reseal(ctx context.Context, from string) (changed int, next string, err error) {
-	if place, is := strings.CutPrefix(from, resealRest); is {
-		if changed, next, err = r.rest.Reseal(ctx, place); next != "" {
-			next = resealRest + next
-		}
-		return changed, next, err
+	if from == "" {
+		from = "app/"
 	}
-	after, is := strings.CutPrefix(from, resealChannels)
-	if !is && from != "" {
-		return 0, "", core.Invalid("after", from, "expected the value of next from the previous part")
+	kind, place, _ := strings.Cut(from, "/")
+	then := "" // kind after this one
+	switch kind {
+	case "app":
+		changed, next, err = store.Reseal(ctx, apps, r.Records, r.Box, place, resealAtOnce)
+		then = "channel/"
+	case "channel":
+		changed, next, err = store.Reseal(ctx, channels, r.Records, r.Box, place, resealAtOnce)
+		then = "job/"
+	case "job":
+		changed, next, err = r.rest.Reseal(ctx, place)
+	default:
+		err = core.Invalid("after", from, "expected the value of next from the previous part")
 	}
-	changed, next, err = store.Reseal(ctx, channels, r.Records, r.Box, after, resealAtOnce)
-	if err != nil || next != "" {
-		return changed, resealChannels + next, err
+	if next != "" {
+		return changed, kind + "/" + next, err
 	}
-	return changed, resealRest, nil
+	return changed, then, err
 }

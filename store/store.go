@@ -66,22 +66,25 @@ type Group struct {
 // Check returns an error for a group beyond the bounds.
 func (g *Group) Check() error {
 	if n := len(g.Writes) + len(g.Changes); n > MaxGroup {
-		return core.Errorf(core.CodeTooLarge, "a transaction has %d records: at most %d are allowed", n, MaxGroup)
+		return core.Errorf(core.CodeTooLarge, "one change has %d records: at most %d are allowed", n, MaxGroup)
 	}
 	for i := range g.Writes {
 		w := &g.Writes[i]
 		for _, s := range []string{w.Kind, w.Name} {
 			if s == "" || len(s) > MaxName {
-				return core.Errorf(core.CodeTooLarge, "the key of a record has %d bytes; 1 to %d are allowed", len(s), MaxName)
+				return core.Errorf(core.CodeTooLarge, "the name %q has %d bytes: 1 to %d are allowed", cut(s), len(s), MaxName)
 			}
 		}
 		if len(w.Body) > MaxBody {
-			return core.Errorf(core.CodeTooLarge, "the record %s of kind %s has %d bytes: at most %d are allowed", w.Name, w.Kind, len(w.Body),
+			return core.Errorf(core.CodeTooLarge, "the stored form of %s %q has %d bytes: at most %d are allowed", w.Kind, w.Name, len(w.Body),
 				MaxBody)
 		}
 	}
 	return nil
 }
+
+// cut returns the beginning of a name.
+func cut(name string) string { return name[:min(len(name), 40)] }
 
 // Meets reports whether a record of version v (Absent: no record) meets the condition of the write.
 func (w *Write) Meets(v int64) bool {

@@ -18,16 +18,17 @@ type Table[T any] struct {
 	Version func(*T) int64
 	// Encode and Decode convert a value to a body and back; nil means JSON.
 	Encode func(*T) ([]byte, error)
-	Decode func(name string, body []byte) (T, error)
+	Decode func(*Record) (T, error)
 	// Seal and Open encrypt and decrypt the secrets of a value; nil means that it has none.
 	Seal, Open func(*secretbox.Box, T) (T, error)
 }
 
 // Value is a stored value, or why it could not be read.
 type Value[T any] struct {
-	Is  T
-	V   int64 // version of the record
-	Err error // not decodable, throttled, or *core.Locked: its secrets cannot be decrypted, and Is has the rest
+	Is   T
+	Name string
+	V    int64 // version of the record
+	Err  error // not decodable, throttled, or *core.Locked: its secrets cannot be decrypted, and Is has the rest
 }
 
 // Sealed returns t with its secrets encrypted in the store.
@@ -72,18 +73,16 @@ func (t Table[T]) All(ctx context.Context, r Records, box *secretbox.Box) (list 
 }
 
 func (t Table[T]) value(rec *Record, box *secretbox.Box) (v Value[T]) {
-	v.V, v.Err = rec.V, rec.Err
+	v.Name, v.V, v.Err = rec.Name, rec.V, rec.Err
 	switch {
 	case v.Err != nil:
 		return v
 	case t.Decode != nil:
-		v.Is, v.Err = t.Decode(rec.Name, rec.Body)
+		v.Is, v.Err = t.Decode(rec)
 	default:
 		v.Err = json.Unmarshal(rec.Body, &v.Is)
 	}
-	if v.Err != nil {
-		v.Err = fmt.Errorf("read the %s %q: %w", t.Kind, rec.Name, v.Err)
-	} else if t.Open != nil {
+	if v.Err == nil && t.Open != nil {
 		v.Is, v.Err = t.Open(box, v.Is)
 	}
 	return v

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
 )
 
 // A job is only created in an app that exists, and an app is only deleted without jobs, although they share no item:
@@ -48,7 +49,7 @@ func (s *Store) enter(ctx context.Context, parts [][]string) (p *passes, open ma
 			}
 			if !seen[app] {
 				seen[app] = true
-				apps = append(apps, stateKey("app", app))
+				apps = append(apps, stateKey(engine.KindApp, app))
 			}
 		}
 	}
@@ -112,7 +113,7 @@ func (s *Store) passCheck(key item) types.TransactWriteItem {
 
 // mark stores that an app is being deleted, until the given time.
 func (s *Store) mark(ctx context.Context, app string, rev, until int64) error {
-	e := equal("rev", number(rev))
+	e := equal("v", number(rev))
 	e.set("leaving", number(until))
 	return s.updateApp(ctx, app, e)
 }
@@ -126,7 +127,7 @@ func (s *Store) unmark(ctx context.Context, app string, until int64) error {
 func (s *Store) updateApp(ctx context.Context, app string, e *expr) error {
 	var answered error
 	s.insist(ctx, func() bool {
-		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey("app", app)))
+		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey(engine.KindApp, app)))
 		answered = answer("table "+s.o.Names.State, err)
 		return met(err)
 	})
@@ -170,14 +171,14 @@ func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until
 	if err != nil {
 		return err
 	}
-	gone := equal("rev", number(seen))
+	gone := equal("v", number(seen))
 	gone.equals("leaving", number(until))
-	actions := append(s.changeActions(&c), gone.delete(s.o.Names.State, stateKey("app", name)))
+	actions := append(s.changeActions(&c), gone.delete(s.o.Names.State, stateKey(engine.KindApp, name)))
 	for _, e := range found[name] {
 		if len(actions) == actionsPerTransact {
 			break // the other executors will expire without heartbeats
 		}
-		actions = append(actions, deleteAction(s.o.Names.State, stateKey("executors#"+name, e.Address)))
+		actions = append(actions, deleteAction(s.o.Names.State, stateKey(engine.KindExecutors(name), e.Address)))
 	}
 	return s.transact(ctx, actions)
 }

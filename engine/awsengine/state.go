@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -19,10 +18,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/engine"
 )
 
-// pause, app and global as they are stored.
+// pause and global as they are stored.
 type (
 	storedPause struct {
 		From int64  `json:"from,omitempty" dynamodbav:"from,omitempty"`
@@ -33,22 +32,6 @@ type (
 	storedPast struct {
 		Pauses [][2]int64 `json:"pauses,omitempty"` // from, to
 		From   int64      `json:"from,omitempty"`
-	}
-	storedApp struct {
-		Title     string         `json:"title,omitempty"`
-		Set       string         `json:"set,omitempty"`
-		Token     string         `json:"token,omitempty"`
-		Executors []string       `json:"executors,omitempty"`
-		Allow     []netip.Prefix `json:"allow,omitempty"`
-		Withheld  []string       `json:"withheld,omitempty"`
-		Overlap   core.Overlap   `json:"overlap,omitzero"`
-		Limits    core.Limits    `json:"limits,omitzero"`
-		Wait      time.Duration  `json:"waitForExecutor,omitempty"`
-		Call      *core.Call     `json:"call,omitempty"`
-		Notify    core.Notify    `json:"notify,omitzero"`
-		Pause     storedPause    `json:"pause"`
-		Past      *storedPast    `json:"past,omitempty"`
-		Created   int64          `json:"created,omitempty"`
 	}
 	storedLoss struct {
 		From  int64  `json:"from,omitempty"`
@@ -115,166 +98,6 @@ func (p *storedPast) decode() (past core.PauseHistory) {
 		past.Pauses = append(past.Pauses, core.Pause{From: fromMillis(x[0]), To: fromMillis(x[1])})
 	}
 	return past
-}
-
-func encodeApp(a *core.App) item {
-	it := stateKey("app", a.Name)
-	it["rev"] = number(a.Rev)
-	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		Withheld: a.Withheld, Wait: a.WaitForExecutor, Overlap: a.Overlap, Limits: a.Limits, Call: a.Call, Notify: a.Notify,
-		Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)}))
-	return it
-}
-
-func decodeApp(it item) (core.App, error) {
-	var v storedApp
-	if err := json.Unmarshal([]byte(stringOf(it, "body")), &v); err != nil {
-		return core.App{}, fmt.Errorf("read app %q: %w", stringOf(it, "key"), err)
-	}
-	rev, err := intOf(it, "rev")
-	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow,
-		Withheld: v.Withheld, WaitForExecutor: v.Wait, Overlap: v.Overlap, Limits: v.Limits, Call: v.Call, Notify: v.Notify, Rev: rev,
-		Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
-}
-
-func (s *Store) openApp(it item) (core.App, error) {
-	a, err := decodeApp(it)
-	if err != nil {
-		return a, err
-	}
-	return secretbox.Open(s.o.Secrets, a)
-}
-
-func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
-	keys := make([]item, len(names))
-	for i, n := range names {
-		keys[i] = stateKey("app", n)
-	}
-	found := make(map[string]core.App, len(names))
-	var bad core.UnreadableApps
-	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
-		a, err := s.openApp(it)
-		if errors.Is(err, core.ErrThrottled) {
-			return err
-		}
-		if err != nil {
-			bad.Add(stringOf(it, "key"), err)
-			return nil
-		}
-		found[a.Name] = a
-		return nil
-	})
-	if err == nil {
-		err = bad.Err()
-	}
-	var unread []string
-	for i := range left {
-		unread = append(unread, names[i])
-	}
-	return found, unread, err
-}
-
-func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
-	var list []core.App
-	var bad core.UnreadableApps
-	err := s.all(ctx, "app", func(it item) error {
-		a, err := s.openApp(it)
-		if errors.Is(err, core.ErrThrottled) {
-			return err
-		}
-		if err != nil {
-			bad.Add(stringOf(it, "key"), err)
-			return nil
-		}
-		list = append(list, a)
-		return nil
-	})
-	if err == nil {
-		err = bad.Err()
-	}
-	return list, err
-}
-
-// PutApp implements manage.Store. An app is in the list of apps with a history ("changed") from its creation on, and stays
-// there.
-func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
-	old, err := s.one(ctx, stateKey("app", a.Name))
-	if err != nil {
-		return err
-	}
-	if a, err = secretbox.Seal(s.o.Secrets, a); err != nil {
-		return err
-	}
-	a.Past = core.PauseHistory{}
-	if old != nil { // the condition of the write checks that it is unchanged
-		was, err := decodeApp(old)
-		if err != nil {
-			return err
-		}
-		a.Past = was.Past.After(was.Pause, a.Pause)
-	}
-	return s.transact(ctx, append(s.changeActions(&c), was("rev", seen).put(s.o.Names.State, encodeApp(&a)),
-		putAction(s.o.Names.State, stateKey("changed", a.Name))))
-}
-
-type executorItem struct {
-	Of      string `dynamodbav:"of"`
-	Key     string `dynamodbav:"key"`
-	Beat    int64  `dynamodbav:"beat,omitempty"`
-	Since   int64  `dynamodbav:"since,omitempty"`
-	Fixed   bool   `dynamodbav:"fixed,omitempty"`
-	Dialect string `dynamodbav:"dialect,omitempty"`
-	Ahead   *int32 `dynamodbav:"ahead,omitempty"`
-	Expires int64  `dynamodbav:"expires"`
-}
-
-func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
-	lists := make([][]core.Executor, len(apps))
-	errs := make([]error, len(apps))
-	s.parallel(len(apps), func(i int) {
-		errs[i] = s.all(ctx, "executors#"+apps[i], func(it item) error {
-			var v executorItem
-			if err := attributevalue.UnmarshalMap(it, &v); err != nil {
-				return fmt.Errorf("read an executor of %s: %w", apps[i], err)
-			}
-			e := core.Executor{App: apps[i], Address: v.Key, Beat: fromMillis(v.Beat), Since: fromMillis(v.Since), Fixed: v.Fixed,
-				Dialect: v.Dialect}
-			if v.Ahead != nil {
-				e.Clock = core.Clock{Known: true, Ahead: *v.Ahead}
-			}
-			lists[i] = append(lists[i], e)
-			return nil
-		})
-	})
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	found := make(map[string][]core.Executor, len(apps))
-	for i, app := range apps {
-		found[app] = lists[i]
-	}
-	return found, nil
-}
-
-func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
-	v := executorItem{Of: "executors#" + e.App, Key: e.Address, Beat: millis(e.Beat), Since: millis(e.Since), Fixed: e.Fixed,
-		Dialect: e.Dialect, Expires: s.o.Now().Add(s.o.KeepJournals).Unix()}
-	if e.Clock.Known {
-		v.Ahead = &e.Clock.Ahead
-	}
-	it, err := attributevalue.MarshalMap(v)
-	if err != nil {
-		return fmt.Errorf("write an executor: %w", err)
-	}
-	return s.putIf(ctx, it, nil)
-}
-
-func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
-	e := &expr{}
-	if !seen.IsZero() {
-		e = noneOr("beat", "=", number(millis(seen)))
-	}
-	return s.deleteIf(ctx, stateKey("executors#"+app, address), e)
 }
 
 func (s *Store) Global(ctx context.Context) (core.Global, error) {
@@ -747,7 +570,7 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last in
 		ofs = []string{changesOfApp(app)}
 	default:
 		ofs = []string{changesOfApp("")}
-		err := s.all(ctx, "changed", func(it item) error {
+		err := s.all(ctx, engine.KindChanged, func(it item) error {
 			ofs = append(ofs, changesOfApp(stringOf(it, "key")))
 			return nil
 		})

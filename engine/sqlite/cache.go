@@ -112,60 +112,6 @@ func (c *jobCache) unblock(edits []edit, old map[core.JobID]*core.Job, committed
 	maps.Copy(c.jobs, old)
 }
 
-// appCache caches apps by name, as jobCache does jobs. While a transaction changes an app, the cache stays empty and
-// ignores earlier reads. Each run reads its app twice.
-type appCache struct {
-	mu       sync.RWMutex
-	apps     map[string]core.App // never changed in place
-	changing bool
-	clock    uint64
-}
-
-// maxApps limits the cache: a concurrency limit may have a list of a thousand names.
-const maxApps = 1000
-
-// get adds the cached apps to found and returns the names of the others, and the clock for add.
-func (c *appCache) get(names []string, found map[string]core.App) (missing []string, clock uint64) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, name := range names {
-		if a, ok := c.apps[name]; ok {
-			found[name] = a
-		} else {
-			missing = append(missing, name)
-		}
-	}
-	return missing, c.clock
-}
-
-// add caches an app that was read from the file after a get.
-func (c *appCache) add(a core.App, clock uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.changing || c.clock != clock {
-		return
-	}
-	if c.apps == nil || len(c.apps) >= maxApps {
-		c.apps = map[string]core.App{}
-	}
-	c.apps[a.Name] = a
-}
-
-// change empties the cache, which stays empty until changed.
-func (c *appCache) change() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.apps, c.changing = nil, true
-	c.clock++
-}
-
-func (c *appCache) changed() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.changing = false
-	c.clock++
-}
-
 func milli(t time.Time) time.Time { return core.FromMillis(core.Millis(t)) }
 
 // appNames numbers the names of apps in runs. Only the writer adds.

@@ -199,7 +199,7 @@ func TestOlderFile(t *testing.T) {
 func TestForeignTriggers(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, Options{})
-	raw(t, s, "CREATE TRIGGER planted AFTER INSERT ON executors BEGIN DELETE FROM apps; END")
+	raw(t, s, "CREATE TRIGGER planted AFTER INSERT ON records BEGIN DELETE FROM records; END")
 	s.Close()
 	lock, err := TryLock(dir)
 	if err != nil {
@@ -920,7 +920,7 @@ func TestCheckpointWaitsForNoReader(t *testing.T) {
 	}
 	put(1)
 	err := s.read(t.Context(), func(r *sqlite.Conn) error {
-		if _, err := number(r, "SELECT count(*) FROM apps"); err != nil {
+		if _, err := number(r, "SELECT count(*) FROM records"); err != nil {
 			return err
 		}
 		put(2)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
@@ -338,7 +339,7 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 		list[i] = e
 	}
 	return s.putJobs(ctx, `INSERT INTO sched (id, app, name, state, rev, rev_at, next, plan_at, partition, seq, tail, keep, spec, pause_until, pause_by, pause_why, plan_error, compared)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18 WHERE EXISTS (SELECT 1 FROM apps WHERE name = ?2)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18 WHERE EXISTS (SELECT 1 FROM records WHERE kind = 'app' AND name = ?2)
 AND NOT EXISTS (SELECT 1 FROM tombs WHERE job = ?1) ON CONFLICT DO NOTHING`, list)
 }
 
@@ -603,167 +604,21 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last in
 	return list, err
 }
 
-// Apps implements dispatch.Store, query.Store and others. Callers share the returned apps and must not change them.
-func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
-	found := make(map[string]core.App, len(names))
-	missing, clock := s.apps.get(names, found)
-	if len(missing) == 0 {
-		return found, nil, ctx.Err()
-	}
-	var bad core.UnreadableApps
-	err := s.read(ctx, func(c *sqlite.Conn) error {
-		for _, name := range missing {
-			if err := execute(c, "SELECT body FROM apps WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
-				a, err := s.scanApp(st)
-				if err != nil {
-					bad.Add(name, err)
-					return nil
-				}
-				found[name] = a
-				s.apps.add(a, clock)
-				return nil
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		err = bad.Err()
-	}
-	return found, nil, err
-}
-
-func (s *Store) scanApp(st *sqlite.Stmt) (a core.App, err error) {
-	if err := json.Unmarshal(columnBytes(st, 0), &a); err != nil {
-		return a, err
-	}
-	return secretbox.Open(s.secrets, a)
-}
-
-// ListApps implements query.Store, in the order of names.
-func (s *Store) ListApps(ctx context.Context) (list []core.App, err error) {
-	var bad core.UnreadableApps
-	err = s.query(ctx, "SELECT body, name FROM apps ORDER BY name", nil, func(st *sqlite.Stmt) error {
-		a, err := s.scanApp(st)
-		if err != nil {
-			bad.Add(st.ColumnText(1), err)
-			return nil
-		}
-		list = append(list, a)
-		return nil
-	})
-	if err == nil {
-		err = bad.Err()
-	}
-	return list, err
-}
-
 func milliPause(p core.Pause) core.Pause {
 	p.From, p.To = milli(p.From), milli(p.To)
 	return p
 }
 
-func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
-	a, err := secretbox.Seal(s.secrets, a)
-	if err != nil {
-		return err
-	}
-	a.Created, a.Pause = milli(a.Created), milliPause(a.Pause)
-	var answer error
-	q := "UPDATE apps SET rev = ?2, body = ?3 WHERE name = ?1 AND rev = ?4"
-	if seen == 0 {
-		q = "INSERT INTO apps (name, rev, body) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
-	}
-	err = s.write(ctx, false, 2, func(tx *tx) error {
-		var old core.App
-		if err := execute(tx.Conn, "SELECT body FROM apps WHERE name = ?", values(a.Name),
-			func(st *sqlite.Stmt) error {
-				return json.Unmarshal(columnBytes(st, 0), &old)
-			}); err != nil {
-			return err
-		}
-		a := a // of each try
-		a.Past = old.Past.After(old.Pause, a.Pause)
-		body, err := json.Marshal(a)
-		if err != nil {
-			return err
-		}
-		tx.apps = true
-		bound := []any{a.Name, a.Rev, body}
-		if seen != 0 {
-			bound = append(bound, seen)
-		}
-		if err := execute(tx.Conn, q, values(bound...), nil); err != nil {
-			return err
-		}
-		if answer = judged(tx.Conn); answer != nil {
-			return nil
-		}
-		return putChange(tx, &c)
-	})
-	return cmp.Or(err, answer)
-}
-
 // DeleteApp implements manage.Store. It also deletes the executors of the app.
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
-	return s.judge(ctx, 3, nil, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
-		values(name, seen), func(tx *tx) error {
-			tx.apps = true
-			if err := execute(tx.Conn, "DELETE FROM executors WHERE app = ?", values(name), nil); err != nil {
+	return s.judge(ctx, 3, nil, "DELETE FROM records WHERE kind = ?3 AND name = ?1 AND v = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
+		values(name, seen, engine.KindApp), func(tx *tx) error {
+			tx.after = append(tx.after, s.AppCache.Clear)
+			if err := execute(tx.Conn, "DELETE FROM records WHERE kind = ?", values(engine.KindExecutors(name)), nil); err != nil {
 				return err
 			}
 			return putChange(tx, &c)
 		})
-}
-
-// Executors implements dispatch.Store, finish.Watch, query.Store and registry.Store, in the order of addresses.
-func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
-	found := make(map[string][]core.Executor, len(apps))
-	err := s.read(ctx, func(c *sqlite.Conn) error {
-		for _, app := range apps {
-			var list []core.Executor
-			if err := execute(c, "SELECT address, beat, since, fixed, dialect, ahead FROM executors WHERE app = ? ORDER BY address",
-				values(app), func(st *sqlite.Stmt) error {
-					list = append(list, core.Executor{App: app, Address: st.ColumnText(0), Beat: core.FromMillis(st.ColumnInt64(1)),
-						Since: core.FromMillis(st.ColumnInt64(2)), Fixed: st.ColumnInt64(3) != 0, Dialect: st.ColumnText(4),
-						Clock: core.Clock{Known: !st.ColumnIsNull(5), Ahead: st.ColumnInt32(5)}})
-					return nil
-				}); err != nil {
-				return err
-			}
-			if len(list) > 0 {
-				found[app] = list
-			}
-		}
-		return nil
-	})
-	return found, err
-}
-
-func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
-	return s.exec(ctx, "INSERT OR REPLACE INTO executors (app, address, beat, since, fixed, dialect, ahead) "+
-		"VALUES (?, ?, ?, ?, ?, ?, iif(?, ?, NULL))",
-		values(e.App, e.Address, core.Millis(e.Beat), core.Millis(e.Since), e.Fixed, e.Dialect, e.Clock.Known, e.Clock.Ahead))
-}
-
-func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
-	other := false
-	err := s.write(ctx, false, 1, func(tx *tx) error {
-		bind := values(app, address, seen.IsZero(), core.Millis(seen))
-		const of = " FROM executors WHERE app = ?1 AND address = ?2 AND "
-		if err := execute(tx.Conn, "DELETE"+of+"(?3 OR beat = ?4)", bind, nil); err != nil {
-			return err
-		}
-		return execute(tx.Conn, "SELECT 1"+of+"NOT (?3 OR beat = ?4)", bind, func(*sqlite.Stmt) error {
-			other = true
-			return nil
-		})
-	})
-	if err == nil && other {
-		return core.ErrRefused
-	}
-	return err
 }
 
 // Global implements dispatch.Store, finish.Store and others. Before the first PutGlobal it returns a zero Global.

@@ -933,7 +933,6 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			"minute > ?3)", old / 60000},
 		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND (state <= 3 OR " +
 			"ended >= ?1))", core.Millis(now.Add(-24 * time.Hour))},
-		{"executors", "beat < ?1", old},
 		{"records", "expires < ?1", now.Unix()},
 		{"notices", "until > 0 AND until < ?1", core.Millis(now)},
 		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},

@@ -82,7 +82,6 @@ type Store struct {
 	w       writer
 	pool    chan *sqlite.Conn
 	cache   *jobCache
-	apps    appCache
 	names   appNames
 	recent  recent
 	queues  [kinds]*queue
@@ -143,7 +142,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
 	}
-	s.Nouns = &engine.Nouns{Records: s, Box: o.Secrets}
+	s.Nouns = &engine.Nouns{Records: s, Box: o.Secrets, AppCache: &engine.AppCache{}}
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {
 		s.queues[i] = newQueue(i, o.CachedMessages)

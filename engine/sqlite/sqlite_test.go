@@ -55,7 +55,7 @@ func TestEngine(t *testing.T) {
 			damage(t, dirOf(e), "UPDATE sched SET spec = '{' WHERE id = ?", int64(job))
 		},
 		DamageApp: func(t *testing.T, e *engine.Engine, name string) {
-			damage(t, dirOf(e), "UPDATE apps SET body = '{' WHERE name = ?", name)
+			damage(t, dirOf(e), "UPDATE records SET body = '{' WHERE kind = 'app' AND name = ?", name)
 		},
 		Reopen: func(t *testing.T, e *engine.Engine) *engine.Engine {
 			if err := e.Close(); err != nil {

@@ -62,7 +62,6 @@ type tx struct {
 	s     *Store
 	made  int64    // millisecond of the records that it makes
 	edits []edit   // jobs that change
-	apps  bool     // an app changes
 	after []func() // called after the commit, before any op gets its answer
 	names []string // apps numbered in it
 
@@ -304,10 +303,6 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 		rows += o.rows
 	}
 	old := s.cache.block(t.edits)
-	if t.apps {
-		s.apps.change()
-		defer s.apps.changed()
-	}
 	err = step(c, "COMMIT")
 	s.cache.unblock(t.edits, old, err == nil)
 	if err != nil {

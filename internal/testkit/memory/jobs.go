@@ -3,13 +3,13 @@ package memory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/engine"
 )
 
 // Jobs implements dispatch.Store, finish.Store and query.Store.
@@ -145,7 +145,7 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	i := -1
 	return each(ctx, s, jobs, func(j *core.Job) error {
 		i++
-		_, in := s.apps[j.Def.App]
+		_, in := s.records[engine.KindApp][j.Def.App]
 		_, named := s.names[jobName{j.Def.App, j.Def.Name}]
 		_, gone := s.tombs[j.Def.ID]
 		if !in || named || gone || s.jobs[j.Def.ID] != nil {
@@ -381,59 +381,19 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last in
 	return list, err
 }
 
-// Apps implements dispatch.Store, query.Store and others.
-func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
-	found, err := pick(ctx, s, names, s.apps, copyApp)
-	var bad core.UnreadableApps
-	for name := range found {
-		if why := s.damaged[name]; why != nil {
-			bad.Add(name, why)
-			delete(found, name)
-		}
-	}
-	return found, nil, cmp.Or(err, bad.Err())
-}
-
 // DamageApp makes the stored text of an app unreadable.
 func (s *Store) DamageApp(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.damaged.Add(name, errors.New("no JSON"))
-}
-
-// ListApps implements query.Store, in the order of names.
-func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
-	var list []core.App
-	err := s.one(ctx, func() error {
-		for _, name := range slices.Sorted(maps.Keys(s.apps)) {
-			if s.damaged[name] == nil {
-				list = append(list, copyApp(s.apps[name]))
-			}
-		}
-		return s.damaged.Err()
-	})
-	return list, err
-}
-
-// PutApp implements manage.Store.
-func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
-	return s.one(ctx, func() error {
-		old, ok := s.apps[a.Name]
-		if ok != (seen != 0) || old.Rev != seen {
-			return core.ErrRefused
-		}
-		a = copyApp(a)
-		a.Past = old.Past.After(old.Pause, a.Pause)
-		s.apps[a.Name] = a
-		s.change(c)
-		return nil
-	})
+	r := s.records[engine.KindApp][name]
+	r.Body = []byte("{")
+	s.records[engine.KindApp][name] = r
 }
 
 // DeleteApp implements manage.Store. It also deletes the executors of the app.
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
 	return s.one(ctx, func() error {
-		if old, ok := s.apps[name]; !ok || old.Rev != seen {
+		if old, ok := s.records[engine.KindApp][name]; !ok || old.V != seen {
 			return core.ErrRefused
 		}
 		for _, j := range s.jobs {
@@ -441,44 +401,9 @@ func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.C
 				return core.ErrRefused
 			}
 		}
-		delete(s.apps, name)
-		delete(s.execs, name)
+		delete(s.records[engine.KindApp], name)
+		delete(s.records, engine.KindExecutors(name))
 		s.change(c)
-		return nil
-	})
-}
-
-// Executors implements dispatch.Store, finish.Watch, query.Store and registry.Store, in the order of addresses.
-func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
-	return pick(ctx, s, apps, s.execs, func(of map[string]core.Executor) []core.Executor {
-		list := slices.Collect(maps.Values(of))
-		slices.SortFunc(list, func(a, b core.Executor) int { return cmp.Compare(a.Address, b.Address) })
-		return list
-	})
-}
-
-// PutExecutor implements registry.Store.
-func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
-	return s.one(ctx, func() error {
-		if s.execs[e.App] == nil {
-			s.execs[e.App] = map[string]core.Executor{}
-		}
-		e.Beat, e.Since = milli(e.Beat), milli(e.Since)
-		s.execs[e.App][e.Address] = e
-		return nil
-	})
-}
-
-// RemoveExecutor implements registry.Store.
-func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
-	return s.one(ctx, func() error {
-		if e, there := s.execs[app][address]; there && !seen.IsZero() && !e.Beat.Equal(milli(seen)) {
-			return core.ErrRefused
-		}
-		delete(s.execs[app], address)
-		if len(s.execs[app]) == 0 {
-			delete(s.execs, app)
-		}
 		return nil
 	})
 }

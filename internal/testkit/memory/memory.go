@@ -54,12 +54,9 @@ type Store struct {
 	due      map[int]*ordered[core.DueItem]
 	entries  map[core.JobID]map[core.DueItem]struct{}
 	tombs    map[core.JobID]core.Tombstone
-	apps     map[string]core.App
-	damaged  core.UnreadableApps
-	execs    map[string]map[string]core.Executor
 	global   core.Global
 	health   map[string]core.Health
-	records  map[store.Key]store.Record
+	records  map[string]map[string]store.Record // by kind and name
 	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
 	sources  map[sourceKey]source
@@ -130,8 +127,6 @@ func New(o Options) *Store {
 		due:      map[int]*ordered[core.DueItem]{},
 		entries:  map[core.JobID]map[core.DueItem]struct{}{},
 		tombs:    map[core.JobID]core.Tombstone{},
-		apps:     map[string]core.App{},
-		execs:    map[string]map[string]core.Executor{},
 		runs:     map[core.RunID]*record{},
 		logs:     map[core.RunID]core.KeptLog{},
 		runIDs:   newOrdered(func(a, b core.RunID) bool { return a < b }),
@@ -149,7 +144,7 @@ func New(o Options) *Store {
 		reports:  map[report.Key][]byte{},
 		scripts:  map[core.JobID]core.Scripts{},
 		sources:  map[sourceKey]source{},
-		records:  map[store.Key]store.Record{},
+		records:  map[string]map[string]store.Record{},
 		cleaned:  map[core.JobID]core.Instant{},
 		notices:  map[string]notification.State{},
 		looks:    newOrdered(ring.CheckRequest.Less),

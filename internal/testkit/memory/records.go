@@ -2,7 +2,6 @@ package memory
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -18,16 +17,24 @@ func copyRecord(r store.Record) store.Record {
 
 // Get implements store.Records.
 func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-	return pick(ctx, s, keys, s.records, copyRecord)
+	found := make(map[store.Key]store.Record, len(keys))
+	err := s.one(ctx, func() error {
+		for _, k := range keys {
+			if r, is := s.records[k.Kind][k.Name]; is {
+				found[k] = copyRecord(r)
+			}
+		}
+		return nil
+	})
+	return found, err
 }
 
 // List implements store.Records.
 func (s *Store) List(ctx context.Context, kind, after string, limit int) (list []store.Record, err error) {
 	err = s.one(ctx, func() error {
-		keys := slices.SortedFunc(maps.Keys(s.records), func(a, b store.Key) int { return cmp.Compare(a.Name, b.Name) })
-		for _, k := range keys {
-			if k.Kind == kind && k.Name > after && len(list) < limit {
-				list = append(list, copyRecord(s.records[k]))
+		for _, name := range slices.Sorted(maps.Keys(s.records[kind])) {
+			if name > after && len(list) < limit {
+				list = append(list, copyRecord(s.records[kind][name]))
 			}
 		}
 		return nil
@@ -42,15 +49,18 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 			return err
 		}
 		for i := range g.Writes {
-			if w := &g.Writes[i]; !w.Meets(s.records[w.Key].V) {
+			if w := &g.Writes[i]; !w.Meets(s.records[w.Kind][w.Name].V) {
 				return core.ErrRefused
 			}
 		}
 		for _, w := range g.Writes {
-			if w.Delete {
-				delete(s.records, w.Key)
-			} else {
-				s.records[w.Key] = copyRecord(w.Record)
+			switch of := s.records[w.Kind]; {
+			case w.Delete:
+				delete(of, w.Name)
+			case of == nil:
+				s.records[w.Kind] = map[string]store.Record{w.Name: copyRecord(w.Record)}
+			default:
+				of[w.Name] = copyRecord(w.Record)
 			}
 		}
 		for _, c := range g.Changes {

@@ -401,21 +401,12 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 				removed++
 			}
 		}
-		for app, of := range s.execs {
-			for address, x := range of {
-				if now.Sub(x.Beat) > journals && removed < limit {
-					delete(of, address)
+		for _, of := range s.records {
+			for name, r := range of {
+				if !r.Expires.IsZero() && r.Expires.Before(now) && removed < limit {
+					delete(of, name)
 					removed++
 				}
-			}
-			if len(of) == 0 {
-				delete(s.execs, app)
-			}
-		}
-		for k, r := range s.records {
-			if !r.Expires.IsZero() && r.Expires.Before(now) && removed < limit {
-				delete(s.records, k)
-				removed++
 			}
 		}
 		for k, b := range s.keys {

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
+)
+
+// keepExecutors is how long an executor stays after its last heartbeat; one that never sent any stays until it is removed.
+const keepExecutors = 20 * 24 * time.Hour
+
+// storedExecutor is an executor as it is stored; the version of its record is the millisecond of its last heartbeat.
+type storedExecutor struct {
+	Since   int64  `json:"since,omitempty"`
+	Fixed   bool   `json:"fixed,omitempty"`
+	Dialect string `json:"dialect,omitempty"`
+	Ahead   *int32 `json:"ahead,omitempty"`
+}
+
+// executorsOf returns the table of an app's executors.
+func executorsOf(app string) store.Table[core.Executor] {
+	return store.Table[core.Executor]{Kind: KindExecutors(app),
+		Name:    func(e *core.Executor) string { return e.Address },
+		Version: func(e *core.Executor) int64 { return millis(e.Beat) },
+		Encode: func(e *core.Executor) ([]byte, error) {
+			v := storedExecutor{Since: millis(e.Since), Fixed: e.Fixed, Dialect: e.Dialect}
+			if e.Clock.Known {
+				v.Ahead = &e.Clock.Ahead
+			}
+			return json.Marshal(v)
+		},
+		Decode: func(r *store.Record) (core.Executor, error) {
+			var v storedExecutor
+			err := json.Unmarshal(r.Body, &v)
+			e := core.Executor{App: app, Address: r.Name, Beat: fromMillis(r.V), Since: fromMillis(v.Since), Fixed: v.Fixed, Dialect: v.Dialect}
+			if v.Ahead != nil {
+				e.Clock = core.Clock{Known: true, Ahead: *v.Ahead}
+			}
+			return e, err
+		}}
+}
+
+// KindExecutors is the kind of the records of an app's executors.
+func KindExecutors(app string) string { return "executors#" + app }
+
+// Executors returns the executors of apps, in the order of addresses.
+func (n *Nouns) Executors(ctx context.Context, names []string) (map[string][]core.Executor, error) {
+	lists, errs := make([][]core.Executor, len(names)), make([]error, len(names))
+	atOnce(len(names), func(i int) {
+		values, err := executorsOf(names[i]).All(ctx, n.Records, nil)
+		for k := range values {
+			lists[i] = append(lists[i], values[k].Is)
+			err = errors.Join(err, values[k].Err)
+		}
+		errs[i] = err
+	})
+	found := make(map[string][]core.Executor, len(names))
+	for i, name := range names {
+		if len(lists[i]) > 0 {
+			found[name] = lists[i]
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+func (n *Nouns) PutExecutor(ctx context.Context, e core.Executor) error {
+	w, err := executorsOf(e.App).Put(nil, e, store.Any)
+	if err != nil {
+		return err
+	}
+	if !e.Beat.IsZero() {
+		w.Expires = e.Beat.Add(keepExecutors)
+	}
+	return n.write(ctx, w)
+}
+
+func (n *Nouns) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
+	t := executorsOf(app)
+	if seen.IsZero() {
+		return n.write(ctx, t.Delete(address, store.Any))
+	}
+	err := n.write(ctx, t.Delete(address, millis(seen)))
+	if errors.Is(err, core.ErrRefused) {
+		if found, err := t.Get(ctx, n.Records, nil, address); err != nil || len(found) == 0 {
+			return err
+		}
+	}
+	return err
+}
+
+// maxAtOnce is how many requests one call makes at the same time.
+const maxAtOnce = 16
+
+// atOnce calls do for 0 to n-1, at most maxAtOnce at the same time, and waits for all.
+func atOnce(n int, do func(i int)) {
+	if n == 1 {
+		do(0)
+		return
+	}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, maxAtOnce)
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	all.Wait()
+}
