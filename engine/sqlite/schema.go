@@ -104,8 +104,6 @@ CREATE TABLE skips (
 	count INTEGER NOT NULL, rev INTEGER NOT NULL, made INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX skips_key ON skips (job, first, reason);
--- Old records, for sweeps.
-CREATE INDEX skips_made ON skips (made);
 
 -- Journals: the runs that each dispatch batch sent. The minute counts from 1970.
 CREATE TABLE journals (minute INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL, v INTEGER NOT NULL, body BLOB NOT NULL);
@@ -139,8 +137,6 @@ CREATE TABLE changes (
 CREATE INDEX changes_job ON changes (job, id, app);
 CREATE INDEX changes_app ON changes (app, id);
 CREATE INDEX changes_id ON changes (id);
--- Old records, for sweeps.
-CREATE INDEX changes_at ON changes (at);
 
 -- Apps, notification channels and users as JSON.
 CREATE TABLE apps (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);
