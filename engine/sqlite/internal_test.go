@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,7 +20,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 func testStore(t *testing.T, dir string, o Options) *Store {
@@ -115,123 +113,6 @@ func FuzzDecodeEntries(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(encodeEntries([]core.Entry{{Run: 5, Address: "a", Outcome: core.Left}}))
 	f.Fuzz(func(t *testing.T, b []byte) { _, _ = decodeEntries(b) })
-}
-
-// TestOlderFile: a file of the first version is migrated to the newest, with its content.
-func TestOlderFile(t *testing.T) {
-	dir := t.TempDir()
-	s := testStore(t, dir, Options{})
-	r := core.Run{ID: core.NumberedRun(1, 1), App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1,
-		First: core.NumberedRun(1, 1)}
-	if err := s.Create(t.Context(), []core.Run{r})[0]; err != nil {
-		t.Fatal(err)
-	}
-	m := ring.Message{Kind: ring.KindFires, Slot: 1_800_000_000,
-		Fires: []core.Fire{{Run: r.ID, Rev: 1, At: 1_800_000_000, Slot: 1_800_000_000, Cause: core.CauseManual}}}
-	if err := s.Bury(t.Context(), m, "why"); err != nil {
-		t.Fatal(err)
-	}
-	was, err := s.Letters(t.Context(), "", 10)
-	if err != nil || len(was) != 1 {
-		t.Fatal(was, err)
-	}
-	raw(t, s, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new) VALUES (5, 5, 'ann', 'created', 'shop', 1, 'a', '', '', '{}')`)
-	raw(t, s, "ALTER TABLE executors DROP COLUMN ahead")
-	raw(t, s, "ALTER TABLE changes DROP COLUMN act")
-	raw(t, s, "ALTER TABLE changes DROP COLUMN source")
-	raw(t, s, "ALTER TABLE changes DROP COLUMN via")
-	raw(t, s, "DROP TABLE steps")
-	raw(t, s, "DROP INDEX runs_apart")
-	raw(t, s, "DROP INDEX runs_app")
-	raw(t, s, "DROP INDEX runs_ended_so")
-	raw(t, s, "DROP TABLE scripts")
-	raw(t, s, "DROP TABLE sources")
-	raw(t, s, "DROP TABLE logs")
-	raw(t, s, "DROP INDEX runs_postrun")
-	raw(t, s, "ALTER TABLE runs DROP COLUMN postrun")
-	raw(t, s, "ALTER TABLE runs DROP COLUMN keep_log")
-	raw(t, s, "DROP TABLE cleaned")
-	raw(t, s, "DROP TABLE notices")
-	raw(t, s, "DROP TABLE looks")
-	raw(t, s, "DROP TABLE channels")
-	raw(t, s, "DROP TABLE people")
-	raw(t, s, "DROP TABLE reports")
-	raw(t, s, "DROP INDEX runs_claimed_later")
-	raw(t, s, "DROP INDEX runs_ended_later")
-	raw(t, s, "DROP INDEX runs_broadcast")
-	raw(t, s, "DROP INDEX runs_place")
-	raw(t, s, "ALTER TABLE runs DROP COLUMN place")
-	raw(t, s, "ALTER TABLE sched DROP COLUMN compared")
-	raw(t, s, "DROP INDEX changes_job")
-	raw(t, s, "CREATE UNIQUE INDEX changes_job ON changes (job, id, app)")
-	raw(t, s, "DROP TABLE pulled")
-	raw(t, s, "DROP INDEX runs_owes")
-	raw(t, s, "ALTER TABLE runs DROP COLUMN data")
-	raw(t, s, `INSERT INTO state (name, value) VALUES ('global',
-		'{"Partitions":3,"Readable":3,"Rev":7,"Early":{"At":"2026-01-01T00:00:00Z","Messages":9,"Shift":50}}')`)
-	raw(t, s, "PRAGMA user_version = 1")
-	s.Close()
-	s = testStore(t, dir, Options{})
-	defer s.Close()
-	if g, err := s.Global(t.Context()); err != nil || g.Rev != 7 || g.Partitions != 3 {
-		t.Errorf("the global item with how early messages came: %+v, %v", g, err)
-	}
-	list, err := s.Changes(t.Context(), "shop", 0, math.MaxInt64, 10)
-	if err != nil || len(list) != 1 || list[0].By != "ann" || list[0].From != "" {
-		t.Errorf("a change of before it was written down from where: %+v, %v", list, err)
-	}
-	if err := s.PutRuns(t.Context(), []core.RunPut{core.End(r.ID,
-		core.Run{State: core.Succeeded, Code: 200, Data: "d", EndedAt: time.Unix(1, 0)})})[0]; err != nil {
-		t.Fatal(err)
-	}
-	if found, _, err := s.Runs(t.Context(), []core.RunID{r.ID}); err != nil || found[r.ID].Data != "d" || found[r.ID].App != "shop" {
-		t.Errorf("%+v, %v", found[r.ID], err)
-	}
-	if is, err := s.Letters(t.Context(), "", 10); err != nil || len(is) != 1 || is[0] != was[0] {
-		t.Errorf("%+v, %v; it was %+v", is, err, was)
-	}
-	if n := tell(t, s, "SELECT count(*) FROM sqlite_schema WHERE name = 'runs_owes'"); n != 1 {
-		t.Error("the index of what owes was not made")
-	}
-}
-
-// TestForeignTriggers: a file that would do something by itself is not opened.
-func TestForeignTriggers(t *testing.T) {
-	dir := t.TempDir()
-	s := testStore(t, dir, Options{})
-	raw(t, s, "CREATE TRIGGER planted AFTER INSERT ON records BEGIN DELETE FROM records; END")
-	s.Close()
-	lock, err := TryLock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Release()
-	_, err = Open(t.Context(), Options{Lock: lock})
-	if core.CodeOf(err) != core.CodeRefused {
-		t.Fatalf("got %v", err)
-	}
-	golden.New(t).Equal(t, "not opened", err.Error())
-}
-
-func TestNewerFile(t *testing.T) {
-	dir := t.TempDir()
-	s := testStore(t, dir, Options{})
-	raw(t, s, "PRAGMA user_version = 99")
-	s.Close()
-	lock, err := TryLock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Release()
-	_, err = Open(t.Context(), Options{Lock: lock})
-	var e *core.Error
-	if !errors.As(err, &e) || e.Code != core.CodeRefused || !strings.Contains(e.Error(), "99") ||
-		!strings.Contains(e.Reason.String(), fmt.Sprint(len(migrations))) {
-		t.Fatalf("got %v", err)
-	}
-	if !lock.Held() {
-		t.Fatal("the lock is gone")
-	}
 }
 
 func TestNoDatabase(t *testing.T) {

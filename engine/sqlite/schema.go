@@ -10,31 +10,52 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// migrations bring a file from version i to i+1. New ones are only appended.
-//
-// Runs have a row number as well as an ID. So rows lie in the order in which they were made: claims and ends touch few
-// pages, sweeps remove rows at the front, and "recent" needs no index. Their times grow with them, except at the rows in
-// steps. For the order of IDs see recent.go.
+// applicationID marks a file as written by tickring: "tick" in SQLite's pragma application_id. Files of development versions,
+// before the first schema of migrations, have none.
+const applicationID = 0x7469636b
+
+// migrations bring a file from version i to i+1. After a release, entries are only appended. The first one is the whole schema.
+// Scheduled and due times are seconds since 1970, other times are milliseconds.
 var migrations = []string{
-	// 1
 	`
+-- The part of each job that planning reads.
 CREATE TABLE sched (
 	id INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, state INTEGER NOT NULL,
 	rev INTEGER NOT NULL, rev_at INTEGER NOT NULL, next INTEGER NOT NULL, plan_at INTEGER NOT NULL,
 	partition INTEGER NOT NULL, seq INTEGER NOT NULL, tail INTEGER NOT NULL,
 	keep INTEGER NOT NULL, spec BLOB NOT NULL,
-	pause_until INTEGER NOT NULL, pause_by TEXT, pause_why TEXT, plan_error TEXT
+	pause_until INTEGER NOT NULL, pause_by TEXT, pause_why TEXT, plan_error TEXT, compared INTEGER NOT NULL
 );
+-- One job for each name in an app.
 CREATE UNIQUE INDEX sched_name ON sched (app, name);
+-- Lists of the jobs of an app, by ID.
 CREATE INDEX sched_app ON sched (app);
+-- The due index of jobs.
 CREATE INDEX sched_due ON sched (partition, plan_at, id) WHERE plan_at > 0;
+-- The rest of each job, its definition, as JSON.
 CREATE TABLE def (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+-- The due index of runs that wait for their time, such as retries.
 CREATE TABLE entries (partition INTEGER NOT NULL, plan_at INTEGER NOT NULL, job INTEGER NOT NULL, run INTEGER NOT NULL);
 CREATE UNIQUE INDEX entries_due ON entries (partition, plan_at, job, run);
+-- The entries of the runs of a job.
 CREATE INDEX entries_run ON entries (run);
+-- Tombstones of deleted jobs.
 CREATE TABLE tombs (job INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, rev INTEGER NOT NULL, rev_at INTEGER NOT NULL);
+-- The last run number of each job.
+CREATE TABLE counters (job INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+-- The scheduled time up to which planned runs of a job may have been deleted.
+CREATE TABLE cleaned (job INTEGER PRIMARY KEY, at INTEGER NOT NULL);
+-- The versions of the script of a job as JSON.
+CREATE TABLE scripts (job INTEGER PRIMARY KEY, v INTEGER NOT NULL, body BLOB NOT NULL);
+-- The sources of scripts, each once for each job.
+CREATE TABLE sources (job INTEGER NOT NULL, hash TEXT NOT NULL, at INTEGER NOT NULL, source TEXT NOT NULL);
+CREATE UNIQUE INDEX sources_key ON sources (job, hash);
 
+-- The numbers that runs.app has for the names of apps.
 CREATE TABLE appnames (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+-- Runs. A run has a row number as well as an ID, so that rows lie in the order in which they were made: claims and ends touch few
+-- pages, sweeps remove rows at the front, and recent runs need no index. The time made grows with n, except after the rows in
+-- steps. For the order of IDs see recent.go.
 CREATE TABLE runs (
 	n INTEGER PRIMARY KEY, key INTEGER NOT NULL, state INTEGER NOT NULL, made INTEGER NOT NULL,
 	app INTEGER NOT NULL, cause INTEGER NOT NULL, rev INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
@@ -42,185 +63,147 @@ CREATE TABLE runs (
 	jkey INTEGER, jnonce TEXT, sent INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER, retries INTEGER NOT NULL,
 	fixed INTEGER NOT NULL,
 	ended INTEGER, reason INTEGER, code INTEGER, message TEXT, owes TEXT, followed INTEGER,
-	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER, given TEXT
+	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER, given TEXT, data TEXT, place INTEGER, postrun TEXT, keep_log TEXT
 );
+-- The run of an ID.
 CREATE UNIQUE INDEX runs_key ON runs (key);
+-- The few runs with pending follow-ups, for sweeps of journals.
+CREATE INDEX runs_owes ON runs (key) WHERE owes IS NOT NULL;
+-- The runs whose children are still to be created.
+CREATE INDEX runs_place ON runs (key) WHERE place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1);
+-- The runs with pending work of the post-run queue.
+CREATE INDEX runs_postrun ON runs (key) WHERE postrun IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL
+  AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:';
+-- The shards of broadcasts that are open or have pending follow-ups. Until then all shards of the broadcast stay.
+CREATE INDEX runs_broadcast ON runs (key) WHERE given IS NOT NULL AND instr(given, '"first":') > 0
+  AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL);
+-- The runs that were claimed, or ended without a claim, in a later minute than they were made, for reports. A run that starts when
+-- due is in neither index.
+CREATE INDEX runs_claimed_later ON runs (jkey) WHERE jkey >= (made / 60000 + 1) * 16;
+CREATE INDEX runs_ended_later ON runs (ended) WHERE jkey IS NULL AND state > 3 AND ended >= (made / 60000 + 1) * 60000;
+-- Lists of runs in the order in which they were made: runs of an app, and runs that did not succeed.
+CREATE INDEX runs_app ON runs (app);
+CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
+-- The few runs that were made long before or after their due time, for lists of a span of due times. The filter is madeApart.
+CREATE INDEX runs_apart ON runs (slot) WHERE made NOT BETWEEN (slot - 60) * 1000 AND (slot + 60) * 1000;
+-- The last row before each time the clock was set back.
+CREATE TABLE steps (n INTEGER PRIMARY KEY);
+-- The runs up to the mark by ID, and the open ones of them. See recent.go.
 CREATE TABLE history (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 CREATE TABLE lingering (id INTEGER PRIMARY KEY);
-CREATE TABLE journals (minute INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL, v INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE UNIQUE INDEX journals_key ON journals (minute, suffix, nonce);
-CREATE TABLE revisits (minute INTEGER NOT NULL, claimed INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL);
-CREATE UNIQUE INDEX revisits_key ON revisits (minute, claimed, suffix, nonce);
-
-CREATE TABLE ring (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, not_before INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE INDEX ring_time ON ring (kind, not_before);
-CREATE TABLE dead (id INTEGER PRIMARY KEY, at INTEGER NOT NULL, reason TEXT NOT NULL, body BLOB NOT NULL);
-
+-- Kept logs of runs, by runs.key.
+CREATE TABLE logs (run INTEGER PRIMARY KEY, body BLOB NOT NULL);
+-- Idempotency keys, and the run that each is bound to.
+CREATE TABLE keys (job INTEGER NOT NULL, key TEXT NOT NULL, run INTEGER NOT NULL, at INTEGER NOT NULL);
+CREATE UNIQUE INDEX keys_key ON keys (job, key);
+-- Old keys, for sweeps.
+CREATE INDEX keys_at ON keys (at);
+-- Consecutive scheduled times that were skipped.
 CREATE TABLE skips (
 	job INTEGER NOT NULL, first INTEGER NOT NULL, reason TEXT NOT NULL, last INTEGER NOT NULL,
 	count INTEGER NOT NULL, rev INTEGER NOT NULL, made INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX skips_key ON skips (job, first, reason);
-CREATE INDEX skips_made ON skips (made);
-CREATE TABLE changes (
-	n INTEGER PRIMARY KEY, id INTEGER NOT NULL, at INTEGER NOT NULL, by TEXT NOT NULL, verb TEXT NOT NULL, app TEXT NOT NULL,
-	job INTEGER NOT NULL, name TEXT NOT NULL, why TEXT NOT NULL, old TEXT NOT NULL, new TEXT NOT NULL
-);
-CREATE UNIQUE INDEX changes_job ON changes (job, id, app);
-CREATE INDEX changes_app ON changes (app, id);
-CREATE INDEX changes_id ON changes (id);
-CREATE INDEX changes_at ON changes (at);
 
-CREATE TABLE apps (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TABLE executors (
-	app TEXT NOT NULL, address TEXT NOT NULL, beat INTEGER NOT NULL, since INTEGER NOT NULL, fixed INTEGER NOT NULL, dialect TEXT NOT NULL
-);
-CREATE UNIQUE INDEX executors_key ON executors (app, address);
-CREATE TABLE leases (name TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, epoch INTEGER NOT NULL, until INTEGER NOT NULL);
-CREATE TABLE counters (job INTEGER PRIMARY KEY, last INTEGER NOT NULL);
-CREATE TABLE keys (job INTEGER NOT NULL, key TEXT NOT NULL, run INTEGER NOT NULL, at INTEGER NOT NULL);
-CREATE UNIQUE INDEX keys_key ON keys (job, key);
-CREATE INDEX keys_at ON keys (at);
-CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
-`,
-	// 2
-	`ALTER TABLE runs ADD COLUMN data TEXT;`,
-	// 3: only few runs have pending follow-ups, and they are read all together
-	`CREATE INDEX runs_owes ON runs (key) WHERE owes IS NOT NULL;`,
-	// 4: queues that executors pull from
-	`
+-- Journals: the runs that each dispatch batch sent. The minute counts from 1970.
+CREATE TABLE journals (minute INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL, v INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE UNIQUE INDEX journals_key ON journals (minute, suffix, nonce);
+-- The journals that the watchdog reads again at a later minute.
+CREATE TABLE revisits (minute INTEGER NOT NULL, claimed INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL);
+CREATE UNIQUE INDEX revisits_key ON revisits (minute, claimed, suffix, nonce);
+-- Messages of the delay queue, the slow queue and the post-run queue.
+CREATE TABLE ring (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, not_before INTEGER NOT NULL, body BLOB NOT NULL);
+-- The next messages of a queue.
+CREATE INDEX ring_time ON ring (kind, not_before);
+-- Dead-letter messages. The number of a removed message is not used again.
+CREATE TABLE dead (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, reason TEXT NOT NULL, body BLOB NOT NULL);
+-- The queues that executors pull from. The number of a removed message is not used again.
 CREATE TABLE pulled (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT NOT NULL, queue TEXT NOT NULL, run INTEGER NOT NULL,
 	visible INTEGER NOT NULL, receives INTEGER NOT NULL, body BLOB NOT NULL
 );
+-- One message for each run in a queue.
 CREATE UNIQUE INDEX pulled_run ON pulled (app, queue, run);
+-- The next messages of a queue.
 CREATE INDEX pulled_visible ON pulled (app, queue, visible, id);
-`,
-	// 5: no dead-letter message gets the number of a removed one
-	`
-ALTER TABLE dead RENAME TO old_dead;
-CREATE TABLE dead (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, reason TEXT NOT NULL, body BLOB NOT NULL);
-INSERT INTO dead SELECT id, at, reason, body FROM old_dead ORDER BY id;
-DROP TABLE old_dead;
-`,
-	// 6: several changes may have the same subject and ID, with different content
-	`
-DROP INDEX changes_job;
+
+-- Change records. Several may have the same subject and ID, with different content.
+CREATE TABLE changes (
+	n INTEGER PRIMARY KEY, id INTEGER NOT NULL, at INTEGER NOT NULL, by TEXT NOT NULL, verb TEXT NOT NULL, app TEXT NOT NULL,
+	job INTEGER NOT NULL, name TEXT NOT NULL, why TEXT NOT NULL, old TEXT NOT NULL, new TEXT NOT NULL,
+	act TEXT, source TEXT, via TEXT
+);
+-- Lists of changes, newest first: of a job, of an app and its jobs, of everything. The first one also finds equal records.
 CREATE INDEX changes_job ON changes (job, id, app);
-`,
-	// 7
-	`ALTER TABLE sched ADD COLUMN compared INTEGER NOT NULL DEFAULT 0;`,
-	// 8: for a run with children, which are created after its end
-	`
-ALTER TABLE runs ADD COLUMN place INTEGER;
-CREATE INDEX runs_place ON runs (key) WHERE place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1);
-`,
-	// 9: broadcasts, whose shards stay until they are closed
-	`
-CREATE INDEX runs_broadcast ON runs (key) WHERE given IS NOT NULL AND instr(given, '"first":') > 0
-  AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL);
-`,
-	// 10: reports; and indexes of the runs that were claimed, or ended without a claim, in a later minute than they were made,
-	// by which reports find them. A run that starts when due is in neither.
-	`
-CREATE TABLE reports (list TEXT NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE UNIQUE INDEX reports_key ON reports (list, at, first);
-CREATE INDEX runs_claimed_later ON runs (jkey) WHERE jkey >= (made / 60000 + 1) * 16;
-CREATE INDEX runs_ended_later ON runs (ended) WHERE jkey IS NULL AND state > 3 AND ended >= (made / 60000 + 1) * 60000;
-`,
-	// 11: pending work of the post-run queue, and the kept logs
-	`
-ALTER TABLE runs ADD COLUMN postrun TEXT;
-ALTER TABLE runs ADD COLUMN keep_log TEXT;
-CREATE INDEX runs_postrun ON runs (key) WHERE postrun IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL
-  AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:';
-CREATE TABLE logs (run INTEGER PRIMARY KEY, body BLOB NOT NULL);
-`,
-	// 12: scripts of jobs, each source once
-	`
-CREATE TABLE scripts (job INTEGER PRIMARY KEY, v INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TABLE sources (job INTEGER NOT NULL, hash TEXT NOT NULL, at INTEGER NOT NULL, source TEXT NOT NULL);
-CREATE UNIQUE INDEX sources_key ON sources (job, hash);
-`,
-	// 13: notification channels
-	`CREATE TABLE channels (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);`,
-	// 14: the scheduled time up to which runs of a job were cleaned up
-	`CREATE TABLE cleaned (job INTEGER PRIMARY KEY, at INTEGER NOT NULL);`,
-	// 15: states of notifications, and when each must be checked
-	`
-CREATE TABLE notices (name TEXT NOT NULL UNIQUE, v INTEGER NOT NULL, until INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE INDEX notices_until ON notices (until) WHERE until > 0;
-CREATE TABLE looks (at INTEGER NOT NULL, job INTEGER NOT NULL);
-CREATE UNIQUE INDEX looks_key ON looks (at, job);
-`,
-	// 16: lists of runs in the order in which they were made: runs of an app, and runs that did not succeed
-	`
-CREATE INDEX runs_app ON runs (app);
-CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
-`,
-	// 17: users
-	`CREATE TABLE people (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);`,
-	// 18: the bulk operation that a change was part of
-	`ALTER TABLE changes ADD COLUMN act TEXT;`,
-	// 19: the source of a change, and the client
-	`
-ALTER TABLE changes ADD COLUMN source TEXT;
-ALTER TABLE changes ADD COLUMN via TEXT;
-`,
-	// 20: how far the clock of an executor is ahead, in seconds
-	`ALTER TABLE executors ADD COLUMN ahead INTEGER;`,
-	// 21: the few runs that were made long before or after their due time; the other runs of a due time are close together
-	`CREATE INDEX runs_apart ON runs (slot) WHERE ` + madeApart + `;`,
-	// 22: the last row before each time the clock was set back: between those rows, made grows
-	`CREATE TABLE steps (n INTEGER PRIMARY KEY);`,
-	// 23: small records of all kinds
-	`
-DROP TABLE channels;
-DROP TABLE people;
-DROP TABLE apps;
-DROP TABLE executors;
+CREATE INDEX changes_app ON changes (app, id);
+CREATE INDEX changes_id ON changes (id);
+
+-- Small records of all kinds: see store.Records. The second from which a sweep may remove a record is in expires.
 CREATE TABLE records (kind TEXT NOT NULL, name TEXT NOT NULL, v INTEGER NOT NULL, expires INTEGER, body BLOB NOT NULL);
 CREATE UNIQUE INDEX records_key ON records (kind, name);
 CREATE INDEX records_expires ON records (expires) WHERE expires IS NOT NULL;
+-- Leases of partitions and tasks.
+CREATE TABLE leases (name TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, epoch INTEGER NOT NULL, until INTEGER NOT NULL);
+-- States of notifications and of channels as JSON.
+CREATE TABLE notices (name TEXT NOT NULL UNIQUE, v INTEGER NOT NULL, until INTEGER NOT NULL, body BLOB NOT NULL);
+-- Old states, for sweeps.
+CREATE INDEX notices_until ON notices (until) WHERE until > 0;
+-- When the notifications of a job must be checked, as a scheduled time.
+CREATE TABLE looks (at INTEGER NOT NULL, job INTEGER NOT NULL);
+CREATE UNIQUE INDEX looks_key ON looks (at, job);
+-- Records of reports, and their progress.
+CREATE TABLE reports (list TEXT NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE UNIQUE INDEX reports_key ON reports (list, at, first);
+-- Single values, such as the settings of the server and the cursor of the watchdog, and states of limits and of slow addresses.
+CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
 `,
 }
 
-// migrate brings the file to the newest version, in one transaction.
-func migrate(c *sqlite.Conn) (err error) {
-	version, err := pragma(c, "user_version")
-	if err != nil {
+// migrate applies the steps that the file lacks, in one transaction. After an error, the file is unchanged.
+func migrate(c *sqlite.Conn, steps []string) (err error) {
+	version, err := check(c, len(steps))
+	if err != nil || version == len(steps) {
 		return err
-	}
-	// A restored file may come from anyone: triggers and views in it would run foreign code.
-	foreign, err := number(c, "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')")
-	switch {
-	case err != nil:
-		return err
-	case foreign > 0:
-		return &core.Error{Code: core.CodeRefused, Field: "data", Value: "tickring.db",
-			Reason: core.Say("the file has triggers or views, which tickring never creates: the file was modified, so restore another copy")}
-	}
-	newest := len(migrations)
-	if version > int64(newest) {
-		return &core.Error{Code: core.CodeRefused, Field: "data", Value: "tickring.db, version " + strconv.FormatInt(version, 10),
-			Reason: core.Say("the file was written by a newer tickring; this one reads versions up to %d: run the newer one, or restore a copy "+
-				"from before the update", newest)}
-	}
-	if version == int64(newest) {
-		return nil
 	}
 	defer sqlitex.Save(c)(&err)
-	for i := version; i < int64(newest); i++ {
-		if err := sqlitex.ExecuteScript(c, migrations[i], nil); err != nil {
+	for i := version; i < len(steps); i++ {
+		if err := sqlitex.ExecuteScript(c, steps[i], nil); err != nil {
 			return fmt.Errorf("migrate to version %d: %w", i+1, err)
 		}
 	}
-	return exec(c, fmt.Sprintf("PRAGMA user_version = %d", newest))
+	if err := exec(c, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
+		return err
+	}
+	return exec(c, fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
 }
 
-// pragma returns the number that a pragma has.
-func pragma(c *sqlite.Conn, name string) (value int64, err error) {
-	return number(c, "PRAGMA "+name)
+// check returns the version of the file, 0 for an empty file. It returns an error if this program must not use the file.
+func check(c *sqlite.Conn, newest int) (version int, err error) {
+	var found [4]int64
+	for i, q := range []string{"PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema",
+		"SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')"} {
+		if found[i], err = number(c, q); err != nil {
+			return 0, err
+		}
+	}
+	id, v, objects, foreign := found[0], found[1], found[2], found[3]
+	rejected := func(value string, reason core.Text) error {
+		return &core.Error{Code: core.CodeRefused, Field: "data", Value: value, Reason: reason}
+	}
+	switch {
+	case id == 0 && v > 0:
+		return 0, rejected("tickring.db", core.Say("the file was written by a development version of tickring: "+
+			"export the jobs with that version, and start with an empty directory"))
+	case id != applicationID && (id != 0 || objects > 0):
+		return 0, fmt.Errorf("application ID %d: %w", id, sqlite.ResultNotADB.ToError())
+	case foreign > 0: // a restored file may come from anyone: triggers and views in it would run foreign code
+		return 0, rejected("tickring.db", core.Say("the file has triggers or views, which tickring never creates: "+
+			"the file was modified, so restore another copy"))
+	case v > int64(newest):
+		return 0, rejected("tickring.db, version "+strconv.FormatInt(v, 10), core.Say("the file was written by a newer tickring; "+
+			"this one reads versions up to %d: run the newer one, or restore a copy from before the update", newest))
+	}
+	return int(v), nil
 }
 
 // number returns the single number that a query returns.

@@ -52,8 +52,8 @@ type Options struct {
 const readers = 4
 
 // Open opens the file in the locked directory, creates or migrates it if necessary, and starts the writer. It returns a
-// core.Error for a file of a newer version, a directory that cannot be written, or a foreign file; the caller then keeps
-// the lock.
+// core.Error for a file of a newer or a development version, a foreign file, or a directory that cannot be written; the
+// caller then keeps the lock.
 func Open(ctx context.Context, o Options) (*engine.Engine, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
@@ -160,7 +160,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 			}
 		}
 	}()
-	if err := migrate(c); err != nil {
+	if err := migrate(c, migrations); err != nil {
 		return nil, err
 	}
 	if err := s.load(c); err != nil {

@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/golden"
+)
+
+// TestMigrateAddsStepsOnceOrNotAtAll checks a later step on a file with data: it is applied once, and nothing is applied if a step
+// fails.
+func TestMigrateAddsStepsOnceOrNotAtAll(t *testing.T) {
+	dir := t.TempDir()
+	s := testStore(t, dir, Options{})
+	if err := s.Create(t.Context(), []core.Run{claim(1)})[0]; err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	c, err := openFile(filepath.Join(dir, "tickring.db"), "OFF")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	second := append(slices.Clone(migrations), "ALTER TABLE runs ADD COLUMN color TEXT DEFAULT 'red'; CREATE TABLE colors (name TEXT)")
+	third := append(slices.Clone(second), "CREATE TABLE shapes (name TEXT); CREATE TABLE colors (name TEXT)") // the second statement fails
+	newest := int64(len(migrations))
+	for _, step := range []struct {
+		name                    string
+		list                    []string
+		fails                   bool
+		version, colors, shapes int64
+	}{
+		{"the product's list", migrations, false, newest, 0, 0},
+		{"a good step and a failing one", third, true, newest, 0, 0},
+		{"a good step", second, false, newest + 1, 1, 0},
+		{"nothing to do", second, false, newest + 1, 1, 0},
+		{"a failing step", third, true, newest + 1, 1, 0},
+	} {
+		if err := migrate(c, step.list); (err != nil) != step.fails {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		for q, want := range map[string]int64{
+			"PRAGMA user_version":   step.version,
+			"PRAGMA application_id": applicationID,
+			"SELECT count(*) FROM pragma_table_info('runs') WHERE name = 'color'": step.colors,
+			"SELECT count(*) FROM sqlite_schema WHERE name = 'colors'":            step.colors,
+			"SELECT count(*) FROM sqlite_schema WHERE name = 'shapes'":            step.shapes,
+			"SELECT count(*) FROM runs WHERE owner = 'o'":                         1,
+		} {
+			if got, err := number(c, q); err != nil || got != want {
+				t.Errorf("%s: %s is %d, want %d: %v", step.name, q, got, want, err)
+			}
+		}
+	}
+	if n, err := number(c, "SELECT count(*) FROM runs WHERE color = 'red'"); err != nil || n != 1 {
+		t.Errorf("%d runs have the new column: %v", n, err)
+	}
+}
+
+// TestOpenRejectsForeignFiles checks that a file of another layout is rejected, stays as it is, and leaves the caller the lock.
+func TestOpenRejectsForeignFiles(t *testing.T) {
+	texts := golden.New(t)
+	for _, x := range []struct {
+		name    string
+		changes []string
+	}{
+		{"newer version", []string{"PRAGMA user_version = 99"}},
+		{"development version", []string{"PRAGMA application_id = 0", "PRAGMA user_version = 22"}},
+		{"first development version", []string{"PRAGMA application_id = 0"}},
+		{"tables of another program", []string{"PRAGMA application_id = 0", "PRAGMA user_version = 0"}},
+		{"another program", []string{"PRAGMA application_id = 7"}},
+		{"trigger", []string{"CREATE TRIGGER planted AFTER INSERT ON records BEGIN DELETE FROM records; END"}},
+		{"view", []string{"CREATE VIEW planted AS SELECT name FROM records"}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := testStore(t, dir, Options{})
+			for _, q := range x.changes {
+				raw(t, s, q)
+			}
+			state := func(c *sqlite.Conn) (list [3]int64) {
+				for i, q := range []string{"PRAGMA application_id", "PRAGMA user_version", "PRAGMA schema_version"} {
+					var err error
+					if list[i], err = number(c, q); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return list
+			}
+			s.Close()
+			c, err := sqlite.OpenConn(filepath.Join(dir, "tickring.db"), sqlite.OpenReadWrite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			before := state(c)
+			lock, err := TryLock(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lock.Release()
+			_, err = Open(t.Context(), Options{Lock: lock})
+			if core.CodeOf(err) != core.CodeRefused {
+				t.Fatalf("got %v", err)
+			}
+			texts.Equal(t, x.name, err.Error(), dir, "DIR")
+			if after := state(c); after != before || !lock.Held() {
+				t.Errorf("application_id, user_version and schema_version were %d and are %d; lock held: %t", before, after, lock.Held())
+			}
+		})
+	}
+}
