@@ -2,6 +2,8 @@ package awsengine
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/store"
 )
 
@@ -68,8 +71,20 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 	return found, err
 }
 
-// List implements store.Records.
-func (s *Store) List(ctx context.Context, kind, after string, limit int) (list []store.Record, err error) {
+// List implements store.Records. A page reads a list once.
+func (s *Store) List(ctx context.Context, kind, after string, limit int) ([]store.Record, error) {
+	g := glance.Of(ctx)
+	if g == nil {
+		return s.list(ctx, kind, after, limit)
+	}
+	list, err := g.Once(fmt.Sprint("list ", kind, " ", limit, " ", after), func() (any, error) { return s.list(ctx, kind, after, limit) })
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(list.([]store.Record)), nil
+}
+
+func (s *Store) list(ctx context.Context, kind, after string, limit int) (list []store.Record, err error) {
 	e := equal("of", text(kind))
 	if after != "" {
 		e.test("key", ">", text(after))
