@@ -1,5 +1,5 @@
-// Package queueexec makes a program an executor without a port: it pulls runs from a queue. On one machine it is a queue
-// of the tickring server, by long poll:
+// Package queueexec makes a program an executor that needs no open port: it receives runs from a queue. A tickring server on
+// one machine has its own queues, which the program reads by long polling:
 //
 //	mux := executor.NewMux()
 //	mux.Register("nightly", nightly)
@@ -7,7 +7,7 @@
 //		Queue: "reports", App: "reports", Servers: servers, Token: token,
 //	})
 //
-// On AWS it is an SQS queue:
+// On AWS, the queue is an SQS queue:
 //
 //	err := queueexec.Run(ctx, mux, queueexec.Options{
 //		Queue:  "https://sqs.eu-central-1.amazonaws.com/123456789012/reports",
@@ -15,24 +15,24 @@
 //		App:    "reports", Servers: servers, Token: token,
 //	})
 //
-// A message is the body that a scheduler sends to /run. Several processes may pull from one queue; each should have all
-// handlers.
+// A message has the format of the body that a scheduler sends to /run. Several processes can consume one queue. Each process
+// should register all handlers.
 //
-// Polling is the heartbeat: at least every 30 s it shows the servers that the queue has a consumer. Before a run starts,
-// and whenever its message is extended, the servers are asked whether it was killed. If no server answers, the run starts
-// or goes on.
+// The consumer polls at least every 30 s, so that the servers know that the queue has a consumer. It asks the servers whether
+// a run was killed: before it starts the run, and each time it extends the message's visibility timeout. If no server answers,
+// the run starts or continues.
 //
 // # Guarantees
 //
-// A message is hidden from other processes while its run waits or is running here, and deleted once a server has the
-// result. A process that dies or cannot reach the queue loses its messages to another process after [Options].Visibility:
-// the run then starts again with Run.Again set. A process that lost a message ends its handler's context before that, and
-// does not report.
+// While a run waits or is running, its message is hidden from other processes. The message is deleted after a server accepted
+// the result. If a process dies or cannot reach the queue, the message becomes visible again after [Options].Visibility.
+// Another process then starts the run again, with Run.Again set. A process that cannot extend a message in time cancels the
+// handler's context before the message becomes visible, and does not report the run.
 //
-// So a run may start twice, and handlers must tolerate that. SQS hides a message for at most 12 hours; a longer run starts
-// again elsewhere.
+// A run may therefore start twice, and handlers must be idempotent. SQS hides a message for at most 12 hours, so a longer run
+// starts again in another process.
 //
-// A message that is not a run, or a run of another app, is left alone until it moves to the dead-letter queue.
+// The consumer does not delete a message that is not a run of its app. SQS moves the message to the dead-letter queue.
 package queueexec
 
 import (
@@ -51,7 +51,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Client has the required methods of *sqs.Client.
+// A Client has the methods of *sqs.Client that this package uses.
 type Client interface {
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
@@ -59,37 +59,38 @@ type Client interface {
 		...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
 }
 
-// Options of Run. Queue and App are needed, and one of Client and Servers.
+// Options of Run. Queue and App are required. Client is required for SQS, and Servers for a queue of the servers.
 type Options struct {
-	// Queue is the URL of an SQS queue or, without a Client, the name of a queue of the servers.
+	// Queue is the URL of an SQS queue. Without a Client, it is the name of a queue on the servers.
 	Queue string
-	// Client of SQS. nil: the queue is one of the servers.
+	// Client is the SQS client. nil: the queue is on the servers.
 	Client Client
-	// Address is the queue's name after "queue:" in the app's addresses, such as its ARN. Empty: the last part of Queue.
+	// Address is the queue's name in the app's addresses, after "queue:". For SQS this can be its ARN. Empty: the part of
+	// Queue after the last slash.
 	Address string
-	// App, Servers and Token are as in executor.Options. Without servers nothing is reported, and a message is deleted once
-	// its run has ended.
+	// App is the name of the app, Servers are the base URLs of the servers, and Token is the app's access token. Without
+	// servers, no results are reported, and a message is deleted after its run has ended.
 	App     string
 	Servers []string
 	Token   string
 
-	// Concurrency is how many runs are held at a time. 0: 10. Runs of one job
-	// go one after another.
+	// Concurrency is the maximum number of runs that the process holds, waiting or running. 0: 10. Runs of one job run one
+	// after another.
 	Concurrency int
-	// Visibility is how long a message is hidden at a time, in whole seconds, and so how long a crash delays its run. It is
-	// renewed after each third. 0: 60 s.
+	// Visibility is the visibility timeout of messages: a whole number of seconds from 6 s to 12 h. After a crash, another
+	// process receives the run after at most this time. The timeout is extended after each third of it. 0: 60 s.
 	Visibility time.Duration
-	// StopGrace is how long running runs may continue once ctx has ended; unfinished runs are then released to the queue. 0:
-	// 30 s. Negative: not at all.
+	// StopGrace is how long running runs may continue after ctx has ended. Then unfinished runs are released to the queue. 0:
+	// 30 s. Negative: runs are released immediately.
 	StopGrace time.Duration
-	// LogTail is how many bytes at the end of a run's log go into its message, for tickring logs: servers cannot request a
-	// consumer's log. 0: 4096. If the run did not succeed: up to the limit of a message, 15,000 characters. Negative:
-	// none.
+	// LogTail is how many bytes from the end of a run's log are added to the run's message. "tickring logs" shows these lines,
+	// because servers cannot request a consumer's log. Negative: none. 0: 4,096 bytes of a successful run's log, and up to
+	// 15,000 characters of any other.
 	LogTail int
-	// Log receives log messages. nil: slog.Default().
+	// Log receives the consumer's log messages. nil: slog.Default().
 	Log *slog.Logger
 
-	// Change, if set, may change the options of the executor.
+	// Change may change the options of the underlying executor. nil: the options stay unchanged.
 	Change func(*executor.Options)
 }
 
@@ -100,8 +101,9 @@ var (
 	errEnded = errors.New("the run has ended at the server")
 )
 
-// Run pulls and executes runs until ctx ends. Then running runs get StopGrace, and unfinished runs are released to the
-// queue. Run returns an error if mux or options are invalid, or handlers did not return. It keeps trying while the queue cannot be reached.
+// Run receives and executes runs until ctx ends. Then running runs may continue for StopGrace, and unfinished runs are
+// released to the queue. While the queue is unreachable, Run keeps trying. It returns an error if mux or o is invalid, or if
+// handlers did not return.
 func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	switch {
 	case o.Queue == "":
