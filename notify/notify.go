@@ -28,7 +28,7 @@ type Options struct {
 	// Policy judges the IP addresses that may be connected to.
 	Policy safedial.Policy
 	// Timeout of one message, from the look-up of a name to the end of the answer.
-	Timeout time.Duration // 15 s
+	Timeout time.Duration // default: 15 s
 	// Topics publishes to SNS topics; nil: channels of them are rejected.
 	Topics Topics
 	// Deployment is the name in messages without their own deployment name.

@@ -29,11 +29,11 @@ type Options struct {
 	// widens it.
 	Policy safedial.Policy
 	// Timeout of one send over the wire.
-	Timeout time.Duration // 3 s
+	Timeout time.Duration // default: 3 s
 	// CallTimeout is the timeout of a call whose job has none.
-	CallTimeout time.Duration // 60 s
+	CallTimeout time.Duration // default: 60 s
 	// MaxConns bounds the connections to one address.
-	MaxConns int // 512
+	MaxConns int // default: 512
 	// ReportURL is the base URL for reports: of a `call:` executor that answered 202, of a function, and of a consumer of a
 	// queue.
 	ReportURL string

@@ -16,13 +16,13 @@ import (
 type WatchOptions struct {
 	// Behind is the time from the minute of a journal to its first read. Each next read waits
 	// twice as long, at most BehindMax.
-	Behind, BehindMax time.Duration // 10 min, 240 min
+	Behind, BehindMax time.Duration // defaults: 10 min and 240 min
 	Expiry            time.Duration // lifetime of a heartbeat: 90 s
 	IdleGap           time.Duration // interval between two checks of an executor that looks idle: 1 min
 	TimeoutGrace      time.Duration // delay after a job's timeout: 5 s
 	FunctionGrace     time.Duration // delay after a function's own timeout: 1 min
 	LostAfter         time.Duration // value for a deleted job: 10 min
-	MinutesAPass      int           // 120
+	MinutesAPass      int           // default: 120
 
 	// Window is the span of runs that are read together for a job that fires often, in whole
 	// minutes. It is shorter than Behind, so that these runs had time to end.
@@ -30,9 +30,9 @@ type WatchOptions struct {
 
 	// A pass first reads for at most WalkFor, PageJournals journals a page, and stores its cursor. Then it acts for at most
 	// ActFor: it asks Asked executors at a time, each for at most AddressFor. The sum fits into the 50 s of functions/tick.
-	WalkFor, ActFor, AddressFor time.Duration // 20 s, 20 s, 6 s
-	PageJournals                int           // 100
-	Asked                       int           // 200
+	WalkFor, ActFor, AddressFor time.Duration // defaults: 20 s, 20 s and 6 s
+	PageJournals                int           // default: 100
+	Asked                       int           // default: 200
 }
 
 // A Watchdog checks runs some time after their claim. It closes lost runs, decides about runs

@@ -28,17 +28,17 @@ type Options struct {
 	Link string
 	// Places is the number of concurrent messages to a channel, and Line how many more may wait for PlaceWait
 	// each; others are retried later.
-	Places, Line int           // 16, 4096
-	PlaceWait    time.Duration // 15 s
+	Places, Line int           // defaults: 16 and 4,096
+	PlaceWait    time.Duration // default: 15 s
 	// SendFor is the timeout of a message; for the time of Lease, no other process sends it.
-	SendFor, Lease time.Duration // 20 s, 45 s
+	SendFor, Lease time.Duration // defaults: 20 s and 45 s
 	// Rest is how long nothing is sent to a channel that did not answer.
-	Rest time.Duration // 30 s
+	Rest time.Duration // default: 30 s
 	// Pace is the minimum time between two writes of one job's item by this process.
-	Pace time.Duration // 250 ms
+	Pace time.Duration // default: 250 ms
 	// Again is the time between two checks whether a failing job has recovered; it grows while the job keeps
 	// failing.
-	Again time.Duration // 1 min
+	Again time.Duration // default: 1 min
 	Logs  Logs          // nil: messages contain no log lines
 	// Went is called with the outcome of each attempt to send to a channel; it must not block.
 	Went func(o Outcome)

@@ -32,14 +32,14 @@ const (
 type Options struct {
 	Now func() time.Time
 	// Most is how many runs a queue holds; further ones are sent again later.
-	Most int // 10,000
+	Most int // default: 10,000
 	// Deliveries is how often a run is delivered before it counts as lost.
-	Deliveries int // 20
+	Deliveries int // default: 20
 	// Waiters is the maximum number of concurrent polls of all queues. A poll is rejected unless more polls are free than
 	// its app already uses, so one app alone can use half of them.
-	Waiters int // 1000
+	Waiters int // default: 1,000
 	// Expiry is how long a queue counts as polled after the last poll.
-	Expiry time.Duration // 90 s
+	Expiry time.Duration // default: 90 s
 	Log    *slog.Logger
 }
 

@@ -44,7 +44,7 @@ type TokensOptions struct {
 	AllowNoToken func(ctx context.Context) bool
 	// For is how long a revoked token can still be accepted. Every is the average time between reads by
 	// unknown clients. ReadFor is the timeout of a read.
-	For, Every, ReadFor time.Duration // 5 min, 1 s, 3 s
+	For, Every, ReadFor time.Duration // defaults: 5 min, 1 s and 3 s
 }
 
 // NewTokens makes Tokens without reading the apps.

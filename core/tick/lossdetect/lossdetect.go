@@ -1,6 +1,6 @@
-// Package lossdetect finds runs that the delay queue lost: scheduled times that a job's schedule expects and that have
-// neither a run nor a record. It compares stored runs with expected ones when a job is planned (Find) and in between
-// (Sample). It records a loss in the global item, which operate.Heal reads. It enqueues nothing.
+// Package lossdetect finds runs that the delay queue lost. For a lost run, the job's schedule has a scheduled time without a
+// run or a record. Find compares schedules and runs when a job is planned, and Sample does so between two plans. The package
+// records a loss in the global item, which operate.Heal reads. It enqueues nothing.
 package lossdetect
 
 import (
@@ -55,16 +55,16 @@ type Notes interface {
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
-// Options configure a Finder. A field with its zero value gets the default in its comment.
+// Options of a Finder. A field with its zero value gets the default in its comment.
 type Options struct {
-	// After is how long after its due time a run must exist. 0: nothing is compared, for stores that cannot lose a
-	// message without the runs.
+	// After is how long after its due time a run must be stored. 0: nothing is compared. Use 0 for stores that cannot lose a
+	// message but keep its runs.
 	After time.Duration
 	// Together is the number of jobs compared in parallel.
-	Together int // 16
-	// HealEvery is the minimum interval between two scans over all jobs that losses caused.
-	HealEvery time.Duration // 15 min
-	// Now, Plan and Log come from the ticker.
+	Together int // default: 16
+	// HealEvery is the minimum interval between two scans of all jobs for lost runs.
+	HealEvery time.Duration // default: 15 min
+	// Now, Plan and Log are those of the ticker.
 	Now  func() time.Time
 	Plan plan.Options
 	Log  *slog.Logger
@@ -81,8 +81,8 @@ func New(store Store, o Options) *Finder {
 	return &Finder{store, o}
 }
 
-// Note records that the delay queue lost the run at a scheduled time; 0: none. It must be stored before any lost run is
-// sent again: that run then exists, and no comparison finds the loss a second time.
+// Note records in the global item that the delay queue lost the run of a scheduled time. If lost is 0, it does nothing. Call
+// it before you send lost runs again: afterward the runs exist, and no comparison can find the loss.
 func (f *Finder) Note(ctx context.Context, lost core.Instant) error {
 	if lost == 0 {
 		return nil
@@ -102,7 +102,7 @@ func (f *Finder) Note(ctx context.Context, lost core.Instant) error {
 	return nil
 }
 
-// Begun returns l with the pending scan started, if the previous one is done.
+// Begun returns l with the pending scan started, if no scan is running and the last one is HealEvery ago.
 func (f *Finder) Begun(l core.Loss) core.Loss { return f.noted(l, 0) }
 
 // noted adds a loss to the stored ones; 0: none. A running scan may have passed the lost run already, so another scan
@@ -121,7 +121,7 @@ func (f *Finder) noted(l core.Loss, lost core.Instant) core.Loss {
 	return l
 }
 
-// Earlier returns the earlier of two times; 0 means none.
+// Earlier returns the earlier of two times, where 0 means no time.
 func Earlier(a, b core.Instant) core.Instant {
 	if a == 0 || b != 0 && b < a {
 		return b
