@@ -12,48 +12,50 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// A RerunRequest asks for ended runs to be run again.
+// A RerunRequest selects ended runs to run again.
 type RerunRequest struct {
-	Run query.RunRef // a single run; empty: the runs that Filter selects
-	// Filter selects runs of a job, an app or all apps. Its Limit is at most budget.Reran, the
-	// default. The runs of a page are created oldest first.
+	Run query.RunRef // a single run; empty: use Filter
+	// Filter selects runs of a job, an app or all apps. Its Limit is 1 to budget.Reran; 0 means budget.Reran. The new runs of
+	// a page are created in the order of the original runs.
 	Filter query.RunFilter
-	// May returns why the runs of an app are skipped, or nil; a nil May skips none.
+	// May returns nil if the caller may rerun runs of an app, and otherwise why not. Runs of other apps are skipped. A nil May
+	// allows all apps.
 	May    func(app string) error
-	Params *string // instead of the params of the first run
-	// Addresses replace the addresses of the run's trigger or app. SameAddress uses the address of the first run.
+	Params *string // params that replace the params of the original run; nil: no replacement
+	// Addresses replace the addresses of the original trigger or of the app. SameAddress sends the run to the address of the
+	// original run. Only one of the two can be set.
 	Addresses   []string
 	SameAddress bool
-	// Direct returns an error if the caller may not send runs of an app to an address that none of its executors has. It
-	// also applies if another user had the first run sent there. A nil Direct allows all addresses.
+	// Direct returns an error if the caller may not send runs of an app to addresses that are not executors of the app. It
+	// also applies to addresses that another user set for the original run. A nil Direct allows all addresses.
 	Direct  func(app string) error
-	Retries *int       // instead of the job's retry.max
-	Cause   core.Cause // manual (if empty) or api
-	// Key is as in a trigger, and is required with a filter. A repeated request with the key creates nothing twice, and the
-	// filter skips the runs that it created.
+	Retries *int       // maximum number of retries after the first attempt; nil: the job's retry.max
+	Cause   core.Cause // core.CauseManual (default) or core.CauseAPI
+	// Key makes the request idempotent: a repeated request with the key creates no second run. The filter then skips the runs
+	// that the request created. Key is required with a filter.
 	Key    string
 	DryRun bool
 }
 
 type RerunResult struct {
 	Runs []Rerun
-	Next string // After of the next page's filter; empty: this was the last page
+	Next string // value of After for the filter of the next page; empty: this was the last page
 }
 
-// A Rerun is one run that was considered.
+// A Rerun is an original run, and the new run that was created from it.
 type Rerun struct {
 	Of       core.Run
-	Job      *core.Job // nil if deleted
+	Job      *core.Job // job of the run; nil if the job is deleted
 	As       core.Run  // the new run; zero in a dry run or if Why is set
-	Existing bool      // the key was used before
+	Existing bool      // whether an earlier request with the key created the run
 	Why      error
 	noted    bool                     // a change record names the run with this key
 	fill     func(as *core.Run) error // fills a template
 }
 
-// Rerun runs ended runs again. Each becomes a new trigger, which has the scheduled time and the params of the first run and
-// names that run. A run that cannot run again is skipped with the reason in Why. If q.Run is set, that reason is the error.
-// After an error, a repeated call with the same key continues.
+// Rerun runs ended runs again. Each new run is a trigger with the scheduled time and the params of the original run, and
+// refers to that run. A run that cannot run again is skipped, and Rerun.Why has the reason. If q.Run is set, the reason is
+// also returned as the error. After an error, you can repeat the call with the same key to continue.
 func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) (RerunResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RerunResult{}, err

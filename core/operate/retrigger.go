@@ -12,9 +12,9 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// ChangeTrigger changes the time, params or addresses of a waiting trigger, which keeps its ID and key. The change is
-// rejected once a dispatcher has claimed the run. Until then the run may even be on the ring. A message with the old due
-// time is dropped, and a claim by a stale read conflicts.
+// ChangeTrigger changes the time, params or addresses of a waiting trigger. The run keeps its ID and key. If a dispatcher has
+// already claimed the run, the change is rejected. A message with the old due time may already be in the delay queue. The
+// dispatcher drops this message.
 func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref query.RunRef, c TriggerChange) (TriggerResult, error) {
 	if err := actor.Validate(); err != nil {
 		return TriggerResult{}, err

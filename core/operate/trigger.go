@@ -16,16 +16,16 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Bounds of a trigger.
+// MaxTriggerAddresses is the maximum number of addresses in a trigger.
 const (
 	MaxTriggerAddresses = 100
 	// triggerPast is how far in the past an --at may be, to allow for a slow request.
 	triggerPast = time.Minute
 )
 
-// Trigger creates one run. It stores the run with an entry in the due index. If the due time is
-// near, it sends the run and removes the entry. After a failure, the tick sends the run. With a
-// key, a repeated call returns the same run and completes it.
+// Trigger creates one run. It stores the run with an entry in the due index. If the due time is near, Trigger sends the run
+// and removes the entry. If this fails, the planner sends the run later. With a key, a repeated call returns the same run and
+// completes the remaining steps.
 func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerRequest) (TriggerResult, error) {
 	if err := actor.Validate(); err != nil {
 		return TriggerResult{}, err
@@ -332,7 +332,7 @@ func (op *Operate) noted(ctx context.Context, c core.Change, job *core.Job) erro
 	return budget.RetryUntilCertain(ctx, func() error { return op.store.PutChanges(ctx, []core.Change{c}) })
 }
 
-// Cancel closes a run that was not sent as skipped, with reason cancelled.
+// Cancel closes a run that was not sent. Its state is then skipped, with the reason cancelled.
 func (op *Operate) Cancel(ctx context.Context, actor core.Actor, ref query.RunRef) (StopResult, error) {
 	if err := actor.Validate(); err != nil {
 		return StopResult{}, err
