@@ -6,11 +6,11 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// OpenRuns calls each with the open runs of a job until it returns false: first the numbered ones, then the
-// planned ones, newest first. It reports whether each was called for all.
+// OpenRuns calls each with the open runs of a job, until each returns false. Triggered runs and retries come before scheduled
+// runs, and newer runs before older ones. OpenRuns returns true if it called each for all open runs.
 //
-// A store without an index of open runs searches a limited number of runs in one call. OpenRuns continues
-// after them only while more returns true; more may be nil.
+// A store without an index of open runs searches only a limited number of runs in one call. OpenRuns then makes another call
+// only if more returns true. A nil more means true.
 func OpenRuns(ctx context.Context, job core.JobID,
 	read func(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error),
 	more func() bool, each func(*core.Run) bool) (all bool, err error) {

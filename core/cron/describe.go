@@ -7,10 +7,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Describe describes when the schedule runs. It uses the parsed schedule, not the text, so it cannot repeat a
-// misunderstanding of the text. Long lists of values are shortened to a count, which limits the length of the description.
+// Describe returns a description of when the schedule fires. It uses the parsed expression, not its text, so it cannot repeat
+// a wrong reading of the text. Long lists of values are replaced by their number.
 //
-// Each part is a Text, so that other languages can change the order of the parts.
+// Each part of the description is a Text, so that translations can change the order of the parts.
 func (e *Expr) Describe() core.Text {
 	text := core.Say("%s%s%s", e.describeTime(), e.describeDays(), e.describeYears())
 	if _, ok := e.Next(-1); !ok && e.year != (schedule{}).year {

@@ -9,18 +9,18 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// MaxText is the longest text accepted, in bytes. Lists that name every value of every field fit.
+// MaxText is the maximum length of an expression in bytes. Lists with every value of every field fit.
 const MaxText = 1024
 
-// ParseError is the error of a text.
+// A ParseError reports why and where an expression is invalid.
 type ParseError struct {
 	Text   string
-	Pos    int       // byte offset of the error in Text, from 0
-	Field  string    // name of the field; empty if the error is not about one field
-	Reason core.Text // the problem and the allowed values
+	Pos    int       // byte offset of the error in Text; the first byte is 0
+	Field  string    // name of the field; empty if the error is not in one field
+	Reason core.Text // what is wrong, and which values are allowed
 }
 
-// Error returns one line.
+// Error returns the message as one line.
 func (e *ParseError) Error() string {
 	text := e.Text
 	if len(text) > 100 {
@@ -116,7 +116,7 @@ type item struct {
 	pos          int
 }
 
-// ParseQuartz parses a schedule of 6 or 7 fields in the Quartz dialect. An error is a *ParseError.
+// ParseQuartz parses a cron expression of 6 or 7 fields in the Quartz dialect. Its error is a *ParseError.
 func ParseQuartz(text string) (*Expr, error) {
 	fields, err := readQuartz(text)
 	if err != nil {
@@ -125,7 +125,7 @@ func ParseQuartz(text string) (*Expr, error) {
 	return &Expr{text: text, schedule: compileQuartz(fields)}, nil
 }
 
-// ParseCrontab parses a schedule of 5 fields with the rules of Unix crontab. An error is a *ParseError.
+// ParseCrontab parses a cron expression of 5 fields by the rules of Unix crontab. Its error is a *ParseError.
 func ParseCrontab(text string) (*Expr, error) {
 	fields, err := readCrontab(text)
 	if err != nil {
@@ -201,7 +201,8 @@ func readCrontab(text string) ([][]item, error) {
 	return readFields(text, words, crontabFields, true)
 }
 
-// Line splits a line of a crontab into its schedule and its command; false if it has none.
+// Line splits a line of a crontab file into its expression and its command. ok is false if the line is not a valid expression
+// followed by a command.
 func Line(text string) (expr, command string, ok bool) {
 	words, _ := split(text)
 	n := 5

@@ -8,10 +8,12 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Pack packs runs into messages of one slot each, ordered by slot, with at most limit runs each. If limit is
-// not positive or too large, it is ring.MaxFires. Runs of a slot keep their order. A message is invisible until
-// its lead time before the slot; lead gets the number of runs of the slot, nil: no lead time. The runs are
-// copied.
+// Pack packs runs into messages, sorted by due time. All runs of a message have one due time. A message has at most limit
+// runs; if limit is not between 1 and ring.MaxFires, ring.MaxFires applies. Runs with one due time keep their order. fires is
+// not changed.
+//
+// lead returns the lead time for a number of runs with one due time: how long before it the messages become visible. A nil
+// lead means no lead time.
 func Pack(fires []core.Fire, limit int, lead func(slot core.Instant, fires int) time.Duration) []ring.Out {
 	if len(fires) == 0 {
 		return nil

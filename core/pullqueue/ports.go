@@ -12,20 +12,20 @@ import (
 	"github.com/tickring/tickring/core/finish"
 )
 
-// Queue is one queue of one app.
+// A Queue is one queue of one app.
 type Queue struct{ App, Name string }
 
-// Address returns the queue as an address of its app.
+// Address returns the address of the queue, as used in the app's executors list.
 func (q Queue) Address() string { return string(core.SchemeQueue) + ":" + q.Name }
 
-// Item is a run in a queue.
+// An Item is a run to add to a queue.
 type Item struct {
 	Queue Queue
 	Run   core.RunID
 	Body  []byte
 }
 
-// Receipt identifies one delivery of a run to an executor: the run and the number of its deliveries.
+// A Receipt identifies one delivery of a run to an executor. N is the number of deliveries of the run, including this one.
 type Receipt struct {
 	Run core.RunID
 	N   int
@@ -33,7 +33,7 @@ type Receipt struct {
 
 func (r Receipt) String() string { return r.Run.String() + "." + strconv.Itoa(r.N) }
 
-// ParseReceipt reads the output of Receipt.String.
+// ParseReceipt parses the result of Receipt.String.
 func ParseReceipt(text string) (Receipt, error) {
 	run, n, _ := strings.Cut(text, ".")
 	id, err := core.ParseRunID(run)
@@ -46,21 +46,21 @@ func ParseReceipt(text string) (Receipt, error) {
 	return Receipt{}, core.Invalid("receipts", text, "expected a receipt exactly as received with the run")
 }
 
-// Held is a delivered run.
+// A Held is a run that was delivered to an executor.
 type Held struct {
 	Receipt Receipt
 	Body    []byte
 }
 
-// Listed is a place in a queue.
+// A Listed is an entry of a queue.
 type Listed struct {
-	ID    int64 // IDs are in the order of arrival
+	ID    int64 // IDs increase in the order of arrival
 	Queue Queue
 	Run   core.RunID
-	N     int // number of deliveries
+	N     int // number of deliveries; 0: not delivered
 }
 
-// ErrFull means that a queue has no room for a run.
+// ErrFull means that a queue has its maximum number of runs.
 var ErrFull = errors.New("the queue is full")
 
 // Store stores the queues durably. Writes return core.ErrRefused and core.ErrThrottled as package core documents.

@@ -16,8 +16,8 @@ type GlobalStore interface {
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
-// NoteOutage records a time in which executors could not send heartbeats, so that the outage expires no executor.
-// An outage that begins within expiry after the previous one extends it.
+// NoteOutage records that executors could not send heartbeats between from and to, so that their registrations do not expire.
+// If from is at most expiry after the end of the previous outage, NoteOutage extends that outage.
 func NoteOutage(ctx context.Context, store GlobalStore, from, to time.Time, expiry time.Duration) error {
 	for range 3 {
 		g, err := store.Global(ctx)
