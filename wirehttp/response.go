@@ -19,7 +19,7 @@ const (
 )
 
 var (
-	// ErrTooLarge means that an answer exceeds its maximum size.
+	// ErrTooLarge means that a response exceeds its maximum size.
 	ErrTooLarge  = errors.New("the response body is too large")
 	errMalformed = errors.New("malformed HTTP response")
 )

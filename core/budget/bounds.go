@@ -95,8 +95,7 @@ const (
 	// Beyond: other failed jobs are counted, and the page suggests a narrower view. Test: TestPageReadsTheJobsThatFailedLast.
 	FailingRead = 200
 	// Redriven is the maximum number of dead-letter messages that one call checks.
-	// Beyond: a higher limit in a request is rejected, and the response has the start of the next call. Test:
-	// TestRedriveOfMany.
+	// Beyond: a higher limit is rejected, and the response has the start of the next call. Test: TestRedriveOfMany.
 	Redriven = 100
 
 	// Before is the maximum number of jobs that precede a job, directly or indirectly.

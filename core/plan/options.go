@@ -30,7 +30,7 @@ type Options struct {
 	// TailCheck is the interval at which the planner checks a fixed-delay job whose run is open.
 	TailCheck time.Duration
 	LeadTime  LeadTime
-	// SlowLane reports whether a slow queue exists, for the second and later retries of a run and for slow jobs and addresses.
+	// SlowLane reports whether a slow queue exists, for the third and later retries of a run and for slow jobs and addresses.
 	SlowLane bool
 }
 

@@ -41,10 +41,13 @@ func logGroup(function string) string {
 	return "/aws/lambda/" + name
 }
 
-// Log implements send.Functions. An instance processes one invocation at a time. So the run's lines are those in its stream from
-// the first line that names the invocation or the run to the invocation's report. Log searches the group in the function's
-// configuration, if it can read that. If a log exceeds maxLogBytes, the answer has its end, after a line that replaces the rest. If
-// the log continues after the limits of the search, a line in the answer reports that, and the error is core.CodeTooLarge.
+// Log implements send.Functions. It searches the function's log group in CloudWatch Logs. A function instance processes one
+// invocation at a time. The run's lines are therefore in one log stream, from the first line that names the invocation or the
+// run to the report of the invocation.
+//
+// If the log exceeds maxLogBytes, the text has a line about the missing lines and then the end of the log. If the search
+// reaches its limits before the end of the log, the last line of the text reports this, and the error has the code
+// core.CodeTooLarge.
 func (f *Functions) Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error) {
 	request, group, known := "", logGroup(function), false
 	for _, t := range run.Tries {
