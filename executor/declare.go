@@ -49,11 +49,11 @@ type Job struct {
 // A Schedule defines the scheduled times of a job.
 type Schedule struct{ rule, text, zone string }
 
-// Cron returns a schedule for a Quartz or xxl-job cron expression of 6 or 7 fields. zone is an IANA time zone such as
-// "Europe/Berlin"; empty means UTC.
+// Cron returns a schedule for a Quartz or xxl-job cron expression of 6 or 7 fields. The parameter zone is an IANA time zone
+// such as "Europe/Berlin"; empty means UTC.
 func Cron(expression, zone string) Schedule { return Schedule{"cron", expression, zone} }
 
-// Crontab returns a schedule for a Unix cron expression of 5 fields. zone is an IANA time zone; empty means UTC.
+// Crontab returns a schedule for a Unix cron expression of 5 fields. The parameter zone is an IANA time zone; empty means UTC.
 func Crontab(expression, zone string) Schedule { return Schedule{"crontab", expression, zone} }
 
 // Every returns a schedule with a fixed interval. The interval is in whole seconds and is counted from 1970-01-01 00:00 UTC.

@@ -46,9 +46,9 @@
 //
 // # Rejected requests
 //
-// [New] rejects handler names that are empty or registered twice. The executor rejects a run without a handler name or with an
-// unknown one, a request with a wrong token, and a body of more than 5 MiB. It rejects scripts unless [Options].Scripts allows
-// them and a token is set.
+// [New] rejects handler names that are empty or registered twice. The executor rejects requests with a wrong token or a body
+// of more than 5 MiB. It rejects a run without a handler name, or with a name that is not registered. It rejects scripts
+// unless [Options].Scripts allows them and a token is set.
 //
 // The executor also rejects runs if the journal cannot be written, the queue is full, or the executor is stopping. In these
 // cases, the code of the reply makes a tickring server send the run again, to another executor if possible.

@@ -31,7 +31,7 @@ const (
 // process's user. A script's arguments are params, shard index and shard total. Its output goes to the run's log, and exit
 // code 0 means success.
 //
-// When its run is ended, the script is killed with all processes of its process group; on systems other than Unix, only the
+// When its run is ended, the script is killed with all processes of its process group. On systems other than Unix, only the
 // script itself is killed. [Program] explains what happens if the executor's process is killed.
 type Scripts struct {
 	// Kinds are the allowed kinds of scripts. Empty: none.
@@ -149,7 +149,7 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 // With the exit codes [ExitSnooze] and [ExitCancel], it decides about the retry. For other exit codes, the error of the run
 // has a method ExitCode. If a signal killed the program, the error wraps an [exec.ExitError].
 //
-// When its run is ended, the program is killed with all processes of its process group; on systems other than Unix, only the
+// When its run is ended, the program is killed with all processes of its process group. On systems other than Unix, only the
 // program itself is killed.
 //
 // If the executor's process is killed, Linux also kills the program. Other processes of its group, and the program itself on
@@ -162,8 +162,8 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 // The run's params are the last argument of the program, unless they are empty. Its environment has TICKRING_RUN,
 // TICKRING_JOB, TICKRING_HANDLER, TICKRING_PARAMS, TICKRING_SHARD_INDEX and TICKRING_SHARD_TOTAL.
 //
-// If the scheduler sends their values, the environment also has TICKRING_ATTEMPT, TICKRING_SCHEDULED_AT (RFC 3339),
-// TICKRING_CAUSE, TICKRING_TIMEOUT (seconds) and TRACEPARENT, which OpenTelemetry tools read to join the run's trace.
+// The environment also has TICKRING_ATTEMPT, TICKRING_SCHEDULED_AT (RFC 3339), TICKRING_CAUSE, TICKRING_TIMEOUT (seconds) and
+// TRACEPARENT, if the scheduler sends their values. OpenTelemetry tools read TRACEPARENT to join the run's trace.
 // TICKRING_AGAIN=1 means that the run may have started before in another process.
 type Program struct {
 	// Path is the program's path. A path without a slash is searched in PATH.

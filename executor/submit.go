@@ -99,9 +99,9 @@ type SubmitOption func(*incoming)
 // Redelivered sets [Run.Again]. Use it for a run that another executor received before and may have started.
 func Redelivered() SubmitOption { return func(in *incoming) { in.again = true } }
 
-// Submit accepts a run that did not arrive by HTTP. order has the format of the body of /run. Submit returns when the run is
-// in the journal and in the queue. A deadline of ctx ends the run, in addition to the job's timeout. Apart from its deadline,
-// ctx does not affect the run.
+// Submit accepts a run that did not arrive by HTTP. The parameter order has the format of the body of /run. Submit returns
+// when the run is in the journal and in the queue. A deadline of ctx ends the run, in addition to the job's timeout. Apart
+// from its deadline, ctx does not affect the run.
 //
 // A run that cannot be executed, for example because its handler is unknown, is accepted and fails immediately. The failure is
 // reported as the result.
@@ -154,8 +154,8 @@ func (e *Executor) refuseSubmitted(in *incoming, msg string) (*Submitted, error)
 }
 
 // Log returns lines of a submitted run's log, beginning with line from; the first line is 1. It returns at most 500 KB of
-// complete lines. triggered is the send time of the run in its order. next is the line from which to continue. end reports
-// whether no more lines follow.
+// complete lines. The parameter triggered is Run.TriggeredAt of the run. The result next is the line from which to continue.
+// The result end reports whether no more lines follow.
 func (e *Executor) Log(run int64, triggered time.Time, from int) (text string, next int, end bool) {
 	e.mu.Lock()
 	open := e.open[run] != nil

@@ -58,8 +58,8 @@ type Functions interface {
 	Invoke(ctx context.Context, function string, payload []byte) dispatch.Answer
 	// Limit returns the maximum duration of an invocation.
 	Limit(ctx context.Context, function string) (time.Duration, error)
-	// Log reads lines of a run's log, beginning with line from; the first line is 1. next is the line from which to continue,
-	// and end reports whether the log is complete.
+	// Log reads lines of a run's log, beginning with line from; the first line is 1. The result next is the line from which to
+	// continue, and the result end reports whether the log is complete.
 	Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 
@@ -74,14 +74,14 @@ type Queues interface {
 
 // Commands runs commands of jobs on this machine.
 type Commands interface {
-	// Run queues a run. order has the format of the body of /run. Run never starts a run twice.
+	// Run queues a run. The parameter order has the format of the body of /run. Run never starts a run twice.
 	Run(ctx context.Context, sh dispatch.SendRequest, order []byte) dispatch.Answer
 	// Idle reports whether no command of the job is waiting or running.
 	Idle(ctx context.Context, job core.JobID) (bool, error)
 	// Kill ends those running commands of the job whose runs are recorded as killed.
 	Kill(ctx context.Context, job core.JobID) error
-	// Log reads lines of a run's log, beginning with line from; the first line is 1. next is the line from which to continue,
-	// and end reports whether the log is complete.
+	// Log reads lines of a run's log, beginning with line from; the first line is 1. The result next is the line from which to
+	// continue, and the result end reports whether the log is complete.
 	Log(run *core.Run, from int) (text string, next int, end bool)
 }
 
@@ -375,9 +375,9 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 	return errOf(s.wire.Kill(allowing(ctx, app), target, auth(app), int32(job)))
 }
 
-// Log reads lines of a run's log from its executor, beginning with line from; the first line is 1. next is the line from which
-// to continue, and end reports whether the log is complete. An xxl-job executor returns all lines from there on. If its
-// response is too large, the error has the code core.CodeTooLarge.
+// Log reads lines of a run's log from its executor, beginning with line from; the first line is 1. The result next is the line
+// from which to continue, and the result end reports whether the log is complete. An xxl-job executor returns all lines from
+// there on. If its response is too large, the error has the code core.CodeTooLarge.
 func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
 	scheme, target, err := s.parse(run.Address)
 	if err != nil || run.SentAt.IsZero() {

@@ -55,8 +55,8 @@ const MaxItems = 50_000
 // ErrTooManyItems is wrapped in the error of [DecodeCallback] if a body has more than the maximum number of items.
 var ErrTooManyItems = errors.New("too many items")
 
-// DecodeCallback reads the body of a callback in any dialect. It accepts at most most items; 0 means [MaxItems]. An item's
-// result is its handleCode and handleMsg if handleCode is positive, and its executeResult otherwise.
+// DecodeCallback reads the body of a callback in any dialect. The parameter most is the maximum number of items; 0 means
+// [MaxItems]. An item's result is its handleCode and handleMsg if handleCode is positive, and its executeResult otherwise.
 //
 // An item without a positive 64-bit logId or a positive result code is listed in Bad, and the other items are still returned.
 // Some executors do not escape quotes in messages. If an item is not JSON, this item and all later ones are read leniently,

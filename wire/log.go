@@ -95,9 +95,9 @@ func (r Reply) LogResult() (LogResult, error) {
 	return res, nil
 }
 
-// CutLog decodes the first part of a reply to a /log request whose end is missing. Its first line has the number from. The
-// result has the complete lines, or the start of the first line if no line is complete. A last line reports the cut. CutLog
-// returns false for ok if body has no log text.
+// CutLog decodes a reply to a /log request whose end is missing. The parameter from is the number of its first log line. The
+// result has the complete lines, or the start of the first line if no line is complete. A last line reports the cut. The
+// result ok is false if body has no log text.
 func CutLog(body []byte, from int32) (res LogResult, ok bool) {
 	code := int64(CodeSuccess)
 	var raw []byte

@@ -2,7 +2,7 @@ package wire
 
 // FromPage reports whether a page of another site in a browser sent a request. Such requests must be rejected: browsers let
 // any page POST to a server on loopback, although the page cannot read the response. Executors, servers and HTTP clients send
-// none of the headers that browsers add. The keys of header are canonical, as in http.Header.
+// none of the headers that browsers add. The parameter header has canonical keys; an http.Header can be passed.
 func FromPage(header map[string][]string) bool {
 	if len(header["Origin"]) > 0 {
 		return true

@@ -29,8 +29,8 @@ const (
 	// strategies from other reasons.
 	Refused
 	// RefusedPassing: the executor started nothing, for a temporary reason. The executor responded with HTTP 429, or its queue
-	// is full. Or nothing was sent, for a local reason: the caller's context, the connection limit, a closed client, or a lack
-	// of resources on this machine (safedial.OwnWant). A local reason does not mean that the address has a problem.
+	// is full. Or nothing was sent, for a local reason: the context ended, the connection limit is reached, the client is
+	// closed, or this machine lacks resources. A local reason does not mean that the address has a problem.
 	RefusedPassing
 	// BeforeFirstByte: no byte of the request was sent. The address is not allowed, its name does not resolve, it refuses
 	// connections, or TLS fails.
@@ -83,8 +83,8 @@ type Auth struct {
 
 // ClientOptions are the options of [New]. With the zero value, the client connects only to public IP addresses.
 type ClientOptions struct {
-	// Policy checks IP addresses: when the client connects, after name resolution, and when it reuses a connection.
-	// safedial.WithAllow can allow further networks in the context of a call.
+	// Policy checks IP addresses: when the client connects, after name resolution, and when it reuses a connection. The
+	// context of a call can allow further networks, with safedial.WithAllow.
 	Policy safedial.Policy
 
 	// Dial replaces the dialer of Policy. Policy still checks the remote IP address of its connections. nil: the dialer of

@@ -20,14 +20,15 @@ type Room struct {
 // heldShort is how many bodies of at most MaxRegistration bytes are held at once.
 const heldShort = 1024
 
-// NewRoom returns a Room. long is the maximum number of bodies longer than MaxRegistration; 0 means 4. wait is how long each
-// body waits for its turn; 0 means 5 s.
+// NewRoom returns a Room. The parameter long is the maximum number of bodies longer than MaxRegistration; 0 means 4. The
+// parameter wait is how long each body waits for its turn; 0 means 5 s.
 func NewRoom(long int, wait time.Duration) *Room {
 	return &Room{fairsem.New(heldShort), fairsem.New(cmp.Or(long, 4)), cmp.Or(wait, 5*time.Second)}
 }
 
-// Enter waits until the body of a request may be read. most is the maximum size of the body in bytes, and who identifies the
-// app of the request. Call leave when the body is no longer in use. ok is false if the wait was too long.
+// Enter waits until the body of a request may be read. The parameter most is the maximum size of the body in bytes, and the
+// parameter who identifies the app of the request. Call leave when the body is not needed any more. The result ok is false if
+// the wait was too long.
 func (m *Room) Enter(r *http.Request, who string, most int64) (leave func(), ok bool) {
 	return m.enter(r.Context(), who, sizeOf(r, most))
 }
@@ -50,8 +51,9 @@ func (m *Room) enter(ctx context.Context, token string, size int64) (leave func(
 	return func() { p.Release(token) }, p.Acquire(ctx, token, m.wait)
 }
 
-// ReadBody reads the body of a request into buf. If buf is too small, it allocates a larger buffer once. A body of more than
-// most bytes returns an *http.MaxBytesError. The body must arrive in the time within; 0 means 10 s.
+// ReadBody reads the body of a request into buf. If buf is too small, it allocates a larger buffer once. The parameter most is
+// the maximum size of the body in bytes; a larger body is an *http.MaxBytesError. The parameter within is how long the body
+// may take to arrive; 0 means 10 s.
 func ReadBody(w http.ResponseWriter, r *http.Request, buf []byte, most int64, within time.Duration) ([]byte, error) {
 	if r.ContentLength != 0 { // else the deadline would apply to the next request
 		// Without deadlines (a function), the body has already arrived.

@@ -91,8 +91,8 @@ func Refuse(format string, args ...any) error {
 	return RefuseFor(rejectlog.Invalid, fmt.Sprintf(format, args...))
 }
 
-// RefuseFor returns an error whose text the handler sends to the executor. reason is recorded in the rejection log. [Refuse]
-// records rejectlog.Invalid.
+// RefuseFor returns an error whose text the handler sends to the executor. The parameter reason is recorded in the rejection
+// log. [Refuse] records rejectlog.Invalid.
 func RefuseFor(reason, text string) error { return &refused{text: text, trace: reason} }
 
 // Unauthorized returns an error that wraps ErrUnauthorized. The handler sends its text to the executor.

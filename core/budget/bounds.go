@@ -19,8 +19,8 @@ const (
 	// Beyond: the caller gets the error core.CodeUnavailable, and tries again. Test: TestPermitsThatOthersWrite.
 	PermitTries = 20
 	// PermitLooks is how many runs with a concurrency slot, and how many waiting runs, are checked together.
-	// Beyond: runs with a slot are checked in turns of PermitTurn seconds, and a waiting run is checked when it is among the
-	// first of the waiting list. Test: TestOverLooksAtHoldersInTurn.
+	// Beyond: runs with a slot are checked in turns of PermitTurn seconds, and only the first waiting runs are checked.
+	// Test: TestOverLooksAtHoldersInTurn.
 	PermitLooks = 25
 	// PermitTurn is the duration in seconds of a turn in which PermitLooks runs with a concurrency slot are checked.
 	// Beyond: the next turn checks further runs. Test: TestOverLooksAtHoldersInTurn.
@@ -70,7 +70,7 @@ const (
 	// Beyond: the report ends early and returns the start of the next report. Test: TestAuditGoesOn.
 	Demanded = 200_000
 	// Missing is the maximum number of missing times, of jobs, and of runs that one report lists.
-	// Beyond: further ones are counted but not listed. Test: TestAuditNamesSomeAndCountsAll.
+	// Beyond: further times, jobs and runs are counted but not listed. Test: TestAuditNamesSomeAndCountsAll.
 	Missing = 100
 	// History is the maximum number of change records of an app or a job that an audit reads.
 	// Beyond: earlier changes are not read, and the audit is marked as partial. Test: TestAuditBehindManyChanges.

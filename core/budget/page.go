@@ -1,5 +1,5 @@
-// Package budget limits the work of one request or pass: the time and size of a page, the size of a call of the store, and the
-// attempts after a conflict or a lost response.
+// Package budget limits the work of one request or pass: time, response size, items per call of the store, and attempts after
+// a conflict or a lost response.
 package budget
 
 import (
@@ -29,7 +29,7 @@ type Page struct {
 	begun    bool
 }
 
-// NewPage returns a Page that ends after the given duration. together is the number of concurrent calls.
+// NewPage returns a Page that ends after the given duration. The parameter together is the number of concurrent calls.
 func NewPage(after time.Duration, together int) *Page {
 	return &Page{Until: time.Now().Add(after), Together: together, bytes: pageBytes}
 }
@@ -44,7 +44,8 @@ func (p *Page) Passed(next core.JobID) core.Unreadable {
 	return p.Bad
 }
 
-// Takes reports whether the value v fits into the rest of the response, and reserves the space. The first value always fits.
+// Takes reports whether the value v fits into the rest of the response. If it fits, Takes reserves the space. The first value
+// always fits.
 func (p *Page) Takes(v any) bool {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -57,8 +58,9 @@ func (p *Page) Takes(v any) bool {
 	return true
 }
 
-// SideBySide calls do for the numbers from 0 to n-1, Together calls at a time. After the time limit of the page, it starts no
-// further calls, except the first Together. It returns the number of successful calls before the first error.
+// SideBySide calls the function do for the numbers from 0 to n-1. At most Together calls run at a time. After the time limit
+// of the page, it starts no further calls, except the first Together. It returns the number of successful calls before the
+// first error.
 func (p *Page) SideBySide(n int, do func(i int) error) (done int, err error) {
 	for done < n && (done == 0 || !p.Over()) {
 		errs := make([]error, min(p.Together, n-done))

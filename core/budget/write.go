@@ -7,9 +7,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// WriteResult interprets the error of a write in a round of UpdateWithRetry. done means that the write happened. failed means
-// that it did not happen and must not be retried in this call. If done is false and failed is nil, the result is unknown, and
-// the next round must read the data.
+// WriteResult interprets the error of a write in a round of UpdateWithRetry. The result done means that the write happened.
+// The result failed means that it did not happen and must not be retried in this call. If done is false and failed is nil, the
+// result is unknown, and the next round must read the data.
 func WriteResult(err error) (done bool, failed error) {
 	if errors.Is(err, core.ErrThrottled) {
 		return false, core.Retryable(core.ErrThrottled)
@@ -17,9 +17,9 @@ func WriteResult(err error) (done bool, failed error) {
 	return err == nil, nil
 }
 
-// UpdateWithRetry calls round, which reads, checks and writes data, until round is done or returns an error. A retry is needed
-// if another process was faster or a response was lost. After Tries rounds, UpdateWithRetry returns an error with the reason
-// unclear.
+// UpdateWithRetry calls the function round, which reads, checks and writes data, until round returns true or an error. A retry
+// is needed if another process was faster or a response was lost. After Tries rounds, UpdateWithRetry returns an error whose
+// text is the parameter unclear.
 func UpdateWithRetry(ctx context.Context, unclear core.Text, round func() (done bool, err error)) error {
 	for range Tries {
 		if done, err := round(); done || err != nil {

@@ -70,7 +70,7 @@ const Batch = 500
 // Callback stores results and returns an error for each result. core.CodeNotFound means that the run does not exist, and that
 // the caller must not report it again. A run that is already closed is not an error.
 //
-// Results are handled in batches. If the caller may not report any of a job's runs in a batch, results of this job in later
+// Results are handled in batches. If a caller may not report the runs of a job in one batch, results for this job in later
 // batches are rejected without a read.
 func (c *Callback) Callback(ctx context.Context, from Caller, results []finish.Result) []error {
 	errs := make([]error, len(results))
@@ -257,7 +257,8 @@ func sameToken(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// Translate returns the result of a run that an executor reported at the time now. data is the run's data for child runs.
+// Translate returns the result of a run that an executor reported at the time now. The parameter data is the run's data for
+// child runs.
 func Translate(run core.RunID, code int, message, data string, now time.Time) finish.Result {
 	message = core.TruncateMessage(message)
 	end := finish.Result{Run: run, Reported: true, Code: code, Message: message, Data: data, At: now}

@@ -201,8 +201,8 @@ func readCrontab(text string) ([][]item, error) {
 	return readFields(text, words, crontabFields, true)
 }
 
-// Line splits a line of a crontab file into its expression and its command. ok is false if the line is not a valid expression
-// followed by a command.
+// Line splits a line of a crontab file into its expression and its command. The result ok is false if the line is not a valid
+// expression and a command.
 func Line(text string) (expr, command string, ok bool) {
 	words, _ := split(text)
 	n := 5

@@ -40,7 +40,7 @@ type Dead struct {
 	last string // ID of the newest message that Pass has read
 }
 
-// NewDead returns a Dead. A nil now means time.Now. lists has the value of Options.Lists of the dispatchers.
+// NewDead returns a Dead. A nil now means time.Now. The parameter lists has the value of Options.Lists of the dispatchers.
 func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Finish, now func() time.Time, lists bool,
 	log *slog.Logger) *Dead {
 	if now == nil {
@@ -49,9 +49,9 @@ func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Fi
 	return &Dead{store: store, skips: skips, letters: letters, ring: r, finish: f, now: now, lists: lists, log: log}
 }
 
-// Record records the runs of a dead-letter message that are not stored as skipped, with the reason undeliverable. It returns
-// their number. For a planned run, it records a skip of the scheduled time. If a copy of the run is sent later, that run
-// overrides the skip. Record ignores runs that a newer revision of the job has planned again.
+// Record handles the runs of a dead-letter message that are not stored. It records each of these runs as skipped, with the
+// reason undeliverable, and returns their number. For a planned run, it records a skip of the scheduled time. If a copy of the
+// run is sent later, that run overrides the skip. Record ignores runs that a newer revision of the job has planned again.
 //
 // If Record returns an error, some runs may not be recorded. Record can then be called again with the message.
 func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {

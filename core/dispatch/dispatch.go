@@ -57,8 +57,8 @@ type Options struct {
 	// HoldAhead is the maximum time that a run waits in a batch for its due time. If the due time is later, the run is
 	// enqueued again. The default covers the longest lead time of a message and the second by which a queue may deliver early.
 	HoldAhead time.Duration // default: 11 s
-	// Health shares between dispatchers which jobs and addresses are slow. Their runs use the slow queue. nil disables the
-	// slow queue, as in a single process.
+	// Health shares between dispatchers which jobs and addresses are slow. Runs of slow jobs and addresses use the slow queue.
+	// A nil Health disables the slow queue; a single process does not need it.
 	Health Healths
 	// Uses shares between dispatchers how often the route `lfu` chose each address. UsesEvery is the minimum interval between
 	// two writes of a job's counts. A nil Uses shares nothing.
@@ -89,7 +89,7 @@ type Options struct {
 	AskAgain, AskSilent time.Duration // defaults: 1 s and 10 s
 	// SendsAll is the maximum number of sends without a response. InHand is the maximum number of runs that are claimed, or
 	// whose addresses are being asked. InLine is the maximum number of runs that wait, at most GateWait, until InHand has
-	// room. Under each limit, an app can use at most as many slots as remain free.
+	// room. An app can use at most half of each limit, so that the other half remains for other apps.
 	SendsAll, InHand, InLine int // defaults: 2,048, 8,192 and 131,072
 	Log                      *slog.Logger
 	// Sent is called for each send that got a response. It must not block. nil: no call.
@@ -189,8 +189,8 @@ func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict 
 }
 
 // HandleFreeing does what Handle does, for callers that limit the number of concurrent batches. It calls free once, when the
-// batch only waits for executors and no longer needs its share of the limit. [Options] bounds these waits, so that one app
-// cannot delay the runs of another app.
+// batch only waits for executors and need not count against the limit. [Options] bounds these waits, so that one app cannot
+// delay the runs of another app.
 func (d *Dispatcher) HandleFreeing(ctx context.Context, msgs []ring.Message, free func()) []Verdict {
 	verdicts := make([]Verdict, len(msgs))
 	bySlot := map[core.Instant][]int{}

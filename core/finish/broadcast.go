@@ -112,7 +112,7 @@ func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error 
 }
 
 // SkipShards records the shards in ids as skipped, with the reason cancelled and the given message. A shard that a dispatcher
-// claimed at the same time is not changed. whole is the broadcast run.
+// claimed at the same time is not changed. The parameter whole is the broadcast run.
 func (f *Finish) SkipShards(ctx context.Context, whole *core.Run, ids []core.RunID, message string) error {
 	var first *core.Run
 	for some := range slices.Chunk(ids, inJournal) {

@@ -102,8 +102,8 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 	return errs
 }
 
-// Close closes runs but does not create their follow-ups. The returned errors are not nil before AfterClose.Make has created
-// the follow-ups, and are then updated in place.
+// Close closes runs but does not create their follow-ups. AfterClose.Make creates the follow-ups, and then updates the
+// returned slice of errors. Until then, no error in the slice is nil.
 func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *AfterClose) {
 	errs := make([]error, len(results))
 	rest := &AfterClose{f: f, results: results, errs: errs}
@@ -632,9 +632,9 @@ func (f *Finish) enqueue(ctx context.Context, out ring.Out) error {
 	}
 }
 
-// ChainEnded plans the next run of a job with a fixed delay. first is the first run of the retry chain that ended at the time
-// ended. It does nothing if first is not the job's last planned run. A run that is due soon is sent immediately. If ChainEnded
-// fails, the planner plans the next run.
+// ChainEnded plans the next run of a job with a fixed delay. The parameter first is the first run of the retry chain that has
+// ended, and the parameter ended is the end time of this chain. If first is not the job's last planned run, ChainEnded does
+// nothing. A run that is due soon is sent immediately. If ChainEnded fails, the planner plans the next run.
 func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Time) error {
 	job := first.Job()
 	// Use the stored precision: every process that ends this chain must compute the same time, or

@@ -13,9 +13,10 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// PutPermits changes the stored item of a concurrency limit: the runs that have a slot and the runs that wait for one. change
-// modifies the item and reports whether it did. If another writer was first, PutPermits reads the item and calls change again.
-// Waiting runs that get a slot by this change are enqueued, except runs in inHand, which the caller sends itself.
+// PutPermits changes the stored item of a concurrency limit: the runs that have a slot and the runs that wait for one. The
+// function change modifies the item, and returns whether it modified the item. If another writer was first, PutPermits reads
+// the item and calls change again. PutPermits enqueues waiting runs that get a slot by this change, except runs in inHand,
+// which the caller sends itself.
 func (f *Finish) PutPermits(ctx context.Context, name string, inHand []core.RunID, change func(p *core.Permits) (bool, error)) error {
 	c := &permitChange{name: name, inHand: inHand, change: change}
 	f.putPermits(ctx, []*permitChange{c})
@@ -113,7 +114,7 @@ func (c *permitChange) has(p *core.Permits) (next []core.RunID) {
 }
 
 // Release frees the concurrency slots of runs whose retry chains are over, and removes the runs from the waiting lists. If
-// Release fails, the next run that needs such a slot checks its holder and frees the slot.
+// Release fails, the next run that needs one of these slots checks the run that holds the slot, and frees the slot.
 func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 	over := map[string]map[core.RunID]*core.Run{}
 	for _, run := range runs {
@@ -203,9 +204,9 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	return nil
 }
 
-// LeaveQueue removes a waiting retry chain from the concurrency limits in behind, one after the other. first is the first run
-// of the chain, and waits is the limit for whose slot it waits. If the chain gets that slot during the call, it keeps the
-// remaining limits.
+// LeaveQueue removes a waiting retry chain from the concurrency limits that the parameter behind lists, one by one. The
+// parameter first is the first run of the chain. The parameter waits names the limit on whose slot the chain waits. If the
+// chain gets this slot during the call, LeaveQueue does not change the remaining limits.
 func (f *Finish) LeaveQueue(ctx context.Context, first core.RunID, waits string, behind ...string) error {
 	for _, name := range behind {
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {

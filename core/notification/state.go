@@ -180,8 +180,8 @@ func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 	t.Count, t.First, t.Last = 0, nil, nil
 }
 
-// Due creates a notification for each kind of event that was counted and whose quiet period has ended. to are the channels.
-// quiet is the length of the next quiet period.
+// Due creates a notification for each kind of event that was counted and whose quiet period has ended. The parameter to lists
+// the channels. The parameter quiet is the length of the next quiet period.
 func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
 	for i := range s.Told {
 		if t := &s.Told[i]; t.Count > 0 && !now.Before(t.Quiet) {

@@ -19,8 +19,8 @@ import (
 const killPlace = "+"
 
 // KillRun ends a run. A run that was not sent is cancelled. A broadcast ends with all its shards. If the run has ended,
-// nothing changes. An executor can only end all its runs of a job, so KillRun first marks all these runs as killed. after is
-// StopResult.Next of the previous page; empty for the first page.
+// nothing changes. An executor can only end all its runs of a job, so KillRun first marks all these runs as killed. The
+// parameter after is StopResult.Next of the previous page; empty for the first page.
 func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref query.RunRef, after string) (StopResult, error) {
 	p, behind, err := op.killing(actor, after)
 	if err != nil {
@@ -174,7 +174,7 @@ func (op *Operate) killing(actor core.Actor, after string) (p *budget.Page, behi
 }
 
 // KillJob ends all runs of a job, and cancels its pending retries. The schedule of the job, and triggers that are due later,
-// are not affected. after is StopResult.Next of the previous page; empty for the first page.
+// are not affected. The parameter after is StopResult.Next of the previous page; empty for the first page.
 func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after string) (StopResult, error) {
 	p, behind, err := op.killing(actor, after)
 	if err != nil {

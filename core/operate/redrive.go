@@ -46,7 +46,7 @@ type RedrivenFire struct {
 // Redrive sends the runs of dead-letter messages again. Sending twice is harmless, because an ID is executed only once. These
 // rules apply:
 //
-//   - A planned run that is not stored is sent if its job exists, has the same revision and is not paused. The job's
+//   - A planned run that is not stored is sent if its job exists, is not paused, and has not changed since the run was planned. The job's
 //     misfire policy and deadline must still allow the run.
 //   - An open run without a valid owner is always sent again, and so is a run with pending follow-ups. The message may be
 //     the last one that names the run. The dispatcher completes the run, or closes it with a reason.

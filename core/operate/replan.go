@@ -168,8 +168,8 @@ func (r *replanning) onRing(ctx context.Context, p *budget.Page, rep *query.Audi
 	}
 }
 
-// Replan calls ReplanPage for all pages of a range of scheduled times and returns the sums. ref names one job; empty means all
-// jobs.
+// Replan calls ReplanPage for all pages of a range of scheduled times and returns the sums. The parameter ref names one job;
+// empty means all jobs.
 func (op *Operate) Replan(ctx context.Context, actor core.Actor, ref string, from, to core.Instant) (ReplanResult, error) {
 	res := ReplanResult{From: from, To: to}
 	for of := (query.AuditAsk{Job: ref, From: from, To: to}); ; of.After = res.Next {

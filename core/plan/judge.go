@@ -17,14 +17,16 @@ func PolicyOf(s core.Sched) Policy {
 	return Policy{Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline}
 }
 
-// Judge decides whether the run of the scheduled time at may be sent now. The run is due at slot and no dispatcher has claimed
-// it. next is the job's following scheduled time; 0: none. The planner and the dispatcher both call Judge.
+// Judge decides whether a run may be sent now. The run has the scheduled time at and the due time slot, and no dispatcher has
+// claimed it. The parameter next is the job's following scheduled time; 0: none. The planner and the dispatcher both call
+// Judge.
 //
-// A run is late if now is more than Grace after slot. MisfireAll sends late runs, MisfireSkip does not, and MisfireLatest
-// sends a late run only if now is before next. A run is never sent more than Deadline after slot.
+// A run is late if the current time is more than Grace after the due time. MisfireAll sends late runs, and MisfireSkip does
+// not. MisfireLatest sends a late run only before the following scheduled time. A run is never sent more than Deadline after
+// its due time.
 //
-// If send is false, reason is ReasonMisfire or ReasonDeadline, whichever applied first. The reason therefore stays the same if
-// Judge is called again later.
+// If the result send is false, the result reason is ReasonMisfire or ReasonDeadline, whichever applied first. The reason
+// therefore stays the same if Judge is called again later.
 func Judge(p Policy, at, slot, next core.Instant, now time.Time) (send bool, late bool, reason core.Reason) {
 	due := slot.Time()
 	late = now.After(due.Add(p.Grace))

@@ -8,12 +8,12 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Pack packs runs into messages, sorted by due time. All runs of a message have one due time. A message has at most limit
-// runs; if limit is not between 1 and ring.MaxFires, ring.MaxFires applies. Runs with one due time keep their order. fires is
-// not changed.
+// Pack packs runs into messages, sorted by due time. All runs of a message have one due time. The parameter limit is the
+// maximum number of runs in a message. If it is not between 1 and ring.MaxFires, ring.MaxFires applies. Runs with one due time
+// keep their order. The parameter fires is not changed.
 //
-// lead returns the lead time for a number of runs with one due time: how long before it the messages become visible. A nil
-// lead means no lead time.
+// The function lead returns the lead time for a number of runs with one due time. The messages of these runs become visible
+// that long before the due time. A nil lead means no lead time.
 func Pack(fires []core.Fire, limit int, lead func(slot core.Instant, fires int) time.Duration) []ring.Out {
 	if len(fires) == 0 {
 		return nil

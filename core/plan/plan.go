@@ -154,9 +154,9 @@ func (o Options) delayed(a *core.Advance, s core.Sched, sch *schedule.Schedule, 
 	a.NewPlanAt = o.lonely(s.ID, o.DelaySlot(s.ID, sch, at))
 }
 
-// NextAfterEnd returns the advance of a fixed-delay job after its open run has ended. The next scheduled time is delay after
-// ended, the end of the run's retry chain. If this is after the schedule's end, a started job ends. A paused job gets no
-// planning time. If NewPlanAt is not after now, the caller must plan the job immediately.
+// NextAfterEnd returns the advance of a fixed-delay job after its open run has ended. The next scheduled time is the given
+// delay after the end of the run's retry chain. If this time is after the end of the schedule, a started job ends. A paused
+// job gets no planning time. If NewPlanAt is not after now, the caller must plan the job immediately.
 func NextAfterEnd(s core.Sched, delay time.Duration, ended time.Time, o Options) core.Advance {
 	a := core.Advance{
 		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
@@ -222,8 +222,8 @@ func resumed(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	return Start(s, sch, o)
 }
 
-// Pause returns s as a paused job. until is the end of the pause; 0: no end. by and why are stored with the pause. A
-// fixed-delay job keeps its open run.
+// Pause returns s as a paused job. The parameter until is the end of the pause; 0 means no end. The parameters by and why are
+// the author and the reason of the pause. A fixed-delay job keeps its open run.
 func Pause(s core.Sched, by, why string, until core.Instant, o Options) core.Sched {
 	s.State, s.PlanAt, s.PlanError = core.Paused, until, ""
 	s.PauseUntil, s.PauseBy, s.PauseWhy = until, by, why

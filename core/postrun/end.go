@@ -94,9 +94,9 @@ const MaxTail = 10_000
 // tailBytes limits the text for which Tail reads lines before the last page.
 const tailBytes = 1 << 20
 
-// Tail reads the last n lines of a run's log. from is the number of the first returned line, and next is the line from which
-// to continue. end reports whether the log is complete. If the log could be read only in part, Tail returns its last readable
-// lines and an error.
+// Tail reads the last n lines of a run's log. The result from is the number of the first returned line, and the result next is
+// the line from which to continue. The result end reports whether the log is complete. If the log could be read only in part,
+// Tail returns its last readable lines and an error.
 func Tail(ctx context.Context, logs Logs, app *core.App, run *core.Run, n int) (text string, from, next int, end bool, err error) {
 	r := &reader{logs: logs, app: app, run: run, wary: true}
 	var p page

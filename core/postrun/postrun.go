@@ -45,9 +45,9 @@ type Ring interface {
 
 // Logs reads the logs of runs from executors.
 type Logs interface {
-	// Log reads lines from a line number (1 is the first). next is the line to continue at, and end reports whether the log
-	// is complete. core.CodeTooLarge: the log is longer than an answer, or than the text can be. core.CodeNotFound: there is
-	// no log.
+	// Log reads lines from a line number (1 is the first). The result next is the line to continue at, and the result end
+	// reports whether the log is complete. core.CodeTooLarge: the log is longer than an answer, or than the text can be.
+	// core.CodeNotFound: there is no log.
 	Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 

@@ -98,7 +98,7 @@ func (p place) compare(o place) int {
 	return cmp.Or(cmp.Compare(p.app, o.app), cmp.Compare(p.address, o.address))
 }
 
-// New returns a Probe. over is the duration over which the probes of a round are spread.
+// New returns a Probe. The parameter over is the duration over which the probes of a round are spread.
 func New(store Store, send Sender, over time.Duration) *Probe {
 	return &Probe{store: store, send: send, over: over, known: map[place]*known{}}
 }

@@ -374,7 +374,7 @@ func (p *Puller) Extend(ctx context.Context, q Queue, receipts []Receipt, visibi
 	return states, nil
 }
 
-// StateOf returns the state of a run for its executor. found reports whether the run exists.
+// StateOf returns the state of a run for its executor. The parameter found reports whether the run exists.
 func StateOf(run *core.Run, found bool) State {
 	switch {
 	case !found || !run.State.Open():

@@ -74,8 +74,8 @@ func (h *Histogram) N() (n int64) {
 	return n
 }
 
-// Quantile returns the duration that the given share of all durations does not exceed, within the width of a bucket. share is
-// between 0 and 1. The result is 0 if the histogram is empty.
+// Quantile returns the duration that the given share of all durations does not exceed, within the width of a bucket. The
+// parameter share is between 0 and 1. The result is 0 if the histogram is empty.
 func (h *Histogram) Quantile(share float64) time.Duration {
 	rank := int64(share * float64(h.N()))
 	for _, b := range h.Buckets {

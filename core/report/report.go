@@ -37,9 +37,9 @@ type Store interface {
 
 // Source reads runs.
 type Source interface {
-	// Began passes the runs that began in from <= time < to to each, once and in batches. A run begins with the minute of
-	// its claim, or with its end if it was never claimed. If runs come in job order, Began may stop when ctx ends and
-	// returns the last complete job, otherwise 0. behind is such a job, to continue after; 0: the start. Runs need only the
+	// Began passes the runs that began in from <= time < to to each, once and in batches. A run begins with the minute of its
+	// claim, or with its end if it was never claimed. If runs come in job order, Began may stop when ctx ends and returns the
+	// last complete job, otherwise 0. The parameter behind is such a job, to continue after; 0: the start. Runs need only the
 	// fields that a Row counts.
 	Began(ctx context.Context, from, to core.Instant, behind core.JobID, each func([]core.Run)) (until core.JobID, err error)
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)

@@ -65,7 +65,7 @@ func (r *Row) count(run *core.Run) {
 	}
 }
 
-// Merge adds the counts of o to r. Both rows must be about the same subject, or o about a part of it.
+// Merge adds the counts of o to r. The subject of o must be the subject of r, or a part of it.
 func (r *Row) Merge(o *Row) {
 	r.Open += o.Open
 	for i := range o.Ends {

@@ -1,5 +1,6 @@
-// Package restore makes a copy of a deployment's data usable: tables restored to an earlier time, a replica in another Region,
-// or a file from a backup. It rejects tables that the calling deployment already uses. A restore does the following:
+// Package restore makes a copy of a deployment's data usable. The copy can be tables restored to an earlier time, a replica in
+// another Region, or a file from a backup. The package rejects tables that the calling deployment already uses. A restore does
+// the following:
 //
 //   - It advances the ID counters, because the copy does not have IDs that were allocated after it was made.
 //   - It passes open runs to the planner or the watchdog.
@@ -208,7 +209,7 @@ func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 }
 
 // Do starts or continues a restore. It starts new work for at most Options.Budget. After an error, you can repeat the call
-// with the same request. The repetition advances the ID counters once more, which is harmless.
+// with the same request. The repetition only advances the ID counters once more, which is harmless.
 func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	if req.By == "" || len(req.By) > 128 {
 		return Result{}, core.Invalid("actor", req.By, "the name of the caller must have 1 to 128 bytes")

@@ -19,7 +19,7 @@ const (
 type Note struct {
 	Job    core.JobID // job of the event; 0: none is known
 	Event  core.Event
-	Run    core.RunID   // run of the event; 0: none. Duplicates of a note have the same run
+	Run    core.RunID   // run of the event; 0: none. Duplicates of a note are recognized by their run
 	At     core.Instant // scheduled time of the run, or of the first skipped run; 0: none
 	Reason core.Reason
 	Times  int64     // number of occurrences; 0 means one

@@ -24,7 +24,8 @@ type Oldest struct {
 	Back []core.Instant
 }
 
-// Note adds a message that has the due time slot and becomes visible at due. Call Sort after the last message.
+// Note adds a message to o. The parameter slot is the due time of the message, and the parameter due is when the message
+// becomes visible. Call Sort after the last message.
 func (o *Oldest) Note(now, due time.Time, slot core.Instant) {
 	switch at := slot.Time(); {
 	case now.Before(at):
@@ -60,7 +61,7 @@ func (o Oldest) PutBack(first, last core.Instant) bool {
 	return i < len(o.Back) && o.Back[i] <= last
 }
 
-// MayName reports whether a queued message may contain a run with the past due time slot.
+// MayName reports whether a queued message may contain a run with the given due time, which must be in the past.
 func (o Oldest) MayName(slot core.Instant) bool {
 	return o.PutBack(slot, slot) || !o.Due.IsZero() && !slot.Time().Before(o.Due)
 }

@@ -333,8 +333,8 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 // maxSalvaged limits the runs of one message that are read individually.
 const maxSalvaged = 10_000
 
-// Salvage decodes the valid runs of a message that may be damaged, each run once. unread is the number of runs that it could
-// not decode. It decodes nothing if the message has a newer version, because the fields may then have other meanings.
+// Salvage decodes the valid runs of a message that may be damaged, each run once. The result unread is the number of runs that
+// it could not decode. It decodes nothing if the message has a newer version, because the fields may then have other meanings.
 func Salvage(b []byte) (fires []core.Fire, unread int) {
 	var w struct {
 		V     int               `json:"v"`

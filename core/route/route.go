@@ -46,9 +46,10 @@ var table = map[core.Route]struct {
 // certainly does not have the run. An unknown route keeps the order of addrs. Without addresses, the result is empty. The
 // result is a new slice.
 //
-// addrs is sorted as in the settings of the app, or by address if executors registered themselves. seq is the sequence number
-// of the job's run, from which the routes "round" and "lru" compute their turn. rnd is a random number for "random" and "lfu".
-// For "broadcast", every address gets a run; see Shard. For "lfu", Counts.Order replaces this order.
+// The order of addrs is the order in the app's settings. If executors registered themselves, addrs must be sorted. The
+// parameter seq is the sequence number of the job's run, from which the routes "round" and "lru" compute their turn. The
+// parameter rnd is a random number for "random" and "lfu". For "broadcast", every address gets a run; see Shard. For "lfu",
+// Counts.Order replaces this order.
 func Order(route core.Route, addrs []string, job core.JobID, seq int64, rnd uint64) []string {
 	if len(addrs) == 0 {
 		return nil

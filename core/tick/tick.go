@@ -42,7 +42,7 @@ type Options struct {
 	Careful int           // default: 50
 	Overdue time.Duration // how late a job must be to count as overdue; default: 2 min
 	// SentFor is how long a ticker remembers runs that it enqueued, but whose advance is not stored. MaxSent is the maximum
-	// number of jobs with such runs.
+	// number of jobs with remembered runs.
 	SentFor time.Duration // default: 15 min
 	MaxSent int           // default: 20,000
 	// Rates determine the number of partitions.

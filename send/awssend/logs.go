@@ -42,11 +42,11 @@ func logGroup(function string) string {
 }
 
 // Log implements send.Functions. It searches the function's log group in CloudWatch Logs. A function instance processes one
-// invocation at a time. The run's lines are therefore in one log stream, from the first line that names the invocation or the
-// run to the report of the invocation.
+// invocation at a time. The run's lines are therefore in one log stream. They begin with the first line that names the
+// invocation or the run, and end with the report of the invocation.
 //
 // If the log exceeds maxLogBytes, the text has a line about the missing lines and then the end of the log. If the search
-// reaches its limits before the end of the log, the last line of the text reports this, and the error has the code
+// reaches its limits before the end of the log, the last line of the text reports this. The error then has the code
 // core.CodeTooLarge.
 func (f *Functions) Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error) {
 	request, group, known := "", logGroup(function), false

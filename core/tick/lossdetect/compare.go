@@ -73,8 +73,8 @@ type Found struct {
 }
 
 // Find compares the scheduled times of each job since its last comparison with its runs. It returns one result for each job,
-// in order. The delay queue may have messages at the same time: Find compares only times for which r excludes a message. The
-// caller must store UpTo in the advance of the job, because the next comparison starts there.
+// in order. Find compares only scheduled times whose messages, according to r, have left the delay queue. The caller must
+// store UpTo in the advance of the job, because the next comparison starts there.
 func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r Reach) []Found {
 	found := make([]Found, len(jobs))
 	if r.upTo.IsZero() || len(jobs) == 0 {

@@ -64,7 +64,7 @@ type Options struct {
 	Together int // default: 16
 	// HealEvery is the minimum interval between two scans of all jobs for lost runs.
 	HealEvery time.Duration // default: 15 min
-	// Now, Plan and Log are those of the ticker.
+	// Now, Plan and Log have the values of the ticker's options.
 	Now  func() time.Time
 	Plan plan.Options
 	Log  *slog.Logger

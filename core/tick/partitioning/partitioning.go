@@ -56,8 +56,8 @@ func (gr *Growth) Planned(g core.Global, p int, s core.Sched) {
 	}
 }
 
-// Next returns g with the required numbers of partitions and groups. held are the partitions whose leases the ticker has. Next
-// also removes the last partition from g if it is unused, empty and in held.
+// Next returns g with the required numbers of partitions and groups. The parameter held lists the partitions whose leases the
+// ticker has. Next also removes the last partition from g if that partition is unused, empty and in held.
 func (gr *Growth) Next(ctx context.Context, g core.Global, held []int) (core.Global, error) {
 	now := gr.now()
 	next := gr.rates.next(g, gr.load, now)
@@ -96,8 +96,8 @@ func (gr *Growth) wanted(o plan.Options, partitions int) int {
 	return groups
 }
 
-// Move moves some jobs that are stored in partition p, but belong to another partition. from is the current time; jobs due by
-// then move when they are advanced.
+// Move moves some jobs that are stored in partition p, but belong to another partition. The parameter from is the current
+// time; jobs due by then move when they are advanced.
 func (gr *Growth) Move(ctx context.Context, g core.Global, p int, from core.Instant) error {
 	if g.Partitions <= 1 && p == 0 || g.Readable <= g.Partitions && gr.rates.stable(g, gr.now()) {
 		return nil

@@ -18,8 +18,8 @@ type Rates struct {
 	BusyAfter time.Duration // default: 10 s
 	// ShrinkAfter is how long no partition must be busy before the number of partitions is halved.
 	ShrinkAfter time.Duration // default: 24 h
-	// StableFor is how long tickers keep reading partitions that are no longer used. A process with the old number of
-	// partitions may add jobs there during this time.
+	// StableFor is how long tickers keep reading a partition after the number of partitions was reduced. A process that uses
+	// the old number may add jobs to the partition during this time.
 	StableFor time.Duration // default: 1 h
 	// Move is the number of jobs that a pass moves to their new partition, in addition to the jobs that it advances.
 	Move int // default: 50
