@@ -1,6 +1,7 @@
 // Package send sends one run to one address. The scheme of the address decides how. The package itself implements "http" (the
 // xxl-job protocol) and "call" (plain HTTP endpoints). For "lambda" and "queue", it uses the senders in [Options], such as
-// awssend or core/pullqueue. It returns what the response proves, and never sends a run twice. It keeps no state of runs.
+// awssend or core/pullqueue. It returns a conclusion from the response, and never sends a run twice. It keeps no state of
+// runs.
 package send
 
 import (

@@ -34,7 +34,7 @@ const MaxData = 4 << 10
 
 // An ItemError explains why one item of a callback is unusable.
 type ItemError struct {
-	Index  int // position in the list, from 0
+	Index  int // position in the list; the first is 0
 	Reason string
 }
 

@@ -7,7 +7,7 @@ type Dialect uint8
 const (
 	DialectUnknown Dialect = iota
 	DialectA               // xxl-job 2.2
-	DialectB               // xxl-job 2.3 to 3.2; its callbacks look like those of DialectC
+	DialectB               // xxl-job 2.3 to 3.2; has the same callbacks as DialectC
 	DialectC               // xxl-job 3.3 and 3.4
 	DialectD               // xxl-job 3.5
 	DialectGo              // xxl-job-executor-go, a mixture of A and B

@@ -54,7 +54,7 @@ type Reply struct {
 	// PayloadKey is the name of the payload's member: "content" (A, B, Go) or "data" (C, D). It is empty if Payload is nil.
 	PayloadKey string
 
-	// Array reports whether the reply is a JSON array, with which the Go executor rejects runs. Code and Msg are then those of
+	// Array reports whether the reply is a JSON array, with which the Go executor rejects runs. Code and Msg then come from
 	// the first item.
 	Array bool
 

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Kind is what the result of a call proves. The constants describe what it means for a run.
+// A Kind is the conclusion from the result of a call. The constants describe the meaning for a run.
 type Kind uint8
 
 // The kinds. The zero value is Unknown, which proves least.

@@ -2,5 +2,5 @@
 // executors (registrations and callbacks), and a client for requests to executors.
 //
 // Handler and client implement only the protocol. The handler passes plain values to the interfaces Registry and Callbacks.
-// The client returns what the result of each call proves.
+// The client returns a conclusion (Kind) for each call.
 package wirehttp

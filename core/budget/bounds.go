@@ -2,8 +2,8 @@ package budget
 
 import "time"
 
-// Limits of the work, the number of attempts and the time of one call or pass. In each comment, "Beyond" says what happens if
-// the limit is reached. "Test" names the test that checks the limit.
+// Limits of the work, the number of attempts and the time of one call or pass. In each comment, "Beyond" describes the
+// behavior if the limit is reached, and "Test" names the test that checks the limit.
 const (
 	// OpenAtOnce is the maximum number of open runs that one call of the store returns.
 	// Beyond: the next call returns further runs. Test: TestTimeoutEndsBehindQueuedRuns.

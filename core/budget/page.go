@@ -37,8 +37,8 @@ func NewPage(after time.Duration, together int) *Page {
 // Over reports whether the time limit of the page has passed.
 func (p *Page) Over() bool { return time.Now().After(p.Until) }
 
-// Passed returns the unreadable jobs with IDs up to next, where the next page continues. If next is 0, it returns all
-// unreadable jobs.
+// Passed returns the unreadable jobs with IDs up to next. The next page continues after this ID. If next is 0, Passed returns
+// all unreadable jobs.
 func (p *Page) Passed(next core.JobID) core.Unreadable {
 	maps.DeleteFunc(p.Bad, func(id core.JobID, _ error) bool { return next != 0 && id > next })
 	return p.Bad

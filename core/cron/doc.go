@@ -20,20 +20,24 @@
 //
 // # Crontab
 //
-// Fields: minutes hours day-of-month month day-of-week, or one of @yearly,
-// @annually, @monthly, @weekly, @daily, @midnight and @hourly. 0 and 7 are
-// Sunday. If both day fields are restricted, a day matches if either does; a
-// field that starts with * counts as unrestricted, so that with */2 both must
-// match (the rule of Vixie cron).
+// Fields: minutes hours day-of-month month day-of-week, or one of @yearly, @annually, @monthly, @weekly, @daily, @midnight and
+// @hourly. In day-of-week, 0 and 7 are Sunday. If both day fields are restricted, a day matches if it matches either field.
+// Otherwise a day must match both fields. As in Vixie cron, a field that starts with *, such as */2, counts as unrestricted.
 //
 // # Rejected texts
 //
 // Java accepts many wrong expressions, and ignores or misreads a part of them. This package rejects them, with the position
-// and the reason, because firing at unexpected times is worse than an error. It rejects: extra characters after a number,
-// name, L, W, # or *; empty list members; a second - in a range; a step of 0, or larger than its field; a step after a name;
-// 99 and 98, which Java uses internally for * and ?; # and L in a list or after a range of days; ? in a list; L in the month
-// and year fields; days and years out of range; signs; and characters that are not ASCII. testdata/README.md lists the
-// oddities of Java that are kept.
+// and the reason, because firing at unexpected times is worse than an error. testdata/README.md lists the oddities of Java
+// that are kept. The rejected expressions are:
+//
+//   - extra characters after a number, name, L, W, # or *
+//   - an empty list member, or ? in a list
+//   - a second - in a range
+//   - a step of 0, a step larger than its field, and a step after a name
+//   - 99 and 98, which Java uses internally for * and ?
+//   - # and L in a list or after a range of days, and L in the month and year fields
+//   - days and years out of range
+//   - signs, and characters that are not ASCII
 //
 // Crontab also rejects n/step (programs disagree on its meaning), a range that wraps around, and @reboot.
 //

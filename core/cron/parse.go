@@ -17,7 +17,7 @@ type ParseError struct {
 	Text   string
 	Pos    int       // byte offset of the error in Text; the first byte is 0
 	Field  string    // name of the field; empty if the error is not in one field
-	Reason core.Text // what is wrong, and which values are allowed
+	Reason core.Text // the problem and the allowed values
 }
 
 // Error returns the message as one line.

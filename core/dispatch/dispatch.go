@@ -32,7 +32,7 @@ type Options struct {
 	// Invocation is the maximum duration of a batch whose context has no deadline. Calls whose result the batch awaits extend
 	// this duration.
 	Invocation time.Duration // default: 30 s
-	// Reserve is how long before its deadline an invocation stops starting sends.
+	// Reserve is how long before its deadline an invocation stops starting new sends.
 	Reserve time.Duration // default: 2 s
 	// JournalEvery is the interval between two writes of the journal while sends wait for a response.
 	JournalEvery time.Duration // default: 250 ms
@@ -46,7 +46,7 @@ type Options struct {
 	TellFor time.Duration // default: 1 s
 	// Expiry is how long after its last heartbeat an executor counts as live.
 	Expiry time.Duration // default: 90 s
-	// CallTimeout is the timeout of a `call:` run if its job sets none.
+	// CallTimeout is the timeout of a run at a `call:` address if its job sets no timeout.
 	CallTimeout time.Duration // default: 60 s
 	// Behind is how long after the end of a minute the watchdog reads the journals of that minute.
 	Behind time.Duration // default: 10 min
@@ -74,7 +74,7 @@ type Options struct {
 	SlowWithin   time.Duration // default: 60 s
 	SlowTimeouts int           // default: 3
 	ProbeEvery   time.Duration // default: 60 s
-	// HealthEvery is the minimum interval between two reads or two writes of Health.
+	// HealthEvery is the minimum interval between two reads of Health, and between two writes.
 	HealthEvery time.Duration // default: 5 s
 	// SendsMin and SendsMax are the minimum and maximum of the limit on concurrent sends to one address of an app. The limit
 	// follows the measured response time. An awaited call counts against the limit for GateFor. If a send waits longer than

@@ -95,7 +95,7 @@ type SendRequest struct {
 	Traceparent string
 }
 
-// An AnswerKind says what the response to a send proves.
+// An AnswerKind is the conclusion from the response to a send.
 type AnswerKind int
 
 const (

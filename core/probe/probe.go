@@ -43,7 +43,7 @@ type Sender interface {
 type Answer struct {
 	At      time.Time
 	Took    time.Duration // duration of a probe, from request to response; 0: the result is of a send
-	Problem string        // what is wrong; empty: nothing
+	Problem string        // description of the problem; empty: there is no problem
 	Clock   core.Clock
 }
 

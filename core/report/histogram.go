@@ -14,7 +14,7 @@ const parts = 3
 // has eight buckets, so quantiles are exact within 6.25 %. Most is the longest duration, and is exact. The zero value is
 // empty. Histograms can be merged.
 type Histogram struct {
-	Buckets []Bucket // sorted by At, without empty buckets
+	Buckets []Bucket // sorted by At; empty buckets are omitted
 	Most    time.Duration
 }
 

@@ -20,7 +20,7 @@ type Oldest struct {
 	// Due is the due time of the oldest message that is due; zero if no message is due.
 	Due time.Time
 	// Back are the due times of requeued messages, sorted and without duplicates. Requeued messages do not count for Due,
-	// because their delay says nothing about other messages.
+	// because other messages may be on time.
 	Back []core.Instant
 }
 

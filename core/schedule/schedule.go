@@ -40,8 +40,8 @@ type rule struct {
 }
 
 // Compile checks and compiles the schedule of a job. An "every" rule without an offset gets an offset that is a hash of the
-// job ID. Errors are *core.Error values with the field name, such as "schedule.cron" or, in a list, "schedule[1].cron".
-// Compile accepts a schedule that never fires; see Never.
+// job ID. Every error is a *core.Error with the field name, such as "schedule.cron" or, in a list, "schedule[1].cron". Compile
+// accepts a schedule that never fires; see Never.
 func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	if len(s.Any) > MaxRules {
 		return nil, core.Invalid("schedule", fmt.Sprint(len(s.Any)), "at most %d rules are allowed", MaxRules)

@@ -45,7 +45,7 @@ type Options struct {
 	// number of jobs with remembered runs.
 	SentFor time.Duration // default: 15 min
 	MaxSent int           // default: 20,000
-	// Rates determine the number of partitions.
+	// Rates are the options that determine the number of partitions.
 	Rates partitioning.Rates
 	// Loss configures the search for lost runs. When a job is planned, its scheduled times are compared with its runs, and
 	// missing runs are sent again.

@@ -54,8 +54,8 @@ type Options struct {
 	Servers []string
 	// Token is the access token of the app. Empty: the value of TICKRING_ACCESS_TOKEN.
 	Token string
-	// Margin is how long before the function's deadline the handler's context ends. 0: 2 s, but at most a fifth of the time
-	// between the start of the invocation and its deadline.
+	// Margin is how long before the function's deadline the handler's context ends. 0: 2 s, or a fifth of the time from the
+	// start of the invocation to its deadline if that is shorter.
 	Margin time.Duration
 	// Log receives the logs of runs. nil: standard output.
 	Log io.Writer
