@@ -34,16 +34,17 @@ type Registration struct {
 	Address string // base URL, exactly as it was sent
 }
 
-// Registry keeps the addresses of apps. Both methods return nil only when the change is stored; both are repeated every 20 to 30 s,
-// so they must be cheap. Removing a missing address succeeds.
+// A Registry stores the addresses of apps. Both methods return nil only after the change is stored. Executors repeat a
+// registration every 20 to 30 s, so Register must be cheap. Removing a missing address succeeds.
 type Registry interface {
 	Register(ctx context.Context, c Caller, r Registration) error
 	Remove(ctx context.Context, c Caller, r Registration) error
 }
 
-// Callbacks stores the ends of runs. It returns nil, or one error for each item of the batch, in order; nil for an item means that
-// it is stored or never needs to be sent again (unknown, or closed before). One error makes the executor keep and repeat the whole
-// batch. A batch can contain duplicates, of itself and of earlier ones.
+// Callbacks stores the results of runs. Callback returns nil, or one error for each item of the batch, in order. A nil error
+// means that the result is stored, or that the executor need not send it again because the run is unknown or already closed.
+// If one item has an error, the executor repeats the whole batch. A batch can contain duplicates of its own items and of
+// earlier ones.
 type Callbacks interface {
 	Callback(ctx context.Context, c Caller, batch []wire.CallbackItem) (perItem []error)
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/tickring/tickring/core/finish"
 )
 
-// Store is the storage of a Callback; all reads are strongly consistent.
+// A Store has the runs and apps that a Callback reads. All reads are strongly consistent.
 type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 }
 
-// Finisher ends runs; *finish.Finish implements it.
+// A Finisher ends runs. *finish.Finish implements it.
 type Finisher interface {
 	Close(ctx context.Context, results []finish.Result) ([]error, *finish.AfterClose)
 }

@@ -14,15 +14,16 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// DeadLetters is the dead-letter queue: messages that could not be dispatched, kept for users.
+// DeadLetters is the dead-letter queue: messages that could not be dispatched.
 type DeadLetters interface {
-	// Letters returns up to limit messages, newest first, after the message with the given ID (empty: from the newest).
+	// Letters reads at most limit messages, newest first, beginning after the message with the ID after. If after is empty, it
+	// begins with the newest message.
 	Letters(ctx context.Context, after string, limit int) ([]core.Letter, error)
 }
 
 // Skips stores records of skipped scheduled times.
 type Skips interface {
-	// PutSkips stores skips. A stored skip with this (Job, First, Reason) is only extended.
+	// PutSkips stores skips. If a skip with this Job, First and Reason is stored, PutSkips only extends it.
 	PutSkips(ctx context.Context, skips []core.Skip) []error
 }
 

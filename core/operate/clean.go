@@ -15,11 +15,11 @@ import (
 
 // Cleaner deletes records of runs.
 type Cleaner interface {
-	// DropRuns deletes runs, each on the condition that it has ended and has no pending
-	// follow-ups. A run that does not exist is not an error.
+	// DropRuns deletes runs, each on the condition that it has ended and has no pending follow-ups. A missing run is not an
+	// error.
 	DropRuns(ctx context.Context, runs []core.Run) []error
-	// PutCleaned records the scheduled time up to which planned runs of a job may be deleted. A
-	// later stored value stays.
+	// PutCleaned records the scheduled time up to which planned runs of a job may be deleted. If a later time is stored,
+	// nothing changes.
 	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
 }
 

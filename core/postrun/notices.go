@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Notices handles messages that request notifications, and returns an error for each.
+// Notices handles messages that request notifications. Messages returns an error for each message.
 type Notices interface {
 	Messages(ctx context.Context, list []ring.Message) []error
 }

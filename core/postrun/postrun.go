@@ -20,34 +20,34 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Store is the storage of a Worker. Reads are strongly consistent.
+// A Store has the data that a Worker needs. Reads are strongly consistent.
 type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
-	// PutRuns changes stored runs; each RunPut has its condition.
+	// PutRuns changes stored runs, each on the condition in its RunPut.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
 	Keeper
 }
 
-// Keeper keeps the ends of logs, each as long as its run.
+// A Keeper stores the ends of logs. Each log end is kept as long as its run.
 type Keeper interface {
-	// PutLog keeps the end of a run's log, or the reason why there is none. A log end replaces a kept one;
-	// a reason does not.
+	// PutLog stores the end of a run's log, or the reason why it is missing. A log end replaces a stored log end or reason. A
+	// reason does not replace a stored log end.
 	PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
-	// KeptLog reads the kept log of a run; false: there is none.
+	// KeptLog reads the stored log of a run. It returns false if there is none.
 	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
 }
 
-// Ring enqueues retries.
+// Ring enqueues messages for further attempts.
 type Ring interface {
 	Enqueue(ctx context.Context, out []ring.Out) []error
 }
 
 // Logs reads the logs of runs from executors.
 type Logs interface {
-	// Log reads lines from a line number (1 is the first). The result next is the line to continue at, and the result end
-	// reports whether the log is complete. core.CodeTooLarge: the log is longer than an answer, or than the text can be.
-	// core.CodeNotFound: there is no log.
+	// Log reads lines of a run's log, beginning with line from; the first line is 1. The result next is the line from which to
+	// continue. The result end reports whether the log is complete. The error code core.CodeTooLarge means that the log
+	// exceeds the size limit of a response. core.CodeNotFound means that there is no log.
 	Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 

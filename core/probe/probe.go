@@ -27,14 +27,14 @@ const (
 	fewRefusals = 3
 )
 
-// Store is the storage of a Probe.
+// A Store has the apps, executors and jobs that a Probe reads.
 type Store interface {
 	ListApps(ctx context.Context) ([]core.App, error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
 }
 
-// Sender probes an address; see send.Sender.AskClock.
+// A Sender probes an address and returns its clock. *send.Sender implements it.
 type Sender interface {
 	AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error)
 }

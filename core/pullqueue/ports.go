@@ -63,34 +63,34 @@ type Listed struct {
 // ErrFull means that a queue has its maximum number of runs.
 var ErrFull = errors.New("the queue is full")
 
-// Store stores the queues durably. Writes return core.ErrRefused and core.ErrThrottled as package core documents.
+// A Store stores the queues durably. Writes return core.ErrRefused and core.ErrThrottled as package core documents.
 type Store interface {
-	// PutPulled adds a visible run to the end of a queue; an existing run stays unchanged. ErrFull: the queue already has
-	// the number of runs in most.
+	// PutPulled adds a visible run to the end of a queue. If the queue has the run, nothing changes. If the queue has most
+	// runs, PutPulled returns ErrFull.
 	PutPulled(ctx context.Context, it Item, most int) error
-	// TakePulled delivers at most limit runs that are visible at now, the longest visible
-	// first, and hides them until the given time. next is when the next one becomes visible; zero if there
-	// is none.
+	// TakePulled returns at most limit runs that are visible at now, and hides them until the time until. The first run is the
+	// one that has been visible for longest. The result next is when the next run becomes visible; zero: no further run is in
+	// the queue.
 	TakePulled(ctx context.Context, q Queue, now, until time.Time, limit int) (held []Held, next time.Time, err error)
-	// HidePulled hides a run until a time and sets its deliveries to n; condition: it exists and was not
-	// delivered after the receipt.
+	// HidePulled hides a run until a time and sets its number of deliveries to n. The condition is that the run is in the
+	// queue, and that r is the receipt of its last delivery.
 	HidePulled(ctx context.Context, q Queue, r Receipt, until time.Time, n int) error
-	// DropPulled removes a run; condition as HidePulled.
+	// DropPulled removes a run, on the condition of HidePulled.
 	DropPulled(ctx context.Context, q Queue, r Receipt) error
-	// RemovePulled removes places by ID.
+	// RemovePulled removes entries by ID.
 	RemovePulled(ctx context.Context, ids []int64) error
-	// HasPulled reports whether a run of the job is in the queue, hidden or not.
+	// HasPulled reports whether the queue has a run of the job, hidden or visible.
 	HasPulled(ctx context.Context, q Queue, job core.JobID) (bool, error)
-	// ListPulled reads places of all queues in the order of IDs.
+	// ListPulled reads at most limit entries of all queues with IDs after the given ID, sorted by ID.
 	ListPulled(ctx context.Context, after int64, limit int) ([]Listed, error)
 }
 
-// Runs reads runs strongly consistently.
+// Runs reads runs with strongly consistent reads.
 type Runs interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 }
 
-// Finisher ends runs; *finish.Finish implements it.
+// A Finisher ends runs. *finish.Finish implements it.
 type Finisher interface {
 	End(ctx context.Context, results []finish.Result) []error
 }

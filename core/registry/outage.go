@@ -9,10 +9,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// GlobalStore stores the global item.
+// A GlobalStore stores the global item, which has the settings and state of the deployment.
 type GlobalStore interface {
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces the global item; condition: its Rev equals seen.
+	// PutGlobal replaces the global item, on the condition that the stored Rev equals seen.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 

@@ -29,18 +29,18 @@ import (
 type Store interface {
 	Source
 	Records
-	// ReportState reads the value of PutReportState and how often it was written; 0: never.
+	// ReportState reads the state that PutReportState stored. The result v is how often the state was written; 0: never.
 	ReportState(ctx context.Context) (v int64, body []byte, err error)
-	// PutReportState stores the state; condition: it was written seen times.
+	// PutReportState stores the state, on the condition that the state was written seen times before.
 	PutReportState(ctx context.Context, seen int64, body []byte) error
 }
 
 // Source reads runs.
 type Source interface {
-	// Began passes the runs that began in from <= time < to to each, once and in batches. A run begins with the minute of its
-	// claim, or with its end if it was never claimed. If runs come in job order, Began may stop when ctx ends and returns the
-	// last complete job, otherwise 0. The parameter behind is such a job, to continue after; 0: the start. Runs need only the
-	// fields that a Row counts.
+	// Began passes runs to the function each, every run once, in batches. It passes the runs that began at or after from and
+	// before to. A run begins in the minute of its claim, or at its end if it was never claimed. Runs need only the fields
+	// that a Row counts. If the store sorts runs by job, Began may stop when ctx ends. The result until is then the last
+	// complete job, and otherwise 0. A further call with this job as behind continues after it; 0 starts with the first job.
 	Began(ctx context.Context, from, to core.Instant, behind core.JobID, each func([]core.Run)) (until core.JobID, err error)
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 }
@@ -58,12 +58,12 @@ type Record struct {
 	Body []byte
 }
 
-// Records stores records. Each is written and removed independently.
+// Records stores the records of reports. Each record is written and removed independently.
 type Records interface {
-	// Reports reads the records of a list with from <= At < to, by At and First.
+	// Reports reads the records of a list whose At is at or after from and before to, sorted by At and First.
 	Reports(ctx context.Context, list string, from, to core.Instant) ([]Record, error)
-	// ReportsOf reads for each time the record of a list with the highest First up to the job; times
-	// without one are left out.
+	// ReportsOf reads one record of a list for each time in at: the record with the highest First that is not higher than job.
+	// Times without a record are omitted.
 	ReportsOf(ctx context.Context, list string, job core.JobID, at []core.Instant) ([]Record, error)
 	PutReports(ctx context.Context, records []Record) error
 	DropReports(ctx context.Context, keys []Key) error

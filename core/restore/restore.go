@@ -22,28 +22,29 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Global stores the global item, which names the deployment that may work.
+// Global stores the global item, which names the deployment that may use the data.
 type Global interface {
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces the global item; condition: its Rev equals seen.
+	// PutGlobal replaces the global item, on the condition that the stored Rev equals seen.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 	PutChanges(ctx context.Context, changes []core.Change) error
 }
 
 // Jobs stores jobs, their runs and the ID counters.
 type Jobs interface {
-	// ListJobs reads jobs by ID, and returns the ID to continue after; 0 is the end. Unreadable jobs are in
-	// the error, a core.Unreadable.
+	// ListJobs reads jobs, sorted by ID. The result next is the ID after which to continue; 0: no jobs follow. Jobs that
+	// cannot be decoded are in the error, a core.Unreadable.
 	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
-	// NewJobIDs and Numbers allocate n IDs and return the first.
+	// NewJobIDs allocates n job IDs, and Numbers allocates n run numbers of a job. Both return the first.
 	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
 	Numbers(ctx context.Context, job core.JobID, n int) (uint32, error)
-	// PutCleaned records the time up to which planned runs of a job may be gone.
+	// PutCleaned records the scheduled time up to which planned runs of a job may be deleted.
 	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
-	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
+	// RunsByID reads at most limit stored runs with IDs from first to last, in ascending order. If first is greater than last,
+	// the IDs are from last to first, in descending order.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Waiting reads open runs of a job without a process, in descending order from below an ID. They include all queued and
-	// all released runs. Fewer than limit runs mean the end.
+	// Waiting reads open runs of a job that have no owner, with IDs lower than below, in descending order. It includes all
+	// queued and released runs. Fewer than limit runs mean that no runs follow.
 	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
 }
 
@@ -57,14 +58,14 @@ type Journals interface {
 	PutJournal(ctx context.Context, j core.Journal) error
 }
 
-// Leases stores the locks of the partitions.
+// Leases stores the leases of the partitions of the due index.
 type Leases interface {
 	Leases(ctx context.Context) ([]core.Lease, error)
-	// DropLease removes a lease; condition: it is as seen.
+	// DropLease removes a lease, on the condition that the stored lease equals seen.
 	DropLease(ctx context.Context, seen core.Lease) error
 }
 
-// Alive reads when the scheduler of this data was last running.
+// Alive returns when a server that uses this data was last running.
 type Alive interface {
 	LastAlive(ctx context.Context) (time.Time, error)
 }

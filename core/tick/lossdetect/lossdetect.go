@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// A Store holds the data to compare, and the recorded losses.
+// A Store has the data to compare, and the recorded losses.
 type Store interface {
 	Index
 	Records
@@ -25,33 +25,35 @@ type Store interface {
 
 // Ring reports the state of the delay queue.
 type Ring interface {
-	// OldestMessage returns an upper limit of the delay queue's backlog.
+	// OldestMessage returns the backlog of the delay queue, or an upper limit of it.
 	OldestMessage(ctx context.Context) (ring.Oldest, error)
 }
 
-// Index is the source of samples; tick.Jobs documents its methods.
+// Index has the due index and the jobs that Sample reads. tick.Jobs documents its methods.
 type Index interface {
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 }
 
-// Records show what happened to a scheduled time.
+// Records has the runs and skips of scheduled times.
 type Records interface {
-	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
+	// RunsByID reads at most limit stored runs with IDs from first to last, in ascending order. If first is greater than last,
+	// the IDs are from last to first, in descending order.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Skips reads the skips of a job that overlap the span.
+	// Skips reads the skips of a job whose time range overlaps the range from from to to.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
-	// Cleaned returns the time up to which a clean-up may have removed planned runs of a job; 0: none.
+	// Cleaned returns the scheduled time up to which a clean-up may have deleted planned runs of a job; 0: no runs were
+	// deleted.
 	Cleaned(ctx context.Context, job core.JobID) (core.Instant, error)
-	// Apps reads apps, which hold their pauses.
+	// Apps reads apps by name, with their pauses.
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 }
 
-// Notes is the global item.
+// Notes stores the global item, which has the recorded losses.
 type Notes interface {
-	// Global reads the global item strongly.
+	// Global reads the global item with a strongly consistent read.
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces the global item; condition: its Rev equals seen. The new Rev must be higher.
+	// PutGlobal replaces the global item, on the condition that the stored Rev equals seen. The new Rev must be higher.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 

@@ -13,14 +13,14 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// LeaseStore are the locks of the partitions.
+// A LeaseStore stores the leases of the partitions.
 type LeaseStore interface {
 	// Leases reads all leases.
 	Leases(ctx context.Context) ([]core.Lease, error)
-	// PutLease stores l; condition: the stored lease has the Owner and Epoch of seen, or none is stored if seen is
-	// zero.
+	// PutLease stores the lease l, on the condition that the stored lease has the Owner and Epoch of seen. If seen is zero,
+	// the condition is that no lease is stored.
 	PutLease(ctx context.Context, seen, l core.Lease) error
-	// DropLease removes a lease; condition: as seen.
+	// DropLease removes a lease, on the condition that the stored lease has the Owner and Epoch of seen.
 	DropLease(ctx context.Context, seen core.Lease) error
 }
 

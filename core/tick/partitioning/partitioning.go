@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// A Store holds jobs; tick.Jobs documents its methods.
+// A Store has the due index and the jobs. tick.Jobs documents its methods.
 type Store interface {
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
