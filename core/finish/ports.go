@@ -41,8 +41,8 @@ type Store interface {
 
 // Watch has the data that only the watchdog needs.
 type Watch interface {
-	// JournalsAt reads at most limit journals of a minute of claims, beginning after the journal after (zero: from the first).
-	// The store defines the order.
+	// JournalsAt reads at most limit journals of the claims in a minute. It returns the journals that follow the parameter
+	// after; zero: from the first. The store defines the order.
 	JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error)
 	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
 	PutJournal(ctx context.Context, j core.Journal) error

@@ -21,7 +21,7 @@ type Operate struct {
 	plans  plan.Options
 }
 
-// New returns an Operate. counts may be nil if Clean is never called.
+// New returns an Operate. The parameter counts may be nil if Clean is never called.
 func New(store Store, ring Ring, f Finisher, killer Killer, q *query.Queries, counts Reports, plans plan.Options) *Operate {
 	return &Operate{store: store, ring: ring, finish: f, killer: killer, ask: q, counts: counts, plans: plans}
 }
@@ -65,7 +65,7 @@ type StopResult struct {
 	// Partial reports whether the job has more open runs than one kill covers: the oldest 10,000. Repeat the kill after these
 	// runs have ended.
 	Partial bool
-	Next    string // value of after for the next page; empty: every address received the kill request
+	Next    string // value of the parameter after for the next page; empty: every address received the kill request
 }
 
 // A KillAnswer is the response of an executor's address to a kill request. A nil error does not prove that the run has ended.

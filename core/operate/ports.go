@@ -73,8 +73,8 @@ type Reports interface {
 
 // DeadLetters is the dead-letter queue: messages that could not be dispatched.
 type DeadLetters interface {
-	// Letters reads at most limit messages, newest first, beginning after the message with the ID after. If after is empty, it
-	// begins with the newest message.
+	// Letters reads at most limit messages, newest first. The parameter after is the ID of the last message of the previous
+	// page; empty: begin with the newest message.
 	Letters(ctx context.Context, after string, limit int) ([]core.Letter, error)
 	// DropLetter deletes a message. A missing message is not an error.
 	DropLetter(ctx context.Context, id string) error

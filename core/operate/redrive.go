@@ -16,7 +16,7 @@ import (
 type RedriveRequest struct {
 	DryRun bool   // only list the messages
 	Drop   bool   // also remove messages whose runs can never be sent again
-	Unread bool   // also remove messages of which some or all cannot be read, if nothing is left to send
+	Unread bool   // also remove messages that cannot be read completely, if they have nothing to send
 	After  string // ID of the last message of the previous page; empty: start with the newest message
 	Limit  int    // maximum number of messages, from 1 to 100; 0 means 100
 }
@@ -46,8 +46,8 @@ type RedrivenFire struct {
 // Redrive sends the runs of dead-letter messages again. Sending twice is harmless, because an ID is executed only once. These
 // rules apply:
 //
-//   - A planned run that is not stored is sent if its job exists, is not paused, and has not changed since the run was planned. The job's
-//     misfire policy and deadline must still allow the run.
+//   - A planned run that is not stored is sent if its job exists, is not paused, and has not changed since the run was
+//     planned. The job's misfire policy and deadline must still allow the run.
 //   - An open run without a valid owner is always sent again, and so is a run with pending follow-ups. The message may be
 //     the last one that names the run. The dispatcher completes the run, or closes it with a reason.
 //   - A check or post-run message is enqueued as a new message. If no work is pending, it has no effect.

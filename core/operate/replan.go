@@ -29,9 +29,9 @@ type ReplanResult struct {
 	Next       string   // After of the next page; empty: this was the last page
 }
 
-// ReplanPage sends the runs that an audit counts as missing again, with their original IDs. It works in pages; of selects the
-// page. A late run is executed or recorded as skipped by the job's misfire policy. Runs that are in the queue and on time are
-// not sent. A run that exists is not executed again, so repeating a replan is harmless.
+// ReplanPage sends the runs that an audit counts as missing again, with their original IDs. The parameter of selects the page.
+// A late run is executed or recorded as skipped by the job's misfire policy. Runs that are in the queue and on time are not
+// sent. A run that exists is not executed again, so repeating a replan is harmless.
 //
 // Use To 0 if the delay queue may have lost all its messages. Then all planned runs are sent again, including future ones in
 // the queue, except runs that have ended without pending follow-ups. This includes runs that a dispatcher claimed, because the

@@ -18,7 +18,8 @@ func Invoked(o Options) Options {
 	return o
 }
 
-// A Wake is the data that one tick passes to another tick that it invokes. It is zero if the clock started the tick.
+// A Wake is the data that one tick, an invocation of the planner, passes to another tick that it invokes. It is zero if the
+// clock started the tick.
 type Wake struct {
 	Round time.Time // when the clock started the first tick of the round
 	Skip  int       // number of free partitions that the woken tick leaves to other ticks

@@ -21,12 +21,12 @@ type Store interface {
 
 // Jobs are the jobs in the order in which they must be planned.
 type Jobs interface {
-	// Due returns at most limit items of a partition's due index, in order. It returns items after the item after (zero: from
-	// the first) whose PlanAt is not later than upTo. The result may be slightly out of date. Only an empty result means that
-	// no items follow.
+	// Due returns at most limit items of a partition's due index, in order. It returns the items that follow the parameter
+	// after and whose PlanAt is not later than upTo. If after is zero, it begins with the first item. The result may be
+	// slightly out of date. Only an empty result means that no items follow.
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
-	// Scheds reads jobs with strongly consistent reads. unread lists jobs that could not be read now. Jobs that cannot be
-	// decoded are in the error, a core.Unreadable. Any other missing job is deleted.
+	// Scheds reads jobs with strongly consistent reads. The result unread lists jobs that could not be read now. Jobs that
+	// cannot be decoded are in the error, a core.Unreadable. Any other missing job is deleted.
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 	// PutSkips stores skips. If a skip with this Job, First and Reason is stored, PutSkips only extends it.
 	PutSkips(ctx context.Context, skips []core.Skip) []error
@@ -37,8 +37,8 @@ type Jobs interface {
 
 // Entries are the runs in the due index.
 type Entries interface {
-	// Runs reads runs with strongly consistent reads. unread lists runs that could not be read now. Any other missing run does
-	// not exist.
+	// Runs reads runs with strongly consistent reads. The result unread lists runs that could not be read now. Any other
+	// missing run does not exist.
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	// RemoveEntries removes entries from the due index. A missing entry is not an error.
 	RemoveEntries(ctx context.Context, entries []core.DueItem) []error

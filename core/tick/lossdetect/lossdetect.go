@@ -1,6 +1,6 @@
 // Package lossdetect finds runs that the delay queue lost. For a lost run, the job's schedule has a scheduled time without a
-// run or a record. Find compares schedules and runs when a job is planned, and Sample does so between two plans. The package
-// records a loss in the global item, which operate.Heal reads. It enqueues nothing.
+// run or a record. Find compares schedules and runs when a job is planned. Sample compares them for some jobs in the meantime.
+// The package records a loss in the global item, which operate.Heal reads. It enqueues nothing.
 package lossdetect
 
 import (
@@ -40,7 +40,7 @@ type Records interface {
 	// RunsByID reads at most limit stored runs with IDs from first to last, in ascending order. If first is greater than last,
 	// the IDs are from last to first, in descending order.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Skips reads the skips of a job whose time range overlaps the range from from to to.
+	// Skips reads the skips of a job whose time range overlaps the given range.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
 	// Cleaned returns the scheduled time up to which a clean-up may have deleted planned runs of a job; 0: no runs were
 	// deleted.
@@ -84,7 +84,7 @@ func New(store Store, o Options) *Finder {
 }
 
 // Note records in the global item that the delay queue lost the run of a scheduled time. If lost is 0, it does nothing. Call
-// it before you send lost runs again: afterward the runs exist, and no comparison can find the loss.
+// it before you send lost runs again, because no comparison can find the loss after the runs are stored.
 func (f *Finder) Note(ctx context.Context, lost core.Instant) error {
 	if lost == 0 {
 		return nil

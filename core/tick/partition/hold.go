@@ -65,8 +65,8 @@ func New(leases LeaseStore, o Options) *Leases {
 
 func name(p int) string { return "partition/" + strconv.Itoa(p) }
 
-// Turn renews the leases, and returns the partitions to check in this pass, in order. n is the number of partitions. Call Take
-// before you check a partition.
+// Turn renews the leases, and returns the partitions to check in this pass, in order. The parameter n is the number of
+// partitions. Call Take before you check a partition.
 func (h *Leases) Turn(ctx context.Context, n int) ([]int, error) {
 	all, err := h.leases.Leases(ctx)
 	if err != nil {
@@ -198,8 +198,8 @@ func (h *Leases) Rest(ctx context.Context) (unseen int) {
 	return unseen
 }
 
-// Alone returns the longest time since the last check of a partition whose lease this ticker does not hold. Time before since
-// does not count.
+// Alone returns the longest time since the last check of a partition whose lease this ticker does not hold. Time before the
+// parameter since does not count.
 func (h *Leases) Alone(since time.Time) (longest time.Duration) {
 	for _, l := range h.looks() {
 		if l.mine {

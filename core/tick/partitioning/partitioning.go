@@ -40,7 +40,7 @@ func New(store Store, r Rates, o plan.Options, now func() time.Time) *Growth {
 	return &Growth{store: store, rates: r.defaults(), plan: o, now: now, load: map[int]*load{}, groups: map[group]int{}}
 }
 
-// Advanced adds the stored advances of jobs jobs at the time now to the load of partition p.
+// Advanced adds stored advances to the load of partition p. The parameter jobs is the number of advanced jobs.
 func (gr *Growth) Advanced(p, jobs int, now time.Time) {
 	if gr.load[p] == nil {
 		gr.load[p] = &load{}
