@@ -16,9 +16,9 @@ import (
 // A Job is a job declared in code. When the executor starts, it creates the job on the server, or updates the job to match the
 // declaration.
 //
-// The executor does not change a job that a user created, or that a user changed after the last declaration. It does not
-// recreate a job that a user deleted. The command "tickring return-to-code" returns such a job to code. Pausing a job does not
-// count as a change.
+// The executor does not change a job that a user created, or that a user changed after the last declaration. The executor does
+// not recreate a job that a user deleted. The command "tickring return-to-code" returns such a job to code. Pausing a job does
+// not count as a change.
 //
 // Declared jobs need a tickring server, an app that exists there, and [Options].Token, the token of the app.
 type Job struct {

@@ -24,15 +24,15 @@
 //
 // # Guarantees
 //
-// Before the executor confirms that it accepted a run, it writes the run to the journal in [Options].Dir. It reports the run
-// when the run ends. If the process dies during a run, the next process with the same directory reports the run as failed. If
-// the handler was registered with [RerunAfterCrash], the next process runs it again instead.
+// Before the executor confirms that it accepted a run, it writes the run to the journal in [Options].Dir. When the run ends,
+// the executor reports it. If the process dies during a run, the next process with the same directory reports the run as
+// failed. If the handler was registered with [RerunAfterCrash], the next process runs it again instead.
 //
 // A result stays in the journal until a server has accepted it. Without servers, results of [Executor.Submit] are not kept. A
 // server may therefore receive one result twice, but never two different results of one run.
 //
 // A run is accepted once. The executor rejects a second order with the ID of a run that waits, is running, or has a result
-// that no server accepted. It also rejects the ID for [Options].Remember after the end of the run.
+// that no server accepted. The executor also rejects the ID for [Options].Remember after the end of the run.
 //
 // Runs of one job run one after another, in the order of arrival, from a queue of limited length. A run may arrive while
 // another run of its job is running. The job's block strategy decides whether the new run waits, is rejected, or replaces the
@@ -47,8 +47,8 @@
 // # Rejected requests
 //
 // [New] rejects handler names that are empty or registered twice. The executor rejects requests with a wrong token or a body
-// of more than 5 MiB. It rejects a run without a handler name, or with a name that is not registered. It rejects scripts
-// unless [Options].Scripts allows them and a token is set.
+// of more than 5 MiB. The executor rejects a run without a handler name, or with a name that is not registered. Scripts are
+// rejected unless [Options].Scripts allows them and a token is set.
 //
 // The executor also rejects runs if the journal cannot be written, the queue is full, or the executor is stopping. In these
 // cases, the code of the reply makes a tickring server send the run again, to another executor if possible.

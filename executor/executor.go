@@ -62,8 +62,8 @@ type Options struct {
 	LogWriter io.Writer
 	// LogRetention is how long log files are kept. 0: 30 days. Negative: forever.
 	LogRetention time.Duration
-	// LogTail is how many bytes from the end of a run's log are added to the run's message. It is for executors whose logs
-	// servers cannot request. 0: none. A message has at most 15,000 characters, and begins with the handler's own text.
+	// LogTail is how many bytes from the end of a run's log are added to the run's message. LogTail is for executors whose
+	// logs servers cannot request. 0: none. A message has at most 15,000 characters, and begins with the handler's own text.
 	LogTail int
 	// FailedLogTail replaces LogTail for runs that did not succeed. 0: LogTail.
 	FailedLogTail int
@@ -112,8 +112,8 @@ type Options struct {
 // ErrStarted is the error of [Executor.Start] if Start was called before, even if the executor was stopped since.
 var ErrStarted = errors.New("executor: it was started before; make a new one")
 
-// An Executor accepts runs and executes them. It is an [http.Handler] that you can mount at any path, because it uses only the
-// last element of a request's path.
+// An Executor accepts runs and executes them. An Executor is an [http.Handler] that you can mount at any path, because it uses
+// only the last element of a request's path.
 type Executor struct {
 	o        Options
 	mux      *Mux
@@ -152,7 +152,7 @@ const (
 	stateStopping
 )
 
-// New returns an executor for the handlers and jobs in mux. It does not access disk or network. If mux or o are invalid, the
+// New returns an executor for the handlers and jobs in mux. New does not access disk or network. If mux or o are invalid, the
 // error names every problem.
 func New(mux *Mux, o Options) (*Executor, error) {
 	errs := append(slices.Clone(mux.errs), mux.checkJobs()...)
@@ -346,7 +346,7 @@ func (e *Executor) sweeps(ctx context.Context) {
 //   - After [Options].CancelGrace, it reports the runs of handlers that did not return as ended.
 //   - It reports the remaining results. Results that no server accepts stay in the journal for the next start.
 //
-// When ctx ends, Stop skips the remaining waits. It returns an error if handlers did not return. A second Stop does nothing
+// When ctx ends, Stop skips the remaining waits. Stop returns an error if handlers did not return. A second Stop does nothing
 // and returns nil. If Start is in progress, Stop cancels it and returns without waiting.
 func (e *Executor) Stop(ctx context.Context) error {
 	e.mu.Lock()

@@ -142,7 +142,8 @@ type Run struct {
 	Params  string
 
 	// ScheduledAt is the scheduled time of the run, in UTC. A retry has the scheduled time of its first attempt. A manual run
-	// has the time for which a user requested the run. It is zero if the scheduler does not send it; xxl-job's admin does not.
+	// has the time for which a user requested the run. ScheduledAt is zero if the scheduler does not send it; xxl-job's admin
+	// does not.
 	ScheduledAt time.Time
 	// TriggeredAt is when the scheduler sent the run, by the scheduler's clock.
 	TriggeredAt time.Time
@@ -151,16 +152,16 @@ type Run struct {
 	// ShardTotal is 1.
 	ShardIndex, ShardTotal int
 
-	// Attempt is the number of the attempt in the run's retry chain; the first attempt is 1. It is 0 if the scheduler does not
-	// send it; xxl-job's admin does not.
+	// Attempt is the number of the attempt in the run's retry chain; the first attempt is 1. Attempt is 0 if the scheduler
+	// does not send it; xxl-job's admin does not.
 	Attempt int
 
 	// Cause is why the run exists: "schedule", "misfire", "manual", "api", "parent", "retry", or another cause of a newer
-	// server. It is empty if the scheduler does not send it; xxl-job's admin does not.
+	// server. Cause is empty if the scheduler does not send it; xxl-job's admin does not.
 	Cause string
 
 	// Traceparent is the trace span that sent the run, in the format of W3C Trace Context. Use it as the parent of the
-	// handler's spans. It is empty if the scheduler creates no traces.
+	// handler's spans. Traceparent is empty if the scheduler creates no traces.
 	Traceparent string
 
 	// Timeout is the timeout of the job; 0 if the job has none. The handler's context has the matching deadline.
@@ -194,8 +195,8 @@ func (r *Run) Logger() *slog.Logger {
 	return r.logger
 }
 
-// Output returns a writer that appends bytes unchanged to the run's log, such as the output of another program. It is safe for
-// concurrent use.
+// Output returns a writer that appends bytes unchanged to the run's log, such as the output of another program. The writer is
+// safe for concurrent use.
 func (r *Run) Output() io.Writer { return r.log }
 
 // SetResult sets the result of the run if the handler returns nil. The last call takes precedence. A returned error, a panic,
@@ -236,8 +237,8 @@ func short(d time.Duration) string {
 	return s
 }
 
-// Cancel returns an error with which a handler fails its run without a retry, for the reason err. It overrides the job's retry
-// settings.
+// Cancel returns an error with which a handler fails its run without a retry, for the reason err. The error overrides the
+// job's retry settings.
 func Cancel(err error) error {
 	if err == nil {
 		err = errors.New("cancelled by its handler")

@@ -118,8 +118,8 @@ func (g *runLog) first(s string) {
 	}
 }
 
-// Write implements io.Writer. It always succeeds, and discards bytes beyond the size limit or that cannot be stored. A failing
-// log must not end a handler.
+// Write implements io.Writer. Write always succeeds, and discards bytes beyond the size limit or that cannot be stored. A
+// failing log must not end a handler.
 func (g *runLog) Write(b []byte) (int, error) {
 	if g == nil || len(b) == 0 {
 		return len(b), nil

@@ -177,8 +177,8 @@ type Program struct {
 	Env []string
 	// Snooze is the delay before a run that exited with [ExitSnooze] is retried. 0: 1 minute.
 	Snooze time.Duration
-	// Prepare may change how the program is started, for example its user or its output. It is called before each attempt to
-	// start the program. nil: no change.
+	// Prepare may change how the program is started, for example its user or its output. Prepare is called before each attempt
+	// to start the program. nil: no change.
 	Prepare func(*exec.Cmd)
 }
 
@@ -189,7 +189,7 @@ const (
 	ExitCancel = 65 // EX_DATAERR: the run fails without a retry, see [Cancel]
 )
 
-// Handle runs the program for r. It is a [Handler].
+// Handle runs the program for r. Handle is a [Handler].
 func (p Program) Handle(ctx context.Context, r *Run) error {
 	args := slices.Clone(p.Args)
 	if r.Params != "" {

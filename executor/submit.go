@@ -51,8 +51,8 @@ func (s *Submitted) RunID() int64 { return s.t.wire.LogID }
 // Ended returns a channel that is closed when the run has ended.
 func (s *Submitted) Ended() <-chan struct{} { return s.ended }
 
-// Reported returns a channel that is closed when a server has accepted the result. It is never closed if the executor has no
-// servers, or after Drop.
+// Reported returns a channel that is closed when a server has accepted the result. The channel is never closed if the executor
+// has no servers, or after Drop.
 func (s *Submitted) Reported() <-chan struct{} { return s.reported }
 
 // Result returns the result of the run. Call it only after the channel of Ended is closed.
@@ -153,7 +153,7 @@ func (e *Executor) refuseSubmitted(in *incoming, msg string) (*Submitted, error)
 	return in.sub, nil
 }
 
-// Log returns lines of a submitted run's log, beginning with line from; the first line is 1. It returns at most 500 KB of
+// Log returns lines of a submitted run's log, beginning with line from; the first line is 1. Log returns at most 500 KB of
 // complete lines. The parameter triggered is Run.TriggeredAt of the run. The result next is the line from which to continue.
 // The result end reports whether no more lines follow.
 func (e *Executor) Log(run int64, triggered time.Time, from int) (text string, next int, end bool) {

@@ -2,8 +2,8 @@
 // topic. If a send fails, the error explains why and whether a retry can help. The caller is responsible for retries.
 // docs/reference/notification-events.md describes the messages of each channel.
 //
-// The package keeps no state and follows no redirects. It connects only to addresses that the deployment's policy allows.
-// Texts in a message can come from executors, so no text can change the recipient or the structure of the message.
+// The package keeps no state and follows no redirects. The package connects only to addresses that the deployment's policy
+// allows. Texts in a message can come from executors, so no text can change the recipient or the structure of the message.
 package notify
 
 import (
@@ -44,7 +44,7 @@ type Topics interface {
 	Publish(ctx context.Context, arn, subject, text string) error
 }
 
-// A Sender sends messages to channels. It has no goroutine, and no state except idle connections.
+// A Sender sends messages to channels. A Sender has no goroutine, and no state except idle connections.
 type Sender struct {
 	o    Options
 	http *http.Client
@@ -103,8 +103,8 @@ func (s *Sender) Test(ctx context.Context, ch core.Channel) error {
 	return s.Send(ctx, ch, Message{ID: "test-" + hex.EncodeToString(id[:]), At: s.o.Now()})
 }
 
-// Takes returns nil if this sender can send to a channel, and otherwise why not. It does not check the form of the channel's
-// settings.
+// Takes returns nil if this sender can send to a channel, and otherwise why not. Takes does not check the form of the
+// channel's settings.
 func (s *Sender) Takes(ctx context.Context, ch core.Channel) error {
 	if err := ch.Locked(); err != nil || ch.Kind != core.ChannelSNS {
 		return err

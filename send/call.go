@@ -35,7 +35,7 @@ const (
 	HeaderJob      = "Tickring-Job"      // full name of the job, app/name
 	HeaderCallback = "Tickring-Callback" // URL to which the endpoint POSTs the result if it responds with 202
 	HeaderTime     = "Tickring-Time"     // time of the signature
-	// HeaderSignature is the header with the result of Signature. It is missing if the app has no token.
+	// HeaderSignature is the header with the result of Signature. HeaderSignature is missing if the app has no token.
 	HeaderSignature = "Tickring-Signature"
 	// HeaderRetry is a header of responses. The value RetryNever means that a failed run is not retried.
 	HeaderRetry = "Tickring-Retry"
@@ -218,7 +218,7 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.SendReque
 }
 
 // Signature returns the value of HeaderSignature for a call: "v2=" and the HMAC-SHA256 in hexadecimal digits, with the app's
-// token as the key. It covers the time, method, host in lower case, path with query, run, job, attempt, scheduled time,
+// token as the key. Signature covers the time, method, host in lower case, path with query, run, job, attempt, scheduled time,
 // callback and body. A line feed follows each part except the body. examples/endpoint has code in four languages that verifies
 // a signature.
 func Signature(token, method, host, path string, h http.Header, body string) string {

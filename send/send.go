@@ -1,7 +1,7 @@
 // Package send sends one run to one address. The scheme of the address decides how. The package itself implements "http" (the
 // xxl-job protocol) and "call" (plain HTTP endpoints). For "lambda" and "queue", it uses the senders in [Options], such as
-// awssend or core/pullqueue. It returns a conclusion from the response, and never sends a run twice. It keeps no state of
-// runs.
+// awssend or core/pullqueue. The package returns a conclusion from the response, and never sends a run twice. The package
+// keeps no state of runs.
 package send
 
 import (
@@ -50,12 +50,12 @@ type Options struct {
 	Commands Commands
 }
 
-// A Key returns the key that signs reports. It returns an error if the key cannot be read.
+// A Key returns the key that signs reports. A Key returns an error if the key cannot be read.
 type Key func(context.Context) ([]byte, error)
 
 // Functions invokes functions.
 type Functions interface {
-	// Invoke starts a function with a payload, and does not wait for its end. It never starts a function twice.
+	// Invoke starts a function with a payload, and does not wait for its end. Invoke never starts a function twice.
 	Invoke(ctx context.Context, function string, payload []byte) dispatch.Answer
 	// Limit returns the maximum duration of an invocation.
 	Limit(ctx context.Context, function string) (time.Duration, error)
@@ -65,7 +65,7 @@ type Functions interface {
 }
 
 type Queues interface {
-	// Put adds a run to an app's queue. It never adds a run twice.
+	// Put adds a run to an app's queue. Put never adds a run twice.
 	Put(ctx context.Context, app *core.App, queue string, run core.RunID, payload []byte) dispatch.Answer
 	// Polled returns nil if the queue may have consumers.
 	Polled(ctx context.Context, app *core.App, queue string) error
@@ -86,8 +86,8 @@ type Commands interface {
 	Log(run *core.Run, from int) (text string, next int, end bool)
 }
 
-// A Sender sends runs to executors, checks executors, and sends kill requests. It implements dispatch.Sender, finish.Prober
-// and operate.Killer.
+// A Sender sends runs to executors, checks executors, and sends kill requests. A Sender implements dispatch.Sender,
+// finish.Prober and operate.Killer.
 type Sender struct {
 	o    Options
 	wire *wirehttp.Client

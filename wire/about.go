@@ -85,8 +85,8 @@ func isWord(s string) bool {
 	return s != "" && len(s) <= maxCause
 }
 
-// Headers calls set with the name and the value of the header of each field that is not zero. It omits values that ParseAbout
-// would ignore.
+// Headers calls set with the name and the value of the header of each field that is not zero. Headers omits values that
+// ParseAbout would ignore.
 func (a About) Headers(set func(name, value string)) {
 	if a.Attempt > 0 && a.Attempt <= maxAttempt {
 		set(HeaderAttempt, strconv.Itoa(a.Attempt))

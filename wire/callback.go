@@ -22,7 +22,7 @@ type CallbackItem struct {
 	Data string
 
 	// RetryAfter is the delay before the retry of a failed run in seconds, as requested by its handler. 0 means that the job's
-	// setting applies; [NeverRetry] forbids a retry. It is an addition of tickring.
+	// setting applies; [NeverRetry] forbids a retry. RetryAfter is an addition of tickring.
 	RetryAfter int64
 }
 

@@ -30,8 +30,8 @@ func (d Dialect) String() string {
 	return "unknown"
 }
 
-// ParseDialect returns the dialect whose String is s. It returns DialectUnknown for any other text, so that values stored by
-// newer versions are accepted.
+// ParseDialect returns the dialect whose String is s. ParseDialect returns DialectUnknown for any other text, so that values
+// stored by newer versions are accepted.
 func ParseDialect(s string) Dialect {
 	for d := DialectA; d <= DialectGo; d++ {
 		if d.String() == s {

@@ -1,6 +1,6 @@
-// Package wire implements the messages between an xxl-job admin and its executors. It encodes the admin's messages and decodes
-// the executors' messages. The executor SDK and tests use the opposite directions, which it implements too. It does no input
-// or output, keeps no state, and imports only the standard library.
+// Package wire implements the messages between an xxl-job admin and its executors. The package encodes the admin's messages
+// and decodes the executors' messages. The executor SDK and tests use the opposite directions, which it implements too. The
+// package does no input or output, keeps no state, and imports only the standard library.
 //
 // # Dialects
 //

@@ -25,8 +25,8 @@ func AppendLogRequest(dst []byte, q LogRequest) []byte {
 	return append(dst, '}')
 }
 
-// DecodeLogRequest reads the body of a /log request. It accepts both spellings of the time. It returns an error unless logId
-// is positive.
+// DecodeLogRequest reads the body of a /log request. DecodeLogRequest accepts both spellings of the time. DecodeLogRequest
+// returns an error unless logId is positive.
 func DecodeLogRequest(body []byte) (LogRequest, error) {
 	var q LogRequest
 	err := decodeObject(body, func(s *scanner, key []byte) (err error) {
@@ -66,7 +66,7 @@ func AppendLogReply(dst []byte, d Dialect, code int, msg string, res LogResult) 
 	return append(dst, `,"isEnd":false}}`...)
 }
 
-// LogResult decodes the payload of the reply to a /log request. It returns an error if the reply has no payload.
+// LogResult decodes the payload of the reply to a /log request. LogResult returns an error if the reply has no payload.
 func (r Reply) LogResult() (LogResult, error) {
 	if r.Payload == nil {
 		return LogResult{}, errors.New("the reply has neither content nor data")

@@ -15,9 +15,9 @@ const (
 	MaxAddress = 512
 )
 
-// A Registration is the body of a registry or registryRemove request: one address of one app. It is the same in all dialects.
-// Java executors register "http://ip:port/" and Go executors "http://ip:port". A removal must repeat the registered text
-// exactly.
+// A Registration is the body of a registry or registryRemove request: one address of one app. A Registration is the same in
+// all dialects. Java executors register "http://ip:port/" and Go executors "http://ip:port". A removal must repeat the
+// registered text exactly.
 type Registration struct {
 	Group   string // registryGroup
 	App     string // registryKey

@@ -48,10 +48,11 @@ type Reply struct {
 	Code int
 	Msg  string // empty if null; the JSON text if the value is not a string
 
-	// Payload is the JSON value of "content" or "data", whichever is not null; nil if both are null or missing. It shares
+	// Payload is the JSON value of "content" or "data", whichever is not null; nil if both are null or missing. Payload shares
 	// memory with the decoded body.
 	Payload []byte
-	// PayloadKey is the name of the payload's member: "content" (A, B, Go) or "data" (C, D). It is empty if Payload is nil.
+	// PayloadKey is the name of the payload's member: "content" (A, B, Go) or "data" (C, D). PayloadKey is empty if Payload is
+	// nil.
 	PayloadKey string
 
 	// Array reports whether the reply is a JSON array, with which the Go executor rejects runs. Code and Msg then come from
@@ -64,8 +65,8 @@ type Reply struct {
 // errNoEnvelope: JSON, but not an answer of the protocol.
 var errNoEnvelope = errors.New("the reply has no whole number as code")
 
-// DecodeReply reads the reply to any request, in all dialects. It also accepts the array with which the Go executor rejects
-// runs. It returns an error and the zero Reply if body is not a reply of the protocol.
+// DecodeReply reads the reply to any request, in all dialects. DecodeReply also accepts the array with which the Go executor
+// rejects runs. DecodeReply returns an error and the zero Reply if body is not a reply of the protocol.
 func DecodeReply(body []byte) (Reply, error) {
 	s := scanner{b: body}
 	var r Reply
@@ -163,8 +164,8 @@ func arrayReply(s *scanner) (r Reply, err error) {
 func (r Reply) OK() bool { return r.valid && r.Code == CodeSuccess }
 
 // Verdict returns the meaning of r as the reply to a /run or /trigger request. The Go executor rejects a run whose job is
-// already running, except under COVER_EARLY. It does so even under SERIAL_EXECUTION, where Java executors queue the run. This
-// rejection is VerdictBlockStrategy too.
+// already running, except under COVER_EARLY. The Go executor rejects the run even under SERIAL_EXECUTION, where Java executors
+// queue it. This rejection is VerdictBlockStrategy too.
 func (r Reply) Verdict() Verdict {
 	switch {
 	case !r.valid:

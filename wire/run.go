@@ -24,7 +24,7 @@ const (
 	GluePowerShell = "GLUE_POWERSHELL"
 )
 
-// A Run is the body of a /run (A to C, Go) or /trigger (D) request: the order to start one run. It is the same in all
+// A Run is the body of a /run (A to C, Go) or /trigger (D) request: the order to start one run. A Run is the same in all
 // dialects.
 type Run struct {
 	JobID          int32
@@ -40,11 +40,11 @@ type Run struct {
 	BroadcastIndex int32
 	BroadcastTotal int32 // number of shards of a broadcast; 1 for other runs
 
-	// About has facts that only tickring sends. It is not part of xxl-job's body.
+	// About has facts that only tickring sends. About is not part of xxl-job's body.
 	About About
 }
 
-// AppendRun appends r as JSON, without its About. It allocates memory only if dst is too small.
+// AppendRun appends r as JSON, without its About. AppendRun allocates memory only if dst is too small.
 func AppendRun(dst []byte, r *Run) []byte {
 	dst = appendInt(dst, `{"jobId":`, int64(r.JobID))
 	dst = appendText(dst, `,"executorHandler":`, r.Handler)
@@ -123,13 +123,13 @@ func AppendKill(dst []byte, k KillRequest) []byte { return appendJobID(dst, k.Jo
 
 func AppendIdleBeat(dst []byte, b IdleBeatRequest) []byte { return appendJobID(dst, b.JobID) }
 
-// DecodeKill reads the body of a /kill request. It returns an error unless jobId is positive.
+// DecodeKill reads the body of a /kill request. DecodeKill returns an error unless jobId is positive.
 func DecodeKill(body []byte) (KillRequest, error) {
 	id, err := decodeJobID(body)
 	return KillRequest{id}, err
 }
 
-// DecodeIdleBeat reads the body of an /idleBeat request. It returns an error unless jobId is positive.
+// DecodeIdleBeat reads the body of an /idleBeat request. DecodeIdleBeat returns an error unless jobId is positive.
 func DecodeIdleBeat(body []byte) (IdleBeatRequest, error) {
 	id, err := decodeJobID(body)
 	return IdleBeatRequest{id}, err

@@ -76,8 +76,8 @@ type Auth struct {
 	Token string
 	App   string
 
-	// Dialect is the executor's dialect; DialectUnknown if it is not known. It decides which path Client.Run tries first. A
-	// wrong dialect costs a second request, but never starts a run twice.
+	// Dialect is the executor's dialect; DialectUnknown if it is not known. Dialect decides which path Client.Run tries first.
+	// A wrong dialect costs a second request, but never starts a run twice.
 	Dialect wire.Dialect
 }
 
@@ -119,8 +119,8 @@ var (
 	errBusy = errors.New("all connections to the executor are in use")
 )
 
-// A Client calls executors. It is safe for concurrent use and must be closed. It follows no redirects and uses no proxy. It
-// never repeats a request after its first byte was sent.
+// A Client calls executors. A Client is safe for concurrent use and must be closed. A Client follows no redirects and uses no
+// proxy. A Client never repeats a request after its first byte was sent.
 type Client struct {
 	timeout time.Duration
 	pool    *pool
@@ -128,7 +128,7 @@ type Client struct {
 	secure  transport
 }
 
-// New returns a client. It opens no connection and starts no goroutine before the first call.
+// New returns a client. The client opens no connection and starts no goroutine before the first call.
 func New(o ClientOptions) *Client {
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout

@@ -145,7 +145,7 @@ func CleanPath(r *http.Request) *http.Request {
 }
 
 // NewHandler returns the handler of /api/registry, /api/registryRemove and /api/callback, with and without the prefix
-// /xxl-job-admin. It needs the full path of a request; mount it at [Patterns].
+// /xxl-job-admin. NewHandler needs the full path of a request; mount it at [Patterns].
 //
 // Every response has HTTP status 200 and a reply of the protocol, because Java executors treat any other status as a network
 // failure. Code 200 in the reply means that the request is stored. Otherwise the code is 500, with a message for the

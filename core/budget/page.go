@@ -59,8 +59,8 @@ func (p *Page) Takes(v any) bool {
 }
 
 // SideBySide calls the function do for the numbers from 0 to n-1. At most Together calls run at a time. After the time limit
-// of the page, it starts no further calls, except the first Together. It returns the number of successful calls before the
-// first error.
+// of the page, it starts no further calls, except the first Together. SideBySide returns the number of successful calls before
+// the first error.
 func (p *Page) SideBySide(n int, do func(i int) error) (done int, err error) {
 	for done < n && (done == 0 || !p.Over()) {
 		errs := make([]error, min(p.Together, n-done))

@@ -35,7 +35,7 @@ const (
 // lastOfMonth as the value of schedule.nth means the last such weekday.
 const lastOfMonth = 6
 
-// An Expr is a parsed cron expression. It is immutable and safe for concurrent use.
+// An Expr is a parsed cron expression. An Expr is immutable and safe for concurrent use.
 type Expr struct {
 	text string
 	schedule
@@ -70,7 +70,7 @@ func (e *Expr) String() string { return e.text }
 // 1/2 and 8-18/2 are times of day, because they name their first hour.
 func (e *Expr) RealTime() bool { return e.realTime }
 
-// Matches reports whether the schedule fires at w. It never fires before FirstYear or after LastYear.
+// Matches reports whether the schedule fires at w. The schedule never fires before FirstYear or after LastYear.
 func (e *Expr) Matches(w Wall) bool {
 	if w < 0 || w > lastWall {
 		return false
@@ -81,8 +81,8 @@ func (e *Expr) Matches(w Wall) bool {
 		e.hasYear(year) && e.month>>month&1 != 0 && e.days(year, month)>>day&1 != 0
 }
 
-// Next returns the first time after the given time at which the schedule fires. It returns false if there is no such time up
-// to the end of LastYear.
+// Next returns the first time after the given time at which the schedule fires. If the schedule does not fire again by the end
+// of LastYear, Next returns false.
 func (e *Expr) Next(after Wall) (Wall, bool) {
 	if after >= lastWall {
 		return 0, false

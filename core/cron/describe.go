@@ -7,8 +7,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Describe returns a description of when the schedule fires. It uses the parsed expression, not its text, so it cannot repeat
-// a wrong reading of the text. Long lists of values are replaced by their number.
+// Describe returns a description of when the schedule fires. Describe uses the parsed expression, not its text, so it cannot
+// repeat a wrong reading of the text. Long lists of values are replaced by their number.
 //
 // Each part of the description is a Text, so that translations can change the order of the parts.
 func (e *Expr) Describe() core.Text {

@@ -1,6 +1,6 @@
-// Package cron parses cron expressions and computes their next time on the wall clock. It reads two dialects: Quartz as
-// xxl-job 2.3 uses it ([ParseQuartz], 6 or 7 fields), and the Unix crontab with 5 fields ([ParseCrontab]). It does not handle
-// time zones. Package schedule handles clock changes, for which it uses [Expr.RealTime].
+// Package cron parses cron expressions and computes their next time on the wall clock. The package reads two dialects: Quartz
+// as xxl-job 2.3 uses it ([ParseQuartz], 6 or 7 fields), and the Unix crontab with 5 fields ([ParseCrontab]). The package does
+// not handle time zones. Package schedule handles clock changes, for which it uses [Expr.RealTime].
 //
 // # Quartz
 //

@@ -13,8 +13,8 @@ import (
 // maxTraps limits the warnings for a text with long lists.
 const maxTraps = 10
 
-// Traps returns warnings about parts of the expression whose meaning may surprise its author. It returns at most ten warnings
-// of one line each; most expressions have none.
+// Traps returns warnings about parts of the expression whose meaning may surprise its author. Traps returns at most ten
+// warnings of one line each; most expressions have none.
 func (e *Expr) Traps() []core.Text {
 	read := readQuartz
 	if e.crontab {

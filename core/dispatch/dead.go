@@ -27,7 +27,7 @@ type Skips interface {
 	PutSkips(ctx context.Context, skips []core.Skip) []error
 }
 
-// Dead processes the dead-letter queue. It records every run in the messages of this queue and deletes no message.
+// Dead processes the dead-letter queue. Dead records every run in the messages of this queue and deletes no message.
 type Dead struct {
 	store   Store
 	skips   Skips
@@ -41,7 +41,8 @@ type Dead struct {
 	last string // ID of the newest message that Pass has read
 }
 
-// NewDead returns a Dead. A nil now means time.Now. The parameter lists has the value of Options.Lists of the dispatchers.
+// NewDead returns a Dead. If the parameter now is nil, time.Now is used. The parameter lists has the value of Options.Lists of
+// the dispatchers.
 func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Finish, now func() time.Time, lists bool,
 	log *slog.Logger) *Dead {
 	if now == nil {
@@ -50,7 +51,7 @@ func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Fi
 	return &Dead{store: store, skips: skips, letters: letters, ring: r, finish: f, now: now, lists: lists, log: log}
 }
 
-// Record handles the runs of a dead-letter message that are not stored. It records each of these runs as skipped, with the
+// Record handles the runs of a dead-letter message that are not stored. Record records each of these runs as skipped, with the
 // reason undeliverable, and returns their number. For a planned run, it records a skip of the scheduled time. If a copy of the
 // run is sent later, that run overrides the skip. Record ignores runs that a newer revision of the job has planned again.
 //
@@ -229,8 +230,8 @@ func letterRun(l *core.Letter) core.RunID {
 // passPage is how many messages a pass reads at a time.
 const passPage = 100
 
-// Pass records the runs of all messages that arrived since the last pass, and returns the number of recorded runs. It is for
-// engines with their own dead-letter queue. It is not safe for concurrent use.
+// Pass records the runs of all messages that arrived since the last pass, and returns the number of recorded runs. Pass is for
+// engines with their own dead-letter queue. Pass is not safe for concurrent use.
 func (d *Dead) Pass(ctx context.Context) (recorded int, err error) {
 	newest, after := "", ""
 	for {

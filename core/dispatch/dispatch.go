@@ -1,6 +1,7 @@
 // Package dispatch takes scheduled runs from the delay queue and sends them to executors. For each message, it waits until the
 // due time, reads the job, chooses an address, claims the run, sends it and writes the journal. Then it acknowledges the
-// message. It never sends a run that it has not claimed. It acknowledges a message only after a store has saved the result.
+// message. The package never sends a run that it has not claimed. The package acknowledges a message only after a store has
+// saved the result.
 //
 // docs/internals/claim-protocol.md describes every step and every possible response. tables.go has the tables of that page.
 package dispatch
@@ -24,7 +25,7 @@ import (
 // Options of a Dispatcher. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now func() time.Time
-	// Nonce returns a unique owner name for an invocation. It must never return a name twice.
+	// Nonce returns a unique owner name for an invocation. Nonce must never return a name twice.
 	Nonce func() string
 	// OwnerDead reports whether an owner cannot send any more, although its claim has not expired. On one machine, this is
 	// true for the owners of earlier processes. nil: no owner counts as dead.
@@ -92,7 +93,7 @@ type Options struct {
 	// room. An app can use at most half of each limit, so that the other half remains for other apps.
 	SendsAll, InHand, InLine int // defaults: 2,048, 8,192 and 131,072
 	Log                      *slog.Logger
-	// Sent is called for each send that got a response. It must not block. nil: no call.
+	// Sent is called for each send that got a response. The function must not block. nil: no call.
 	Sent func(r *core.Run, at time.Time, a *Answer)
 }
 
@@ -181,8 +182,8 @@ type Verdict struct {
 	Err     error // why the message is not acknowledged
 }
 
-// Handle dispatches a batch of messages with runs and returns one verdict for each message. It handles each due time of the
-// batch separately, and waits until the due time. If a message is due later than HoldAhead, its runs are enqueued again.
+// Handle dispatches a batch of messages with runs and returns one verdict for each message. Handle handles each due time of
+// the batch separately, and waits until the due time. If a message is due later than HoldAhead, its runs are enqueued again.
 // Handle returns when every send has a response or the deadline is reached.
 func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict {
 	return d.HandleFreeing(ctx, msgs, func() {})

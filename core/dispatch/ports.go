@@ -73,14 +73,14 @@ type Ring interface {
 
 // A Sender sends one run to one address.
 type Sender interface {
-	// Send sends a run, and returns when the response has arrived or the deadline of ctx has passed. It never sends the run
+	// Send sends a run, and returns when the response has arrived or the deadline of ctx has passed. Send never sends the run
 	// twice.
 	Send(ctx context.Context, s SendRequest) Answer
 	// Beat returns nil if an address is available. An error with core.CodeUnavailable means that this process could not send
 	// the check.
 	Beat(ctx context.Context, app *core.App, address string) error
-	// Idle reports whether the executor at an address has no running or queued run of the job. It returns an error if this is
-	// unknown. An error with core.CodeUnavailable means that this process could not send the question.
+	// Idle reports whether the executor at an address has no running or queued run of the job. Idle returns an error if this
+	// is unknown. An error with core.CodeUnavailable means that this process could not send the question.
 	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
 }
 

@@ -19,7 +19,7 @@ const (
 	someShards = 100
 )
 
-// DrawShards allocates the run IDs for the shards of run, and makes run a broadcast to addresses. It uses at most
+// DrawShards allocates the run IDs for the shards of run, and makes run a broadcast to addresses. DrawShards uses at most
 // core.MaxShards addresses.
 func (f *Finish) DrawShards(ctx context.Context, run *core.Run, addresses []string, all bool) error {
 	addresses = addresses[:min(len(addresses), core.MaxShards)]

@@ -27,7 +27,7 @@ type Options struct {
 	// Lists reports whether the store finds runs by journal. If it does, each run that is closed without a claim is named in a
 	// journal.
 	Lists bool
-	// Closed is called with each run that this process closed. It must not block. nil: no call.
+	// Closed is called with each run that this process closed. The function must not block. nil: no call.
 	Closed func(r *core.Run)
 }
 
@@ -75,8 +75,8 @@ type Result struct {
 	Reported bool
 	// App is the app that the run must have. Otherwise End returns core.ErrRefused. Empty: no condition.
 	App string
-	// Seen is the run as just read by the caller with a strongly consistent read. It saves a read. The close fails if the run
-	// has changed since. nil: End reads the run.
+	// Seen is the run as just read by the caller with a strongly consistent read. With Seen, End need not read the run. The
+	// close fails if the run has changed since. nil: End reads the run.
 	Seen *core.Run
 }
 
@@ -89,7 +89,7 @@ func (r *Result) blind() bool {
 // ErrUnsent is wrapped in the error of [Finish.End] for a report about a run that was never sent.
 var ErrUnsent = errors.New("the run was never sent")
 
-// End closes runs and returns one error for each result, in order. It stores the ends of all runs before it creates the first
+// End closes runs and returns one error for each result, in order. End stores the ends of all runs before it creates the first
 // follow-up. The errors are:
 //
 //   - nil: the end and its pending follow-ups are stored. A report also gets nil if a follow-up waits until a user repairs

@@ -154,8 +154,9 @@ func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 // the first of these slots. Other runs can then use them.
 //
 // ReleasePermits first records in the run that it has no slot. A dispatcher that is about to claim the run must then request
-// the slots again, and ReleasePermits stops when it notices such a request. It frees the slots in reverse order, because a run
-// that holds the last slot waits for no other slot. After an error, the next check of the run repeats the release.
+// the slots again, and ReleasePermits stops when it notices such a request. ReleasePermits frees the slots in reverse order,
+// because a run that holds the last slot waits for no other slot. After an error, the next check of the run repeats the
+// release.
 func (f *Finish) ReleasePermits(ctx context.Context, run *core.Run, names []string) {
 	if len(names) == 0 || run.First != run.ID || run.MayHaveBeenSent() {
 		return
@@ -167,7 +168,8 @@ func (f *Finish) ReleasePermits(ctx context.Context, run *core.Run, names []stri
 }
 
 // Buried frees the concurrency slots of a run whose message moved to the dead-letter queue. Otherwise other runs would wait
-// until a user resends the message. It frees nothing if an executor may have the run. A resent run requests its slots again.
+// until a user resends the message. Buried frees nothing if an executor may have the run. A resent run requests its slots
+// again.
 func (f *Finish) Buried(ctx context.Context, run *core.Run) {
 	names := core.PermitNames(run.Permit)
 	if len(names) == 0 || !run.State.Open() || run.MayHaveBeenSent() {
@@ -250,9 +252,9 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	}
 }
 
-// EndedChains reports which retry chains of a concurrency limit are over, by the ID of their first run. It checks 25 chains
-// that hold a slot and the 25 chains that have waited longest. It checks other holders every 15 s, so n holders are all
-// checked within n/25 turns of 15 s. EndedChains also frees app-wide slots of chains that never started.
+// EndedChains reports which retry chains of a concurrency limit are over, by the ID of their first run. EndedChains checks 25
+// chains that hold a slot and the 25 chains that have waited longest. EndedChains checks other holders every 15 s, so n
+// holders are all checked within n/25 turns of 15 s. EndedChains also frees app-wide slots of chains that never started.
 func (f *Finish) EndedChains(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
 	last, until := map[core.RunID]core.RunID{}, map[core.RunID]time.Time{} // by chain
 	now := f.o.Now()

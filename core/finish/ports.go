@@ -23,7 +23,7 @@ type Store interface {
 	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
 	// PutPermits stores items of concurrency limits, each on the condition that the stored version V is one lower.
 	PutPermits(ctx context.Context, list []core.Permits) []error
-	// PutRuns changes stored runs, each on the condition in its RunPut. It may set RunPut.Seen for runs that it ended.
+	// PutRuns changes stored runs, each on the condition in its RunPut. PutRuns may set RunPut.Seen for runs that it ended.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
 	// Create stores runs, each on the condition that it is not stored.
 	Create(ctx context.Context, runs []core.Run) []error
@@ -41,8 +41,8 @@ type Store interface {
 
 // Watch has the data that only the watchdog needs.
 type Watch interface {
-	// JournalsAt reads at most limit journals of the claims in a minute. It returns the journals that follow the parameter
-	// after; zero: from the first. The store defines the order.
+	// JournalsAt reads at most limit journals of the claims in a minute. JournalsAt returns the journals that follow the
+	// parameter after; zero: from the first. The store defines the order.
 	JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error)
 	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
 	PutJournal(ctx context.Context, j core.Journal) error
@@ -58,8 +58,8 @@ type Watch interface {
 	DropRevisits(ctx context.Context, minute int64) error
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
-	// OpenRuns reads open runs with IDs from first down to last. It returns the ID from which to continue; 0: no runs follow.
-	// A page may have fewer than limit runs, or none, although runs follow.
+	// OpenRuns reads open runs with IDs from first down to last. OpenRuns returns the ID from which to continue; 0: no runs
+	// follow. A page may have fewer than limit runs, or none, although runs follow.
 	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
 	// OldestMessage returns the backlog of the delay queue, or an upper limit of it.
 	OldestMessage(ctx context.Context) (ring.Oldest, error)
@@ -75,10 +75,10 @@ type Prober interface {
 	// Beat returns nil if an address is available. An error with core.CodeUnavailable means that this process could not send
 	// the check.
 	Beat(ctx context.Context, app *core.App, address string) error
-	// Idle reports whether the executor at an address has no running or queued run of the job. It returns an error if this is
-	// unknown.
+	// Idle reports whether the executor at an address has no running or queued run of the job. Idle returns an error if this
+	// is unknown.
 	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
-	// Kill asks the executor at an address to end all runs of the job. It returns nil if the executor accepts the request.
+	// Kill asks the executor at an address to end all runs of the job. Kill returns nil if the executor accepts the request.
 	Kill(ctx context.Context, app *core.App, address string, job core.JobID) error
 	// Limit returns the maximum duration of a run of the function at an address.
 	Limit(ctx context.Context, address string) (time.Duration, error)

@@ -24,8 +24,8 @@ type WatchOptions struct {
 	LostAfter         time.Duration // age at which a run of a deleted job counts as lost; default: 10 min
 	MinutesAPass      int           // maximum number of minutes that one pass scans; default: 120
 
-	// Window is the time span whose runs are read together, for a job that fires often. It is in whole minutes. It is shorter
-	// than Behind, so that most of the runs have ended.
+	// Window is the time span whose runs are read together, for a job that fires often. Window is in whole minutes. Window is
+	// shorter than Behind, so that most of the runs have ended.
 	Window time.Duration // default: four fifths of Behind
 
 	// A pass first reads journals, in pages of PageJournals, for at most WalkFor, and stores its cursor. Then it acts on the
@@ -36,8 +36,8 @@ type WatchOptions struct {
 	Asked                       int           // default: 200
 }
 
-// A Watchdog checks runs some time after their claim. It closes lost runs, decides about runs whose dispatcher died, and
-// creates pending follow-ups.
+// A Watchdog checks runs some time after their claim. A Watchdog closes lost runs, decides about runs whose dispatcher died,
+// and creates pending follow-ups.
 type Watchdog struct {
 	f     *Finish
 	w     Watch

@@ -41,7 +41,7 @@ type Options struct {
 	// failing.
 	Again time.Duration // default: 1 min
 	Logs  Logs          // reads the last log lines for messages; nil: messages have no log lines
-	// Went is called with the outcome of each attempt to send to a channel. It must not block. nil: no call.
+	// Went is called with the outcome of each attempt to send to a channel. The function must not block. nil: no call.
 	Went func(o Outcome)
 }
 
@@ -542,7 +542,7 @@ func same(s, was *State) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Pass requests the checks that are due, by messages of the post-run queue. It returns the number of requested checks. Each
+// Pass requests the checks that are due, by messages of the post-run queue. Pass returns the number of requested checks. Each
 // process calls it every minute. A check that is not completed is requested again.
 func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
 	now := n.o.Now()

@@ -16,8 +16,8 @@ type Reads interface {
 	// RunsByID reads at most limit stored runs with IDs from first to last, in ascending order. If first is greater than last,
 	// the IDs are from last to first, in descending order.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// OpenRuns reads open runs with IDs from first down to last. It returns the ID from which to continue; 0: no runs follow.
-	// A page may have fewer than limit runs, or none, although runs follow.
+	// OpenRuns reads open runs with IDs from first down to last. OpenRuns returns the ID from which to continue; 0: no runs
+	// follow. A page may have fewer than limit runs, or none, although runs follow.
 	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
 }
 

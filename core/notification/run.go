@@ -6,12 +6,12 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// OfRun is the status of the notification about the end of a run. It is unknown after the stored state of the job's
-// notifications expired, a day after its last content.
+// OfRun is the status of the notification about the end of a run. The status is unknown after the stored state of the job's
+// notifications has expired.
 type OfRun struct {
 	Event core.Event
 	Stand DeliveryStatus
-	// At is when the notification was created. For the status Counted, it is when the notification is due. It is zero if a
+	// At is when the notification was created. For the status Counted, it is when the notification is due. At is zero if a
 	// newer notification of the event exists. The lists Waiting and GivenUp may then be incomplete.
 	At      time.Time
 	Waiting []Pending     // for Made: channels that have not accepted the notification
@@ -27,8 +27,8 @@ const (
 	Made    DeliveryStatus = "told"    // all channels accepted the notification, except the ones in OfRun.Waiting and OfRun.GivenUp
 )
 
-// Run returns the status of the notification about the end of r. It returns false if there is no notification or its status is
-// unknown. A notification covers all events between its first and last occurrence, so Run compares end times.
+// Run returns the status of the notification about the end of r. Run returns false if there is no notification or its status
+// is unknown. A notification covers all events between its first and last occurrence, so Run compares end times.
 func (s *State) Run(r *core.Run) (n OfRun, is bool) {
 	if n.Event = core.EndEvent(r); n.Event == "" || !r.Notice {
 		return n, false

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// A State is the stored state of the notifications of one job, or of a channel that fails. It is stored as JSON.
+// A State is the stored state of the notifications of one job, or of a channel that fails. A State is stored as JSON.
 type State struct {
 	Name    string    `json:"-"` // result of JobName or ChannelName
 	V       int64     `json:"-"` // version, incremented by each write; 0 means that the State is not stored
@@ -27,7 +27,7 @@ type State struct {
 	Trouble  *Trouble     `json:"trouble,omitempty"` // only for a channel: why the channel fails; nil: the channel works
 }
 
-// A Subject describes a job in notifications. It is stored in the State, because the job can be deleted before its
+// A Subject describes a job in notifications. A Subject is stored in the State, because the job can be deleted before its
 // notifications are sent.
 type Subject struct {
 	App   string `json:"app"`
@@ -190,7 +190,7 @@ func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
 	}
 }
 
-// Take returns the notifications that are due, and leases them to the caller. It skips notifications that another worker has
+// Take returns the notifications that are due, and leases them to the caller. Take skips notifications that another worker has
 // leased.
 func (s *State) Take(now time.Time, lease time.Duration) (mine []Pending) {
 	for i := range s.Pending {

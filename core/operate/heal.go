@@ -14,7 +14,7 @@ import (
 // healer is the actor of the repair of a lost ring.
 const healer = "tickring"
 
-// Heal sends runs again that the delay queue lost, if the planner recorded such a loss. It checks all jobs in pages, and
+// Heal sends runs again that the delay queue lost, if the planner recorded such a loss. Heal checks all jobs in pages, and
 // stores its progress after each page, so that the next call continues there. Heal starts no page that could exceed the
 // deadline of ctx. Jobs that cannot be read are skipped and named in the error. Concurrent calls are harmless. Heal returns
 // the number of runs sent.

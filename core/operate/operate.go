@@ -1,5 +1,5 @@
-// Package operate implements operations on runs: trigger, change, cancel, kill, rerun and clean up. It also sends lost runs
-// and dead-letter messages again.
+// Package operate implements operations on runs: trigger, change, cancel, kill, rerun and clean up. The package also sends
+// lost runs and dead-letter messages again.
 package operate
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// Operate performs operations on runs. It has no goroutines and no state, so any number of Operates can share a store.
+// Operate performs operations on runs. Operate has no goroutines and no state, so any number of Operates can share a store.
 type Operate struct {
 	store  Store
 	ring   Ring
@@ -51,8 +51,8 @@ type TriggerChange struct {
 	At        *time.Time
 	Params    *string
 	Addresses *[]string // addresses; an empty list means the app's executors
-	// Direct reports why the caller may not send runs of an app to an address of the caller's choice; nil: the caller may. It
-	// is called if new params are set and the trigger has its own addresses. A nil Direct allows everything.
+	// Direct reports why the caller may not send runs of an app to an address of the caller's choice; nil: the caller may.
+	// Direct is called if new params are set and the trigger has its own addresses. A nil Direct allows everything.
 	Direct func(app string) error
 }
 

@@ -46,11 +46,11 @@ type Triggered struct {
 
 // Open reads and changes open runs.
 type Open interface {
-	// OpenRuns reads open runs with IDs from first down to last. It returns the ID from which to continue; 0: no runs follow.
-	// A page may have fewer than limit runs, or none, although runs follow.
+	// OpenRuns reads open runs with IDs from first down to last. OpenRuns returns the ID from which to continue; 0: no runs
+	// follow. A page may have fewer than limit runs, or none, although runs follow.
 	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
-	// Waiting reads open runs of a job that have no owner, with IDs lower than below, in descending order. It includes all
-	// queued and released runs. Fewer than limit runs mean that no runs follow.
+	// Waiting reads open runs of a job that have no owner, with IDs lower than below, in descending order. Waiting includes
+	// all queued and released runs. Fewer than limit runs mean that no runs follow.
 	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
 	// PutRuns changes stored runs, each on the condition in its RunPut.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error

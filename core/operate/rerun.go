@@ -26,7 +26,7 @@ type RerunRequest struct {
 	// original run. Only one of the two can be set.
 	Addresses   []string
 	SameAddress bool
-	// Direct returns an error if the caller may not send runs of an app to addresses that are not executors of the app. It
+	// Direct returns an error if the caller may not send runs of an app to addresses that are not executors of the app. Direct
 	// also applies to addresses that another user set for the original run. A nil Direct allows all addresses.
 	Direct  func(app string) error
 	Retries *int       // maximum number of retries after the first attempt; nil: the job's retry.max

@@ -23,9 +23,9 @@ const (
 	triggerPast = time.Minute
 )
 
-// Trigger creates one run. It stores the run with an entry in the due index. If the due time is near, Trigger sends the run
-// and removes the entry. If this fails, the planner sends the run later. With a key, a repeated call returns the same run and
-// completes the remaining steps.
+// Trigger creates one run. Trigger stores the run with an entry in the due index. If the due time is near, Trigger sends the
+// run and removes the entry. If this fails, the planner sends the run later. With a key, a repeated call returns the same run
+// and completes the remaining steps.
 func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerRequest) (TriggerResult, error) {
 	if err := actor.Validate(); err != nil {
 		return TriggerResult{}, err

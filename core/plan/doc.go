@@ -1,5 +1,6 @@
-// Package plan computes which scheduled runs of a job to send. It applies the misfire policy, computes due times, and packs
-// runs into messages. Its functions use no clock and no store. If a job is planned again, the runs and their IDs are the same.
+// Package plan computes which scheduled runs of a job to send. The package applies the misfire policy, computes due times, and
+// packs runs into messages. Its functions use no clock and no store. If a job is planned again, the runs and their IDs are the
+// same.
 //
 // # Windows
 //

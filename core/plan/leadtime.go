@@ -10,8 +10,8 @@ import (
 // Messages of many runs become visible earlier, so that more consumers can start. A single run becomes visible just in time,
 // because a waiting consumer costs money. The zero value means no lead time.
 type LeadTime struct {
-	// Step is the lead time for up to Every runs with one due time. Each further Every runs add another Step, up to Max. If
-	// Every is 0, there is no lead time.
+	// Step is the lead time for up to Every runs with one due time. For more runs, each further group of Every runs adds
+	// another Step, up to Max. If Every is 0, there is no lead time.
 	Every     int
 	Step, Max time.Duration
 	// Few is the number of runs that fit into one message. They have the lead time LonelyMin of a single run.

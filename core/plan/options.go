@@ -77,8 +77,8 @@ func Local() Options {
 	}
 }
 
-// GroupsFor returns the number of groups that the given number of started jobs needs. It is at most the number of seconds in a
-// window.
+// GroupsFor returns the number of groups that the given number of started jobs needs. The result is at most the number of
+// seconds in a window.
 func (o Options) GroupsFor(started int) int {
 	groups := max(o.Groups, 1)
 	if o.GroupEvery > 0 {

@@ -24,7 +24,7 @@ type Result struct {
 // If the pause of a job ends soon, Job returns the first runs after the pause. The advance then changes only the time of the
 // next planning.
 //
-// A job with a fixed delay has at most one open run (Sched.Tail). While the run is open, Job plans nothing. It returns an
+// A job with a fixed delay has at most one open run (Sched.Tail). While the run is open, Job plans nothing. Job returns an
 // advance that checks the job again after TailCheck. The caller must then check whether the run has ended. NextAfterEnd plans
 // the next run.
 func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result {
@@ -258,8 +258,8 @@ func PauseNow(s core.Sched, why string, now time.Time, o Options) core.Advance {
 const maxCounted = 1_000_000
 
 // Dropped returns a skip record for the scheduled times from s.Next to revAt, which are dropped when a new revision of the job
-// begins. It returns false if there are no such times. Runs of earlier times are already enqueued, and the dispatcher decides
-// about them.
+// begins. Dropped returns false if there are no such times. Runs of earlier times are already enqueued, and the dispatcher
+// decides about them.
 func Dropped(s *core.Sched, revAt time.Time, reason core.Reason) (core.Skip, bool, error) {
 	end := core.InstantOf(revAt)
 	if s.State != core.Started || s.Next == 0 || s.Next > end {

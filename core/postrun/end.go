@@ -122,7 +122,7 @@ func Tail(ctx context.Context, logs Logs, app *core.App, run *core.Run, n int) (
 	return text, p.from + cut, p.next, end, err
 }
 
-// LastLines returns the last n lines of text, and the number of lines before them. n must be at least 1.
+// LastLines returns the last n lines of text, and the number of lines before them. The parameter n must be at least 1.
 func LastLines(text string, n int) (last string, cut int) {
 	at := len(strings.TrimSuffix(text, "\n"))
 	for ; n > 0 && at >= 0; n-- {

@@ -1,6 +1,6 @@
-// Package postrun does work after a run has ended, so that the work delays no scheduled run. It stores the end of the run's
-// log, and passes notifications to package notification. Messages of the post-run queue start the work. Duplicate messages are
-// harmless, because each run records its pending work. The package creates no runs.
+// Package postrun does work after a run has ended, so that the work delays no scheduled run. The package stores the end of the
+// run's log, and passes notifications to package notification. Messages of the post-run queue start the work. Duplicate
+// messages are harmless, because each run records its pending work. The package creates no runs.
 //
 // A slow executor can use only a small share of the concurrency. After several failed attempts to read a log, the reason is
 // stored instead. A notification waits at most half a minute for the log that it quotes.
@@ -34,7 +34,7 @@ type Keeper interface {
 	// PutLog stores the end of a run's log, or the reason why it is missing. A log end replaces a stored log end or reason. A
 	// reason does not replace a stored log end.
 	PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
-	// KeptLog reads the stored log of a run. It returns false if there is none.
+	// KeptLog reads the stored log of a run. KeptLog returns false if there is none.
 	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
 }
 
@@ -87,7 +87,7 @@ type Options struct {
 	Room, RoomMost time.Duration
 	// NoticeBy is the age at which a notification is sent without waiting for the log. Default: 30 s.
 	NoticeBy time.Duration
-	// Made is called with the outcome of each log. It must not block. nil: no call.
+	// Made is called with the outcome of each log. The function must not block. nil: no call.
 	Made func(r *core.Run, o Outcome)
 	// Notices handles the messages that request notifications. nil: these messages fail and are delivered again.
 	Notices Notices

@@ -1,6 +1,6 @@
-// Package probe keeps the results of sends and probes for each executor address. It regularly probes addresses that use the
-// xxl-job protocol, because a heartbeat only proves that the executor can reach the server. Results are kept in memory and are
-// only shown to users.
+// Package probe keeps the results of sends and probes for each executor address. The package regularly probes addresses that
+// use the xxl-job protocol, because a heartbeat only proves that the executor can reach the server. Results are kept in memory
+// and are only shown to users.
 package probe
 
 import (
@@ -80,8 +80,8 @@ func (k *known) answer() (Answer, bool) {
 	return a, !a.At.IsZero()
 }
 
-// A Probe probes executor addresses with the xxl-job protocol. It does not probe other kinds of addresses, because a probe
-// would be a real request there.
+// A Probe probes executor addresses with the xxl-job protocol. A Probe does not probe other kinds of addresses, because a
+// probe would be a real request there.
 type Probe struct {
 	store Store
 	send  Sender

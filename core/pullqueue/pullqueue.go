@@ -108,8 +108,8 @@ func (p *Puller) rouse(q Queue) {
 	}
 }
 
-// Polled returns nil if an executor polled the queue within Options.Expiry. It also returns nil if this process started less
-// than Options.Expiry ago. Otherwise it returns an error.
+// Polled returns nil if an executor polled the queue within Options.Expiry. Polled also returns nil if this process started
+// less than Options.Expiry ago. Otherwise it returns an error.
 func (p *Puller) Polled(q Queue) error {
 	now := p.o.Now()
 	p.mu.Lock()
@@ -156,8 +156,8 @@ func checkVisibility(d time.Duration) error {
 	return nil
 }
 
-// Receive delivers runs of a queue. It waits until a run is visible, and returns no runs if the wait w.Wait ends first. If ctx
-// ends, Receive makes the runs visible again.
+// Receive delivers runs of a queue. Receive waits until a run is visible, and returns no runs if the wait w.Wait ends first.
+// If ctx ends, Receive makes the runs visible again.
 func (p *Puller) Receive(ctx context.Context, q Queue, w Want) ([]Held, error) {
 	if err := w.check(); err != nil {
 		return nil, err
@@ -322,7 +322,7 @@ const (
 	StateEnded  State = "ended"  // the run has already ended; no report is needed
 )
 
-// Extend hides runs for the given time from now; 0 makes them visible immediately. It returns the state of each run.
+// Extend hides runs for the given time from now; 0 makes them visible immediately. Extend returns the state of each run.
 func (p *Puller) Extend(ctx context.Context, q Queue, receipts []Receipt, visibility time.Duration) ([]State, error) {
 	if visibility != 0 {
 		if err := checkVisibility(visibility); err != nil {
@@ -385,7 +385,7 @@ func StateOf(run *core.Run, found bool) State {
 	return StateHeld
 }
 
-// Ack removes runs from a queue. It returns a state for each receipt: StateEnded, or StateLost if the receipt is not valid.
+// Ack removes runs from a queue. Ack returns a state for each receipt: StateEnded, or StateLost if the receipt is not valid.
 func (p *Puller) Ack(ctx context.Context, q Queue, receipts []Receipt) ([]State, error) {
 	if err := checkReceipts(receipts); err != nil {
 		return nil, err
@@ -411,7 +411,7 @@ func checkReceipts(list []Receipt) error {
 	return nil
 }
 
-// Sweep checks the next entries of all queues, at most limit. It removes entries whose runs have ended, and returns their
+// Sweep checks the next entries of all queues, at most limit. Sweep removes entries whose runs have ended, and returns their
 // number. Sweep is needed for queues that no executor polls.
 func (p *Puller) Sweep(ctx context.Context, limit int) (int, error) {
 	p.mu.Lock()

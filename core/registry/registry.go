@@ -24,7 +24,7 @@ type Options struct {
 	Allowed func(app *core.App, address string) error
 	// AllowNoToken reports whether the caller may use an app that has no token. nil: never.
 	AllowNoToken func(ctx context.Context) bool
-	// Came is called when an app without live executors gets a live executor. It may be called several times. nil: no call.
+	// Came is called when an app without live executors gets a live executor. Came may be called several times. nil: no call.
 	Came func(ctx context.Context, app string)
 	// BeatWrite is how old the stored heartbeat must be before a new one is written. Default: 40 s.
 	BeatWrite time.Duration
@@ -76,7 +76,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) error {
 	return r.beat(ctx, g)
 }
 
-// Polled records that an executor polls a queue. address must be in the executors list of the app's settings.
+// Polled records that an executor polls a queue. The parameter address must be in the executors list of the app's settings.
 func (r *Registry) Polled(ctx context.Context, app *core.App, address string) error {
 	if scheme, _, err := core.ParseAddress(address); err != nil {
 		return err

@@ -47,7 +47,7 @@ type TokensOptions struct {
 	For, Every, ReadFor time.Duration // defaults: 5 min, 1 s and 3 s
 }
 
-// NewTokens returns Tokens. It does not read the apps.
+// NewTokens returns Tokens. NewTokens does not read the apps.
 func NewTokens(store Lister, o TokensOptions) *Tokens {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -45,7 +45,7 @@ type Answer struct {
 	From, To core.Instant
 	Zone     *time.Location
 	Rows     []Row // sorted by time, app and job
-	// Since is the start of the reports. Until is the end of the counted time. It is earlier than To if some hours are not
+	// Since is the start of the reports. Until is the end of the counted time. Until is earlier than To if some hours are not
 	// counted yet.
 	Since, Until core.Instant
 }

@@ -37,8 +37,8 @@ type Store interface {
 
 // Source reads runs.
 type Source interface {
-	// Began passes runs to the function each, every run once, in batches. It passes the runs that began at or after from and
-	// before to. A run begins in the minute of its claim, or at its end if it was never claimed. Runs need only the fields
+	// Began passes runs to the function each, every run once, in batches. Began passes the runs that began at or after from
+	// and before to. A run begins in the minute of its claim, or at its end if it was never claimed. Runs need only the fields
 	// that a Row counts. If the store sorts runs by job, Began may stop when ctx ends. The result until is then the last
 	// complete job, and otherwise 0. A further call with this job as behind continues after it; 0 starts with the first job.
 	Began(ctx context.Context, from, to core.Instant, behind core.JobID, each func([]core.Run)) (until core.JobID, err error)

@@ -36,8 +36,8 @@ type ShapeQuestion struct {
 	For time.Duration
 }
 
-// A Shape counts runs over time. It has one row for each bucket in which a run began. All buckets have the length Width, in
-// seconds.
+// A Shape counts runs over time. A Shape has one row for each bucket in which a run began. All buckets have the length Width,
+// in seconds.
 type Shape struct {
 	From, To, Width core.Instant
 	Rows            []Row // sorted by bucket, app and job
@@ -45,8 +45,9 @@ type Shape struct {
 	CountedFrom, CountedTo core.Instant
 }
 
-// Shape counts runs in buckets of equal width. It uses the shortest width that needs no more than q.Buckets buckets. Widths of
-// an hour or more use the reports. For shorter widths, Shape counts the runs themselves, newest first, until the time limit.
+// Shape counts runs in buckets of equal width. Shape uses the shortest width that needs no more than q.Buckets buckets. Widths
+// of an hour or more use the reports. For shorter widths, Shape counts the runs themselves, newest first, until the time
+// limit.
 func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 	switch {
 	case q.Buckets == 0:

@@ -15,8 +15,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// A Row counts the runs that began in one time span. It is about one job, about one app if Job is 0, or about all apps if App
-// is empty.
+// A Row counts the runs that began in one time span. A Row is about one job, about one app if Job is 0, or about all apps if
+// App is empty.
 type Row struct {
 	At   core.Instant // start of the span
 	App  string

@@ -26,8 +26,8 @@ const (
 )
 
 // Pass creates the reports that are due: it counts hours that have ended, counts runs that ended later, and combines hours
-// into days. It takes at most Options.PassFor. While another process creates reports, Pass does nothing. Concurrent calls are
-// not allowed.
+// into days. Pass takes at most Options.PassFor. While another process creates reports, Pass does nothing. Concurrent calls
+// are not allowed.
 func (r *Reports) Pass(ctx context.Context) error {
 	now := r.o.Now().Round(0) // by the wall clock alone, which may be set
 	idle := now.Before(r.idle) && !now.Before(r.last)

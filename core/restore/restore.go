@@ -43,8 +43,8 @@ type Jobs interface {
 	// RunsByID reads at most limit stored runs with IDs from first to last, in ascending order. If first is greater than last,
 	// the IDs are from last to first, in descending order.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Waiting reads open runs of a job that have no owner, with IDs lower than below, in descending order. It includes all
-	// queued and released runs. Fewer than limit runs mean that no runs follow.
+	// Waiting reads open runs of a job that have no owner, with IDs lower than below, in descending order. Waiting includes
+	// all queued and released runs. Fewer than limit runs mean that no runs follow.
 	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
 }
 
@@ -209,7 +209,7 @@ func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 	})
 }
 
-// Do starts or continues a restore. It starts new work for at most Options.Budget. After an error, you can repeat the call
+// Do starts or continues a restore. Do starts new work for at most Options.Budget. After an error, you can repeat the call
 // with the same request. The repetition only advances the ID counters once more, which is harmless.
 func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	if req.By == "" || len(req.By) > 128 {

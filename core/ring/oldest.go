@@ -15,7 +15,7 @@ const PutBackAfter = 30 * time.Second
 // is enough for an outage of an hour and a half.
 const MaxReceives = 250
 
-// Oldest is the backlog of the delay queue. It counts only messages with runs.
+// Oldest is the backlog of the delay queue. Oldest counts only messages with runs.
 type Oldest struct {
 	// Due is the due time of the oldest message that is due; zero if no message is due.
 	Due time.Time

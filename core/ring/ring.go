@@ -1,5 +1,5 @@
 // Package ring defines the messages of the durable queues between planning and dispatch: their encoding and limits. For an
-// unreadable message, it returns the reason for the dead-letter queue. It contains no queue.
+// unreadable message, it returns the reason for the dead-letter queue. The package contains no queue.
 package ring
 
 import (
@@ -36,7 +36,7 @@ const (
 	KindPostRun Kind = "postrun"
 )
 
-// A Message is one message of a queue. It never contains params or tokens.
+// A Message is one message of a queue. A Message never contains params or tokens.
 type Message struct {
 	Kind Kind
 	Slot core.Instant // due time of its runs; for other kinds, the time of the request
@@ -46,8 +46,8 @@ type Message struct {
 	Fires   []core.Fire // runs of a KindFires message, from 1 to MaxFires
 	Check   *Check
 	PostRun *PostRun
-	// Slow reports whether the message is on the slow queue, which is for runs of slow jobs and addresses. It is not encoded,
-	// because the queue defines it.
+	// Slow reports whether the message is on the slow queue, which is for runs of slow jobs and addresses. Slow is not
+	// encoded, because the queue defines it.
 	Slow bool
 }
 
@@ -59,8 +59,8 @@ func (m *Message) Queue() Kind {
 	return m.Kind
 }
 
-// A Check asks the watchdog to check runs. It can also have a journal that the dispatcher could not store. The watchdog stores
-// the journal before the check.
+// A Check asks the watchdog to check runs. A Check can also have a journal that the dispatcher could not store. The watchdog
+// stores the journal before the check.
 type Check struct {
 	Runs    []core.RunID
 	Idle    bool // whether an earlier check found the executors of the runs idle
@@ -334,7 +334,8 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 const maxSalvaged = 10_000
 
 // Salvage decodes the valid runs of a message that may be damaged, each run once. The result unread is the number of runs that
-// it could not decode. It decodes nothing if the message has a newer version, because the fields may then have other meanings.
+// it could not decode. Salvage decodes nothing if the message has a newer version, because the fields may then have other
+// meanings.
 func Salvage(b []byte) (fires []core.Fire, unread int) {
 	var w struct {
 		V     int               `json:"v"`

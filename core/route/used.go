@@ -5,7 +5,7 @@ import "slices"
 // maxCount is the count after which an address starts again, as in xxl-job.
 const maxCount = 1_000_000
 
-// Counts is how often each address of one job was used. It is the state of the route "lfu".
+// Counts is how often each address of one job was used. Counts is the state of the route "lfu".
 type Counts map[string]int64
 
 // Order returns addrs from the least to the most used, and the counts to store. Addresses with equal counts keep their order.

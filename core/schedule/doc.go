@@ -1,5 +1,5 @@
-// Package schedule computes when a job fires. It combines the rules of the schedule, the time zone with its clock changes, the
-// start and end of the schedule, and the jitter. It does not read the current time.
+// Package schedule computes when a job fires. The package combines the rules of the schedule, the time zone with its clock
+// changes, the start and end of the schedule, and the jitter. The package does not read the current time.
 //
 // # Clock changes
 //

@@ -19,7 +19,7 @@ const (
 	FrequentJitter = 60 * time.Second
 )
 
-// A Schedule is a compiled core.Schedule. It is immutable and safe for concurrent use.
+// A Schedule is a compiled core.Schedule. A Schedule is immutable and safe for concurrent use.
 type Schedule struct {
 	rules  []rule
 	zone   *zone
@@ -166,8 +166,9 @@ func (s *Schedule) bound(field, text string) (first, last core.Instant, err erro
 	return core.Instant(s.zone.first(midnight)), core.Instant(s.zone.first(midnight+day) - 1), nil
 }
 
-// Next returns the first scheduled time after the given time, over all rules. It returns false if there is none before the end
-// of the schedule and core.Horizon. For a fixed delay, it always returns false, because its times depend on the ends of runs.
+// Next returns the first scheduled time after the given time, over all rules. Next returns false if there is none before the
+// end of the schedule and core.Horizon. For a fixed delay, it always returns false, because its times depend on the ends of
+// runs.
 func (s *Schedule) Next(after core.Instant) (core.Instant, bool) {
 	after = max(after, s.from-1)
 	var next core.Instant
@@ -283,8 +284,8 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// Never reports whether a schedule has no scheduled time after the given time. It returns false for a schedule without rules,
-// whose job runs only when triggered. A fixed delay fires until the end of the schedule.
+// Never reports whether a schedule has no scheduled time after the given time. For a schedule without rules, whose job runs
+// only when triggered, the result is false. A fixed delay fires until the end of the schedule.
 func (s *Schedule) Never(after core.Instant) bool {
 	if len(s.rules) == 0 {
 		return false
@@ -300,8 +301,8 @@ func (s *Schedule) FixedDelay() (time.Duration, bool) { return s.delay, s.delay 
 
 func (s *Schedule) Manual() bool { return len(s.rules) == 0 }
 
-// Clamp returns the time at, or the start of the schedule if the start is later. It returns false if the result is after the
-// end of the schedule. Use it for a fixed delay.
+// Clamp returns the time at, or the start of the schedule if the start is later. Clamp returns false if the result is after
+// the end of the schedule. Use it for a fixed delay.
 func (s *Schedule) Clamp(at core.Instant) (core.Instant, bool) {
 	at = max(at, s.from)
 	return at, at <= s.until

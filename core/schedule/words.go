@@ -14,8 +14,8 @@ const maxTraps = 20
 // zoneless matches the cron descriptions of rhythms that are the same in every zone.
 var zoneless = regexp.MustCompile(`^every( \d+)? (second|minute)s?$`)
 
-// Describe returns a description of when the schedule fires, such as "every 30 s" or "at 02:30, Europe/Berlin". It names the
-// time zone only if the zone affects the times. It uses the compiled rules.
+// Describe returns a description of when the schedule fires, such as "every 30 s" or "at 02:30, Europe/Berlin". Describe names
+// the time zone only if the zone affects the times. Describe uses the compiled rules.
 func (s *Schedule) Describe() core.Text {
 	if len(s.rules) == 0 {
 		return core.Say("manual triggers only")

@@ -18,8 +18,8 @@ func Invoked(o Options) Options {
 	return o
 }
 
-// A Wake is the data that one tick, an invocation of the planner, passes to another tick that it invokes. It is zero if the
-// clock started the tick.
+// A Wake is the data that one tick, an invocation of the planner, passes to another tick that it invokes. A Wake is zero if
+// the clock started the tick.
 type Wake struct {
 	Round time.Time // when the clock started the first tick of the round
 	Skip  int       // number of free partitions that the woken tick leaves to other ticks
@@ -37,7 +37,7 @@ type Invocation struct {
 	Minutely []Task
 	Every    time.Duration // interval between passes; default: 1 s
 	Reserve  time.Duration // how long before the context's deadline the passes end; default: 10 s
-	// Tell is called after each pass with its lag and its number of recovered runs; 0 means no problem. It must not block.
+	// Tell is called after each pass with its lag and its number of recovered runs; 0 means no problem. The function must not block.
 	// nil: no call.
 	Tell func(lag time.Duration, recovered int)
 }
@@ -82,7 +82,7 @@ func (t *Ticker) Beats(o Invocation) *Beats {
 }
 
 // Run makes passes until there is nothing to plan or the deadline is near. Then it releases the leases, so that the next round
-// can start before the tasks end. It returns an error if a task or the last pass failed.
+// can start before the tasks end. Run returns an error if a task or the last pass failed.
 func (b *Beats) Run(ctx context.Context) error {
 	work, cancel := ctx, context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {

@@ -21,7 +21,7 @@ type Store interface {
 
 // Jobs are the jobs in the order in which they must be planned.
 type Jobs interface {
-	// Due returns at most limit items of a partition's due index, in order. It returns the items that follow the parameter
+	// Due returns at most limit items of a partition's due index, in order. Due returns the items that follow the parameter
 	// after and whose PlanAt is not later than upTo. If after is zero, it begins with the first item. The result may be
 	// slightly out of date. Only an empty result means that no items follow.
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
@@ -49,6 +49,6 @@ type Leases = partition.LeaseStore
 
 // A Ring is the delay queue.
 type Ring interface {
-	// Enqueue stores messages durably in the delay queue. It returns one result for each message.
+	// Enqueue stores messages durably in the delay queue. Enqueue returns one result for each message.
 	Enqueue(ctx context.Context, out []ring.Out) []error
 }

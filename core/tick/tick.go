@@ -1,5 +1,5 @@
-// Package tick plans runs. It reads the jobs that are due for planning, enqueues their scheduled runs on the delay queue, and
-// then advances the jobs. The package sends nothing to executors.
+// Package tick plans runs. The package reads the jobs that are due for planning, enqueues their scheduled runs on the delay
+// queue, and then advances the jobs. The package sends nothing to executors.
 //
 // Its subpackage partition chooses the partitions of the due index that a ticker checks. Subpackage partitioning sets the
 // number of partitions, and lossdetect finds runs that the delay queue lost.
@@ -57,7 +57,7 @@ type Options struct {
 	TellFor   time.Duration // default: 1 s
 	MaxUntold int           // default: 5,000
 	Log       *slog.Logger
-	// Planned is called after each pass with the number of runs that the pass enqueued. It must not block. nil: no call.
+	// Planned is called after each pass with the number of runs that the pass enqueued. The function must not block. nil: no call.
 	Planned func(fires int, at time.Time)
 }
 
@@ -88,7 +88,7 @@ type sent struct {
 	at   time.Time
 }
 
-// New returns a Ticker. It is not safe for concurrent use.
+// New returns a Ticker. A Ticker is not safe for concurrent use.
 func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -18,9 +18,9 @@
 // A message has the format of the body that a scheduler sends to /run. Several processes can consume one queue. Each process
 // should register all handlers.
 //
-// The consumer polls at least every 30 s, so that the servers know that the queue has a consumer. It asks the servers whether
-// a run was killed: before it starts the run, and each time it extends the message's visibility timeout. If no server answers,
-// the run starts or continues.
+// The consumer polls at least every 30 s, so that the servers know that the queue has a consumer. The consumer asks the
+// servers whether a run was killed: before it starts the run, and each time it extends the message's visibility timeout. If no
+// server answers, the run starts or continues.
 //
 // # Guarantees
 //
@@ -103,7 +103,7 @@ var (
 )
 
 // Run receives and executes runs until ctx ends. Then running runs may continue for StopGrace, and unfinished runs are
-// released to the queue. While the queue is unreachable, Run keeps trying. It returns an error if mux or o is invalid, or if
+// released to the queue. While the queue is unreachable, Run keeps trying. Run returns an error if mux or o is invalid, or if
 // handlers did not return.
 func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	switch {

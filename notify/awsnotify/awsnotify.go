@@ -35,8 +35,8 @@ type Topics struct {
 
 var _ notify.Topics = (*Topics)(nil)
 
-// New returns Topics that use the AWS settings in the environment and in the user's files. It loads them at the first use of a
-// topic.
+// New returns Topics that use the AWS settings in the environment and in the user's files. The settings are loaded at the
+// first use of a topic.
 func New() *Topics {
 	return &Topics{load: func(ctx context.Context) (aws.Config, error) { return config.LoadDefaultConfig(ctx) }}
 }
@@ -56,7 +56,7 @@ func (t *Topics) made(ctx context.Context) (Client, aws.CredentialsProvider, err
 	return t.client, t.who, nil
 }
 
-// Ready implements notify.Topics. It returns an error if there are no AWS credentials.
+// Ready implements notify.Topics. Ready returns an error if there are no AWS credentials.
 func (t *Topics) Ready(ctx context.Context) error {
 	_, who, err := t.made(ctx)
 	if err == nil && who != nil {

@@ -1,6 +1,6 @@
 // Package awssend sends runs to AWS: it invokes Lambda functions, and sends messages to SQS queues. Its results distinguish
-// rejections, which prove that nothing started, from responses that prove nothing. It never repeats a request, and disables
-// the retries of the AWS SDK.
+// rejections, which prove that nothing started, from responses that prove nothing. The package never repeats a request, and
+// disables the retries of the AWS SDK.
 package awssend
 
 import (
@@ -137,7 +137,7 @@ func (f *Functions) Invoke(ctx context.Context, function string, payload []byte)
 // LongestFunction is the maximum timeout of a Lambda function.
 const LongestFunction = 15 * time.Minute
 
-// Limit implements send.Functions. It returns the timeout of the function. If the function is deleted, or the permission to
+// Limit implements send.Functions. Limit returns the timeout of the function. If the function is deleted, or the permission to
 // read its configuration is missing, it returns LongestFunction.
 func (f *Functions) Limit(ctx context.Context, function string) (time.Duration, error) {
 	out, err := f.client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &function})
@@ -259,7 +259,7 @@ var counts = []sqstypes.QueueAttributeName{
 	sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed,
 }
 
-// Idle implements send.Queues. It returns true if the queue is empty.
+// Idle implements send.Queues. Idle returns true if the queue is empty.
 func (q *Queues) Idle(ctx context.Context, _ *core.App, queue string, _ core.JobID) (bool, error) {
 	url, why := q.url(ctx, queue)
 	if why != nil {

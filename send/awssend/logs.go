@@ -41,7 +41,7 @@ func logGroup(function string) string {
 	return "/aws/lambda/" + name
 }
 
-// Log implements send.Functions. It searches the function's log group in CloudWatch Logs. A function instance processes one
+// Log implements send.Functions. Log searches the function's log group in CloudWatch Logs. A function instance processes one
 // invocation at a time. The run's lines are therefore in one log stream. They begin with the first line that names the
 // invocation or the run, and end with the report of the invocation.
 //

@@ -29,7 +29,7 @@ type Reach struct {
 	oldest ring.Oldest
 }
 
-// Reach returns the current Reach. It reads the state of the delay queue.
+// Reach returns the current Reach. Reach reads the state of the delay queue.
 func (f *Finder) Reach(ctx context.Context) (r Reach) {
 	if f.o.After <= 0 {
 		return r
@@ -46,7 +46,7 @@ func (f *Finder) Reach(ctx context.Context) (r Reach) {
 }
 
 // Waits returns how long due times of jobs have waited for their comparison, because their runs may still be in the delay
-// queue. It returns the longest wait, and 0 if the state of the delay queue is unknown.
+// queue. Waits returns the longest wait, and 0 if the state of the delay queue is unknown.
 func (f *Finder) Waits(jobs []*core.Sched, r Reach) (most time.Duration) {
 	if r.upTo.IsZero() {
 		return 0
@@ -72,7 +72,7 @@ type Found struct {
 	Lost []core.Fire
 }
 
-// Find compares the scheduled times of each job since its last comparison with its runs. It returns one result for each job,
+// Find compares the scheduled times of each job since its last comparison with its runs. Find returns one result for each job,
 // in order. Find compares only scheduled times whose messages, according to r, have left the delay queue. The caller must
 // store UpTo in the advance of the job, because the next comparison starts there.
 func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r Reach) []Found {

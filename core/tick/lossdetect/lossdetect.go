@@ -1,6 +1,6 @@
 // Package lossdetect finds runs that the delay queue lost. For a lost run, the job's schedule has a scheduled time without a
 // run or a record. Find compares schedules and runs when a job is planned. Sample compares them for some jobs in the meantime.
-// The package records a loss in the global item, which operate.Heal reads. It enqueues nothing.
+// The package records a loss in the global item, which operate.Heal reads. The package enqueues nothing.
 package lossdetect
 
 import (

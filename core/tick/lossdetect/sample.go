@@ -16,8 +16,8 @@ const (
 	sampleSpan = 2 * time.Minute
 )
 
-// Sample compares the last scheduled times of a few jobs with their runs. It does so in every third minute, and records
-// losses. It finds lost messages of frequent jobs early, because frequent jobs are planned and compared only every eleven
+// Sample compares the last scheduled times of a few jobs with their runs. Sample works only in every third minute, and records
+// losses. Sample finds lost messages of frequent jobs early, because frequent jobs are planned and compared only every eleven
 // minutes. A scan then sends the runs again.
 func (f *Finder) Sample(ctx context.Context) error {
 	now := f.o.Now()

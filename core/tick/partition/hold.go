@@ -30,7 +30,7 @@ type Options struct {
 	ID  string // unique ID of the ticker
 	// LeaseFor is the duration of a lease, and RenewEvery the interval of renewals.
 	LeaseFor, RenewEvery time.Duration // defaults: 45 s and 15 s
-	// Round is when the clock started the ticker's round, in which several tickers share the partitions. It is zero for a
+	// Round is when the clock started the ticker's round, in which several tickers share the partitions. Round is zero for a
 	// ticker of a server, which takes every partition that is free.
 	Round time.Time
 	// Skip is the number of free partitions that the ticker leaves to other tickers of the round.
@@ -129,7 +129,7 @@ func (h *Leases) forget(ctx context.Context) {
 	}
 }
 
-// Take takes the lease of partition p, which Turn returned, and records the current time as its last check. It returns false
+// Take takes the lease of partition p, which Turn returned, and records the current time as its last check. Take returns false
 // if another ticker took the lease first.
 func (h *Leases) Take(ctx context.Context, p int) (bool, error) {
 	now := h.o.Now()

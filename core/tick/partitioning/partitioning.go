@@ -1,5 +1,5 @@
-// Package partitioning sets the number of partitions of the due index and the number of job groups. It measures the load of
-// the partitions that one ticker checks. When the number of partitions changes, it moves jobs to their new partitions.
+// Package partitioning sets the number of partitions of the due index and the number of job groups. The package measures the
+// load of the partitions that one ticker checks. When the number of partitions changes, it moves jobs to their new partitions.
 package partitioning
 
 import (
@@ -19,7 +19,7 @@ type Store interface {
 	Advance(ctx context.Context, moves []core.Advance) []error
 }
 
-// Growth measures the load of the partitions that one ticker checks. It is not safe for concurrent use.
+// Growth measures the load of the partitions that one ticker checks. Growth is not safe for concurrent use.
 type Growth struct {
 	store  Store
 	rates  Rates
@@ -48,8 +48,8 @@ func (gr *Growth) Advanced(p, jobs int, now time.Time) {
 	gr.load[p].count(gr.rates, jobs, now)
 }
 
-// Planned counts a planned job in its group: the jobs whose windows end together. It ignores most jobs that were planned with
-// another number of groups.
+// Planned counts a planned job in its group: the jobs whose windows end together. Planned ignores most jobs that were planned
+// with another number of groups.
 func (gr *Growth) Planned(g core.Global, p int, s core.Sched) {
 	if o := gr.plan.With(g.Groups); s.State == core.Started && o.Grouped(s.ID, s.PlanAt) {
 		gr.groups[group{p, s.PlanAt, o.Groups}]++
