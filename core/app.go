@@ -13,7 +13,7 @@ type App struct {
 	Name      string
 	Title     string
 	Set       string         // name of the manifest that created the app
-	Token     string         // access token that the executors send; if empty, server options decide whether executors need none
+	Token     string         // access token that the executors send; if empty, server options decide whether to accept executors
 	Executors []string       // fixed addresses; if empty, executors register themselves
 	Allow     []netip.Prefix // networks of allowed executor addresses, in addition to the server's policy
 	// WaitForExecutor is how long after its due time a run waits for an available executor; 0: runs do not wait. A
@@ -124,7 +124,7 @@ type Global struct {
 	// Busy is when Partitions last changed, or when a later check found that the load needs all partitions. Checks
 	// rarely update Busy, so the value can be some hours old.
 	Busy time.Time
-	// Groups is the number of groups into which jobs are divided. The planner plans each group at another time.
+	// Groups is the number of groups into which jobs are divided. The planner plans each group at a different time.
 	// Groups never decreases; 0 means the initial number.
 	Groups int
 	// DownAt and UpSince are the start and the end of the scheduler's last outage. Executors could not send
@@ -151,7 +151,7 @@ type Loss struct {
 	Next string    // position that the scan has reached; empty at the start
 	At   time.Time // when the loss was found; if From is 0, when the last scan ended
 	// Again is the From of the next scan; 0: no other scan is needed. If a loss is found during a scan, another scan
-	// is needed, because the first may have passed the affected jobs.
+	// is needed, because the current scan may already have passed the affected jobs.
 	Again Instant
 }
 
@@ -181,12 +181,12 @@ type Health struct {
 	At   time.Time // time of the last measurement
 }
 
-// Uses counts how often dispatch chose each executor address for the runs of a job since the time Since. All
-// dispatchers share these counts.
+// Uses counts how often dispatch chose each executor address for the runs of a job. All dispatchers share these
+// counts.
 type Uses struct {
 	Job    JobID
-	Since  time.Time
-	Counts map[string]int64
+	Since  time.Time        // when the counts were 0
+	Counts map[string]int64 // number of choices of each address
 }
 
 // A Letter is a dead-letter message: a message that could not be processed. Users can resend or delete dead-letter
@@ -223,7 +223,8 @@ const (
 )
 
 // ClockOf compares a time that another machine reported, in whole seconds, with this machine's clock. The request
-// began at begun and lasted took. ClockOf assumes that the other machine read its clock halfway through the request.
+// began at the time begun and lasted for the duration took. ClockOf assumes that the other machine read its clock
+// halfway through the request.
 func ClockOf(said, begun time.Time, took time.Duration) Clock {
 	if said.IsZero() || took > clockTook || took < 0 {
 		return Clock{}
@@ -269,9 +270,9 @@ type Change struct {
 const BeatExpiry = 90 * time.Second
 
 // Live returns the executors that can receive a run at the time now, without duplicate addresses. Fixed executors
-// come first, in their order in executors. Registered executors follow, sorted by address. A registered executor
-// stays live for the duration expiry after its last stored heartbeat. If it was live at the start of the scheduler's
-// last outage (g.DownAt), it also stays live for that duration after the end of the outage (g.UpSince).
+// come first, in the order of the list. Registered executors follow, sorted by address. A registered executor stays
+// live for the duration expiry after its last stored heartbeat. An executor that was live when the scheduler's last
+// outage began (g.DownAt) also stays live for that duration after the outage ended (g.UpSince).
 func Live(executors []Executor, g Global, now time.Time, expiry time.Duration) []Executor {
 	var fixed, live []Executor
 	known := make(map[string]bool, len(executors))

@@ -57,8 +57,8 @@ const (
 // kept.
 const AsStored = "***"
 
-// Over returns c with the settings of under wherever c has none. A header of c replaces the header of under with the
-// same name.
+// Over returns the settings of c, and the settings of under that c does not set. A header of c replaces the header of
+// under with the same name.
 func (c *Call) Over(under *Call) *Call {
 	if c == nil || under == nil {
 		return cmp.Or(c, under)

@@ -339,9 +339,9 @@ type Message struct {
 	// Took is the delay for EventLate, the running time for EventSlow, and the time since the last success for
 	// EventOverdue.
 	Took time.Duration
-	// Times is a number that depends on the event; 0 means 1. It counts the earlier failures for EventRecovered, the
-	// skipped times for EventSkipped, and the runs of a dead-letter message for EventDeadLetter. For most other
-	// events, it is the number of the attempt.
+	// Times is a number that depends on the event; 0 means 1. Times counts the earlier failures for EventRecovered,
+	// the skipped times for EventSkipped, and the runs of a dead-letter message for EventDeadLetter. For most other
+	// events, Times is the number of the attempt.
 	Times int
 	// Count is the number of equal events since Since that this message reports, including the latest event; 0 means
 	// 1.

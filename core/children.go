@@ -37,15 +37,16 @@ type Child struct {
 	When ParentCondition `json:"when"`
 }
 
-// Link is a change to a parent's list of children. It is needed when a change of the child job adds, removes or
-// changes one of its parents.
+// Link is a change to a parent's list of children. A Link is needed if a change of the child job adds, removes or
+// changes one of the job's parents.
 type Link struct {
 	Parent JobID
 	Child  JobID
 	When   ParentCondition // empty: the child is removed from the list
 }
 
-// Links returns the changes to the parents' lists of children if the parents of the job child change from was to is.
+// Links returns the changes to the parents' lists of children when the parents of the child job change. The
+// parameters was and is have the old and the new parents.
 func Links(child JobID, was, is []Parent) (list []Link) {
 	for _, p := range was {
 		if !slices.ContainsFunc(is, func(o Parent) bool { return o.ID == p.ID }) {
@@ -100,8 +101,8 @@ func (d *Def) ChildrenAfter(r *Run) (list []Child) {
 	return list
 }
 
-// Matches reports whether a child with this condition runs after r, the last attempt of a parent's retry chain. on
-// lists the states after which the parent is retried.
+// Matches reports whether a child with this condition runs after r, the last attempt of a parent's retry chain. The
+// list on has the states after which the parent is retried.
 func (w ParentCondition) Matches(r *Run, on []State) bool {
 	switch w {
 	case UponSuccess:
@@ -122,14 +123,14 @@ func (r *Run) Owing() bool {
 	return !r.State.Open() && (len(r.Owes) > 0 || r.OwesChildren() || r.OwesPostRun() != PostRun{})
 }
 
-// Draw returns a put that stores the next child runs in the closed run r, as pending follow-ups with allocated IDs.
-// It is step C1 of docs/internals/claim-protocol.md.
+// Draw returns a RunPut that stores the next child runs in the closed run r, as pending follow-ups with allocated IDs.
+// Draw is step C1 of docs/internals/claim-protocol.md.
 func (r *Run) Draw(owes []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes, To: Run{Owes: owes}}
 }
 
-// NoteChildren returns a put that records that all pending follow-ups except those in left exist. place is the new
-// Run.Place, or 0 if no child needs a run. It is step F4 of docs/internals/claim-protocol.md.
+// NoteChildren returns a RunPut that records that all pending follow-ups exist, except those in the list left. place is
+// the new Run.Place, or 0 if no child needs a run. NoteChildren is step F4 of docs/internals/claim-protocol.md.
 func (r *Run) NoteChildren(place int64, left []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes | RunPlace, To: Run{Place: place, Owes: left}}
 }

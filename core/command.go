@@ -15,7 +15,7 @@ import (
 // run the job.
 type Command struct {
 	Line   string            `json:"line"`             // argument of /bin/sh -c
-	Dir    string            `json:"dir,omitempty"`    // absolute path of the working directory; empty: the first directory that the server allows
+	Dir    string            `json:"dir,omitempty"`    // absolute path; empty: the first directory that the server allows
 	Env    map[string]string `json:"env,omitempty"`    // environment variables, in addition to the default ones
 	Hidden []string          `json:"hidden,omitempty"` // names of the variables in Env that have secret values
 	User   string            `json:"user,omitempty"`   // system user that runs the command; empty: the server's user
@@ -76,8 +76,8 @@ func (c *Command) withSecrets(turn func(secret string) string) *Command {
 	return &out
 }
 
-// Kept returns a copy of c in which the stored secrets from old replace the AsStored values. It returns an error if
-// the line, directory or user has changed, because the changed command could reveal the stored secrets.
+// Kept returns a copy of c in which the stored secrets from old replace the AsStored values. If the line, directory
+// or user has changed, Kept returns an error instead, because the changed command could reveal the stored secrets.
 func (c *Command) Kept(old *Command) (*Command, error) {
 	if c == nil {
 		return nil, nil

@@ -123,7 +123,7 @@ func (u UnreadableApps) Error() string {
 	return text
 }
 
-// Code is the kind of an error. The API maps it to an HTTP status, and the CLI to an exit code.
+// Code is the kind of an error. The API maps each Code to an HTTP status, and the CLI maps each Code to an exit code.
 type Code string
 
 const (
@@ -133,7 +133,7 @@ const (
 	CodeUnauthorized Code = "unauthorized" // the token is missing or wrong
 	CodeForbidden    Code = "forbidden"    // the token lacks the permission
 	CodeTooLarge     Code = "too-large"    // the input exceeds a limit
-	CodeRefused      Code = "refused"      // the input is valid, but not possible in the current state
+	CodeRefused      Code = "refused"      // the input is valid, but the request is not possible in the current state
 	CodeUnavailable  Code = "unavailable"  // a temporary failure: the caller can retry
 	CodeInternal     Code = "internal"     // a bug or a failure of the server; only the log has its text
 )
@@ -213,7 +213,7 @@ func Listed(parts []Text) Text {
 	return text
 }
 
-// Error is an error for users: the wrong field, the problem and the allowed values.
+// Error is an error for users. It names the wrong field, the problem and the allowed values.
 type Error struct {
 	Code   Code
 	Field  string // path of the wrong field, such as "schedule.cron"; may be empty

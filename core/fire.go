@@ -20,8 +20,8 @@ func (c Cause) Planned() bool {
 	return c == CauseSchedule || c == CauseMisfire
 }
 
-// Fire is the order to send one run: a scheduled run, a triggered run, a child run or a retry. Delay-queue messages
-// contain fires.
+// Fire is an instruction to send one run: a scheduled run, a triggered run, a child run or a retry. Messages on the
+// delay queue contain fires.
 type Fire struct {
 	Run   RunID
 	Rev   int64   // job revision when the fire was created

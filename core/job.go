@@ -84,7 +84,7 @@ type Def struct {
 	// applies.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
 	Overlap         Overlap       `json:"overlap,omitzero"`
-	PauseAfter      int           `json:"pauseAfter,omitempty"` // number of consecutive failed retry chains after which the job is paused; 0: never
+	PauseAfter      int           `json:"pauseAfter,omitempty"` // number of consecutive failures that pause the job; 0: never
 	Keep            Keep          `json:"keep"`
 	Notify          Notify        `json:"notify,omitzero"`
 	// After lists the parents of the job. The job runs after runs of its parents.
@@ -100,7 +100,7 @@ type Def struct {
 	Created  time.Time `json:"created"`
 }
 
-// WaitsUntil returns when a run that is due at slot stops waiting for an executor, at the latest at the run's
+// WaitsUntil returns when a run with the due time slot stops waiting for an executor, at the latest at the run's
 // deadline. The job's WaitForExecutor takes precedence over the app's. If the run does not wait, WaitsUntil returns
 // the due time.
 func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
@@ -158,7 +158,8 @@ type Sched struct {
 	Misfire  Misfire
 	Grace    time.Duration
 	Deadline time.Duration // 0: none
-	// Next is the first scheduled time without a proof that its run is on the delay queue; 0: no such time exists.
+	// Next is the first scheduled time for which no message is known to be on the delay queue; 0: the schedule has no
+	// such time.
 	Next Instant
 	// PlanAt is when the ticker must plan the job next; 0: the job is not in the due index. If a paused job resumes
 	// automatically, PlanAt is not later than PauseUntil.
@@ -177,8 +178,8 @@ type Sched struct {
 	Compared Instant
 }
 
-// NextRev returns the revision that follows old for a change at the time now, and the time of the new revision.
-// Neither decreases, even if the clock was set back.
+// NextRev returns the revision for a change at the time now, and the time of the revision. The revision is larger
+// than old, and its time is not before oldAt, even if the clock was set back.
 func NextRev(old int64, oldAt, now time.Time) (rev int64, at time.Time) {
 	at = now
 	if at.Before(oldAt) {
@@ -229,8 +230,8 @@ func (s Sched) Moved(a Advance) Sched {
 	return s
 }
 
-// PausedAt reports whether the job is paused at the time t. A pause with an end is over at its end, even if the
-// stored State is still Paused.
+// PausedAt reports whether the job is paused at the time t. A pause with an end is over at its end, even if State is
+// still Paused.
 func (s *Sched) PausedAt(t time.Time) bool {
 	return s.State == Paused && (s.PauseUntil == 0 || t.Before(s.PauseUntil.Time()))
 }

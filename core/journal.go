@@ -31,14 +31,14 @@ func (k JournalKey) IsZero() bool { return k.Nonce == "" }
 
 func (k JournalKey) String() string { return fmt.Sprintf("%d.%d.%s", k.Minute, k.Suffix, k.Nonce) }
 
-// Outcome is the result of a run's dispatch, as recorded in a journal.
+// Outcome is the result of the dispatch of one run, as a journal records it.
 type Outcome uint8
 
 const (
 	Begun       Outcome = iota + 1 // claimed; the executor has not answered
 	Accepted                       // the executor accepted the run
 	Unconfirmed                    // sent, without a conclusive answer
-	Left                           // the dispatcher did nothing with the run and acknowledged its message
+	Left                           // the dispatcher did nothing with the run and acknowledged the message
 	Done                           // claimed, and then closed or released
 	Recorded                       // queued, skipped or found closed, without a claim
 )
@@ -70,8 +70,8 @@ func (o Outcome) Settled() bool { return o == Accepted || o == Unconfirmed || o 
 func (o Outcome) Watched() bool { return o != Done && o != Recorded }
 
 // EndedWithin is the maximum time, in minutes, between the journal of an unclaimed run and the end of the run. If an
-// unclaimed run ends later, its end is listed in a new journal. So reports find the run by a journal that is near its
-// end.
+// unclaimed run ends later, a new journal lists the run. So reports find the run by a journal that is not much older
+// than its end.
 const EndedWithin = 60
 
 // Journal lists the runs that one dispatcher invocation handled, with the address and the outcome of each run. V
@@ -98,8 +98,8 @@ const (
 	AnswersMax = 100
 )
 
-// NotConfirmed is the prefix of the message of a lost or timed-out run whose send got an
-// inconclusive answer.
+// NotConfirmed is the prefix of a run's message if the run was lost or timed out after its send got an inconclusive
+// answer.
 const NotConfirmed = "the executor did not confirm the run"
 
 // CutAnswer returns the first line of an executor's answer, shortened to AnswerMax bytes.

@@ -33,8 +33,8 @@ type Permits struct {
 // ends or, if no run of the chain is stored, after Until.
 type Holder struct {
 	First RunID
-	// Until is when the claim that follows the request for the slot expires. It is zero if the run was stored before
-	// the request.
+	// Until is when the claim expires that the dispatcher makes after it requested the slot. Until is zero if the run
+	// was stored before the request.
 	Until time.Time `json:",omitzero"`
 	// Attempt is the last attempt that was assigned a second as its start, counted from 1. From is this second.
 	Attempt int     `json:",omitempty"`
@@ -50,7 +50,7 @@ const (
 // PermitRequest is the request of a run for a slot, before the run is claimed.
 type PermitRequest struct {
 	First RunID
-	Until time.Time // when the claim that follows expires
+	Until time.Time // when the claim after this request expires
 	Limit int
 	Max   int // maximum number of waiting runs
 	// PerSecond is the maximum number of attempts that start in one second; 0: no limit. Attempt is the number of the
@@ -164,8 +164,7 @@ func (p *Permits) From(first RunID) Instant {
 	return 0
 }
 
-// Past reports whether the chain holds a slot and its Holder.Until has passed at the time now. A zero Until has
-// passed.
+// Past reports whether the chain holds a slot and its Holder.Until has passed. A zero Until counts as passed.
 func (p *Permits) Past(first RunID, now time.Time) bool {
 	i := p.holder(first)
 	return i >= 0 && now.After(p.Holders[i].Until)
@@ -178,7 +177,7 @@ func (p *Permits) holder(first RunID) int {
 }
 
 // Release removes the chains for which the function over returns true, and gives the free slots to the chains that
-// have waited longest. It reports whether p changed.
+// have waited longest. Release reports whether p changed.
 func (p *Permits) Release(over func(first RunID) bool) (changed bool) {
 	holders, queue := len(p.Holders), len(p.Queue)
 	p.Holders = slices.DeleteFunc(p.Holders, func(h Holder) bool { return over(h.First) })
@@ -249,7 +248,8 @@ func PermitNames(permit string) []string {
 	return strings.Split(permit, permitsPart)
 }
 
-// Counts reports whether the permit name is the name of these limits of the app. It returns false if no limit is set.
+// Counts reports whether name is the permit name for the limits over all runs of the app. It returns false if no
+// limit is set.
 func (l Limits) Counts(app, name string) bool {
 	return l != (Limits{}) && name == permitOfApp+app
 }
@@ -257,7 +257,7 @@ func (l Limits) Counts(app, name string) bool {
 // PermitOfApp returns the permit name of an app's limits over all its runs.
 func PermitOfApp(app string) string { return permitOfApp + app }
 
-// IsPermitOfApp reports whether a permit name is for the limits of an app.
+// IsPermitOfApp reports whether a permit name is for the limits over all runs of an app.
 func IsPermitOfApp(name string) bool { return strings.HasPrefix(name, permitOfApp) }
 
 // permit returns the name of the job's limit. If the limit has a key, a hash of the value in the
@@ -312,7 +312,7 @@ func SplitPermit(name string) (limit, value string) {
 	return name, ""
 }
 
-// Counts reports whether a permit name belongs to the limit of this job.
+// Counts reports whether a permit name belongs to the limit o of the job.
 func (o *Overlap) Counts(job JobID, name string) bool {
 	limit, value := SplitPermit(name)
 	return limit == o.name(job) && (value != "") == (o.Key != "")

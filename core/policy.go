@@ -65,7 +65,8 @@ type Overlap struct {
 	Group string `json:"group,omitempty"`
 	Full  Full   `json:"full,omitempty"`
 	Max   int    `json:"max,omitempty"` // maximum number of waiting runs
-	// Key is a JSON pointer into the params of a run. Runs with different values there are limited separately.
+	// Key is a JSON pointer into the params of a run. Runs with different values at the pointer are limited
+	// separately.
 	Key string `json:"key,omitempty"`
 }
 

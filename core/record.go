@@ -51,8 +51,8 @@ func ParseJobRecord(text string) (JobRecord, bool) {
 	return r, true
 }
 
-// AppRecord is the state of an app, without its token, before or after a change. If Name is empty, it is the state of
-// Global instead. The JSON is stable: new versions only add fields.
+// AppRecord is the state of an app, without its token, before or after a change. If Name is empty, the record is the
+// state of Global instead. The JSON is stable: new versions only add fields.
 type AppRecord struct {
 	Name      string         `json:"name,omitempty"`
 	Rev       int64          `json:"rev"`
@@ -170,7 +170,7 @@ func (a Actor) Did(c Change) Change {
 }
 
 // Says returns a text that distinguishes change records with equal ID, app and job. If a record is stored again, its
-// text is equal. The text contains the name only if the change is not about a job.
+// text does not change. The text contains the name only if the change is not about a job.
 func (c *Change) Says() string {
 	if c.Job != 0 {
 		return c.Verb + " " + c.New
@@ -206,8 +206,9 @@ type PostRun struct {
 	Notice bool `json:"notice,omitempty"` // users may need a notification
 }
 
-// OwesPostRun returns the pending follow-ups of a closed run for the post-run queue. For a succeeded run, KeepLog
-// also decides, because the server can close a succeeded run without reading it.
+// OwesPostRun returns the pending follow-ups of a closed run for the post-run queue. If KeepLog of a succeeded run is
+// KeepLogAlways, the result includes the log even if PostRun does not. The reason is that the server can close a
+// succeeded run without reading the run.
 func (r *Run) OwesPostRun() PostRun {
 	if r.State.Open() {
 		return PostRun{}
@@ -235,7 +236,7 @@ func (r *Run) LogOwed(state State, reason Reason) bool {
 	return state.Failure()
 }
 
-// ClearPostRun returns a put that records that only the follow-ups in rest are still pending for the post-run queue.
+// ClearPostRun returns a RunPut that records that only the follow-ups in rest are still pending for the post-run queue.
 func (r *Run) ClearPostRun(rest PostRun) RunPut {
 	p := RunPut{ID: r.ID, If: RunState | RunPostRun, Was: *r, Set: RunPostRun, To: Run{PostRun: rest, KeepLog: r.KeepLog}}
 	if !rest.Log && r.State == Succeeded { // after a failure, its retry needs KeepLog too

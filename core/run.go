@@ -40,7 +40,7 @@ func (s State) CheckEnd(field string) error {
 // Failure reports whether a run that ended in state s can be retried.
 func (s State) Failure() bool { return s == Failed || s == TimedOut || s == Lost }
 
-// Reason explains the final state of a run. Every closed state except succeeded has one.
+// Reason explains the final state of a run. Every final state except Succeeded has a Reason.
 type Reason string
 
 const (
@@ -68,7 +68,7 @@ const (
 	ReasonJoin          Reason = "join"          // skipped: a parent did not end in time
 )
 
-// Reasons lists the allowed reasons for each closed state.
+// Reasons lists the allowed reasons for each final state.
 var Reasons = map[State][]Reason{
 	Failed:   {ReasonNotAccepted, ReasonNoExecutor, ReasonHandler, ReasonCrashed, ReasonSnoozed, ReasonCancelled, ReasonShards},
 	TimedOut: {ReasonTimeout},
@@ -127,7 +127,7 @@ type Run struct {
 	// SentRev is the job revision that the last claim read; 0: the same revision as Rev.
 	SentRev int64
 
-	// Position in the retry chain.
+	// Attempt, First and Retries are the position of the run in its retry chain.
 	Attempt int   // counted from 1
 	First   RunID // ID of the first run of the chain; on the first attempt, equal to ID
 	Retries int   // number of retries that can follow this attempt
@@ -135,26 +135,26 @@ type Run struct {
 	// FixedDelay is true if the end of the run's retry chain schedules the job's next run.
 	FixedDelay bool
 
-	// PauseAfter is true if consecutive failures pause the job. Then the pause is a pending follow-up of each failed
-	// retry chain.
+	// PauseAfter is true if consecutive failures pause the job. Then each failed retry chain has a pending follow-up,
+	// which pauses the job if enough chains have failed.
 	PauseAfter bool
 
-	// KeepLog selects the final states for which the server keeps the run's log; empty: KeepLogFailure. It is cleared
-	// when the log has been kept.
+	// KeepLog selects the final states for which the server keeps the run's log; empty: KeepLogFailure. KeepLog is
+	// cleared when the log has been kept.
 	KeepLog KeepLog
 
 	// Notice is true if the end of the run may need a notification. When dispatch claims or queues the run, it sets
-	// Notice from the job and the app. All other writers set it to true.
+	// Notice from the job and the app. All other writers set Notice to true.
 	Notice bool
 
-	// Permit is the names of the concurrency limits that apply to the run, see Job.Permit; empty: none. Permit is set
-	// before the run is first sent, and applies to the whole retry chain.
+	// Permit has the names of the concurrency limits that apply to the run, see Job.Permit; empty: no limit applies.
+	// Permit is set before the run is first sent, and applies to the whole retry chain.
 	Permit string
 
 	// Parent is the ID of the parent run whose end created this run; 0: none.
 	Parent RunID
-	// Place is the lowest ID of a child job that may still need a run after this run. It begins at 1 and grows with
-	// each child run that is created. 0 means that no child needs a run.
+	// Place is the lowest ID of a child job that may still need a run after this run. Place begins at 1 and grows
+	// with each child run that is created. 0 means that no child needs a run.
 	Place int64
 
 	Shard Shard
@@ -171,7 +171,7 @@ type Run struct {
 	KillBy string
 	KillAt time.Time
 
-	// Result of the run.
+	// EndedAt, Reason, Code, Message and Data are the result of a closed run.
 	EndedAt time.Time
 	Reason  Reason
 	Code    int // exit code from the executor; 0: none
@@ -220,7 +220,7 @@ func (r *Run) FailedForGood() bool {
 	return r.Then == 0 && (r.State.Failure() || r.State == Skipped && r.Attempt > 1)
 }
 
-// Expired reports whether r has no owner, or the claim of the owner has expired at the time now.
+// Expired reports whether r has no owner, or the owner's claim has expired.
 func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(r.Until) }
 
 // MayHaveBeenSent reports whether an executor may have the run: the run has an owner, or an earlier owner may have
@@ -275,8 +275,8 @@ type Owed struct {
 	Run  RunID   `json:"run,omitempty"`
 	Kind Cause   `json:"kind,omitempty"` // CauseRetry for a retry, CauseParent for a child run
 	Slot Instant `json:"slot,omitempty"`
-	// Pause is true if the follow-up is to pause the job, in case enough consecutive retry chains have failed. Then
-	// the other fields are empty.
+	// Pause is true if the follow-up pauses the job, provided that enough consecutive retry chains have failed. The
+	// other fields are empty then.
 	Pause bool `json:"pause,omitempty"`
 }
 
@@ -307,8 +307,9 @@ type Try struct {
 // store.
 const fromMax = 200
 
-// ChosenFrom returns a Try that records from which candidate addresses a route chose address. It returns nil for
-// routes that follow the order of list or the executors' answers, and if list has fewer than two addresses.
+// ChosenFrom returns a Try that records how a route chose one address from a list of candidates. It returns nil for
+// routes that only follow the order of the list or the executors' answers. It also returns nil for a list with fewer
+// than two addresses.
 func ChosenFrom(route Route, address string, list []string) []Try {
 	switch route {
 	case RouteFirst, RouteFailover, RouteBusyover, RouteBroadcast:
@@ -341,15 +342,15 @@ type Skip struct {
 	Made   time.Time // start of the retention time, never before Last
 }
 
-// Covers reports whether the scheduled time at is from First to Last.
+// Covers reports whether a scheduled time is from First to Last, both included.
 func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
 
 // RepeatedRetry reports whether a run is the third or a later retry of its chain. These retries must not delay other
 // runs.
 func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
 
-// Follow copies the job's settings for the end of a run into the new run r: PauseAfter, Place and KeepLog. It also
-// sets Notice to true. The claim later sets Notice from the notification settings that apply then.
+// Follow copies the job's settings for the end of a run into the new run r: PauseAfter, Place and KeepLog. Follow
+// also sets Notice to true. A later claim sets Notice from the notification settings at that time.
 func (r *Run) Follow(d *Def) {
 	r.Notice = true
 	r.PauseAfter, r.Place, r.KeepLog = d.PauseAfter > 0, d.FirstPlace(), d.Keep.Kept()

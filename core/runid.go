@@ -5,10 +5,11 @@ import (
 	"strconv"
 )
 
-// JobID is the number of a job. It is positive, and an int32 because executors store job IDs as int32.
+// JobID is the number of a job. A JobID is positive, and an int32 because executors store job IDs as int32.
 type JobID int32
 
-// RunID identifies a run. In the xxl-job protocol, it is the logId. It is a positive int64 of one of two forms:
+// RunID identifies a run. The xxl-job protocol calls the RunID logId. A RunID is a positive int64 of one of two
+// forms:
 //
 //	jobId<<32 | 0<<31 | seconds since 2020-01-01Z   planned run, created by the planner for a scheduled time
 //	jobId<<32 | 1<<31 | n                           numbered run: a trigger, child run, retry or shard
@@ -23,8 +24,7 @@ const (
 	MaxNumber = 1<<31 - 1 // highest number n of a numbered run
 )
 
-// PlannedRun returns the ID of the job's planned run for the scheduled time at, which must be from 2020-01-01 to
-// Horizon.
+// PlannedRun returns the ID of the job's planned run for a scheduled time, which must be from 2020-01-01 to Horizon.
 func PlannedRun(job JobID, at Instant) RunID {
 	return RunID(int64(job)<<32 | (int64(at)-runEpoch)&(numbered-1))
 }
@@ -52,7 +52,7 @@ func (r RunID) Number() (uint32, bool) {
 	return uint32(int64(r) & MaxNumber), true
 }
 
-// Valid reports whether r can be the ID of a run: its job number is positive.
+// Valid reports whether r can be the ID of a run: the job ID in r must be positive.
 func (r RunID) Valid() bool { return r.Job() > 0 }
 
 func (r RunID) String() string { return strconv.FormatInt(int64(r), 10) }

@@ -113,7 +113,7 @@ func (p *RunPut) Made(r *Run) bool {
 // GoesOn reports whether another attempt follows the run that the put closes.
 func (p *RunPut) GoesOn() bool { return p.To.Then != 0 }
 
-// Uncounted returns a put that clears Permit of a run that was never sent and has no owner, because no executor is
+// Uncounted returns a RunPut that clears Permit of a run that was never sent and has no owner, because no executor is
 // available. The run must request its slots again. The put increases Until, so that a claim fails if it is based on
 // an earlier read. See section 9 of docs/internals/claim-protocol.md.
 func (r *Run) Uncounted(now time.Time) RunPut {
@@ -125,7 +125,7 @@ func (r *Run) Uncounted(now time.Time) RunPut {
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunUntil|RunPermit, to)
 }
 
-// Counted returns the put p, which claims or queues a run, with the names of the run's limits added.
+// Counted returns the RunPut p, which claims or queues a run, with the names of the run's limits added.
 func (p RunPut) Counted(permit string) RunPut {
 	if p.Was.Permit != permit {
 		p.To.Permit, p.Set = permit, p.Set|RunPermit
@@ -133,7 +133,7 @@ func (p RunPut) Counted(permit string) RunPut {
 	return p
 }
 
-// Under returns the put p, which claims a run, with SentRev and Notice added. rev is the job revision at the claim.
+// Under returns the RunPut p, which claims a run, with SentRev and Notice added. rev is the job revision at the claim.
 // tells reports whether the end of the run may need a notification.
 func (p RunPut) Under(rev int64, tells bool) RunPut {
 	if rev == p.Was.Rev {
@@ -157,9 +157,10 @@ type Claim struct {
 	Journal JournalKey
 }
 
-// Take returns a put that makes a dispatcher invocation the owner of the run. The new Until is later than r.Until, so
-// that a claim fails if it is based on an earlier read. Take sets address if the run has no address, at if SentAt is
-// zero, and tries if the list is not empty. It is table C of docs/internals/claim-protocol.md.
+// Take returns a RunPut that makes a dispatcher invocation the owner of the run. The new Until is later than r.Until, so
+// that a claim fails if it is based on an earlier read. Take sets the address only if the run has none, SentAt only
+// if SentAt is zero, and the tries only if the list is not empty. Take is table C of
+// docs/internals/claim-protocol.md.
 func (r *Run) Take(c Claim, address string, at time.Time, tries []Try) RunPut {
 	to := *r
 	to.State, to.Owner, to.Until, to.Journal = Running, c.Owner, c.Until, c.Journal
@@ -180,17 +181,17 @@ func (r *Run) Take(c Claim, address string, at time.Time, tries []Try) RunPut {
 	return r.put(RunOwner|RunUntil|RunAddress, set, to)
 }
 
-// Readdress returns a put by which the owner changes the run's address, because the executor at the old address
-// provably does not have the run. If address is unchanged, the put only replaces Tries. It is table E of
-// docs/internals/claim-protocol.md.
+// Readdress returns a RunPut by which the owner changes the run's address, because the executor at the old address
+// provably does not have the run. If the address does not change, the put only replaces Tries. Readdress is table E
+// of docs/internals/claim-protocol.md.
 func (r *Run) Readdress(address string, tries []Try) RunPut {
 	to := *r
 	to.Address, to.Tries = address, tries
 	return r.put(RunOwner|RunAddress, RunAddress|RunTries, to)
 }
 
-// GiveBack returns a put by which the owner releases the run. A run that may have been sent keeps its address. Until
-// does not change. It is table G of docs/internals/claim-protocol.md.
+// GiveBack returns a RunPut by which the owner releases the run. A run that may have been sent keeps its address. Until
+// does not change. GiveBack is table G of docs/internals/claim-protocol.md.
 func (r *Run) GiveBack() RunPut {
 	to := *r
 	to.State, to.Owner = Planned, ""
@@ -201,7 +202,7 @@ func (r *Run) GiveBack() RunPut {
 	return r.put(RunOwner, RunState|RunOwner|RunAddress, to)
 }
 
-// Wait returns a put that queues a run until an executor is available. The run must have no owner and must never have
+// Wait returns a RunPut that queues a run until an executor is available. The run must have no owner and must never have
 // been sent.
 func (r *Run) Wait() RunPut {
 	to := *r
@@ -209,19 +210,19 @@ func (r *Run) Wait() RunPut {
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState, to)
 }
 
-// SkipUnsent returns a put that skips a run. The run must have no owner and must never have been sent.
+// SkipUnsent returns a RunPut that skips a run. The run must have no owner and must never have been sent.
 func (r *Run) SkipUnsent(reason Reason, at time.Time) RunPut {
 	to := Run{State: Skipped, Reason: reason, EndedAt: at}
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState|RunEnd, to)
 }
 
-// In returns the put p with the key of the journal that lists the run added.
+// In returns the RunPut p with the key of the journal that lists the run added.
 func (p RunPut) In(k JournalKey) RunPut {
 	p.To.Journal, p.Set = k, p.Set|RunJournal
 	return p
 }
 
-// Told returns the put p, which skips a run. If tells is true and the reason of the skip can cause a notification,
+// Told returns the RunPut p, which skips a run. If tells is true and the reason of the skip can cause a notification,
 // Told adds a pending notification.
 func (p RunPut) Told(tells bool) RunPut {
 	if tells && SkipTold(p.To.Reason) {
@@ -230,25 +231,25 @@ func (p RunPut) Told(tells bool) RunPut {
 	return p
 }
 
-// ClearOwed returns a put that records that all pending follow-ups of a closed run exist.
+// ClearOwed returns a RunPut that records that all pending follow-ups of a closed run exist.
 func (r *Run) ClearOwed() RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunOwes, Was: *r, Set: RunOwes}
 }
 
-// NoteLate returns a put that stores a result that was reported after the run was closed as lost or timed out. If a
+// NoteLate returns a RunPut that stores a result that was reported after the run was closed as lost or timed out. If a
 // late result is already stored, the put fails.
 func (r *Run) NoteLate(l LateResult) RunPut {
 	l.At = FromMillis(Millis(l.At))
 	return RunPut{ID: r.ID, If: RunState | RunLate, Was: Run{State: r.State}, Set: RunLate, To: Run{Late: &l}}
 }
 
-// Kill returns a put that records the user who kills an open run. Changes by the run's owner do not conflict with
+// Kill returns a RunPut that records the user who kills an open run. Changes by the run's owner do not conflict with
 // this put.
 func (r *Run) Kill(by string, at time.Time) RunPut {
 	return r.put(0, RunKill, Run{KillBy: by, KillAt: at})
 }
 
-// Replace returns a put that records the kill of an open run that a newer run replaces. If a kill is already
+// Replace returns a RunPut that records the kill of an open run that a newer run replaces. If a kill is already
 // recorded, the put fails.
 func (r *Run) Replace(newer RunID, at time.Time) RunPut {
 	p := r.GiveUp(at)
@@ -256,13 +257,13 @@ func (r *Run) Replace(newer RunID, at time.Time) RunPut {
 	return p
 }
 
-// GiveUp returns a put that records that the timeout of an open run has passed. If a kill is already recorded, the
+// GiveUp returns a RunPut that records that the timeout of an open run has passed. If a kill is already recorded, the
 // put fails.
 func (r *Run) GiveUp(at time.Time) RunPut {
 	return RunPut{ID: r.ID, Open: true, If: RunKill, Set: RunKill, To: Run{KillAt: FromMillis(Millis(at))}}
 }
 
-// Retime returns a put that sets the scheduled time, params and addresses of a waiting trigger to the values in to.
+// Retime returns a RunPut that sets the scheduled time, params and addresses of a waiting trigger to the values in to.
 // The run must request its slots again. The put sets SentAt to zero, and Until to now or, if now is not after
 // r.Until, to r.Until plus 1 ms.
 func (r *Run) Retime(to Run, now time.Time) RunPut {
@@ -273,7 +274,7 @@ func (r *Run) Retime(to Run, now time.Time) RunPut {
 	return r.put(RunState|RunOwner|RunMaybeSent|RunUntil, RunTime|RunGiven|RunUntil|RunSentAt, to)
 }
 
-// End returns a put that closes an open run with the result in to. The caller can add further conditions.
+// End returns a RunPut that closes an open run with the result in to. The caller can add further conditions.
 func End(id RunID, to Run) RunPut {
 	return RunPut{ID: id, Open: true, Set: RunState | RunEnd | RunOwes, To: to}
 }

@@ -30,7 +30,7 @@ type When struct {
 // Schedule is the schedule of a job as its owner wrote it. Package schedule computes the scheduled times. A job
 // without rules has no scheduled times.
 type Schedule struct {
-	Any      []When        `json:"any,omitempty"`      // rules: the job fires at the times of each rule; a fixedDelay rule must be the only rule
+	Any      []When        `json:"any,omitempty"`      // rules: the job fires at all times of all rules; a fixedDelay rule must be alone
 	Timezone string        `json:"timezone,omitempty"` // IANA name; empty: UTC
 	From     string        `json:"from,omitempty"`     // a date or a time, included
 	Until    string        `json:"until,omitempty"`    // a date or a time, included

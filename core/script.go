@@ -117,7 +117,7 @@ func (d *Def) validateScript() error {
 type Scripts struct {
 	Job JobID `json:"-"`
 	V   int64 `json:"-"` // grows with each write
-	// Old lists the earlier versions, oldest first. It also has the current version if that version is about to be
+	// Old lists the earlier versions, oldest first. Old also has the current version if that version is about to be
 	// replaced.
 	Old []Script `json:"old,omitempty"`
 	// Stored maps the hash of each stored source to the time of the source's last write, in milliseconds since 1970.
@@ -155,9 +155,9 @@ func (s Scripts) Last() int {
 	return 0
 }
 
-// Trim removes old versions from Old, but keeps the newest KeepVersions-1 versions. It also keeps versions that were
-// replaced at or after since, in milliseconds since 1970, and versions that open runs use. revs lists the job
-// revisions of these open runs.
+// Trim removes the oldest versions from Old, but keeps the newest KeepVersions-1 versions. Trim also keeps versions
+// that were replaced at or after since, in milliseconds since 1970, and versions that open runs use. revs lists the
+// job revisions of these open runs.
 func (s *Scripts) Trim(since int64, revs []int64) {
 	used := map[int]bool{}
 	for _, rev := range revs {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Template is a params text with placeholders, for which each run gets its own values. Their forms are {{name}},
-// {{name pattern}}, {{name offset}} and {{name pattern offset}}. Placeholders lists all names.
+// Template is a params text with placeholders, which are replaced by values for each run. The forms of a placeholder
+// are {{name}}, {{name pattern}}, {{name offset}} and {{name pattern offset}}. Placeholders lists all names.
 type Template struct {
 	text   string
 	places []place
@@ -56,7 +56,7 @@ type Filling struct {
 	ParentData  string         // data from the parent run; empty without a parent
 }
 
-// ParseTemplate parses params as a template. Its error names the position and the allowed syntax.
+// ParseTemplate parses params as a template. The error names the position of the mistake and the allowed syntax.
 func ParseTemplate(text string) (*Template, error) {
 	t := &Template{text: text}
 	for at := 0; ; {

@@ -196,8 +196,9 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// Validate returns an error with the path of a field if the field of a normalized job has an invalid value. It checks
-// only the lengths in the schedule: package schedule checks the rest. App.CheckHandler checks the handler.
+// Validate returns an error with the path of a field if the field of a normalized job has an invalid value. Validate
+// checks only the lengths of texts in the schedule. Package schedule checks the rest of the schedule, and
+// App.CheckHandler checks the handler.
 func (j *Job) Validate() error {
 	d, s := &j.Def, &j.Sched
 	if err := CheckAppName("app", d.App); err != nil {
@@ -618,8 +619,8 @@ func NoScript(kind, address string) *Error {
 	return Invalid("script", kind, "only executors that use the xxl-job protocol can run scripts, and %s does not use it", address)
 }
 
-// CheckRoute returns an error if the app's executors do not support the route. Route "busyover" asks each executor whether
-// it is busy, and a function or a queue cannot answer this.
+// CheckRoute returns an error if the app's executors do not support the route. RouteBusyover asks each executor
+// whether the executor is busy, and a function or a queue cannot answer.
 func (a *App) CheckRoute(route Route) error {
 	if route != RouteBusyover {
 		return nil
@@ -636,8 +637,8 @@ func (a *App) CheckRoute(route Route) error {
 
 var callMethods = []string{"POST", "GET", "PUT", "PATCH", "DELETE"}
 
-// ParseCallHandler splits the handler of a `call:` executor into a method, by default POST, and a path. The path begins with
-// a slash and can have a query.
+// ParseCallHandler splits the handler of a `call:` executor into an HTTP method and a path. The default method is
+// POST. The path begins with a slash and can have a query.
 func ParseCallHandler(handler string) (method, path string, err error) {
 	method, path, found := strings.Cut(handler, " ")
 	if !found {
@@ -666,8 +667,8 @@ const (
 	SchemeLocal  Scheme = "local"  // only LocalAddress
 )
 
-// LocalAddress is the address of the server itself, for jobs with a Command. ParseAddress rejects it, so no executor
-// can have it.
+// LocalAddress is the address of the server itself, for jobs with a Command. ParseAddress rejects LocalAddress, so no
+// executor can have this address.
 const LocalAddress = "local:commands"
 
 // IsQueue reports whether sent runs can wait at the address, because the address is a queue or LocalAddress. The
@@ -706,7 +707,7 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 }
 
 // NormalAddress returns the form in which an address is stored and compared: the host in lower case, without the
-// default port and without a slash at the end. It returns an invalid address unchanged.
+// default port and without a slash at the end. NormalAddress returns an invalid address unchanged.
 func NormalAddress(raw string) string {
 	scheme, target, err := ParseAddress(raw)
 	if err != nil || scheme != SchemeWire && scheme != SchemeCall {
@@ -825,8 +826,8 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// KnownToken reports whether an app's token is the public default of xxl-job. Such a token is accepted, because
-// migrated executors use it, but it causes a warning.
+// KnownToken reports whether an app's token is the public default token of xxl-job. The default token is accepted,
+// because migrated executors use it, but it causes a warning.
 func KnownToken(token string) bool { return token == "default_token" }
 
 // CheckToken returns an error if an API token is too short, is too long or has spaces. Short tokens are not safe,
