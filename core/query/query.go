@@ -1,5 +1,4 @@
-// Package query has the read-only queries: jobs, runs, coming runs, why a scheduled time has no run, and the audit.
-// Package operate sends lost runs again.
+// Package query has the read-only queries about jobs, runs, future runs, changes and apps, and the audit.
 package query
 
 import (
