@@ -155,7 +155,7 @@ type Loss struct {
 	Again Instant
 }
 
-// Nobody is the value of Global.Holder in fenced tables, which no deployment can use. No deployment has this name.
+// Nobody is the Holder of fenced tables, which no deployment can use. No deployment has this name.
 const Nobody = "-"
 
 // Admits returns an error if another deployment holds the tables, or if the tables are fenced or being restored. So

@@ -199,8 +199,8 @@ type Locked[T any] struct {
 func (l *Locked[T]) Error() string { return l.Err.Error() }
 func (l *Locked[T]) Unwrap() error { return l.Err }
 
-// LockedApp returns the named app if err, the error of an app read, says that its secrets cannot be decrypted.
-// Otherwise it returns false.
+// LockedApp returns the named app if err, the error of an app read, reports that the app's secrets cannot be
+// decrypted. Otherwise, it returns false.
 func LockedApp(err error, name string) (app App, is bool) {
 	bad, _ := BesidesApps(err)
 	if l, is := bad[name].(*Locked[App]); is {
@@ -209,8 +209,8 @@ func LockedApp(err error, name string) (app App, is bool) {
 	return app, false
 }
 
-// LockedJob returns the job if err, the error of a job read, says that its secrets cannot be decrypted. Otherwise it
-// returns nil.
+// LockedJob returns the job if err, the error of a job read, reports that the job's secrets cannot be decrypted.
+// Otherwise, it returns nil.
 func LockedJob(err error, id JobID) *Job {
 	bad, _ := SplitUnreadable(err)
 	if l, is := bad[id].(*Locked[*Job]); is {

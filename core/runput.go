@@ -133,8 +133,8 @@ func (p RunPut) Counted(permit string) RunPut {
 	return p
 }
 
-// Under returns the RunPut p, which claims a run, with SentRev and Notice added. rev is the job revision at the claim.
-// tells reports whether the end of the run may need a notification.
+// Under returns the RunPut p, which claims a run, with SentRev and Notice added. SentRev is the job revision at the
+// claim. Notice is true if the end of the run may need a notification.
 func (p RunPut) Under(rev int64, tells bool) RunPut {
 	if rev == p.Was.Rev {
 		rev = 0
@@ -222,8 +222,8 @@ func (p RunPut) In(k JournalKey) RunPut {
 	return p
 }
 
-// Told returns the RunPut p, which skips a run. If tells is true and the reason of the skip can cause a notification,
-// Told adds a pending notification.
+// Told returns the RunPut p, which skips a run. Told adds a pending notification if the job has notifications and the
+// reason of the skip can cause one.
 func (p RunPut) Told(tells bool) RunPut {
 	if tells && SkipTold(p.To.Reason) {
 		p.To.PostRun, p.To.KeepLog, p.Set = PostRun{Notice: true}, p.Was.KeepLog, p.Set|RunPostRun

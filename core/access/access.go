@@ -221,10 +221,10 @@ func (a *Access) Bearer(ctx context.Context, token string) (Who, error) {
 	return Who{}, nil
 }
 
-// ProofKey returns the key with which a server proves to a client that it knows the client's token. The key is the
-// hash of the token, in hex. The text of is NAME:ID, where ID is the first 16 hex digits of the key's hash. If no
-// token matches, ProofKey returns an empty key after Options.Answer, so that the duration does not reveal which users
-// exist.
+// ProofKey returns the key with which a server proves to a client that the server knows the client's token. The key
+// is the hash of the token, in hex. The argument has the form NAME:ID, where ID is the first 16 hex digits of the
+// key's hash. If no token matches, ProofKey returns an empty key after Options.Answer, so that the duration does not
+// reveal which users exist.
 func (a *Access) ProofKey(ctx context.Context, of string) (string, error) {
 	name, id, _ := strings.Cut(of, ":")
 	if CheckName("", name) != nil || len(id) != 16 {
@@ -267,7 +267,7 @@ func (a *Access) session(ctx context.Context, secret string) (acc Account, i int
 	return acc, i, nil
 }
 
-// Ended reports whether the session with this secret has ended. Unlike Session, it does not extend the session.
+// Ended reports whether the session with this secret has ended. The check does not extend the session.
 func (a *Access) Ended(ctx context.Context, secret string) bool {
 	_, _, err := a.session(ctx, secret)
 	return core.CodeOf(err) == core.CodeUnauthorized
@@ -293,7 +293,7 @@ func (a *Access) Renew(ctx context.Context, secret string) (renewed string, err 
 	return renewed, err
 }
 
-// Session returns the user of the session with this secret, and extends the session.
+// Session returns the user of the session with this secret, and extends the session's validity.
 func (a *Access) Session(ctx context.Context, secret string) (Who, error) {
 	acc, i, err := a.session(ctx, secret)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 
 // Claims sets which claims of an identity provider give the name and the grants of a user.
 type Claims struct {
-	// Name is the claim with the user name, which is converted to lower case; empty: "preferred_username". For claim
-	// "email", the provider must confirm that the address is verified.
+	// Name is the name of the claim with the user name, which is converted to lower case; empty:
+	// "preferred_username". For claim "email", the provider must confirm that the address is verified.
 	Name string
-	// Role is the claim with the roles of a user, as one text or a list of texts. Roles maps these texts to grants.
-	// If Role is empty, a new user has no grants, and an admin assigns them.
+	// Role is the name of the claim with the roles of a user, as one text or a list of texts. Roles maps these texts
+	// to grants. If Role is empty, a new user has no grants, and an admin must assign grants.
 	Role  string
 	Roles map[string][]Grant
 }

@@ -43,9 +43,9 @@ func (f *Failures) try(now time.Time) bool {
 	return true
 }
 
-// LogIn logs in a user with a password and returns the secret of the new session. LogIn counts each login before it
-// checks the password, so that parallel logins cannot evade the limit. A failed login hashes a password and takes at
-// least Options.Answer, even if the user does not exist or must wait.
+// LogIn logs in a user with a password and returns the secret of the new session. LogIn counts each login as failed
+// before it checks the password, so that parallel logins cannot evade the limit. A failed login hashes a password and
+// takes at least Options.Answer, even if the user does not exist or must wait.
 func (a *Access) LogIn(ctx context.Context, name, password string, from Origin) (secret string, err error) {
 	places, known, err := a.placesOf(ctx, name, &from)
 	if err != nil {
@@ -94,8 +94,8 @@ func (a *Access) placesOf(ctx context.Context, name string, from *Origin) (place
 	return placesOf(from.Address), false, err
 }
 
-// Try counts a login without a password as failed, before the result is known. If too many logins from the address
-// have failed, Try returns an error. If the login succeeds, the caller must call undo.
+// Try counts a login at an identity provider as failed, before its result is known. If too many logins from the
+// address have failed, Try returns an error. If the login succeeds, the caller must call undo.
 func (a *Access) Try(from Origin) (undo func(), err error) {
 	took, err := a.froms.take(placesOf(from.Address), a.now())
 	if err != nil {
@@ -174,8 +174,7 @@ func (a *Access) begin(ctx context.Context, name string, from Origin, edit func(
 const FirstAdmin = "admin"
 
 // LogInByToken starts a session of user "admin" for a caller with the admin token, and creates the user if needed. A
-// login with the correct token never has to wait, because other clients behind the same proxy may be trying
-// passwords.
+// login with the correct token never has to wait, even if other clients behind the same proxy try wrong passwords.
 func (a *Access) LogInByToken(ctx context.Context, token string, from Origin) (string, error) {
 	if a.o.Admin == nil || !a.o.Admin(token) {
 		if _, err := a.froms.take(placesOf(from.Address), a.now()); err != nil {
@@ -228,7 +227,8 @@ func (a *Access) endSessions(ctx context.Context, name string, end func(*Session
 	return err
 }
 
-// EndSession ends one of the caller's own sessions. If id is empty, it ends all of them except the current session.
+// EndSession ends one of the caller's own sessions. If id is empty, EndSession ends all of the caller's sessions
+// except the current session.
 func (a *Access) EndSession(ctx context.Context, who Who, id string) error {
 	if err := who.May(Own, ""); err != nil {
 		return err

@@ -21,7 +21,7 @@ type Account struct {
 	Disabled bool   `json:"disabled,omitempty"`
 	// Password is the hash of the password; empty: the user cannot log in with a password.
 	Password   string `json:"password,omitempty"`
-	MustChange bool   `json:"mustChange,omitempty"` // another user set the password, so the user must change it
+	MustChange bool   `json:"mustChange,omitempty"` // another user set the password, and the user must change it
 	// Issuer and Subject identify the user at an identity provider.
 	Issuer   string    `json:"issuer,omitempty"`
 	Subject  string    `json:"subject,omitempty"`

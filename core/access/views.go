@@ -57,7 +57,7 @@ func countBy(views []View, name string) (n int) {
 	return n
 }
 
-// SaveView stores a view under its name. Only its author or an admin can change a shared view.
+// SaveView stores a view under its name. Only the author or an admin can change a shared view.
 func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 	if err := who.May(Own, ""); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 	return err
 }
 
-// DeleteView deletes one of the caller's own views or, if shared is true, a shared view. Only its author or an admin
+// DeleteView deletes one of the caller's own views or, if shared is true, a shared view. Only the author or an admin
 // can delete a shared view.
 func (a *Access) DeleteView(ctx context.Context, who Who, name string, shared bool) error {
 	if err := who.May(Own, ""); err != nil {

@@ -75,10 +75,10 @@ func Host(remote string) string {
 	return remote
 }
 
-// IsPerson reports whether the caller is a user: only users have an account.
+// IsPerson reports whether the caller is a user with an account.
 func (w Who) IsPerson() bool { return w.Kind == Person || w.Kind == PersonToken }
 
-// Deed is a kind of action, for which a caller needs a permission.
+// Deed is a kind of action that requires a permission.
 type Deed string
 
 const (
@@ -223,7 +223,7 @@ func (w Who) May(d Deed, app string) error {
 	return nil
 }
 
-// MaySome reports whether the caller has the permission for an action on at least one app.
+// MaySome reports whether the caller has the permission for an action on all apps, or on at least one app.
 func (w Who) MaySome(d Deed) bool {
 	return w.May(d, "") == nil || slices.ContainsFunc(slices.Concat(w.Grants, w.Within), func(g Grant) bool { return w.May(d, g.App) == nil })
 }

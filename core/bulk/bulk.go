@@ -79,8 +79,8 @@ func New(q *query.Queries, m *manage.Manage, o *operate.Operate, notes Notes) *B
 // Request selects the action and the jobs for one part of a bulk operation.
 type Request struct {
 	Verb Verb
-	// Jobs lists jobs by app/name or ID. If Jobs is empty, Filter selects the jobs. If Filter is nil too, Undo
-	// selects the jobs.
+	// Jobs lists jobs by app/name or ID. If Jobs is empty, Filter selects the jobs. If Jobs is empty and Filter is
+	// nil, Undo selects the jobs.
 	Jobs   []string
 	Filter *query.JobsAsk
 	// Undo is the name of an earlier bulk operation that paused jobs. The paused jobs that did not change since then
@@ -107,8 +107,8 @@ type Result struct {
 	Sample []string   // in a dry run: some of the jobs, as app/name
 	Done   int        // number of changed jobs
 	Same   int        // number of jobs that needed no change
-	Failed []Failed   // first jobs that were not changed, because of an error
-	Fail   int        // number of jobs that were not changed, because of an error
+	Failed []Failed   // jobs that were not changed because of an error, at most 100
+	Fail   int        // number of jobs that were not changed because of an error
 	Next   core.JobID // After of the next part; 0: this is the last part
 }
 

@@ -30,9 +30,10 @@ func Begin(ctx context.Context) (context.Context, *Glance) {
 	return context.WithValue(ctx, key{}, g), g
 }
 
-// First returns a context with which reads are eventually consistent, so that they may return an older state. After
-// such a read, the caller must repeat the read strongly, except in three cases. The read shows a closed run without a
-// further attempt, a conditional write rejects decisions based on an older state, or an older state does no harm.
+// First returns a context with which reads are eventually consistent, so that a read may return an older state.
+// Before the caller acts on the result, it must repeat the read with strong consistency. This is not needed if the
+// result is a closed run without a further attempt. It is not needed either if a conditional write rejects decisions
+// based on an older state, or if an older state does no harm.
 func First(ctx context.Context) context.Context {
 	ctx, _ = Begin(ctx)
 	return ctx

@@ -34,9 +34,9 @@ func (m *Manage) change(actor core.Actor, verb string, rev int64) core.Change {
 // Options configures a Manage. A zero field means the default.
 type Options struct {
 	// ResumeAhead is the delay from a user's resume of an app, or of all jobs, until the pause ends. A fifth of
-	// ResumeAhead allows for slow stores, and the rest for clock skew. Default: 5 s.
+	// ResumeAhead is the time limit for the store, and the rest allows for clock skew. Default: 5 s.
 	ResumeAhead time.Duration
-	// Room is how long a save waits for a throttled store; default: 10 s. If the store accepts some jobs, the save
+	// Room is how long a save waits for an overloaded store; default: 10 s. If the store accepts some jobs, the save
 	// waits for at most twice Room in total. Backoff is the maximum of the first wait; default: 100 ms. The maximum
 	// doubles with each wait, up to a tenth of Room.
 	Room, Backoff time.Duration
@@ -91,7 +91,7 @@ func expect(what string, want *int64, found bool, rev int64, set, of string) err
 	return nil
 }
 
-// Results of a change to one object.
+// Results of a change to one job, app or channel.
 const (
 	Created   = "created"
 	Updated   = "updated"

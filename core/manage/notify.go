@@ -40,7 +40,7 @@ type NotifyResult struct {
 
 // SaveNotify sets the notification settings for events without a job, and for unreadable jobs. If n.To is empty, no
 // notifications are sent. If the settings are already equal, SaveNotify writes nothing. The change record is written
-// after the change. If this fails budget.Tries times, the change has no record.
+// after the change. If writing the record fails budget.Tries times, the change has no record.
 func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify) (NotifyResult, error) {
 	if err := actor.Validate(); err != nil {
 		return NotifyResult{}, err
@@ -92,8 +92,8 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 	return res, nil
 }
 
-// CheckTold checks the channels of notification settings. For each item of list, it returns an error about the first
-// channel that does not exist, or nil. The channels in made count as existing.
+// CheckTold checks that the channels in notification settings exist. For each item of the list, it returns nil, or an
+// error about the first channel that does not exist. The channels in made count as existing.
 func (m *Manage) CheckTold(ctx context.Context, list []core.Notify, made []string) ([]error, error) {
 	var names []string
 	for i := range list {

@@ -33,8 +33,8 @@ func (m *Manage) Pause(ctx context.Context, actor core.Actor, t Target, r PauseR
 	return m.editGlobal(ctx, actor, r.Why, pauseOf(actor, r.Why, until))
 }
 
-// Resume ends the pause of a job now, and the pause of an app or of all jobs after Options.ResumeAhead. Scheduled
-// times during the pause are never run.
+// Resume ends the pause of a job immediately, and the pause of an app or of all jobs after Options.ResumeAhead.
+// Scheduled times during the pause are never run.
 func (m *Manage) Resume(ctx context.Context, actor core.Actor, t Target, why string) (StateResult, error) {
 	if err := m.checkTarget(actor, t, why); err != nil {
 		return StateResult{}, err

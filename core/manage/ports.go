@@ -39,13 +39,13 @@ type Jobs interface {
 	// CreateJobs stores new jobs with their change records. For each job, the app must be stored, the name must be
 	// free, and the ID must never have been used. Each parent of the job must be stored and have fewer than
 	// core.MaxChildren children. CreateJobs also adds the job to the children of its parents. If CreateJobs and
-	// DeleteApp run at the same time for one app, one of them returns core.ErrRefused.
+	// DeleteApp run at the same time for one app, one of them fails.
 	CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error
-	// UpdateJobs replaces stored jobs and stores the change records. For each job, the stored Rev and Tail must be
-	// those in the Update. Each parent of the job must be stored and have fewer than core.MaxChildren children. Seq
-	// never decreases, and Def.Children does not change.
+	// UpdateJobs replaces stored jobs and stores the change records. For each job, the stored Rev and Tail must equal
+	// Update.Seen and Update.SeenTail. Each parent of the job must be stored and have fewer than core.MaxChildren
+	// children. Seq never decreases, and Def.Children does not change.
 	UpdateJobs(ctx context.Context, updates []Update) []error
-	// DeleteJob replaces a job by the tombstone t, and removes the job from the children of its parents. The stored
+	// DeleteJob replaces a job with the tombstone t, and removes the job from the children of its parents. The stored
 	// Rev must equal seen, and the job must have no children.
 	DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error
 }
@@ -55,8 +55,8 @@ type Jobs interface {
 type Update struct {
 	Seen     int64
 	SeenTail core.RunID
-	// Edges is set if the update gives a parent to a job with children. The store compares it with its counter and
-	// then increments the counter. If two updates have an equal value, one of them fails.
+	// Edges is set to the result of Jobs.Edges if the update gives a parent to a job with children. The store rejects
+	// the update if the counter has changed, and otherwise increments the counter.
 	Edges  int64
 	Job    core.Job
 	Change core.Change
@@ -102,7 +102,7 @@ type Channels interface {
 type Notifier interface {
 	// Takes returns an error if this server cannot send messages to a channel.
 	Takes(ctx context.Context, ch core.Channel) error
-	// Test sends one test message without a retry. If it fails, the error is a *core.Undelivered.
+	// Test sends one test message without a retry. If the send fails, the error is a *core.Undelivered.
 	Test(ctx context.Context, ch core.Channel) error
 }
 

@@ -32,12 +32,12 @@ type AuditReport struct {
 	App, Name string
 	From, To  core.Instant // scheduled times after From and at most To
 	AuditCount
-	// Missing lists the first scheduled times without a run or record. Waiting lists the first scheduled times with
-	// an overdue run. Each list has at most 100 times.
+	// Missing lists scheduled times that have neither a run nor a record. Waiting lists scheduled times with overdue
+	// runs. Each list has at most the first 100 times.
 	Missing []core.Instant
 	Waiting []core.Instant
-	// Behind is the due time, possibly estimated, of the oldest message in the delay queue. It is set if a missing
-	// run was due after Behind, because the message of this run may still be in the delay queue.
+	// Behind is the due time, possibly estimated, of the oldest message in the delay queue. Behind is set only if a
+	// missing run was due later, because the message of this run may still be in the delay queue.
 	Behind time.Time
 	// Next is the From of the next report if the time span is too long for one report; 0: the report is complete.
 	Next core.Instant
@@ -45,9 +45,9 @@ type AuditReport struct {
 	Partial bool
 	// Failed is the reason why the job could not be audited. If it is set, all other results are empty.
 	Failed string
-	// Again lists the runs to send again. Only Lost sets Again.
+	// Again lists the runs that must be sent again. Only Lost fills this list.
 	Again []core.Fire
-	// Below is a position: Lost must still check the job's runs with lower IDs; 0: no such runs remain.
+	// Below is set if Lost must still check runs of the job with IDs lower than Below; 0: all runs are checked.
 	Below core.RunID
 }
 

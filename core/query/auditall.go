@@ -73,7 +73,7 @@ func placeOf(ask *AuditAsk, ahead bool) (p place, err error) {
 	return p, nil
 }
 
-// AuditPage audits jobs until Options.PageFor has passed. Next of the result is the After for the next page.
+// AuditPage audits jobs until Options.PageFor has passed. AuditSum.Next is the After for the next page.
 func (q *Queries) AuditPage(ctx context.Context, ask AuditAsk) (AuditSum, error) {
 	if err := checkSpan(ask.From, ask.To); err != nil {
 		return AuditSum{}, err
@@ -111,9 +111,9 @@ func (s *AuditSum) report(r *AuditReport) {
 	}
 }
 
-// Lost audits one page of jobs and calls the function each with the reports of each job, in order. Again of a report
-// lists the missing runs. If ahead is not 0, Again also lists open runs, runs with pending follow-ups, and runs that
-// may be on the delay queue. If each returns an error, Lost stops.
+// Lost audits one page of jobs, and calls the function each with the reports of each job, in order. AuditReport.Again
+// lists the missing runs. If ahead is not 0, it also lists open runs, runs with pending follow-ups, and runs that may
+// be on the delay queue. If the function returns an error, Lost stops.
 func (q *Queries) Lost(
 	ctx context.Context, ask AuditAsk, ahead time.Duration, each func(p *budget.Page, reports []AuditReport) error,
 ) (next string, err error) {

@@ -19,7 +19,7 @@ import (
 type ChangeFilter struct {
 	Job  string   // app/name or number; for a deleted job, app/name works while the app's change records are kept
 	App  string   // selects changes of the app and its jobs; used if Job is empty
-	Apps []string // selects only changes of these apps; nil: all changes, including changes without an app; used if Job and App are empty
+	Apps []string // used if Job and App are empty: changes of these apps; nil: all changes, including changes without an app
 	// Channel selects changes of the channel with this name. Person selects changes of the user with this name.
 	Channel, Person string
 	NoPeople        bool // excludes changes of user accounts

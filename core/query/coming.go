@@ -42,7 +42,7 @@ type ComingShape struct {
 	Apps     []ComingApp // apps with scheduled runs, by name
 	MoreApps int         // number of apps that are not in Apps
 	Jobs     int         // number of jobs with scheduled runs, in all apps
-	Piles    []Pile      // seconds with the most runs, without runs in a Band; the busiest second is first
+	Piles    []Pile      // seconds in which the most jobs run, without jobs in a Band; the busiest second is first
 	// Partial is true if some jobs were not scanned or cannot be read.
 	Partial bool
 }
@@ -54,7 +54,7 @@ type ComingApp struct {
 	Band  Band
 }
 
-// Band has the sum of the runs of the jobs that run too often to be counted in buckets.
+// Band counts the runs of jobs that run too often to be counted in buckets.
 type Band struct {
 	Jobs  int
 	Fires int

@@ -19,7 +19,7 @@ const (
 	longMore  = time.Minute
 )
 
-// Home has the current problems: for each kind of problem, the number of cases and a list of the first cases.
+// Home has the number of current problems of each kind, and lists the first problems of each kind.
 type Home struct {
 	Fail     int // number of failing jobs
 	Failing  []HomeJob
@@ -30,7 +30,7 @@ type Home struct {
 	Alone    int                  // number of apps with scheduled jobs but without an executor
 	Deserted []AppWithoutExecutor // apps with scheduled jobs but without an executor
 	Soon     int                  // number of jobs with scheduled runs in the next 15 minutes
-	Coming   []Coming             // the first scheduled runs
+	Coming   []Coming             // the first of these scheduled runs
 	// Partial is true if the status of some jobs is unknown.
 	Partial bool
 	// Unread is true if the last runs of most jobs were not read. Then Late has only jobs that the ticker did not

@@ -15,12 +15,12 @@ import (
 	"github.com/tickring/tickring/core/glance"
 )
 
-// Standing is a status of a job. A job can have several.
+// Standing is a status of a job. A job can have several statuses at once.
 type Standing string
 
 const (
 	IsFailing  Standing = "failing"   // the job's last closed retry chain failed
-	IsLate     Standing = "late"      // the last run was sent later than the job's grace, or a run that late is not sent
+	IsLate     Standing = "late"      // the last run was sent later than the job's grace, or a due run has not been sent within the grace
 	IsHeld     Standing = "paused"    // the job, its app or all jobs are paused
 	IsStarted  Standing = "started"   // the job is neither paused nor ended, so its schedule applies
 	IsNeverRan Standing = "never-ran" // the job has no run
@@ -47,7 +47,7 @@ const MaxRecent = 30
 // JobsAsk selects and sorts a list of jobs.
 type JobsAsk struct {
 	JobFilter            // After and Last are ignored
-	Is        []Standing // the job must have all of these; empty: any status
+	Is        []Standing // the job must have all of these statuses; empty: any status
 	By        Order      // ByNumber if empty
 	Down      bool
 	Cursor    string // Next of the previous page

@@ -22,12 +22,12 @@ type Store interface {
 
 // Jobs reads the current jobs.
 type Jobs interface {
-	// Jobs reads jobs by ID. Other callers can get the same result, so callers must not change it. For unreadable
-	// jobs, Jobs and ListJobs return a core.Unreadable as the error, together with the readable jobs.
+	// Jobs reads jobs by ID. Callers must not change the returned jobs, because other callers can share them. For
+	// unreadable jobs, Jobs and ListJobs return a core.Unreadable as the error, together with the readable jobs.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
 	// JobIDs maps the names of an app's jobs to job IDs. Names without a job are not in the result.
 	JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error)
-	// ListJobs reads jobs of one app, or of all apps if app is empty, in the order of their IDs. next is the ID after
+	// ListJobs reads jobs of one app, or of all apps if app is empty, in the order of job IDs. next is the ID after
 	// which the caller continues; 0 means the end. Before the end, ListJobs can return fewer than limit jobs, or no
 	// jobs.
 	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
@@ -56,9 +56,9 @@ type Channels interface {
 
 // Records reads change records and skip records.
 type Records interface {
-	// Changes reads change records with an ID of at most last, newest first. It reads the records of one job. If job
-	// is 0, it reads the records of an app and its jobs, and if app is empty too, all records. The order of records
-	// with equal IDs does not change.
+	// Changes reads change records with an ID of at most last, newest first. If job is not 0, Changes reads only
+	// records of this job. Otherwise, if app is not empty, it reads only records of this app and its jobs. The order
+	// of records with equal IDs does not change.
 	Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) ([]core.Change, error)
 	// Cleaned reads the scheduled time up to which users may have removed planned runs of a job; 0: none.
 	Cleaned(ctx context.Context, job core.JobID) (core.Instant, error)
@@ -67,15 +67,16 @@ type Records interface {
 }
 
 type Scripts interface {
-	// Scripts reads the record of the earlier versions of a job's script. A record without versions was never stored.
+	// Scripts reads the record of the earlier versions of a job's script. If no record is stored, the result has no
+	// versions.
 	Scripts(ctx context.Context, job core.JobID) (core.Scripts, error)
 	// Source reads a script source of a job by hash; false if the source is not stored.
 	Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error)
 }
 
 // RunPlace is a position in the list of all runs, newest first: after the runs that were created at or after Before,
-// in milliseconds since 1970. If the store counts rows, Row is the exact row at the position. A RunPlace of zero is
-// the start of the list. If it is returned as the next position, it means the end.
+// in milliseconds since 1970. If the store counts rows, Row is the exact row at the position. As an argument, the
+// zero RunPlace is the start of the list. As the returned next position, it means the end of the list.
 type RunPlace struct{ Before, Row int64 }
 
 // Recent is a filter for runs: by app, by states, and by due time from From to To. Zero fields do not filter.
@@ -86,13 +87,14 @@ type Recent struct {
 }
 
 // FailedJobs is a store's list of jobs that may be failing. A store has this list if reading the last runs of all
-// jobs costs too much for a page. Jobs that are not on the list are not failing, unless the store could not add the
+// jobs costs too much for a page. A job that is not on the list is not failing, unless the store could not add the
 // job to the list.
 type FailedJobs interface {
 	// FailedJobs returns all jobs on the list, with the time at which each job was added.
 	FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error)
-	// ForgetFailed removes recovered jobs from the list, except jobs that were added again after the given time. A
-	// caller removes a job at the earliest ten minutes after it was added.
+	// ForgetFailed removes recovered jobs from the list. The argument jobs has the times from FailedJobs, and a job
+	// that was added again after this time stays. Callers remove a job at the earliest ten minutes after it was
+	// added.
 	ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error
 }
 
@@ -107,8 +109,8 @@ type Runs interface {
 	// time also returns runs that do not match.
 	RecentRuns(ctx context.Context, of Recent, from RunPlace, limit int) (runs []core.Run, next RunPlace, err error)
 	// LastRuns reads the newest runs of jobs with due times up to upTo, at most n runs for each job, newest first.
-	// Jobs without runs are not in the result. Runs with later due times can make the result for a job shorter, if
-	// the job has more than n of them.
+	// Jobs without runs are not in the result. If a job has more than n runs with due times after upTo, the result
+	// can lack runs of this job.
 	LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error)
 	// Permits reads the state of concurrency limits by name.
 	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)

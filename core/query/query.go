@@ -28,7 +28,7 @@ type Options struct {
 	Reachable func(address string) error
 	// Expiry is how long an executor stays live after a heartbeat; 0: core.BeatExpiry.
 	Expiry time.Duration
-	// Patience is how long after its due time a run counts as overdue; 0: 15 minutes.
+	// Patience is the time after which a run that is due but not sent counts as overdue; 0: 15 minutes.
 	Patience time.Duration
 	// PageFor is how long a query over many jobs works on one page; 0: 10 s. The default keeps answers below the 29 s
 	// limit of an AWS HTTP API, even if the last store calls are slow.
@@ -40,7 +40,7 @@ type Options struct {
 	Failed FailedJobs
 	// KeepRuns is the retention of runs if the store ignores the retention.days of jobs; else 0.
 	KeepRuns time.Duration
-	// ByJournal is true if the store finds the runs of several jobs through journals.
+	// ByJournal is true if the store lists the runs of several jobs with the help of journals.
 	ByJournal bool
 }
 
@@ -81,9 +81,9 @@ func (q *Queries) Reachable(field, address string) error {
 
 // EachJob calls the function do for each job with an ID above after, until do returns false or the page p is over. If
 // app is empty, EachJob includes the jobs of all apps. next is the ID after which the caller continues; 0 means the
-// end. After an error, EachJob ends the page, and returns the error only if EachJob has read no jobs. Unreadable jobs
-// are skipped and added to p.Bad. Jobs whose only problem is that secrets cannot be decrypted are not skipped. do
-// must not change a job.
+// end. After an error, EachJob ends the page. It returns the error only if it has read no jobs before. Unreadable
+// jobs are skipped and added to p.Bad. A job is not skipped if only its secrets cannot be decrypted. do must not
+// change a job.
 func (q *Queries) EachJob(
 	ctx context.Context, app string, after core.JobID, p *budget.Page, do func(j *core.Job) bool,
 ) (next core.JobID, err error) {

@@ -30,7 +30,7 @@ type JobFilter struct {
 	Set    string
 	Text   string     // part of the name, title, author, handler, params or schedule, ignoring case; or the job number
 	After  core.JobID // job number after which the page begins
-	Limit  int        // at most 1000; 0 is 100
+	Limit  int        // maximum number of jobs, at most 1000; 0: 100
 	Last   bool       // the page includes the last run of each job
 	Job    core.JobID // only for Upcoming: selects this job
 	// Sees reports whether the caller can see an app; nil: the caller can see all apps. If Sees is set, unreadable
@@ -38,13 +38,13 @@ type JobFilter struct {
 	Sees func(app string) bool
 }
 
-// JobPage is one page of jobs ordered by number.
+// JobPage is one page of jobs, ordered by job number.
 type JobPage struct {
 	Jobs []core.Job
 	Last []*core.Run // last run of each job in Jobs, nil if the job has no run; empty unless JobFilter.Last is set
 	// Failed has the unreadable jobs, which are not in Jobs.
 	Failed core.Unreadable
-	Next   core.JobID // After of the next page; 0: no more
+	Next   core.JobID // After of the next page; 0: this is the last page
 }
 
 // RunView is one run, or a skip record instead of a run.
@@ -57,10 +57,10 @@ type RunView struct {
 	ThenAt core.Instant // due time of the next attempt; 0: no attempt followed, or its record was removed
 	// Waits is when the run stops waiting for an executor; zero: the run does not wait.
 	Waits time.Time
-	// Permits is the state of a concurrency limit that applies to the open run. For a run that waits for a slot, this
-	// is the limit whose slot it waits for.
+	// Permits is the state of a concurrency limit that applies to the open run. If the run waits for a slot, this is
+	// the limit without a free slot.
 	Permits *core.Permits
-	// Missing lists the parents that have not ended, if the run is the run of a join.
+	// Missing lists the parents that have not ended, if the run waits for a join.
 	Missing []string
 	// Answer is the executor's answer to the send of an open run, if the answer was inconclusive.
 	Answer string
@@ -289,7 +289,7 @@ func (q *Queries) last(ctx context.Context, job core.JobID, until time.Time) (*c
 }
 
 // NextOf returns the next scheduled times of a job outside its own pause and the given pauses. It returns no times if
-// a pause has no end. For a fixed delay, it returns only the one known time.
+// a pause has no end. For a fixed delay, NextOf returns at most one time, because later times are unknown.
 func (q *Queries) NextOf(job *core.Job, count int, pauses ...core.Pause) []core.Instant {
 	return nextOf(&job.Sched, core.InstantOf(q.o.Now()), core.Horizon, min(count, MaxPage), pauses...)
 }
@@ -333,7 +333,7 @@ func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pa
 }
 
 // Preview returns a description of a schedule in words, its next scheduled times, and warnings. Scheduled times can
-// depend on the job number. The parameter of is this number; 0 means an example number.
+// depend on the job number. For the number 0, Preview uses an example number.
 func (q *Queries) Preview(s core.Schedule, of core.JobID, from core.Instant, count int) (Preview, error) {
 	if of < 0 {
 		return Preview{}, core.Invalid("jobId", of.String(), "expected a job number")

@@ -16,7 +16,7 @@ const (
 	maxPast      = 100    // runs read for one job
 )
 
-// Problems lists failing jobs, and jobs that cannot run.
+// Problems lists failing jobs, jobs that cannot run, and missing notification channels.
 type Problems struct {
 	Looked int  // number of jobs that were checked
 	More   bool // not all jobs were checked
@@ -35,7 +35,7 @@ type Problems struct {
 type AppWithoutExecutor struct {
 	App   string
 	Jobs  int    // number of scheduled jobs
-	First string // name of its first scheduled job
+	First string // name of the app's first scheduled job
 }
 
 // MissingChannel is an app or a job with a channel in its notification settings that does not exist.

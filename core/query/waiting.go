@@ -18,7 +18,7 @@ func (q *Queries) Stored(ctx context.Context, id core.RunID) (core.Run, bool, er
 	return r, ok, nil
 }
 
-// EntriesOf returns the due-index entries of a waiting run, for all partitions of the due index.
+// EntriesOf returns the due-index entries of a waiting run; nil if the entries cannot be read.
 func (q *Queries) EntriesOf(ctx context.Context, run core.RunID) []core.DueItem {
 	entries, err := q.store.Entries(ctx, run.Job())
 	if err != nil {
