@@ -16,8 +16,8 @@ type App struct {
 	Token     string         // access token that the executors send; if empty, server options decide whether to accept executors
 	Executors []string       // fixed addresses; if empty, executors register themselves
 	Allow     []netip.Prefix // networks of allowed executor addresses, in addition to the server's policy
-	// WaitForExecutor is how long after its due time a run waits for an available executor; 0: runs do not wait. A
-	// job can set its own value.
+	// WaitForExecutor is how long a run waits for an available executor, counted from its due time; 0: runs do not
+	// wait. A job can set its own value.
 	WaitForExecutor time.Duration
 	Overlap         Overlap // default concurrency limit of each job
 	Limits          Limits  // limits over all runs of the app
@@ -131,9 +131,9 @@ type Global struct {
 	// heartbeats during the outage.
 	UpSince time.Time
 	DownAt  time.Time
-	// Holder is the name of the only deployment that can use these tables; empty: every deployment can. Each restore
-	// or takeover increments Generation. While Opening is true, a restore is in progress and no process can use the
-	// tables.
+	// Holder is the name of the only deployment that can use these tables; empty: every deployment can use the
+	// tables. Each restore or takeover increments Generation. While Opening is true, a restore is in progress and no
+	// process can use the tables.
 	Holder     string
 	Generation int
 	Opening    bool
@@ -173,8 +173,8 @@ func (g Global) Admits(deployment string) error {
 		g.Generation, deployment)
 }
 
-// Health records whether a job or an executor address is slow. One dispatcher measures and stores this, and all
-// dispatchers use the stored result.
+// Health records whether a job or an executor address is slow. The dispatcher that detects a change stores it, and
+// all dispatchers use the stored state.
 type Health struct {
 	Of   string // "job/7" for the job with ID 7, or an executor address
 	Slow bool
@@ -212,7 +212,7 @@ type Executor struct {
 // Clock is the difference between an executor's clock and this machine's clock. The zero value means unknown.
 type Clock struct {
 	Known bool
-	Ahead int32 // seconds by which the executor's clock is ahead, negative if it is behind; 0 if below 2 s
+	Ahead int32 // seconds by which the executor's clock is ahead; negative: behind; 0: the difference is less than 2 s
 }
 
 // Clocks report whole seconds, so a difference below clockSame counts as none. A response that took longer than
@@ -313,8 +313,8 @@ func beats(e Executor, g Global, now time.Time, expiry time.Duration) bool {
 	return !g.UpSince.IsZero() && !e.Beat.Add(expiry).Before(g.DownAt) && !g.UpSince.Add(expiry).Before(now)
 }
 
-// Candidates returns the executors that can receive runs of the app. If the app has fixed addresses, these are all
-// fixed addresses. Otherwise, these are the live registered executors in stored.
+// Candidates returns the executors that can receive runs of the app. If the app has fixed addresses, Candidates
+// returns all fixed addresses. Otherwise, it returns the live executors in stored, the list of registered executors.
 func (a *App) Candidates(stored []Executor, g Global, now time.Time, expiry time.Duration) []Executor {
 	if len(a.Executors) == 0 {
 		return Live(stored, g, now, expiry)

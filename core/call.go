@@ -132,8 +132,8 @@ func (c *Call) withSecrets(turn func(secret string) string) *Call {
 	return &out
 }
 
-// Kept returns a copy of c in which the stored secrets from old replace the AsStored values. It returns an error if
-// old lacks a secret, or if the OAuth token URL has changed.
+// Kept returns a copy of c in which the stored secrets from old replace the AsStored values. Kept returns an error if
+// old lacks a needed secret, or if the OAuth token URL has changed.
 func (c *Call) Kept(old *Call) (*Call, error) {
 	if c == nil {
 		return nil, nil

@@ -20,7 +20,7 @@ type Channel struct {
 	Set      string      `json:"set,omitempty"` // name of the manifest that created the channel
 	Language Language    `json:"language"`
 	Kind     ChannelKind `json:"kind"`
-	// URL is the address to which an HTTP channel posts. It is hidden as a secret, because anyone with the URL of a
+	// URL is the address to which an HTTP channel posts. URL is hidden as a secret, because anyone with the URL of a
 	// chat can post there.
 	URL    string `json:"url,omitempty"`
 	Secret string `json:"secret,omitempty"` // key that signs messages to a webhook, Feishu or DingTalk; empty: unsigned
@@ -343,8 +343,8 @@ type Message struct {
 	// the skipped times for EventSkipped, and the runs of a dead-letter message for EventDeadLetter. For most other
 	// events, Times is the number of the attempt.
 	Times int
-	// Count is the number of equal events since Since that this message reports, including the latest event; 0 means
-	// 1.
+	// Count is the number of equal events that this message reports, including the latest event; 0 means 1. Since is
+	// the time of the first of these events.
 	Count      int
 	Since      time.Time
 	Link       string // link for details; empty: none

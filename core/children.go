@@ -19,7 +19,7 @@ const (
 
 var Upons = []ParentCondition{UponSuccess, UponFailure, UponClose}
 
-// Maximum number of parents, and of children, of one job.
+// MaxParents and MaxChildren are the maximum numbers of parents and children of one job.
 const (
 	MaxParents  = 20
 	MaxChildren = 1000
@@ -91,7 +91,8 @@ func (d *Def) FirstPlace() int64 {
 // PlaceAfter returns the Run.Place of a parent run after the run of this child was created.
 func PlaceAfter(child JobID) int64 { return int64(child) + 1 }
 
-// ChildrenAfter returns the children that must run after the end of r and have no run for it, ordered by job ID.
+// ChildrenAfter returns the children that must run after the end of r and for which no run was created, ordered by
+// job ID.
 func (d *Def) ChildrenAfter(r *Run) (list []Child) {
 	for _, c := range d.Children {
 		if PlaceAfter(c.Job) > r.Place && c.When.Matches(r, d.Retry.On) {
@@ -113,8 +114,8 @@ func (w ParentCondition) Matches(r *Run, on []State) bool {
 	return w == UponClose
 }
 
-// OwesChildren reports whether child runs may still have to be created after r. This requires that r is the closed
-// last attempt of its retry chain, that the first attempt was not skipped, and that r.Place is not 0.
+// OwesChildren reports whether child runs may still have to be created after r. It returns false unless r is the
+// closed last attempt of a retry chain and r.Place is not 0. It also returns false if the first attempt was skipped.
 func (r *Run) OwesChildren() bool {
 	return r.Place != 0 && !r.State.Open() && r.Then == 0 && (r.State != Skipped || r.Attempt > 1)
 }
@@ -175,8 +176,8 @@ func (d *Def) validateAfter() error {
 }
 
 // InOrder sorts keys so that each key comes after its dependencies, which the function after returns. Otherwise,
-// InOrder keeps the order of keys. If dependencies form a cycle, circle lists one: each key depends on the next key,
-// and the last key on the first key.
+// InOrder keeps the order of keys. If dependencies form a cycle, circle lists one cycle: each key depends on the next
+// key, and the last key depends on the first key.
 func InOrder[K comparable](keys []K, after func(K) []K) (order, circle []K) {
 	const under, done = 1, 2
 	state := make(map[K]int8, len(keys))

@@ -20,7 +20,7 @@
 //     requests a slot with core.Permits.Ask. If no slot is free, the run waits, is
 //     skipped, or replaces another run (finish.Finish.Replace).
 //  7. The dispatcher claims each run with a write that succeeds for one dispatcher
-//     only. It never claims a run before the due time, because a newer revision of
+//     only. The dispatcher never claims a run early, because a newer revision of
 //     the job may still need the run ID. If the claim fails, the dispatcher reads
 //     the run: it is closed, has another owner, or must be taken over. A broadcast
 //     is not sent. core.Run.Spread records its shards, and finish.Finish.Spread

@@ -10,7 +10,7 @@ import (
 
 // ErrRefused and ErrThrottled are the errors of a store write that changed nothing. ErrRefused means that the
 // condition of the write was false, because another writer was first. ErrThrottled means that the store was
-// overloaded. After any other error, the write may have happened or may still happen, so the caller must read the
+// overloaded. After any other error, the write may have happened or may still happen. Then the caller must read the
 // item again.
 var (
 	ErrRefused   = errors.New("condition refused")
@@ -18,7 +18,8 @@ var (
 )
 
 // Unreadable maps the ID of each stored job that a read could not decode to the error. An unreadable job is damaged,
-// or a newer version wrote it, and it stays unreadable until a user fixes it. The read still returns all other jobs.
+// or a newer version wrote the job. The job stays unreadable until a user fixes it. The read still returns all other
+// jobs.
 type Unreadable map[JobID]error
 
 // SplitUnreadable splits err, the error of a job read. If err is an Unreadable, SplitUnreadable returns it and a nil
@@ -213,7 +214,7 @@ func Listed(parts []Text) Text {
 	return text
 }
 
-// Error is an error for users. It names the wrong field, the problem and the allowed values.
+// Error is an error for users. An Error names the wrong field, the problem and the allowed values.
 type Error struct {
 	Code   Code
 	Field  string // path of the wrong field, such as "schedule.cron"; may be empty
@@ -252,8 +253,8 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Reason: Say(format, args...)}
 }
 
-// CodeOf returns the Code of the Error that err wraps. For ErrThrottled it returns CodeUnavailable, for ErrRefused
-// CodeConflict, and for all other errors CodeInternal.
+// CodeOf returns the Code of the Error that err wraps. CodeOf returns CodeUnavailable for ErrThrottled, CodeConflict
+// for ErrRefused, and CodeInternal for all other errors.
 func CodeOf(err error) Code {
 	var e *Error
 	switch {

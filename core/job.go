@@ -48,8 +48,8 @@ const (
 
 var JobStates = []JobState{Started, Paused, Ended}
 
-// Job is a task and its schedule. A job is stored in two parts: Def has the settings by the job's owner, and Sched is
-// the small part that the planner reads and writes.
+// Job is a task and its schedule. A job is stored in two parts. Def has the settings by the job's owner. Sched is the
+// small part that the planner reads and writes.
 type Job struct {
 	Def   Def
 	Sched Sched
@@ -80,8 +80,8 @@ type Def struct {
 	Timeout       time.Duration `json:"timeout,omitempty"` // 0: none
 	Retry         Retry         `json:"retry"`
 	LostAfter     time.Duration `json:"lostAfter"`
-	// WaitForExecutor is how long after its due time a run waits for an available executor; 0: the app's value
-	// applies.
+	// WaitForExecutor is how long a run waits for an available executor, counted from its due time; 0: the app's
+	// value applies.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
 	Overlap         Overlap       `json:"overlap,omitzero"`
 	PauseAfter      int           `json:"pauseAfter,omitempty"` // number of consecutive failures that pause the job; 0: never
@@ -112,7 +112,8 @@ func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 }
 
 // Overlap returns the concurrency limit of the job's runs: the job's own limit or, if the job has none, the app's
-// default. For a broadcast job it returns FullQueue instead of FullReplace, because broadcasts cannot be replaced.
+// default. For a broadcast job, Full of the result is never FullReplace but FullQueue, because broadcasts cannot be
+// replaced.
 func (j *Job) Overlap(app *App) Overlap {
 	o := j.Def.Overlap
 	if o.Limit == 0 && app != nil {
@@ -261,7 +262,8 @@ func (d DueItem) Less(o DueItem) bool {
 	return d.Run < o.Run
 }
 
-// Tombstone is the record of a deleted job. It is kept while a message of the job can still be on the delay queue.
+// Tombstone is the record of a deleted job. The tombstone is kept while a message of the job can still be on the
+// delay queue.
 type Tombstone struct {
 	Job   JobID
 	App   string

@@ -221,9 +221,9 @@ const (
 // NoValue is the last part of a permit name if the run's params have no value at Overlap.Key, or are not JSON.
 const NoValue = "none"
 
-// Permit returns the names of the limits that apply to run r, as one text: the limit of the job, and the limit over
-// all runs of the app. The text is empty if no limit applies. For one run, the names change only if the settings of
-// the limits change.
+// Permit returns the names of the limits that apply to run r, joined into one text. These are the limit of the job,
+// and the limit over all runs of the app. The text is empty if no limit applies. For one run, the names change only
+// if the settings of the limits change.
 func (j *Job) Permit(app *App, r *Run) string {
 	name := j.permit(app, r)
 	switch {

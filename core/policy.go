@@ -119,11 +119,11 @@ const (
 	EventUnplanned  Event = "unplanned" // the job could not be planned
 	EventDeadLetter Event = "dead-letter"
 	EventOverdue    Event = "overdue"
-	EventMute       Event = "mute" // a channel rejected a notification; the other channels report this, and no setting turns it off
+	EventMute       Event = "mute" // a channel rejected a notification; the other channels report this, and users cannot turn the event off
 )
 
 // Events lists the events that a job can select, in the order in which error messages list them. EventsNotYet lists
-// events that are planned for a later version. Settings that select them are rejected.
+// events that are planned for a later version. Settings that select one of these events are rejected.
 var (
 	Events = []Event{EventFailed, EventLost, EventNoExecutor, EventRecovered, EventSkipped, EventLate, EventSlow, EventPaused,
 		EventUnplanned, EventDeadLetter, EventOverdue}
@@ -145,7 +145,7 @@ type Notify struct {
 	Overdue Overdue       `json:"overdue,omitzero"`
 }
 
-// Overdue sets when a job must have succeeded. Only one field is set.
+// Overdue sets when a job must have succeeded. Only one of the two fields is set.
 type Overdue struct {
 	By     string        `json:"by,omitempty"`     // each day by this time of day in the job's time zone, such as 15:04
 	Within time.Duration `json:"within,omitempty"` // within this duration after the last success

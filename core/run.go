@@ -56,7 +56,7 @@ const (
 	ReasonGone          Reason = "gone"          // lost: the executor of the run is not available
 	ReasonForgotten     Reason = "forgotten"     // lost: the executor is idle but never reported a result
 	ReasonNoReport      Reason = "no-report"     // lost: no report arrived within lostAfter
-	ReasonMisfire       Reason = "misfire"       // skipped: the run was late, and the misfire policy skips it
+	ReasonMisfire       Reason = "misfire"       // skipped: the run was late, and the misfire policy skips late runs
 	ReasonDeadline      Reason = "deadline"      // skipped: the deadline passed before the run was sent
 	ReasonOverlap       Reason = "overlap"       // skipped: another run of the job or group was running
 	ReasonQueueFull     Reason = "queue-full"    // skipped: the queue of the concurrency limit was full
@@ -115,8 +115,8 @@ type Run struct {
 	Seq   int64
 
 	// Owner is the nonce of the dispatcher invocation that claimed the run and alone can send it; empty: no owner.
-	// Until is when the claim expires. Without an owner, Until is the value that the last claim, or the last change
-	// of the trigger, stored; zero if there was neither. A claim fails if Until has changed since the claiming
+	// Until is when the claim expires. Without an owner, Until has the value from the last claim or from the last
+	// change of the trigger; zero if neither happened. A claim fails if Until has changed since the claiming
 	// dispatcher read the run.
 	Owner     string
 	Until     time.Time
@@ -143,8 +143,8 @@ type Run struct {
 	// cleared when the log has been kept.
 	KeepLog KeepLog
 
-	// Notice is true if the end of the run may need a notification. When dispatch claims or queues the run, it sets
-	// Notice from the job and the app. All other writers set Notice to true.
+	// Notice is true if the end of the run may need a notification. When dispatch claims or queues the run, dispatch
+	// sets Notice from the settings of the job and the app. All other writers set Notice to true.
 	Notice bool
 
 	// Permit has the names of the concurrency limits that apply to the run, see Job.Permit; empty: no limit applies.
@@ -242,8 +242,8 @@ func (r *Run) InProgress() bool {
 	return r.State.Open() && (r.IsBroadcast() || r.Owner != "" || r.Address != "" || r.State == Queued)
 }
 
-// Sent reports whether the run was sent to an executor. SentAt alone does not show this, because a claim sets SentAt
-// even if no executor is available.
+// Sent reports whether the run was sent to an executor. SentAt alone is not a proof, because a claim sets SentAt even
+// if no executor is available.
 func (r *Run) Sent() bool {
 	switch {
 	case r.SentAt.IsZero() || r.Reason == ReasonNoExecutor:

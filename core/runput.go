@@ -30,10 +30,10 @@ const (
 	RunPostRun // PostRun, KeepLog
 )
 
-// RunPut is one conditional write of a stored run. The condition is that the fields in the set If equal those in Was.
-// Open also requires that the run is open, and Had requires Run.MayHaveBeenSent. If the condition holds, the store
-// copies the fields in Set from To. Other writers, such as a user who kills the run, can change all fields that are
-// not in If.
+// RunPut is one conditional write of a stored run. The condition is that the fields in the set If have the values in
+// Was. Open also requires that the run is open, and Had requires Run.MayHaveBeenSent. If the condition holds, the
+// store copies the fields in Set from To. Other writers, such as a user who kills the run, can change all fields that
+// are not in If.
 type RunPut struct {
 	ID   RunID
 	Open bool
@@ -157,9 +157,9 @@ type Claim struct {
 	Journal JournalKey
 }
 
-// Take returns a RunPut that makes a dispatcher invocation the owner of the run. The new Until is later than r.Until, so
-// that a claim fails if it is based on an earlier read. Take sets the address only if the run has none, SentAt only
-// if SentAt is zero, and the tries only if the list is not empty. Take is table C of
+// Take returns a RunPut that makes a dispatcher invocation the owner of the run. The new Until is later than r.Until,
+// so that a claim fails if it is based on an earlier read. Take sets the address only if the run has none, and SentAt
+// only if SentAt is zero. If the list of tries is empty, Tries does not change. Take is table C of
 // docs/internals/claim-protocol.md.
 func (r *Run) Take(c Claim, address string, at time.Time, tries []Try) RunPut {
 	to := *r

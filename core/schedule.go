@@ -10,7 +10,7 @@ const (
 	KindCrontab    Kind = "crontab"    // Unix, 5 fields
 	KindEvery      Kind = "every"      // a fixed period counted from the Unix epoch
 	KindFixedDelay Kind = "fixedDelay" // a delay counted from the end of the last attempt
-	KindAt         Kind = "at"         // one time
+	KindAt         Kind = "at"         // one scheduled time
 )
 
 var Kinds = []Kind{KindCron, KindCrontab, KindEvery, KindFixedDelay, KindAt}
@@ -21,8 +21,8 @@ type When struct {
 	Expr   string        `json:"expr,omitempty"`   // for KindCron and KindCrontab
 	Every  time.Duration `json:"every,omitempty"`  // for KindEvery and KindFixedDelay: whole seconds
 	Offset time.Duration `json:"offset,omitempty"` // for KindEvery: whole seconds, less than the period
-	// Aligned makes an Offset of 0 apply as it is. If Aligned is false and Offset is 0, the offset is a hash of the
-	// job ID, so that jobs with equal periods do not fire together.
+	// Aligned is true if an Offset of 0 is intended. If Aligned is false and Offset is 0, the offset is a hash of the
+	// job ID. So jobs with equal periods do not fire together.
 	Aligned bool    `json:"aligned,omitempty"`
 	At      Instant `json:"at,omitempty"` // for KindAt
 }

@@ -29,8 +29,9 @@ const (
 	// KeepVersions is the number of versions of a job's script that are kept, including the current version. Versions
 	// that an open run uses are kept in addition.
 	KeepVersions = 30
-	// MostVersions is the maximum number of earlier versions of a job's script. Saving another version fails if this
-	// many must be kept, for open runs or because they are less than an hour old.
+	// MostVersions is the maximum number of earlier versions of a job's script. Saving another version fails if
+	// MostVersions versions must be kept. Versions are kept if open runs use them, or if they are less than an hour
+	// old.
 	MostVersions = 100
 )
 
@@ -180,8 +181,8 @@ func (s *Scripts) Trim(since int64, revs []int64) {
 
 func (s *Scripts) Trims() bool { return len(s.Old) >= KeepVersions }
 
-// Unnamed returns the hashes of stored sources that no version in Old uses, except the hash present. It returns only
-// sources that were last written before the time before, in milliseconds since 1970.
+// Unnamed returns the hashes of stored sources that no version in Old uses, except the hash present. A source that
+// was written at or after before, in milliseconds since 1970, is left out.
 func (s *Scripts) Unnamed(before int64, present string) (list []string) {
 	for hash, at := range s.Stored {
 		if at < before && hash != present && !slices.ContainsFunc(s.Old, func(v Script) bool { return v.Hash == hash }) {

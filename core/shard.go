@@ -5,7 +5,7 @@ import "fmt"
 // MaxShards is the maximum number of shards of a broadcast.
 const MaxShards = 1000
 
-// Shard marks a run as a broadcast, or as one shard of a broadcast. For all other runs, it is the zero value.
+// Shard marks a run as a broadcast, or as one shard of a broadcast. All other runs have a zero Shard.
 type Shard struct {
 	// Of is the run ID of the broadcast to which this shard belongs; 0: none. A shard that is rerun alone has only
 	// Index and Total.
@@ -22,7 +22,7 @@ type Shard struct {
 // IsBroadcast reports whether r is a broadcast: its shards are sent, but r itself is not.
 func (r *Run) IsBroadcast() bool { return r.Shard.First != 0 }
 
-// ShardEnded reports whether r is the closed last attempt of a shard. Then all shards of the broadcast may have
+// ShardEnded reports whether r is the closed last attempt of a shard. If so, all shards of the broadcast may have
 // ended.
 func (r *Run) ShardEnded() bool { return r.Shard.Of != 0 && !r.State.Open() && r.Then == 0 }
 

@@ -35,7 +35,7 @@ const (
 	MaxDeadline   = 30 * day
 	MaxRetries    = 100
 	MaxDelay      = day       // delay between attempts
-	MaxAhead      = 366 * day // time from a trigger to its run
+	MaxAhead      = 366 * day // time from a trigger to the due time of the run
 	MaxPauseAfter = 100
 	MinLostAfter  = time.Minute
 	MaxLostAfter  = 30 * day
@@ -672,7 +672,7 @@ const (
 const LocalAddress = "local:commands"
 
 // IsQueue reports whether sent runs can wait at the address, because the address is a queue or LocalAddress. The
-// timeout of a run begins when an executor, or the server, takes the run from there.
+// timeout of a waiting run begins when an executor or the server takes the run.
 func IsQueue(address string) bool {
 	return address == LocalAddress || strings.HasPrefix(address, string(SchemeQueue)+":")
 }
@@ -706,8 +706,8 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 	return scheme, target, nil
 }
 
-// NormalAddress returns the form in which an address is stored and compared: the host in lower case, without the
-// default port and without a slash at the end. NormalAddress returns an invalid address unchanged.
+// NormalAddress returns the form in which an address is stored and compared. The host is in lower case, and the
+// default port and slashes at the end are removed. NormalAddress returns an invalid address unchanged.
 func NormalAddress(raw string) string {
 	scheme, target, err := ParseAddress(raw)
 	if err != nil || scheme != SchemeWire && scheme != SchemeCall {

@@ -50,7 +50,7 @@ type Token struct {
 	End     time.Time `json:"end"`
 }
 
-// Session is one login.
+// Session is a user's login in one browser.
 type Session struct {
 	ID      string    `json:"id"`
 	Hash    []byte    `json:"hash"`

@@ -29,7 +29,7 @@ type Who struct {
 	Within []Grant
 	// App is the app of a caller with Kind Code.
 	App string
-	// Session is the ID of the session, and Token is the name of the token. At most one of them is set.
+	// Session is the ID of the session, and Token is the name of the token. At most one of the two is set.
 	Session, Token string
 	// From is the address of the caller, without a port.
 	From string
@@ -180,9 +180,9 @@ func (w Who) Filter() func(app string) bool {
 	return w.Sees
 }
 
-// May returns an error if the caller does not have the permission for an action on an app or, if app is "", on all
-// apps. Every permission check calls May. For an app that the caller cannot see, the error does not reveal whether
-// the app exists.
+// May returns nil if the caller has the permission for an action on an app, otherwise an error. If app is "", the
+// caller needs the permission for all apps. Every permission check calls May. For an app that the caller cannot see,
+// the error does not reveal whether the app exists.
 func (w Who) May(d Deed, app string) error {
 	n, known := needs[d]
 	switch {

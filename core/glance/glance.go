@@ -31,9 +31,9 @@ func Begin(ctx context.Context) (context.Context, *Glance) {
 }
 
 // First returns a context with which reads are eventually consistent, so that a read may return an older state.
-// Before the caller acts on the result, it must repeat the read with strong consistency. This is not needed if the
-// result is a closed run without a further attempt. It is not needed either if a conditional write rejects decisions
-// based on an older state, or if an older state does no harm.
+// Before the caller acts on the result, the caller must repeat the read with strong consistency. A repeat is not
+// needed if the result is a closed run without a further attempt. A repeat is also not needed if a conditional write
+// rejects decisions based on an older state, or if an older state does no harm.
 func First(ctx context.Context) context.Context {
 	ctx, _ = Begin(ctx)
 	return ctx
@@ -55,7 +55,7 @@ func (g *Glance) Spend(units float64) { g.halves.Add(int64(2 * units)) }
 func (g *Glance) Units() float64 { return float64(g.halves.Load()) / 2 }
 
 // Once returns the result of an earlier call with this name. If no result is stored, Once calls read and stores the
-// result, unless read fails. Callers must not change the result, because they share it.
+// result, unless read fails. Callers must not change the result, because several callers can get the same result.
 func (g *Glance) Once(name string, read func() (any, error)) (any, error) {
 	g.mu.Lock()
 	a := g.known[name]

@@ -17,8 +17,8 @@ type Many struct {
 	Err     error
 }
 
-// PauseJobs pauses jobs by ID. A job that is already paused keeps the reason and the end of its pause, and stays
-// paused if the bulk operation is undone.
+// PauseJobs pauses jobs by ID. A job that is already paused keeps the reason and the end of its pause. If the bulk
+// operation is undone, this job stays paused.
 func (m *Manage) PauseJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, r PauseRequest) ([]Many, error) {
 	until, err := m.until(r.Until)
 	if err == nil {

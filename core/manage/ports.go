@@ -69,7 +69,7 @@ type Scripts interface {
 	PutScripts(ctx context.Context, s core.Scripts) error
 	// PutSource stores a source with the time at. If the source is already stored, only the time changes.
 	PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error
-	// DropSource deletes the source with the hash, unless it was stored at or after the time before.
+	// DropSource deletes the source with the hash if the source was stored before the given time.
 	DropSource(ctx context.Context, job core.JobID, hash string, before time.Time) error
 	// OpenRuns reads open runs with IDs from first down to last, both included. next is the ID from which the caller
 	// continues; 0 means the end. Before the end, OpenRuns can return fewer than limit runs, or no runs.

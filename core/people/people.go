@@ -31,8 +31,8 @@ type Store interface {
 type Options struct {
 	// Reports shows which ended runs the daily reports have counted; nil if the caller does not remove ended runs.
 	Reports operate.Reports
-	// Plan has the planning options of this deployment's ticker. Changes to jobs use them to plan runs that are due
-	// soon.
+	// Plan has the planning options of this deployment's ticker. When a job changes, these options are used to plan
+	// runs that are due soon.
 	Plan   plan.Options
 	Ask    query.Options
 	Manage manage.Options

@@ -43,7 +43,7 @@ type AuditReport struct {
 	Next core.Instant
 	// Partial is true if change records of the time span were already removed.
 	Partial bool
-	// Failed is the reason why the job could not be audited. If it is set, all other results are empty.
+	// Failed is the reason why the job could not be audited. If Failed is set, all other results are empty.
 	Failed string
 	// Again lists the runs that must be sent again. Only Lost fills this list.
 	Again []core.Fire
@@ -67,7 +67,7 @@ type AuditCount struct {
 	Unaccounted int64
 }
 
-// Well reports whether no run is unaccounted for or overdue.
+// Well reports whether Unaccounted and Overdue are both 0.
 func (c *AuditCount) Well() bool { return c.Unaccounted == 0 && c.Overdue == 0 }
 
 // AuditSum is the sum of the audit reports of all jobs.

@@ -112,8 +112,8 @@ func (s *AuditSum) report(r *AuditReport) {
 }
 
 // Lost audits one page of jobs, and calls the function each with the reports of each job, in order. AuditReport.Again
-// lists the missing runs. If ahead is not 0, it also lists open runs, runs with pending follow-ups, and runs that may
-// be on the delay queue. If the function returns an error, Lost stops.
+// lists the missing runs. If ahead is not 0, Again also lists open runs, runs with pending follow-ups, and runs that
+// may be on the delay queue. If the function returns an error, Lost stops.
 func (q *Queries) Lost(
 	ctx context.Context, ask AuditAsk, ahead time.Duration, each func(p *budget.Page, reports []AuditReport) error,
 ) (next string, err error) {

@@ -74,9 +74,9 @@ type Scripts interface {
 	Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error)
 }
 
-// RunPlace is a position in the list of all runs, newest first: after the runs that were created at or after Before,
-// in milliseconds since 1970. If the store counts rows, Row is the exact row at the position. As an argument, the
-// zero RunPlace is the start of the list. As the returned next position, it means the end of the list.
+// RunPlace is a position in the list of all runs, newest first. The position follows the runs that were created at or
+// after Before, in milliseconds since 1970. If the store counts rows, Row is the exact row at the position. As an
+// argument, the zero RunPlace is the start of the list. As the returned next position, it means the end of the list.
 type RunPlace struct{ Before, Row int64 }
 
 // Recent is a filter for runs: by app, by states, and by due time from From to To. Zero fields do not filter.

@@ -229,8 +229,8 @@ func (f *JobFilter) check() (limit int, err error) {
 	return limitOf(f.Limit)
 }
 
-// Jobs returns one page of jobs, ordered by number. The page ends after Options.PageFor, or before it gets too large.
-// So a page with fewer jobs than its limit, or without jobs, can still have a next page.
+// Jobs returns one page of jobs, ordered by number. The page ends after Options.PageFor, or when the maximum size is
+// reached. So a page with fewer jobs than the limit, or without jobs, can still have a next page.
 func (q *Queries) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	limit, err := f.check()
 	if err != nil {
@@ -815,8 +815,8 @@ func within(bad error, times ...time.Time) ([]core.Instant, error) {
 	return instants, nil
 }
 
-// Runs returns one page of runs, newest first. The page ends after Options.PageFor, or before it gets too large. So a
-// page with fewer runs than its limit, or without runs, can still have a next page.
+// Runs returns one page of runs, newest first. The page ends after Options.PageFor, or when the maximum size is
+// reached. So a page with fewer runs than the limit, or without runs, can still have a next page.
 func (q *Queries) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 	res, err := q.runs(ctx, f, q.Page())
 	if err == nil {
