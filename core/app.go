@@ -62,8 +62,8 @@ const MaxWithheld = 1000
 // A Pause records when and why a user paused an app or all apps. The jobs do not change, and dispatch skips the runs
 // that are due during the pause.
 type Pause struct {
-	From time.Time // zero: no pause
-	To   time.Time // zero: the pause has no end
+	From time.Time // start; zero: no pause
+	To   time.Time // end; zero: the pause has no end
 	By   string
 	Why  string
 }
@@ -185,8 +185,8 @@ type Health struct {
 // counts.
 type Uses struct {
 	Job    JobID
-	Since  time.Time        // when the counts were 0
-	Counts map[string]int64 // number of choices of each address
+	Since  time.Time        // when all counts were 0
+	Counts map[string]int64 // how often each address was chosen
 }
 
 // A Letter is a dead-letter message: a message that could not be processed. Users can resend or delete dead-letter
@@ -241,7 +241,7 @@ func ClockOf(said, begun time.Time, took time.Duration) Clock {
 // duplicate work but are not needed for correctness. A released lease has no owner, and Until is the time of the
 // release.
 type Lease struct {
-	Name  string // "partition/3"
+	Name  string // the locked resource, such as "partition/3"
 	Owner string
 	Epoch int64
 	Until time.Time

@@ -331,7 +331,7 @@ type Message struct {
 	Zone         string
 	State        State
 	Reason       Reason
-	Code         int    // exit code from the result
+	Code         int    // exit code of the run
 	Text         string // text of the run's result; without a result, the reason for the event, such as a planning error
 	Lines        []string
 	Muted        string    // for EventMute: name of the channel that rejected a notification; Text has the error
@@ -347,7 +347,7 @@ type Message struct {
 	// the time of the first of these events.
 	Count      int
 	Since      time.Time
-	Link       string // link for details; empty: none
+	Link       string // URL of a page with details; empty: no page
 	Deployment string // name of the sending deployment; empty: not shown
 }
 

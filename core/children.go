@@ -26,7 +26,7 @@ const (
 )
 
 type Parent struct {
-	Job  string          `json:"job"` // app/name
+	Job  string          `json:"job"` // the parent job, as app/name
 	ID   JobID           `json:"id"`
 	When ParentCondition `json:"when"`
 }

@@ -180,7 +180,7 @@ func (t Text) Seen(sees func(app string) bool) Text {
 type JobNames struct {
 	Names   []string // app/name of each listed job
 	More    int      // number of further jobs, which are not listed
-	Between string   // separator
+	Between string   // separator between two names
 }
 
 func (n JobNames) String() string {

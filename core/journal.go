@@ -13,7 +13,7 @@ import (
 // of the invocation. The suffix spreads the journals of one minute over 16 storage keys.
 type JournalKey struct {
 	Minute int64 // minutes since 1970
-	Suffix int   // 0 … 15
+	Suffix int   // from 0 to 15
 	Nonce  string
 }
 

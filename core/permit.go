@@ -43,7 +43,7 @@ type Holder struct {
 
 const (
 	MaxLimit      = 1000
-	MaxQueue      = 1000 // runs waiting for a slot
+	MaxQueue      = 1000 // runs that wait for a slot
 	QueueIfUnsaid = 100
 )
 

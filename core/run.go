@@ -51,11 +51,11 @@ const (
 	ReasonShards        Reason = "shards"        // failed: shards of the broadcast did not succeed
 	ReasonSnoozed       Reason = "snoozed"       // failed: the handler requested a later attempt, which follows
 	ReasonTimeout       Reason = "timeout"       // timed-out: the run took longer than the job's timeout
-	ReasonPerson        Reason = "person"        // killed by a user
+	ReasonPerson        Reason = "person"        // killed: a user killed the run
 	ReasonReplaced      Reason = "replaced"      // killed: a newer run replaced the run
 	ReasonGone          Reason = "gone"          // lost: the executor of the run is not available
 	ReasonForgotten     Reason = "forgotten"     // lost: the executor is idle but never reported a result
-	ReasonNoReport      Reason = "no-report"     // lost: no report arrived within lostAfter
+	ReasonNoReport      Reason = "no-report"     // lost: no report arrived within the job's lostAfter
 	ReasonMisfire       Reason = "misfire"       // skipped: the run was late, and the misfire policy skips late runs
 	ReasonDeadline      Reason = "deadline"      // skipped: the deadline passed before the run was sent
 	ReasonOverlap       Reason = "overlap"       // skipped: another run of the job or group was running
@@ -174,7 +174,7 @@ type Run struct {
 	// EndedAt, Reason, Code, Message and Data are the result of a closed run.
 	EndedAt time.Time
 	Reason  Reason
-	Code    int // exit code from the executor; 0: none
+	Code    int // exit code from the executor; 0: no exit code
 	Message string
 	Data    string  // text that the handler passes to the child runs
 	Owes    []Owed  // follow-ups that must be created, unless they already exist

@@ -6,8 +6,8 @@ import "time"
 type Kind string
 
 const (
-	KindCron       Kind = "cron"       // Quartz, 6 or 7 fields
-	KindCrontab    Kind = "crontab"    // Unix, 5 fields
+	KindCron       Kind = "cron"       // a Quartz expression with 6 or 7 fields
+	KindCrontab    Kind = "crontab"    // a Unix crontab expression with 5 fields
 	KindEvery      Kind = "every"      // a fixed period counted from the Unix epoch
 	KindFixedDelay Kind = "fixedDelay" // a delay counted from the end of the last attempt
 	KindAt         Kind = "at"         // one scheduled time

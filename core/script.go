@@ -16,7 +16,7 @@ const (
 	ScriptNodeJS     ScriptKind = "nodejs"
 	ScriptPHP        ScriptKind = "php"
 	ScriptPowerShell ScriptKind = "powershell"
-	ScriptGroovy     ScriptKind = "groovy" // runs inside executors in Java
+	ScriptGroovy     ScriptKind = "groovy" // only executors in Java run this kind
 )
 
 var ScriptKinds = []ScriptKind{ScriptShell, ScriptPython, ScriptNodeJS, ScriptPHP, ScriptPowerShell, ScriptGroovy}

@@ -49,7 +49,7 @@ const (
 type Filling struct {
 	Run     RunID
 	Attempt int
-	At      Instant // scheduledAt
+	At      Instant // value of scheduledAt
 	// LastSuccess is the scheduled time of the job's last run that succeeded; 0: unknown.
 	LastSuccess Instant
 	Zone        *time.Location // time zone of the job

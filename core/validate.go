@@ -39,7 +39,7 @@ const (
 	MaxPauseAfter = 100
 	MinLostAfter  = time.Minute
 	MaxLostAfter  = 30 * day
-	MaxWait       = day // waiting time for an executor
+	MaxWait       = day // time that a run waits for an executor
 	MaxKeepDays   = 3650
 
 	MaxNotifyTo   = 10 // channels
@@ -662,9 +662,9 @@ type Scheme string
 const (
 	SchemeWire   Scheme = "wire"   // http:// or https://: the xxl-job protocol
 	SchemeCall   Scheme = "call"   // call:https://…: a plain HTTP URL
-	SchemeLambda Scheme = "lambda" // lambda:<name or ARN>: a function invocation
-	SchemeQueue  Scheme = "queue"  // queue:<name or ARN>: pulled by executors
-	SchemeLocal  Scheme = "local"  // only LocalAddress
+	SchemeLambda Scheme = "lambda" // lambda:<name or ARN>: an AWS Lambda function
+	SchemeQueue  Scheme = "queue"  // queue:<name or ARN>: a queue from which executors pull runs
+	SchemeLocal  Scheme = "local"  // only for LocalAddress
 )
 
 // LocalAddress is the address of the server itself, for jobs with a Command. ParseAddress rejects LocalAddress, so no

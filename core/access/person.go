@@ -32,8 +32,8 @@ type Account struct {
 	Failures Failures  `json:"failures,omitzero"`
 	// FailuresKnown counts failed logins from known browsers, and wrong passwords from logged-in users.
 	FailuresKnown Failures      `json:"failuresKnown,omitzero"`
-	Language      core.Language `json:"language,omitempty"` // empty: from the browser
-	Zone          string        `json:"zone,omitempty"`     // empty: from the browser
+	Language      core.Language `json:"language,omitempty"` // empty: the language of the browser
+	Zone          string        `json:"zone,omitempty"`     // empty: the time zone of the browser
 	LastSeen      time.Time     `json:"lastSeen,omitzero"`  // time of the last login
 	Created       time.Time     `json:"created,omitzero"`
 	Rev           int64         `json:"rev"`

@@ -93,8 +93,8 @@ type Request struct {
 	Until  *time.Time        // end of a pause
 	Params *string           // params of a trigger, which replace the job's params; nil: the job's params
 	Cause  core.Cause        // cause of a trigger; default: manual
-	Labels map[string]string // an empty value removes the label
-	After  core.JobID        // Next of the previous part
+	Labels map[string]string // labels to set; an empty value removes the label
+	After  core.JobID        // value of Next from the previous part
 	DryRun bool
 	// Sees reports whether the caller can change the jobs of an app; nil: the caller can change all jobs.
 	Sees func(app string) bool
@@ -109,13 +109,13 @@ type Result struct {
 	Same   int        // number of jobs that needed no change
 	Failed []Failed   // jobs that were not changed because of an error, at most 100
 	Fail   int        // number of jobs that were not changed because of an error
-	Next   core.JobID // After of the next part; 0: this is the last part
+	Next   core.JobID // value of After for the next part; 0: this is the last part
 }
 
 // Failed is a job that was not changed because of an error.
 type Failed struct {
 	Job core.JobID
-	Of  string // app/name
+	Of  string // the job, as app/name
 	Err error
 }
 

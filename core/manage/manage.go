@@ -139,7 +139,7 @@ type SaveResult struct {
 
 // A Target selects what to pause or resume: one job, one app, or all jobs.
 type Target struct {
-	Job string // app/name or number
+	Job string // the job, as app/name or number
 	App string
 	All bool
 }
@@ -169,7 +169,7 @@ type AppSpec struct {
 	Set       string
 	Token     *string // nil keeps the stored token
 	Executors []string
-	Allow     []string // each a range such as 10.0.0.0/8, or a single IP address
+	Allow     []string // ranges such as 10.0.0.0/8, or single IP addresses
 	// WaitForExecutor is how long runs wait for an available executor; 0: runs do not wait.
 	WaitForExecutor time.Duration
 	Notify          core.Notify
@@ -203,7 +203,7 @@ type PruneResult struct {
 	Channels []AppPrune   // deleted with the last page
 	Jobs     []SaveResult // Deleted or Refused
 	Apps     []AppPrune
-	Next     core.JobID // After of the next page; 0: this is the last page
+	Next     core.JobID // value of After for the next page; 0: this is the last page
 }
 
 // AppPrune is the result of Prune for one app or channel.

@@ -80,7 +80,7 @@ type AuditSum struct {
 	Failed  []string  // errors of at most 100 jobs that could not be audited and are in no count
 	Behind  time.Time // due time of the oldest message in the delay queue, if a missing run was due later
 	Partial bool
-	Next    string // After of the next page; empty: this is the last page
+	Next    string // value of After for the next page; empty: this is the last page
 }
 
 // OnTime is the maximum delay after the due time of a run that counts as on time.

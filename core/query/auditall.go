@@ -20,9 +20,9 @@ const auditedAtOnce = 500
 // AuditAsk selects the jobs and the time span of an audit or a replan. If Job is empty, the audit covers all jobs,
 // including jobs that were deleted after From.
 type AuditAsk struct {
-	Job      string       // app/name or number
+	Job      string       // the job, as app/name or number
 	From, To core.Instant // scheduled times after From and at most To
-	After    string       // Next of the previous page
+	After    string       // value of Next from the previous page
 	// Sees reports whether the caller can see an app; nil: the caller can see all apps. If Sees is set, unreadable
 	// jobs are left out.
 	Sees func(app string) bool

@@ -26,13 +26,13 @@ type ChangeFilter struct {
 	By, Verb, Act   string
 	From, To        time.Time
 	Limit           int    // maximum number of records, at most 1000; 0: 100
-	After           string // Next of the previous page
+	After           string // value of Next from the previous page
 }
 
 // ChangePage is one page of change records, newest first.
 type ChangePage struct {
 	Changes []core.Change
-	Next    string // After of the next page; empty: this is the last page
+	Next    string // value of After for the next page; empty: this is the last page
 	// LookedTo is the time back to which the page has searched; zero if the page is full or the last one.
 	LookedTo time.Time
 }

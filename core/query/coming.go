@@ -58,7 +58,7 @@ type ComingApp struct {
 type Band struct {
 	Jobs  int
 	Fires int
-	About bool     // Fires is an estimate
+	About bool     // true if Fires is an estimate
 	Names []string // names of the jobs with the most runs
 	most  []int    // runs of each of Names
 }

@@ -30,7 +30,7 @@ type Home struct {
 	Alone    int                  // number of apps with scheduled jobs but without an executor
 	Deserted []AppWithoutExecutor // apps with scheduled jobs but without an executor
 	Soon     int                  // number of jobs with scheduled runs in the next 15 minutes
-	Coming   []Coming             // the first of these scheduled runs
+	Coming   []Coming             // the first scheduled runs in the next 15 minutes
 	// Partial is true if the status of some jobs is unknown.
 	Partial bool
 	// Unread is true if the last runs of most jobs were not read. Then Late has only jobs that the ticker did not

@@ -48,9 +48,9 @@ const MaxRecent = 30
 type JobsAsk struct {
 	JobFilter            // After and Last are ignored
 	Is        []Standing // the job must have all of these statuses; empty: any status
-	By        Order      // ByNumber if empty
+	By        Order      // sort order; empty: ByNumber
 	Down      bool
-	Cursor    string // Next of the previous page
+	Cursor    string // value of Next from the previous page
 	Recent    int    // number of last runs of each job
 }
 

@@ -36,7 +36,8 @@ type Jobs interface {
 // Gone reads the records of deleted jobs.
 type Gone interface {
 	Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error)
-	// ListTombstones reads tombstones in the order of job IDs. Fewer than limit tombstones mean the end.
+	// ListTombstones reads tombstones in the order of job IDs. A result with fewer than limit tombstones means the
+	// end.
 	ListTombstones(ctx context.Context, after core.JobID, limit int) ([]core.Tombstone, error)
 }
 

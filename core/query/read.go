@@ -44,7 +44,7 @@ type JobPage struct {
 	Last []*core.Run // last run of each job in Jobs, nil if the job has no run; empty unless JobFilter.Last is set
 	// Failed has the unreadable jobs, which are not in Jobs.
 	Failed core.Unreadable
-	Next   core.JobID // After of the next page; 0: this is the last page
+	Next   core.JobID // value of After for the next page; 0: this is the last page
 }
 
 // RunView is one run, or a skip record instead of a run.
@@ -72,7 +72,7 @@ type RunPage struct {
 	Runs []core.Run
 	// Skips lists the skip records that overlap the time span of the page, if RunFilter.Job is set.
 	Skips []core.Skip
-	Next  string // After of the next page; empty: this is the last page
+	Next  string // value of After for the next page; empty: this is the last page
 	// LookedTo is the time back to which the page has searched; zero if the page is full or the last one.
 	LookedTo time.Time
 	// NoWaiting is true if the page cannot contain runs that wait for their due time. Only pages of one job can
@@ -104,7 +104,7 @@ type UpcomingResult struct {
 	Coming []Coming
 	// Partial is true if the list leaves out further runs of the jobs that were read, or if some jobs cannot be read.
 	Partial bool
-	Next    core.JobID // After of the next page, which has the runs of further jobs; 0: this is the last page
+	Next    core.JobID // value of After for the next page, which has the runs of further jobs; 0: this is the last page
 }
 
 type Preview struct {

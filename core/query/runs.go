@@ -13,7 +13,7 @@ import (
 
 // RunFilter selects runs. The zero value selects all runs.
 type RunFilter struct {
-	Job     string // app/name or number
+	Job     string // the job, as app/name or number
 	App     string // used if Job is empty
 	States  []core.State
 	Causes  []core.Cause
@@ -29,7 +29,7 @@ type RunFilter struct {
 	// Text is a part of the run's message, or of its params from a trigger, ignoring case.
 	Text  string
 	Limit int    // maximum number of runs, at most 1000; 0: 100
-	After string // Next of the previous page
+	After string // value of Next from the previous page
 	// Sees reports whether the caller can see an app; nil: the caller can see all apps.
 	Sees func(app string) bool
 }

@@ -19,7 +19,7 @@ const (
 // Problems lists failing jobs, jobs that cannot run, and missing notification channels.
 type Problems struct {
 	Looked int  // number of jobs that were checked
-	More   bool // not all jobs were checked
+	More   bool // true if not all jobs were checked
 	// Deserted lists the apps that have scheduled jobs but no executor. Jobs with a command need no executor.
 	Deserted []AppWithoutExecutor
 	Failing  []Failing        // at most 100
