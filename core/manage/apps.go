@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// SaveApp creates or changes an app. It does not write an equal app, and never changes the pause and the list of suppressed
-// jobs.
+// SaveApp creates or changes an app. If the app is already as wanted, SaveApp writes nothing. SaveApp never changes
+// the pause and the list of suppressed jobs.
 func (m *Manage) SaveApp(ctx context.Context, actor core.Actor, spec AppSpec) (AppResult, error) {
 	if err := actor.Validate(); err != nil {
 		return AppResult{}, err
@@ -21,7 +21,7 @@ func (m *Manage) SaveApp(ctx context.Context, actor core.Actor, spec AppSpec) (A
 	return m.saveApp(ctx, actor, spec, true)
 }
 
-// CheckApp returns the result that SaveApp would have, and changes nothing.
+// CheckApp returns the result that SaveApp would return, and changes nothing.
 func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) {
 	return m.saveApp(ctx, core.Actor{}, spec, false)
 }
@@ -111,7 +111,7 @@ func (m *Manage) putApp(ctx context.Context, old, next *core.App, c core.Change)
 	return m.store.PutApp(ctx, old.Rev, *next, c)
 }
 
-// ParseRange parses an entry of Allow. Its error describes the format.
+// ParseRange parses an entry of AppSpec.Allow. The error describes the allowed formats.
 func ParseRange(text string) (netip.Prefix, error) {
 	if ip, err := netip.ParseAddr(text); err == nil {
 		return ip.WithZone("").Prefix(ip.BitLen())
@@ -136,7 +136,7 @@ func sameApp(a, b *core.App) bool {
 		a.Overlap == b.Overlap && a.Limits == b.Limits && a.Call.Equal(b.Call) && a.Notify.Equal(b.Notify)
 }
 
-// RemoveExecutor deletes the registration of an executor, and records the user.
+// RemoveExecutor deletes the registration of an executor, and stores a change record.
 func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, address string) error {
 	if err := actor.Validate(); err != nil {
 		return err

@@ -133,8 +133,8 @@ func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name strin
 	})
 }
 
-// GiveBack returns a job to its code after a user created, changed or deleted it. The job stays
-// as it is until an executor declares it.
+// GiveBack lets code declare a job again that a user created, changed or deleted. The job does not change until its
+// code declares it.
 func (m *Manage) GiveBack(ctx context.Context, actor core.Actor, app, name string) (SaveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return SaveResult{}, err

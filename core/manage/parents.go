@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
-// After lists the parents of jobs by app/name.
+// After maps the app/name of jobs to their parents.
 type After map[string][]core.Parent
 
 // levels returns savings in the order in which they are stored: parents before children. Jobs

@@ -11,11 +11,11 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// MaxPause is the maximum length of a pause with an end.
+// MaxPause is the maximum duration of a pause that ends automatically.
 const MaxPause = 10 * 366 * 24 * time.Hour
 
-// Pause stops the schedule of a job, an app, or everything, from now on. A target that is already
-// paused as requested stays as it is.
+// Pause stops the schedules of a job, an app, or all jobs from now on. If the target is already paused as requested,
+// Pause changes nothing.
 func (m *Manage) Pause(ctx context.Context, actor core.Actor, t Target, r PauseRequest) (StateResult, error) {
 	if err := m.checkTarget(actor, t, r.Why); err != nil {
 		return StateResult{}, err
@@ -33,8 +33,8 @@ func (m *Manage) Pause(ctx context.Context, actor core.Actor, t Target, r PauseR
 	return m.editGlobal(ctx, actor, r.Why, pauseOf(actor, r.Why, until))
 }
 
-// Resume ends a pause; the pause of an app or of everything ends after Options.ResumeAhead.
-// Scheduled times in the pause are never run.
+// Resume ends the pause of a job immediately, and the pause of an app or of all jobs after Options.ResumeAhead.
+// Scheduled times during the pause are never run.
 func (m *Manage) Resume(ctx context.Context, actor core.Actor, t Target, why string) (StateResult, error) {
 	if err := m.checkTarget(actor, t, why); err != nil {
 		return StateResult{}, err

@@ -14,8 +14,8 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Save creates or changes jobs. Each succeeds or fails alone, and the results are in the order of
-// specs. An equal job is not written.
+// Save creates or changes jobs. Each job succeeds or fails independently, and the results are in the order of specs.
+// A job that is already as wanted is not written.
 func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []SaveResult {
 	if err := actor.Validate(); err != nil {
 		return refuseAll(specs, err)
@@ -23,8 +23,8 @@ func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []
 	return m.save(ctx, actor, specs, store, nil)
 }
 
-// Check returns the results that Save would have, and changes nothing. beside has the jobs that other calls save together
-// with specs.
+// Check returns the results that Save would return, and changes nothing. beside has the parents of further jobs,
+// which other calls save together with specs.
 func (m *Manage) Check(ctx context.Context, specs []JobSpec, beside After) []SaveResult {
 	return m.save(ctx, core.Actor{}, specs, check, beside)
 }
