@@ -777,7 +777,7 @@ type Executor struct {
 	App     string    `json:"app"`
 	BeatAt  time.Time `json:"beatAt,omitempty,omitzero"`
 
-	// CheckedAt Time of the last check of the executor, or of the last run sent to it. The other fields have the result. A server on one machine checks http addresses once a minute. Missing on AWS, which does not store results
+	// CheckedAt Time of the last check of the executor, or of the last run sent to the executor. The fields answers, answerMs and problem have the result. A server on one machine checks http addresses once a minute. Missing on AWS, which does not store results
 	CheckedAt time.Time `json:"checkedAt,omitempty,omitzero"`
 
 	// ClockAheadMs Time that the executor's clock is ahead of the server's clock, in milliseconds, rounded to whole seconds. 0: less than 2 s. Missing: the executor sends no time
@@ -1309,7 +1309,7 @@ type JobPage struct {
 	// Cursor The `cursor` parameter of the next page; missing on the last page
 	Cursor string `json:"cursor,omitempty,omitzero"`
 
-	// Failed Jobs that cannot be read, whether or not the filters match. The field `jobs` does not have these jobs. Callers who cannot see all apps get only the unreadable jobs of the requested app. Jobs whose secrets cannot be decrypted are in both fields
+	// Failed Jobs that cannot be read, whether or not the filters match. The field `jobs` does not have these jobs. Callers who cannot see all apps get only the unreadable jobs of the requested app. Jobs whose secrets cannot be decrypted are listed in both `failed` and `jobs`
 	Failed []UnreadableJob `json:"failed,omitempty,omitzero"`
 	Jobs   []Job           `json:"jobs"`
 
