@@ -69,8 +69,8 @@ func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) (any, error) {
 	return f, nil
 }
 
-// CountFailing counts the failing jobs in the apps for which sees returns true. It returns nil if the jobs could not
-// be counted.
+// CountFailing counts the failing jobs in the apps that the function `sees` allows. It returns nil if the jobs could
+// not be counted.
 func CountFailing(ctx context.Context, m *people.People, sees func(app string) bool) *client.FailingCount {
 	n, partial, err := m.CountFailing(ctx, sees)
 	if err != nil {

@@ -270,8 +270,8 @@ func actor(r *http.Request) core.Actor { return callerOf(r).Actor() }
 
 type asKey struct{}
 
-// As returns a context for requests that the caller who sends. The Authorization headers of these requests have no
-// effect. Use As after the user has been authenticated by other means, such as a session.
+// As returns a context for requests of the given caller. The Authorization headers of these requests have no effect.
+// Use As after the user has been authenticated by other means, such as a session.
 func As(ctx context.Context, who access.Who) context.Context {
 	return context.WithValue(ctx, asKey{}, who)
 }

@@ -294,7 +294,7 @@ var _ http.RoundTripper = inside{}
 var pageOf = map[string]string{"jobinfo": "jobs", "jobcode": "scripts", "joblog": "runs", "jobgroup": "executors", "user": "users"}
 
 // SendAway redirects two kinds of requests to the console: requests for /, and for pages of the xxl-job admin, such as
-// /xxl-job-admin/jobinfo. The handler next gets all other requests.
+// /xxl-job-admin/jobinfo. All other requests go to the next handler.
 func SendAway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimSuffix(r.URL.Path, "/")

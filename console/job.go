@@ -40,7 +40,7 @@ type typed struct {
 	Of    url.Values
 }
 
-// Or returns the user's input for a field. If the field has no input, Or returns first.
+// Or returns the user's input for a field. If the field has no input, Or returns the given default.
 func (f typed) Or(name, first string) string {
 	if list, ok := f.Of[name]; ok && len(list) > 0 {
 		return list[0]

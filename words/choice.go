@@ -1,7 +1,7 @@
 package words
 
 // Choice returns the display name of a value that a user chooses for a field of a job or an app. Examples are "round"
-// and "轮询 (round)". field is the path of the field in a manifest.
+// and "轮询 (round)". The parameter field is the path of the field in a manifest.
 func Choice(l Language, field, value string) string {
 	if name, ok := translated(l, field, value); ok {
 		return name + " (" + value + ")"

@@ -29,8 +29,8 @@ func mostOf(descriptors uint64) int {
 	return int(min(max(descriptors/2, 1), maxConns))
 }
 
-// Listen returns a listener with at most most open connections of ln. Call Listen before the server starts. The server
-// must report to the listener which connections are idle.
+// Listen returns a listener that limits the number of open connections of ln. Call Listen before the server starts.
+// The server must report to the listener which connections are idle.
 func Listen(ln net.Listener, most int, s *http.Server, log *slog.Logger) net.Listener {
 	l := newConns(ln, most, log)
 	l.watch(s)

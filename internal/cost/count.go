@@ -60,9 +60,9 @@ type Job struct {
 // leastKept is the minimum time for which a table keeps a run: longer than a queue keeps the run's message.
 const leastKept = 15 * 24 * time.Hour
 
-// Replay simulates the planner from begin on. Each minute, the planner starts, and scans the jobs once a second until
-// no job is due. The simulation covers two spans of equal length. The first span is a warm-up, and the result counts
-// only the second span and the dispatch of its runs. Fixed delays are not simulated.
+// Replay simulates the planner from the time `begin` on. Each minute, the planner starts, and scans the jobs once a
+// second until no job is due. The simulation covers two spans of equal length. The first span is a warm-up, and the
+// result counts only the second span and the dispatch of its runs. Fixed delays are not simulated.
 func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Counts, error) {
 	c := Counts{Span: span}
 	list := make([]core.Sched, 0, len(jobs))

@@ -38,8 +38,8 @@ func (p *Semaphore) take(who string) bool {
 	return true
 }
 
-// Acquire waits for a slot for the owner who, and reports whether the owner got the slot within the time limit.
-// Release returns the slot.
+// Acquire waits for a slot for an owner, and reports whether the owner got the slot within the time limit. Release
+// returns the slot.
 func (p *Semaphore) Acquire(ctx context.Context, who string, within time.Duration) bool {
 	p.mu.Lock()
 	if p.take(who) {
@@ -68,7 +68,7 @@ func (p *Semaphore) Acquire(ctx context.Context, who string, within time.Duratio
 	}
 }
 
-// Release returns one slot of the owner who.
+// Release returns one slot of an owner to the free slots.
 func (p *Semaphore) Release(who string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

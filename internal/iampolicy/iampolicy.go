@@ -13,8 +13,8 @@ import (
 // items.
 type Role struct {
 	Jobs, Due, Runs, State []string
-	// Sends has the names of the queues for each use; a role with the use counts reads the number of messages in the
-	// queue.
+	// Sends has the names of the queues for each use; the use `counts` allows a role to read the number of
+	// messages in the queue.
 	Sends, Takes, Counts []string
 }
 

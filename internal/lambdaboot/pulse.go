@@ -134,8 +134,9 @@ func (p *Pulse) Beat(ctx context.Context) error {
 }
 
 // Minutely returns the tasks that a planner runs in addition to its scans, once a minute. The first task records an
-// outage, because the watchdog checks heartbeats. Another task resends messages that the queues lost, and calls healed
-// with the number of resent runs. The task reports adds the last hour to the reports; nil: no reports.
+// outage, because the watchdog checks heartbeats. Another task resends messages that the queues lost, and passes the
+// number of resent runs to the function `healed`. The task `reports` adds the last hour to the run reports; nil means
+// no run reports.
 func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, reports *report.Reports,
 	healed func(fires int64)) []tick.Task {
 	tasks := []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {

@@ -93,7 +93,7 @@ type item struct {
 	Until   time.Time    `json:"until,omitzero"` // time until which the command must start
 }
 
-// WithSecrets returns a copy of the item in which the function turn has replaced each secret.
+// WithSecrets returns a copy of the item in which the function `turn` has replaced each secret.
 func (it item) WithSecrets(turn func(secret string) string) item {
 	it.Command = *core.Def{Command: &it.Command}.WithSecrets(turn).Command
 	return it
@@ -168,9 +168,9 @@ func (c *Commands) Start(ctx context.Context) error {
 	}
 }
 
-// Stop stops c. No further command starts, and waiting runs stay in their queues. Running commands may continue until
-// Options.StopGrace has passed or ctx ends. Then Stop ends these commands and reports them as lost. Stop returns after
-// all commands have ended. A second call of Stop returns nil.
+// Stop ends the work of c. No further command starts, and waiting runs stay in their queues. Running commands may
+// continue until Options.StopGrace has passed or ctx ends. Then Stop ends these commands and reports them as lost.
+// Stop returns after all commands have ended. A second call of Stop returns nil.
 func (c *Commands) Stop(ctx context.Context) (err error) {
 	c.ends.Do(func() { err = c.end(ctx) })
 	return err

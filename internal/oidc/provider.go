@@ -127,7 +127,7 @@ func (p *Provider) Start(ctx context.Context, to string) (where, kept string, er
 }
 
 // Finish reads the parameters with which a browser returns from the provider. It returns the user and the page that
-// the user requested. Finish exchanges the code at the provider only if try allows the exchange.
+// the user requested. Finish exchanges the code at the provider only if the function `try` allows the exchange.
 func (p *Provider) Finish(ctx context.Context, kept string, q url.Values, try func() error) (who Person, to string, err error) {
 	t, ok := p.open(kept)
 	if !ok || !same(q.Get("state"), t.State) {

@@ -51,8 +51,8 @@ type Pages[T any] struct {
 	Progress func() string // is called with a text about the progress
 }
 
-// From requests the pages one by one, starting after the position after. If a request fails, next is the start of the
-// failed page.
+// From requests the pages one by one, starting after the given position. If a request fails, the result `next` is the
+// start of the failed page.
 func (p Pages[T]) From(ctx context.Context, after string, say func(text string)) (next string, err error) {
 	for first := true; ; first = false {
 		page, err := one(ctx, first, func() (T, error) { return p.Ask(after) })

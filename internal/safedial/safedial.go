@@ -214,7 +214,7 @@ func appendList(parts []string, list []netip.Prefix) []string {
 type allowKey struct{}
 
 // WithAllow returns a context with additional allowed prefixes for the checks of this package. An app can widen the
-// policy with this context. Prefixes in never stay rejected.
+// policy with this context. Prefixes in the list `never` stay rejected.
 func WithAllow(ctx context.Context, list []netip.Prefix) context.Context {
 	return context.WithValue(ctx, allowKey{}, list)
 }
@@ -249,8 +249,8 @@ func (p Policy) Dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, KeepAlive: 15 * time.Second, ControlContext: p.ControlContext}
 }
 
-// For returns a policy that also allows the prefixes in extra, for a dialer that serves only one app. Use [WithAllow]
-// to add prefixes for a single call.
+// For returns a policy that also allows additional prefixes, for a dialer that serves only one app. Use [WithAllow] to
+// add prefixes for a single call.
 func (p Policy) For(extra []netip.Prefix) Policy {
 	p.extra = append(p.extra[:len(p.extra):len(p.extra)], extra...)
 	return p

@@ -136,7 +136,7 @@ func (t *Traces) of(run core.RunID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]), Remote: true})
 }
 
-// Sender returns a Sender that sends runs with the Sender to, and creates a span for each send.
+// Sender returns a Sender that sends runs through the given Sender, and creates a span for each send.
 func (t *Traces) Sender(to dispatch.Sender) dispatch.Sender {
 	if t == nil {
 		return to

@@ -98,13 +98,14 @@ func (a *Assembly) Dead() *dispatch.Dead {
 		a.Engine.ByJournal, a.o.Log)
 }
 
-// Watchdog returns a watchdog that queries executors through of.
+// Watchdog returns a watchdog. The parameter sends the watchdog's queries to executors.
 func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Watchdog {
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
 	return finish.NewWatchdog(a.Finish, a.Engine.Watch, of, o)
 }
 
-// People returns the operations of users. killer sends kill requests; it may be nil if the caller kills no runs.
+// People returns the operations of users. The parameter killer sends kill requests, and may be nil if the caller kills
+// no runs.
 func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
 	o.Plan, o.Ask.Now, o.Ask.Expiry, o.Reports = a.o.Plan, a.o.Now, a.o.Expiry, a.Reports(report.Options{})
 	o.Ask.ByJournal, o.Ask.Failed = a.Engine.ByJournal, a.Engine.Failed
@@ -138,13 +139,13 @@ func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 	return callback.New(a.Engine.Manage, a.Finish, o)
 }
 
-// Lane returns the worker of the post-run queue, which reads logs through of.
+// Lane returns the worker of the post-run queue. The parameter reads logs from executors.
 func (a *Assembly) Lane(of postrun.Logs, o postrun.Options) *postrun.Worker {
 	o.Now, o.Log = a.o.Now, a.o.Log
 	return postrun.New(a.Engine.PostRun, a.Engine.Ring, of, o)
 }
 
-// Notices returns the sender of notifications, which delivers them through to.
+// Notices returns the sender of notifications. The parameter delivers them to channels.
 func (a *Assembly) Notices(to notification.Sender, o notification.Options) *notification.Notices {
 	o.Now, o.Log, o.Deployment = a.o.Now, a.o.Log, cmp.Or(o.Deployment, a.o.Deployment)
 	o.Logs = keptLines{a.Engine.PostRun}

@@ -74,8 +74,8 @@ type answer struct {
 // errGone is the answer where the process ended before it answered.
 var errGone = errors.New("the process ended without an answer")
 
-// NewSandbox returns a Sandbox for the function with the binary bin. The function uses the given tables and queues,
-// writes to the file log, and gets the environment variables in more. The caller must close the Sandbox.
+// NewSandbox returns a Sandbox for the function with the given binary. The function uses the given tables and queues,
+// writes to the given log file, and gets additional environment variables. The caller must close the Sandbox.
 func NewSandbox(bin, log string, p Place, n awsengine.Names, more ...string) (*Sandbox, error) {
 	s := &Sandbox{bin: bin, log: log, open: map[string]*event{}}
 	mux := http.NewServeMux()

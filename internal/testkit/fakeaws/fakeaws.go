@@ -83,8 +83,8 @@ func (a Allow) denied(ctx context.Context, action, on string) error {
 var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow",
 	Checks: "https://sqs/checks", PostRun: "https://sqs/postrun", Dead: "https://sqs/dead"}
 
-// New creates empty tables and queues with the names in Names. New calls report, usually t.Errorf, for input that the
-// fakes do not know.
+// New creates empty tables and queues with the names in Names. New passes input that the fakes do not know to the
+// function `report`, usually t.Errorf.
 func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 	db := &DynamoDB{report: report, PageBytes: pageBytes, tables: map[string]*table{
 		Names.Jobs: newTable(Names.Jobs, key{"id", 'S'}, key{"part", 'S'}, &index{name: "due", hash: key{"partition", 'N'},

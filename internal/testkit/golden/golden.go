@@ -45,7 +45,7 @@ func New(t testing.TB) *Texts {
 	return g
 }
 
-// Equal fails t if the file has another text for key. The arguments in replace are pairs of a text and its
+// Equal fails t if the file has a different text for this key. The last arguments are pairs of a text and its
 // placeholder. Use a pair for each text that varies between test runs, such as a port.
 func (g *Texts) Equal(t testing.TB, key, got string, replace ...string) {
 	t.Helper()
@@ -89,8 +89,8 @@ func (g *Texts) end(t testing.TB) {
 	File(t, g.file, txtar.Format(page))
 }
 
-// File fails t if the content of file is not equal to got. The path file is relative to the directory of the test.
-// With -update, File writes got to the file.
+// File fails t if the text `got` differs from the content of a file. The path of the file is relative to the directory
+// of the test. With -update, File writes the text to the file.
 func File(t testing.TB, file string, got []byte) {
 	t.Helper()
 	want, err := os.ReadFile(file)

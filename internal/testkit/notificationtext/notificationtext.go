@@ -24,8 +24,8 @@ func Text(t testing.TB, l core.Language, m core.Message) string {
 	return string(p)
 }
 
-// Says fails the test if the English or Chinese notification does not contain the expected text, or contains one of
-// the forbidden texts in not.
+// Says fails the test if the English or Chinese notification does not contain the expected text, or contains a
+// forbidden text.
 func Says(t testing.TB, m core.Message, english, chinese string, not ...string) {
 	t.Helper()
 	for l, want := range map[core.Language]string{core.English: english, core.Chinese: chinese} {

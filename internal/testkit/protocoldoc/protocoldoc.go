@@ -16,8 +16,8 @@ type Table struct {
 	asked map[string]bool
 }
 
-// After returns the first table after the line of the page that begins with the parameter line. At the end of the
-// test, each row that was not checked fails the test.
+// After returns the first table after the line of the page that begins with the given text. At the end of the test,
+// each row that was not checked fails the test.
 func After(t *testing.T, line string) *Table {
 	t.Helper()
 	b, err := os.ReadFile("../../docs/internals/claim-protocol.md")
@@ -62,7 +62,7 @@ func (p *Table) Beside(row string) {
 	p.Says(row, p.rows[row]...)
 }
 
-// Says fails the test if the cells of the page's row are not equal to answers.
+// Says fails the test if the cells of the page's row are not equal to the code's answers.
 func (p *Table) Says(row string, answers ...string) {
 	p.t.Helper()
 	cells, is := p.rows[row]

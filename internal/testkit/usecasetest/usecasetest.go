@@ -190,8 +190,8 @@ func Code(err error) core.Code {
 	return core.CodeOf(err)
 }
 
-// Killer records the addresses of its kill requests. A kill request to an address that contains the text in deaf
-// fails.
+// Killer records the addresses of its kill requests. A kill request to an address that contains the text of the field
+// `deaf` fails.
 type Killer struct {
 	mu   sync.Mutex
 	Sent []string
