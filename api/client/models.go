@@ -1697,7 +1697,7 @@ type Overview struct {
 	// Unchecked Number of jobs that may be failing but were not checked. On AWS, the server checks only the 200 jobs whose last failures are newest
 	Unchecked int `json:"unchecked,omitempty,omitzero"`
 
-	// Unread Whether `late` omits runs that were sent late, and `long` omits runs that take long. They are omitted if finding them would require reading the runs of all jobs
+	// Unread Whether the latest runs of most jobs were not read. If true, `late` has only jobs that are not planned, and `long` has only runs of jobs that may be failing
 	Unread bool `json:"unread,omitempty,omitzero"`
 }
 
