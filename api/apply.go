@@ -371,7 +371,7 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 	return res
 }
 
-// Wanted returns the job that a save of spec makes from old, which can be nil.
+// Wanted returns the job that results when spec is saved over the stored job old; nil means that no job is stored.
 func Wanted(spec *manage.JobSpec, old *core.Job) core.Job {
 	j := core.Job{Def: spec.Def}
 	if old != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Limits of a body. MaxJob allows for 64 KB of params and 256 KB of script, in which JSON can write each byte as six.
-// A function handles MaxApplyJobs jobs well within the timeout of an HTTP API.
+// Limits of request bodies. MaxJob allows for 64 KB of params and 256 KB of script, where JSON can need six bytes for
+// one byte. One Lambda function can process MaxApplyJobs jobs well within the timeout of an HTTP API.
 const (
 	MaxBody      = 1 << 20
 	MaxJob       = 2 << 20

@@ -296,7 +296,7 @@ func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) 
 }
 
 // RefusedExecutors lists the executors of an app that were recently rejected because of their token, address or app.
-// An empty app means all apps.
+// If app is empty, it lists the rejected executors of all apps.
 func RefusedExecutors(t *rejectlog.Trace, app string) []client.RefusedExecutor {
 	var list []client.RefusedExecutor
 	for _, r := range t.Executors(app) {
@@ -309,7 +309,8 @@ func RefusedExecutors(t *rejectlog.Trace, app string) []client.RefusedExecutor {
 	return list
 }
 
-// ExecutorOf converts an executor, with the last response of its address if answer is not nil and has one.
+// ExecutorOf converts an executor from package core to the form in the API. If answer is not nil, the result includes
+// the last response of the executor's address.
 func ExecutorOf(app string, v *query.ExecutorView, answer Answer) client.Executor {
 	x := client.Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used, BeatAt: v.Beat, Since: v.Since,
 		Dialect: v.Dialect, ClockAheadMs: aheadOf(v.Clock), Replaced: v.Replaced}

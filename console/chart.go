@@ -40,7 +40,7 @@ func (c counts) Sum() int64 { return c.all() }
 type stretch struct {
 	From, To time.Time
 	N        counts
-	Late     int64 // over all kinds
+	Late     int64 // number of late runs of all results
 }
 
 func sumOf(list []stretch) (sum counts) {

@@ -16,10 +16,10 @@ import (
 // cleanPage removes runs of a job or app, part by part, after it has counted them.
 type cleanPage struct {
 	Asked   client.CleanRequest
-	Older   string // a number of days, or a time with its zone
+	Older   string // minimum age of the runs: a number of days, or a time with its time zone
 	Counted *client.CleanResult
-	More    bool       // some runs were not counted
-	Form    url.Values // starts the removal, or continues it
+	More    bool       // whether some runs were not counted
+	Form    url.Values // form that starts or continues the removal
 	Begun   bool
 	Done    int64
 	Held    int64

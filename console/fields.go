@@ -4,13 +4,17 @@ import "github.com/tickring/tickring/core"
 
 // A field is one field of a job in the form. Its name is its path in a manifest.
 type field struct {
-	Name    string
-	Kind    string // text, number, check, choice, marks, lines, pairs, numbers, parents, area, secret
-	Label   core.Text
-	Hint    core.Text
-	Options []string // of a choice: the first is the default; of marks: any number can be selected
+	Name string
+	// Kind is the kind of the input: text, number, check, choice, marks, lines, pairs, numbers, parents, area or
+	// secret.
+	Kind  string
+	Label core.Text
+	Hint  core.Text
+	// Options has the values of the kinds choice and marks. The first value of a choice is the default.
+	// Users can select any number of marks.
+	Options []string
 	Sample  string
-	For     string // shown only if this runs: handler, script or command; empty: always
+	For     string // the field is shown only if the job runs this: handler, script or command; empty: always shown
 }
 
 // A group is a section of the form.

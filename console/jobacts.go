@@ -21,7 +21,7 @@ import (
 
 // Actions on one job: each one has a panel on the job's page, and a form.
 
-// Key returns a new key for a trigger: a form with the key creates one run, even if it is sent twice.
+// Key returns a new idempotency key for a trigger form. The form creates one run, even if it is sent twice.
 func (a *ask) Key() string { return "console-" + rand.Text() }
 
 // act runs an action on the job in the path. If the API rejects it, the panel shows the error and the input.

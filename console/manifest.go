@@ -231,7 +231,7 @@ func (a *ask) shownAsForm(spec *manage.JobSpec, rev int64) (string, core.Text, e
 // A clash describes the changes by others since a form was shown.
 type clash struct {
 	Changes []change
-	Differs []difference // from the stored job to the input
+	Differs []difference // differences between the stored job and the input
 }
 
 // clash returns the changes of a job after a revision, and the differences from the stored job to the input.

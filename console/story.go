@@ -13,14 +13,14 @@ import (
 )
 
 type event struct {
-	At    time.Time // zero if unknown
+	At    time.Time // time of the event; zero: unknown
 	Gap   string    // time since the previous event
-	Shape string    // a value of shapes
+	Shape string    // shape of the event's mark, a value of the variable shapes
 	Text  template.HTML
 	Note  template.HTML
 }
 
-// Tone returns the class of the text: red for a failure.
+// Tone returns the CSS class of the event's text; a failure is red.
 func (e event) Tone() string {
 	if e.Shape == "fail" {
 		return "t-fail"

@@ -26,21 +26,21 @@ const (
 type operatingPage struct {
 	Facts    client.Facts
 	Findings []finding
-	Verdict  string // from doctor
-	Shape    string // for Verdict
-	Well     int    // healthy findings, shown with All
+	Verdict  string // summary of the findings, from package doctor
+	Shape    string // shape of the status mark for Verdict
+	Well     int    // findings without a problem, which are shown if All is set
 	All      bool
-	Jobs     bool // the jobs were checked too
+	Jobs     bool // whether the jobs were also checked
 	Pause    *client.Pause
 
 	Letters []client.DeadLetter
-	More    string // link to more messages
+	More    string // link to further dead-letter messages
 
 	Audit  *client.Audit
-	Span   string // the time range of the audit
+	Span   string // time range of the audit
 	Job    string
-	GoOn   string // link to the rest of the audit
-	NoSums string // the reason why there is no audit
+	GoOn   string // link that continues the audit
+	NoSums string // reason why the page has no audit
 
 	Panel   string
 	Refused string
@@ -291,7 +291,7 @@ func (a *ask) past(name, text string) (time.Time, error) {
 	return at, err
 }
 
-// Size formats a number of bytes.
+// Size formats a number of bytes for users.
 func (a *ask) Size(n int64) string {
 	switch {
 	case n >= 10<<30:

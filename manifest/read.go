@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Limits against input that takes the library too deep or too long.
+// Limits on YAML nesting and size, which protect the YAML library.
 const (
 	maxFlow  = 64     // brackets in brackets
 	maxBlock = 256    // columns in columns

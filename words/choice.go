@@ -1,7 +1,7 @@
 package words
 
-// Choice returns the display name of a value that a user chooses for a field of a job or an app: "round", "轮询 (round)". field is
-// the field's path in a manifest, which has the value itself.
+// Choice returns the display name of a value that a user chooses for a field of a job or an app. Examples are "round"
+// and "轮询 (round)". The parameter field is the path of the field in a manifest.
 func Choice(l Language, field, value string) string {
 	if name, ok := translated(l, field, value); ok {
 		return name + " (" + value + ")"
@@ -9,7 +9,7 @@ func Choice(l Language, field, value string) string {
 	return value
 }
 
-// Means returns the effect of a value in one line; empty if its name is clear without it.
+// Means returns the effect of a value in one line; empty if the name of the value is clear enough.
 func Means(l Language, field, value string) string {
 	if text := choices[field][value]; text != "" {
 		return in(l, field, text)

@@ -6,10 +6,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// State returns the name of a run's state: "failed", "执行失败".
+// State returns the display name of a run's state, such as "failed" or "执行失败".
 func State(l Language, s core.State) string { return in(l, "state", cmp.Or(states[s], string(s))) }
 
-// Reason returns in a clause why a run ended in its state: "no executor accepted the run".
+// Reason returns the reason for the end of a run as a clause, such as "no executor accepted the run".
 func Reason(l Language, r core.Reason) string { return in(l, "reason", cmp.Or(reasons[r], string(r))) }
 
 var states = map[core.State]string{

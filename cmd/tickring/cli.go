@@ -122,7 +122,7 @@ type grammar struct {
 	Vers  versionCmd    `cmd:"" name:"version" help:"Print the version." group:"Other"`
 }
 
-// Env is the environment of a command: flags, streams and variables.
+// Env is the environment of a command: global flags, input and output streams, and environment variables.
 type Env struct {
 	*Globals
 	Ctx    context.Context

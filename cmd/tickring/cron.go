@@ -144,7 +144,7 @@ func instants(s *schedule.Schedule, w core.When, loc *time.Location, after core.
 type cronQuestion struct {
 	Expr    string `json:"expr"`
 	TZ      string `json:"tz"`
-	From    *int64 `json:"from"` // epoch ms; now if left out
+	From    *int64 `json:"from"` // start time in milliseconds since 1970; default: the current time
 	Count   *int   `json:"count"`
 	Crontab bool   `json:"crontab"`
 }

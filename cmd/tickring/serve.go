@@ -86,7 +86,7 @@ func (f *OIDCFlags) settings(e *Env) (oidc.Settings, error) {
 	return s, nil
 }
 
-// Run runs the server until its context ends.
+// Run runs the server until the context ends.
 func (c *ServeCmd) Run(e *Env) error {
 	dir, err := e.dataDir()
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ErrNoStack is the error of Outputs for a stack that does not exist.
+// ErrNoStack is the error of Outputs if the stack does not exist.
 var ErrNoStack = errors.New("does not exist")
 
-// Outputs returns the outputs of a CloudFormation stack.
+// Outputs returns the outputs of a CloudFormation stack, by output key.
 func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, error) {
 	var out struct {
 		Stacks []struct {
@@ -39,7 +39,7 @@ func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, e
 	return found, nil
 }
 
-// Secret returns the text of an encrypted parameter of SSM.
+// Secret returns the decrypted value of an SSM parameter.
 func (c *Client) Secret(ctx context.Context, name string) (string, error) {
 	var out struct{ Parameter struct{ Value string } }
 	err := c.JSON(ctx, "ssm", "1.1", "AmazonSSM.GetParameter", map[string]any{"Name": name, "WithDecryption": true}, &out)

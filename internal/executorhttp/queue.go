@@ -20,13 +20,14 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// Queues serves executors that pull from queues. Each request has the token of its app, as in the xxl-job protocol.
+// Queues serves executors that receive runs from queues. Each request must have the token of its app, as defined by
+// the xxl-job protocol.
 type Queues struct {
 	Config
 	Registry *registry.Registry
 	Runs     pullqueue.Runs
 	Finish   *finish.Finish
-	Puller   *pullqueue.Puller // nil if SQS has the queues
+	Puller   *pullqueue.Puller // serves the server's own queues; nil: the queues are in SQS
 }
 
 // maxQueueBody bounds a request, in bytes.
@@ -47,7 +48,8 @@ type queueRequest struct {
 	Runs              []string `json:"runs"`
 }
 
-// Serve adds the endpoint for the state of runs and, if the server has its own queues, the endpoints of the queues.
+// Serve adds the endpoint for the state of runs to the HTTP routes. If the server has its own queues, Serve also adds
+// the endpoints of these queues.
 func (d *Queues) Serve(mux *http.ServeMux) {
 	room := wirehttp.NewRoom(heldLong, 0)
 	handle := func(path string, f func(context.Context, *core.App, *queueRequest) (any, error)) {
@@ -168,7 +170,7 @@ func (d *Queues) receive(ctx context.Context, app *core.App, r *queueRequest) (a
 func seconds(n int) time.Duration { return time.Duration(min(max(n, -1), 1<<30)) * time.Second }
 
 type states struct {
-	States []pullqueue.State `json:"states"` // in the order of the receipts
+	States []pullqueue.State `json:"states"` // the states of the runs, in the order of the receipts in the request
 }
 
 func (d *Queues) extend(ctx context.Context, app *core.App, r *queueRequest) (any, error) {

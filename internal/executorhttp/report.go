@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// MaxReport bounds the body of a report, in bytes.
+// MaxReport is the maximum size of a report body in bytes.
 const MaxReport = 256 << 10
 
 // heldLong is the number of bodies above 16 KiB held at once by an endpoint with bodies of at
@@ -24,8 +24,8 @@ const heldLong = 64
 
 var errNoRoom = core.Errorf(core.CodeUnavailable, "the server is overloaded: send it again")
 
-// Report accepts the result of a call that answered 202, at /v1/report/{run}. The key in its
-// URL is the permission.
+// Report accepts the result of an HTTP call that the executor first answered with 202. The path is /v1/report/{run}.
+// The key in the URL authorizes the report.
 func (d Config) Report(f *finish.Finish, key send.Key) http.HandlerFunc {
 	room := wirehttp.NewRoom(heldLong, 0)
 	return d.noPage(func(w http.ResponseWriter, r *http.Request) { d.report(f, key, room, w, r) }, refusePage)

@@ -25,9 +25,9 @@ import (
 // maxEventBody limits the body of a request; Lambda itself accepts 6 MB.
 const maxEventBody = 6 << 20
 
-// HTTP serves requests that reach a function through an HTTP API or a function URL, which share one format (payload 2.0).
-// An event in another format is an error. Mistakes of a caller only get an error answer, so that clients cannot cause
-// alarms.
+// HTTP returns a Lambda handler that serves requests from an HTTP API or a function URL. Both use the event format
+// payload 2.0. The handler returns an error for an event in another format. An invalid request of a client only gets
+// an HTTP error answer, so that clients cannot cause alarms.
 func HTTP(h http.Handler, log *slog.Logger) func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 	return func(ctx context.Context, e events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 		r, status, err := request(ctx, &e)

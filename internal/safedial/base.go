@@ -9,33 +9,32 @@ import (
 	"strings"
 )
 
-// MaxBase is the longest base URL in bytes.
+// MaxBase is the maximum length of a base URL in bytes.
 const MaxBase = 512
 
-// A Base is the base URL of an executor: scheme, host, port and the path under
-// which its endpoints are.
+// A Base is the base URL of an executor: the scheme, host, port, and the path of its endpoints.
 type Base struct {
-	// Raw is the original text: registrations are matched by it, and it is not normalised.
+	// Raw is the original text of the URL. Registrations are compared by Raw, so it is not normalized.
 	Raw string
-	// HTTPS is false for http.
+	// HTTPS reports whether the scheme is https; false means http.
 	HTTPS bool
-	// Host is the host and port to dial, "10.0.0.1:9999" or "[fd00::1]:80";
-	// the port is the scheme's if Raw has none.
+	// Host is the host and port to connect to, such as "10.0.0.1:9999" or "[fd00::1]:80". If Raw has no port,
+	// the port is the default port of the scheme.
 	Host string
-	// Authority is the host as in Raw, and the value of the Host header.
+	// Authority is the host as written in Raw, and the value of the Host header.
 	Authority string
-	// Path is the escaped path without a slash at its end: append "/run".
+	// Path is the escaped path without a slash at its end. Append the path of an endpoint, such as "/run".
 	Path string
 }
 
-// ParseBase reads the base URL of an executor: http or https, a host, a port from 1 to 65535 if
-// any, a path if any, at most MaxBase bytes. It rejects user info, a query, a fragment, and
-// hosts that are neither a name nor an IP address; also IPv4 addresses written as one number,
-// in octal or in hexadecimal, which some resolvers read as an address. The error explains the
-// problem and the allowed form.
+// ParseBase parses the base URL of an executor. The URL has the scheme http or https, a host, optionally a port from 1
+// to 65535, and optionally a path. Its maximum length is MaxBase.
 //
-// It does not resolve the host: whether the address is allowed is checked when it is dialed,
-// see [Policy].
+// ParseBase rejects user info, a query, a fragment, and hosts that are neither a name nor an IP address. It also
+// rejects IPv4 addresses written as one number, in octal or in hexadecimal, because some resolvers accept these forms.
+// The error has the problem and the allowed form.
+//
+// ParseBase does not resolve the host. [Policy] checks the IP address when a connection is opened.
 func ParseBase(raw string) (Base, error) {
 	b, err := parseBase(raw)
 	if err != nil {

@@ -30,10 +30,10 @@ func newQueue(e sdktrace.SpanExporter, o *Options) *queue {
 	return &queue{o: o, exporter: e, spans: make(chan sdktrace.ReadOnlySpan, o.Queue), kick: make(chan struct{}, 1)}
 }
 
-// OnStart implements sdktrace.SpanProcessor, as the others here.
+// OnStart implements sdktrace.SpanProcessor.
 func (q *queue) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
-// OnEnd queues a span, or loses it if the queue is full.
+// OnEnd adds a span to the queue, or drops the span if the queue is full.
 func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
 	select {
 	case q.spans <- s:
@@ -49,7 +49,7 @@ func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
 	}
 }
 
-// ForceFlush does nothing; neither it nor Shutdown ends this queue.
+// ForceFlush does nothing, because the owner of the queue sends the spans.
 func (q *queue) ForceFlush(context.Context) error { return nil }
 
 func (q *queue) Shutdown(context.Context) error { return nil }
