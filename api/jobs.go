@@ -118,7 +118,7 @@ func (s *server) GetJob(w http.ResponseWriter, r *http.Request, app, name string
 
 func (s *server) GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) (any, error) {
 	if n, err := strconv.ParseInt(id, 10, 32); err != nil || n <= 0 {
-		return nil, core.Invalid("id", id, "a job number is 1 to 2147483647; by name use /v1/jobs/APP/NAME")
+		return nil, core.Invalid("id", id, "a job number is 1 to 2147483647; to name the job, use /v1/jobs/APP/NAME")
 	}
 	return s.job(w, r, id)
 }

@@ -60,7 +60,7 @@ func (q *quota) take(app string, now time.Time) error {
 	}
 	if s.fill(now); s.left < 1 {
 		return core.Errorf(core.CodeUnavailable,
-			"app %s has reached the limit of %d job changes per minute by code (each KB counts): try again later", app,
+			"the code of app %s has reached the limit of %d job changes per minute (each KB of a job counts as a change): try again later", app,
 			DeclaredChanges)
 	}
 	s.left--

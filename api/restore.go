@@ -31,7 +31,7 @@ func (s *server) open(r *http.Request) error {
 }
 
 var errOneMachine = core.Errorf(core.CodeRefused,
-	"a single server has no fence: stop the server, replace its data with the copy, and start it once with: "+
+	"a single server has no fence: stop the server, replace its data with the copy, and start the server once with: "+
 		"tickring serve --restored --start-now")
 
 func (s *server) Fence(w http.ResponseWriter, r *http.Request) (any, error) {

@@ -156,7 +156,7 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		return nil, core.Invalid("from", r.URL.Query().Get("from"), "line numbers from 1 to %d are allowed", math.MaxInt32)
 	}
 	if tail := params.Tail; r.URL.Query().Has("tail") && (tail < 1 || tail > postrun.MaxTail || params.From > 1) {
-		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "allowed values: 1 to %d; tail and from cannot be combined", postrun.MaxTail)
+		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "allowed values: 1 to %d; set only one of 'tail' and 'from'", postrun.MaxTail)
 	}
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func messageKept(l words.Language, run *core.Run, log *client.Log) *client.KeptL
 	var why core.Text
 	switch {
 	case scheme == core.SchemeCall:
-		why = core.Say("HTTP endpoints have no logs; the message has at most the last 4 KB of the answer")
+		why = core.Say("HTTP endpoints have no logs; the message of the run contains at most the last 4 KB of the response")
 	case scheme == core.SchemeQueue:
 		why = core.Say("executors of a queue have no logs that can be read; they send the end of the log in the message")
 	case run.Address == core.LocalAddress && log.Next <= 1: // the executor returned an error message in place of the log

@@ -298,15 +298,15 @@ func (a *ask) ClockOf(x client.Executor) template.HTML {
 
 func clockSaid(said core.Text, aheadMs *int64) core.Text {
 	if aheadMs == nil {
-		return core.Say("%s; it does not report its time", said)
+		return core.Say("%s; the executor does not report its time", said)
 	}
 	switch ahead := time.Duration(*aheadMs) * time.Millisecond; {
 	case ahead > 0:
-		return core.Say("%s; its clock is %s ahead", said, ahead.String())
+		return core.Say("%s; the executor's clock is %s ahead", said, ahead.String())
 	case ahead < 0:
-		return core.Say("%s; its clock is %s behind", said, (-ahead).String())
+		return core.Say("%s; the executor's clock is %s behind", said, (-ahead).String())
 	}
-	return core.Say("%s; its clock matches", said)
+	return core.Say("%s; the executor's clock matches", said)
 }
 
 func (a *ask) app() (any, error) {

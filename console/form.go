@@ -374,7 +374,7 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 	}
 	if spreads(&s) && q.JobID == 0 {
 		shown.Traps = append(shown.Traps, a.Say("Each job has its own offset within its period, so that jobs do not all fire at once. The "+
-			"times here are an example. The offset 0s aligns them."))
+			"times here are an example. With the offset 0s, jobs with the same period fire together."))
 	}
 	f.Preview = shown
 	return nil
@@ -509,8 +509,9 @@ func (a *ask) ChoiceText(field, value string) string {
 // window has the fields that all schedules of a job share; afters has the fields of parent jobs.
 var (
 	window = []field{
-		{Name: "from", Kind: "text", Label: core.Say("Valid from"), Hint: core.Say("The first day or time that counts"), Sample: "2026-12-24"},
-		{Name: "until", Kind: "text", Label: core.Say("Valid until"), Hint: core.Say("The last day or time that counts"),
+		{Name: "from", Kind: "text", Label: core.Say("Valid from"), Hint: core.Say("First day or time at which the schedule can " +
+			"fire"), Sample: "2026-12-24"},
+		{Name: "until", Kind: "text", Label: core.Say("Valid until"), Hint: core.Say("Last day or time at which the schedule can fire"),
 			Sample: "2027-01-06T18:00"},
 		{Name: "jitter", Kind: "text", Label: core.Say("Jitter"), Hint: core.Say("Prevents many jobs from firing at the same time"),
 			Sample: "5m"},

@@ -533,7 +533,7 @@ func (a *ask) Told(p *jobPage) (list []told) {
 	for _, t := range p.Notifications.Sent {
 		note := a.Say("notified at %s", a.plainTime(t.At, p.Schedule.Timezone))
 		if t.Count > 0 {
-			note = a.Say("%s; %d more since, to be sent at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
+			note = a.Say("%s; %d more events since then, to be reported at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
 		}
 		list = append(list, told{a.Choice("notify.on", t.Event), note})
 	}

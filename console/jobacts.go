@@ -145,7 +145,7 @@ func (a *ask) triggerJob() (string, core.Text, error) {
 			return "", core.Text{}, err
 		}
 		if res.Existing {
-			return a.RunPath(res.Run.ID), core.Say("already submitted: this is the same run"), nil
+			return a.RunPath(res.Run.ID), core.Say("already submitted: this is the run of the first submission"), nil
 		}
 		return a.RunPath(res.Run.ID), core.Text{}, nil
 	})

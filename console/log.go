@@ -159,7 +159,7 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from, tail int) logPi
 		p.End = p.End || len(p.Lines) == 0 && p.Next == from && !open
 	}
 	if p.Broken && from > 1 {
-		p.Note = a.Say("The rest is missing: %s", p.Note)
+		p.Note = a.Say("The rest of the log is missing: %s", p.Note)
 	}
 	return p
 }
@@ -188,7 +188,7 @@ func (a *ask) keptNote(k *client.KeptLog, zone string) string {
 		return a.Say("The executor did not return the log (%s). This part was saved at %s. The first %d bytes are missing.",
 			live, at, k.Cut)
 	case k.More:
-		return a.Say("The executor did not return the log (%s). This part was saved at %s. Its end is missing.", live, at)
+		return a.Say("The executor did not return the log (%s). This part was saved at %s. The end of the log is missing.", live, at)
 	}
 	return a.Say("The executor did not return the log (%s). This is the complete log, saved at %s.", live, at)
 }

@@ -108,7 +108,7 @@ func changedTo(res client.JobResult) core.Text {
 	case manage.Unchanged:
 		return core.Say("%s is unchanged: it already matches your input", res.App+"/"+res.Name)
 	}
-	return core.Say("%s is changed", res.App+"/"+res.Name)
+	return core.Say("%s was changed", res.App+"/"+res.Name)
 }
 
 const exampleJob = `version: 1

@@ -195,7 +195,7 @@ func (a *ask) saveScript() (string, core.Text, error) {
 		if res.Change == "unchanged" {
 			return to, core.Say("%s already has this script", a.ref()), nil
 		}
-		return to, core.Say("%s has a new script version; the next run uses it", a.ref()), nil
+		return to, core.Say("%s has a new script version; the next run uses this version", a.ref()), nil
 	}
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || e.Status >= http.StatusInternalServerError || change.Version != 0 {

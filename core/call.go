@@ -291,7 +291,7 @@ func (c *Call) validate() error {
 		case names[lower]:
 			return Invalid(field, name, "named twice: names are not case-sensitive")
 		case lower == "authorization" && c.Auth != (Auth{}):
-			return Invalid(field, name, "auth sets this header: use only one of them")
+			return Invalid(field, name, "'auth' also sets this header: set only one of 'auth' and the header")
 		}
 		if err := hidden(field, value, Say("the value of a header")); err != nil {
 			return err
@@ -301,7 +301,7 @@ func (c *Call) validate() error {
 	}
 	for _, name := range c.Hidden {
 		if _, is := c.Headers[name]; !is {
-			return Invalid("call.hidden", name, "call.headers does not have this header")
+			return Invalid("call.hidden", name, "'call.headers' does not contain this header")
 		}
 	}
 	if size > MaxCall {

@@ -361,7 +361,7 @@ func checkPointer(field, p string) error {
 	case len(p) > MaxPointer:
 		return Invalid(field, "", "%d bytes, at most %d are allowed", len(p), MaxPointer)
 	case strings.Count(p, "/") > MaxPointerDepth:
-		return Invalid(field, p, "%d levels deep, at most %d are allowed", strings.Count(p, "/"), MaxPointerDepth)
+		return Invalid(field, p, "nested %d levels deep, at most %d levels are allowed", strings.Count(p, "/"), MaxPointerDepth)
 	case strings.Contains(bad, "~"):
 		return Invalid(field, p, "in a JSON pointer, write ~ as ~0, and / within a name as ~1")
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }):

@@ -98,7 +98,8 @@ func (s Shard) Verdict(ends []Run) (state State, reason Reason, message string) 
 func (d *Def) validateBroadcast() error {
 	switch {
 	case d.Route == RouteBroadcast && d.Overlap.Full == FullReplace:
-		return Invalid("overlap.whenFull", string(FullReplace), "broadcast runs cannot be replaced: with route: broadcast use queue or skip")
+		return Invalid("overlap.whenFull", string(FullReplace), "broadcast runs cannot be replaced: with 'route: broadcast', set whenFull "+
+			"to queue or skip")
 	case d.BroadcastFail == "":
 		return nil
 	case d.Route != RouteBroadcast:

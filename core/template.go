@@ -104,7 +104,7 @@ func parsePlace(text string) (p place, err error) {
 	case !slices.Contains(Placeholders, p.name):
 		return p, Errorf(CodeInvalid, "%s is not a known name; allowed values: %s", p.name, strings.Join(Placeholders, ", "))
 	case p.name != "scheduledAt" && p.name != "lastSuccessAt" && len(words) > 1:
-		return p, Errorf(CodeInvalid, "%s is not a time: nothing can follow the name", p.name)
+		return p, Errorf(CodeInvalid, "%s is not a time, so no pattern or offset can follow its name", p.name)
 	}
 	for k, w := range words[1:] {
 		switch {

@@ -354,7 +354,7 @@ func (o *Overlap) validate() error {
 		return Invalid("overlap.limit", fmt.Sprint(o.Limit), "1 to %d are allowed", MaxLimit)
 	}
 	if o.Max < 0 || o.Max > MaxQueue {
-		return Invalid("overlap.max", fmt.Sprint(o.Max), "1 to %d runs can wait", MaxQueue)
+		return Invalid("overlap.max", fmt.Sprint(o.Max), "allowed values: 1 to %d waiting runs", MaxQueue)
 	}
 	if o.Group != "" {
 		if err := CheckName("overlap.group", o.Group); err != nil {
@@ -771,7 +771,7 @@ func nameOrARN(s Scheme, target string) Text {
 			"both can end with :ALIAS or :VERSION")
 	case queueName.MatchString(target) || queueARN.MatchString(target):
 	case strings.HasSuffix(target, ".fifo"):
-		return Say("FIFO queues are not supported: they hold back messages of one group, and runs have no group; create a standard queue")
+		return Say("FIFO queues are not supported, because they deliver the messages of a group one after another; create a standard queue")
 	case strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://"):
 		return Say("queue URLs are not supported: use queue:NAME, or the queue's ARN, arn:aws:sqs:REGION:ACCOUNT:NAME")
 	default:

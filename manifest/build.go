@@ -308,7 +308,7 @@ func message(e *core.Error) core.Text {
 	case e.Value == "":
 		return e.Reason
 	case e.Reason.Code() == "named twice":
-		return core.Say("%q is named twice", e.Value)
+		return core.Say("%q appears twice", e.Value)
 	}
 	return core.Say("%q: %s", e.Value, e.Reason)
 }

@@ -124,7 +124,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 				if !s.secret() && x.Value != nil {
 					name = truncate(x.Value.GetToken().Value)
 				}
-				d.errorf(at, path, "anchor &%s is not defined before this: quote a text that starts with *", name)
+				d.errorf(at, path, "anchor &%s is not defined above this line: if this is a text that starts with *, use quotes", name)
 				return nil, false
 			}
 			d.aliases++

@@ -123,7 +123,7 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 		case d.Body == nil || d.Body.Type() == ast.CommentType:
 		case body != nil:
 			at := posOf(d.Body)
-			return nil, problem(at.Line, at.Column, "a second document starts here without a line ---")
+			return nil, problem(at.Line, at.Column, "a second document starts here, but the line --- before it is missing")
 		default:
 			body = d.Body
 		}

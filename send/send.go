@@ -371,7 +371,7 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 			"a Lambda invocation cannot be stopped from outside: the kill is recorded and takes effect when the function fails or times out")
 	default:
 		return core.Errorf(core.CodeRefused,
-			"%s: executors cannot be asked to stop a run; the kill is recorded and takes effect when the run fails", scheme)
+			"'%s:' executors cannot be asked to stop a run; the kill is recorded and takes effect when the run fails", scheme)
 	}
 	return errOf(s.wire.Kill(allowing(ctx, app), target, auth(app), int32(job)))
 }

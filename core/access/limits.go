@@ -66,7 +66,7 @@ func (l lane) do(ctx context.Context, do func()) error {
 // full reports whether the next caller gets an error.
 func (l lane) full() bool { return len(l.in) == cap(l.in) }
 
-var errFull = core.Errorf(core.CodeUnavailable, "%d logins are waiting: try again in a few seconds", maxWaiting)
+var errFull = core.Errorf(core.CodeUnavailable, "%d logins are already waiting: try again in a few seconds", maxWaiting)
 
 // House returns the address by which failed logins are counted. For an IPv6 address, House returns the /64 network,
 // because a household usually has a whole /64 network.

@@ -203,7 +203,7 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 			return core.Invalid("password", "", "another user gave you this password: choose another one")
 		}
 	} else if who.Kind != Person {
-		return core.Errorf(core.CodeForbidden, "%s has no password, and a token cannot set one: set the password in the console", who.Name)
+		return core.Errorf(core.CodeForbidden, "%s has no password, and a token cannot set a password: set the password in the console", who.Name)
 	}
 	hash, err := a.hash(ctx, a.known, password)
 	if err != nil {

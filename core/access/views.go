@@ -80,7 +80,7 @@ func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 		case i >= 0 && acc.Views[i] == v:
 			return false, nil
 		case i >= 0 && v.Shared && acc.Views[i].By != who.Name && who.May(Administer, "") != nil:
-			return false, core.Errorf(core.CodeConflict, "%s already shares a view %s: choose another name", acc.Views[i].By, v.Name)
+			return false, core.Errorf(core.CodeConflict, "user %s already shares a view named %s: choose another name", acc.Views[i].By, v.Name)
 		case i >= 0:
 			acc.Views[i] = v
 			return true, nil

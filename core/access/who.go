@@ -202,7 +202,7 @@ func (w Who) May(d Deed, app string) error {
 		if apps, all := w.Apps(); all || len(apps) > 0 {
 			return nil
 		}
-		return core.Errorf(core.CodeForbidden, "%s has no role: an admin must assign one", w.Name)
+		return core.Errorf(core.CodeForbidden, "%s has no role: an admin must assign a role", w.Name)
 	case !known:
 		return core.Errorf(core.CodeForbidden, "no user is allowed to do this")
 	case app != "" && !w.Sees(app):

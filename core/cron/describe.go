@@ -14,7 +14,7 @@ import (
 func (e *Expr) Describe() core.Text {
 	text := core.Say("%s%s%s", e.describeTime(), e.describeDays(), e.describeYears())
 	if _, ok := e.Next(-1); !ok && e.year != (schedule{}).year {
-		return core.Say("%s (there is no such day)", text)
+		return core.Say("%s (this date does not exist)", text)
 	}
 	return text
 }
@@ -286,7 +286,7 @@ func (e *Expr) describeYears() core.Text {
 		return core.Text{}
 	}
 	if len(set) == 0 {
-		return core.Say(", in no year up to %d", LastYear)
+		return core.Say(", which matches no year up to %d", LastYear)
 	}
 	if first, last, step, ok := progression(set); ok && last+step > LastYear {
 		if step == 1 {

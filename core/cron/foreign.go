@@ -38,7 +38,8 @@ var foreign = []struct {
 		return core.Say("random values such as %s are not supported: write one value, and set jitter to delay each run randomly", quote(m[1]))
 	}},
 	{regexp.MustCompile(`(?:^|[\s,])(H(?:[(/]\S*)?)(?:[\s,]|$)`), func(m []string) core.Text {
-		return core.Say("%s is a hashed value of Jenkins: write one value; jobs with the field every are spread automatically", quote(m[1]))
+		return core.Say("%s is Jenkins syntax for a hashed value: write one value; jobs with 'every' get different offsets "+
+			"automatically", quote(m[1]))
 	}},
 	{regexp.MustCompile(`(?:^|\s)(\S+,\s+[\dA-Za-z]\S*|\S+\s+,\S+)`), func(m []string) core.Text {
 		return core.Say("spaces are not allowed in a list: write %s", quote(strings.Join(strings.Fields(m[1]), "")))

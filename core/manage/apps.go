@@ -151,7 +151,7 @@ func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, addr
 		return &core.Error{Code: core.CodeNotFound, Field: "address", Value: core.Truncate(address),
 			Reason: core.Say("app %s has no executor at this address", app)}
 	case list[i].Fixed:
-		return core.Errorf(core.CodeRefused, "%s is a fixed address of app %s: change the app", address, app)
+		return core.Errorf(core.CodeRefused, "%s is a fixed address of app %s: remove the address from the app's manifest", address, app)
 	case list[i].Live:
 		return core.Errorf(core.CodeRefused, "%s sends heartbeats: stop the executor first", address)
 	}
@@ -193,7 +193,7 @@ func (m *Manage) empty(ctx context.Context, name string, leaves leaving) error {
 		}
 		for i := range jobs {
 			if _, stays := leaves(jobs[i].Name(), jobs[i].Def.Set, core.Notify{}); stays {
-				return core.Errorf(core.CodeRefused, "app %s has jobs, such as %s: delete them first", name, jobs[i].Name())
+				return core.Errorf(core.CodeRefused, "app %s has jobs, such as %s: delete the jobs first", name, jobs[i].Name())
 			}
 		}
 		if len(bad) > 0 {

@@ -201,7 +201,7 @@ func (m *Manage) namedBy(ctx context.Context, channel string, leaves leaving) er
 		return stays && slices.Contains(n.To, channel)
 	}
 	refuse := func(who string) error {
-		return core.Errorf(core.CodeRefused, "%s notifies channel %s: remove the channel from its notify.to first", who, channel)
+		return core.Errorf(core.CodeRefused, "%s notifies channel %s: before you delete the channel, remove it from notify.to", who, channel)
 	}
 	g, err := m.ask.Global(ctx)
 	if err != nil {

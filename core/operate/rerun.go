@@ -68,7 +68,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 	}
 	q.Addresses = core.NormalAddresses(q.Addresses)
 	if q.SameAddress && len(q.Addresses) > 0 {
-		return RerunResult{}, core.Invalid("sameAddress", "true", "addresses are set too: use one of the two")
+		return RerunResult{}, core.Invalid("sameAddress", "true", "addresses are also set: set only addresses or sameAddress")
 	}
 	page := op.ask.Page()
 	var res RerunResult

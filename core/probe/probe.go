@@ -72,7 +72,7 @@ func (k *known) answer() (Answer, bool) {
 	case stands && (k.send.Reached || !k.asked.At.After(k.failed)):
 		a.At, a.Took, a.Problem = k.failed, 0, k.send.Problem
 		if k.fails > 1 {
-			a.Problem = core.Say("%d sends in a row were not accepted, the last: %s", k.fails, k.send.Problem).String()
+			a.Problem = core.Say("%d sends in a row failed, the last with: %s", k.fails, k.send.Problem).String()
 		}
 	case k.took.After(k.asked.At):
 		a.At, a.Took, a.Problem = k.took, 0, ""

@@ -217,7 +217,7 @@ func (p *Puller) enter(q Queue) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := p.of[q.App]; n >= p.o.Waiters-p.waiters {
-		return core.Errorf(core.CodeUnavailable, "%d polls of %s are already waiting: try again, or use fewer connections", n, q.App)
+		return core.Errorf(core.CodeUnavailable, "%d polls of app %s are already waiting: try again, or use fewer connections", n, q.App)
 	}
 	p.waiters++
 	p.of[q.App]++

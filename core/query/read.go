@@ -652,8 +652,8 @@ func (q *Queries) unnamed(ctx context.Context, job *core.Job, revs []revision, i
 	if len(changes) > 0 && changes[0].ID == revs[k].Rev {
 		by = core.Say("%s", changes[0].By)
 	}
-	return core.Say("%s; %s changed the schedule at %s: tickring changes %s", code, by, text(core.FromMillis(revs[k].RevAt), in),
-		job.Name()), nil
+	return core.Say("%s; %s changed the schedule at %s; to see the change: tickring changes %s", code, by,
+		text(core.FromMillis(revs[k].RevAt), in), job.Name()), nil
 }
 
 // outage returns the text about a server outage at a time. It knows only the last outage; empty: none.

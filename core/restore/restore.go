@@ -281,7 +281,7 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	_, err = r.edit(ctx, req.By, core.VerbRestored, fmt.Sprintf("generation %d, of %s", g.Generation, res.From.UTC().Format(time.RFC3339)),
 		func(g *core.Global) (bool, error) {
 			if g.Holder != r.o.Deployment {
-				return false, core.Errorf(core.CodeConflict, "%s took over during this operation", g.Holder)
+				return false, core.Errorf(core.CodeConflict, "%s took over the data during this operation", g.Holder)
 			}
 			changed := g.Opening
 			// Executors had no chance to send heartbeats: they get time before they expire.

@@ -142,7 +142,7 @@ func (z *zone) wallTime(t int64) time.Time { return time.Unix(t+z.periods[z.at(t
 func (s *Schedule) Traps(after core.Instant) []core.Text {
 	var traps []core.Text
 	if city, ok := fixedZones[s.zone.name]; ok {
-		traps = append(traps, core.Say("%s has no daylight saving time, but %s does", s.zone.name, city))
+		traps = append(traps, core.Say("%s has no daylight saving time, unlike %s", s.zone.name, city))
 	}
 	for i := range s.rules {
 		r := &s.rules[i]
@@ -184,9 +184,9 @@ func (s *Schedule) trapChanges(r *rule, after core.Instant) []core.Text {
 		var text core.Text
 		switch skipped := now > before; {
 		case skipped && r.realTime && several:
-			text = core.Say("%s: %s do not exist in %s and are left out", day, times, z.name)
+			text = core.Say("%s: %s do not exist in %s, so the job does not fire at these times", day, times, z.name)
 		case skipped && r.realTime:
-			text = core.Say("%s: %s does not exist in %s and is left out", day, times, z.name)
+			text = core.Say("%s: %s does not exist in %s, so the job does not fire at this time", day, times, z.name)
 		case skipped && several:
 			text = core.Say("%s: %s do not exist in %s; the job fires once at %s", day, times, z.name, wall(now).clock())
 		case skipped:

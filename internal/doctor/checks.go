@@ -88,11 +88,11 @@ func answers(f *Facts, s *sheet) core.Text {
 			do("use that server, or stop it so that this server takes over")
 	case f.Own != nil:
 		if v := f.Own.Version; v != "" {
-			return core.Say("%s answers in %s, version %s", f.Endpoint, span(f.Took), v)
+			return core.Say("%s answered in %s, version %s", f.Endpoint, span(f.Took), v)
 		}
-		return core.Say("%s answers in %s", f.Endpoint, span(f.Took))
+		return core.Say("%s answered in %s", f.Endpoint, span(f.Took))
 	case f.Older:
-		return s.warn("%s is older than this command and does not report its status", f.Endpoint).
+		return s.warn("the server at %s is older than this command and does not report its status", f.Endpoint).
 			do("update the server, or use the tickring command of the same version")
 	case f.Refused && f.Cloud != nil:
 		return s.wrong("%s rejects the token of the stack", f.Endpoint).
@@ -110,7 +110,8 @@ func answers(f *Facts, s *sheet) core.Text {
 func fence(f *Facts, s *sheet) core.Text {
 	switch {
 	case f.Own.Fenced != "" && f.Own.Data != nil: // on one machine the text includes what to do
-		return s.wrong("%s", f.Own.Fenced).do("a test of a backup needs no action; to start this copy, see docs/how-to/back-up-and-restore.md")
+		return s.wrong("%s", f.Own.Fenced).do("if you only test a backup, no action is needed; to start this copy, see " +
+			"docs/how-to/back-up-and-restore.md")
 	case f.Own.Fenced != "":
 		return s.wrong("%s", f.Own.Fenced).
 			do("to start this deployment: tickring takeover (a replica) or tickring restore (a copy); see docs/how-to/recover-on-aws.md")
@@ -242,7 +243,7 @@ func losses(f *Facts, s *sheet) core.Text {
 			do("the check continues when the queues have caught up; if queues were purged: %s",
 				"tickring replan --from "+core.FormatDuration((age+time.Hour).Truncate(time.Hour)))
 	}
-	return core.Say("all due times have their runs")
+	return core.Say("every due time has a run or a recorded skip")
 }
 
 func messages(f *Facts, s *sheet) core.Text {
@@ -250,7 +251,7 @@ func messages(f *Facts, s *sheet) core.Text {
 	if d == nil {
 		return core.Text{}
 	}
-	text := core.Say("%d due, %d scheduled for later, %d in progress", d.Due, d.Waiting, d.InFlight)
+	text := core.Say("%d messages due, %d scheduled for later, %d in progress", d.Due, d.Waiting, d.InFlight)
 	old := f.Own.OldestMessage
 	age := f.Own.Now.Sub(old)
 	switch {
@@ -258,7 +259,8 @@ func messages(f *Facts, s *sheet) core.Text {
 	// On AWS the age is only an upper bound: the time since the queue was last seen empty. If jobs fire every second, a few
 	// messages are always due; if messages are always in flight, the age is known to ten minutes (decision 030).
 	case f.Cloud != nil:
-		text = core.Say("%s; a message can be on its way for up to %s without being reported by its queue: tickring audit lists overdue runs",
+		text = core.Say("%s; some messages may have waited for up to %s, because the queue reports no exact age; to list overdue runs: "+
+			"tickring audit",
 			text,
 			span(age))
 		if d.Due > dueFew && age > onItsWay {
@@ -266,12 +268,12 @@ func messages(f *Facts, s *sheet) core.Text {
 				"tickring runs --state running")
 		}
 	case d.Due > 0:
-		s.wrong("%s; some are overdue by up to %s: runs are late", text, span(age)).
+		s.wrong("%s; some messages are overdue by up to %s, so runs are late", text, span(age)).
 			do("executors are slow, busy or gone, or this machine does not keep up: %s", tellsOverdue)
 	// A message is also in progress while a call waits for its answer, for as long as that may take. If executors are busy or
 	// missing, the message is requeued.
 	case age > onItsWay:
-		s.warn("%s; some have been in progress for up to %s: the calls are slow, or no executor accepts the runs", text, span(age)).
+		s.warn("%s; some messages have been in progress for up to %s: calls are slow, or no executor accepts the runs", text, span(age)).
 			do("%s", tellsOverdue)
 	}
 	return text
@@ -283,7 +285,7 @@ func postRun(f *Facts, s *sheet) core.Text {
 	if d == nil {
 		return core.Text{}
 	}
-	text := core.Say("%d due, %d waiting for a retry, %d in progress", d.Due, d.Waiting, d.InFlight)
+	text := core.Say("%d tasks due, %d waiting for a retry, %d in progress", d.Due, d.Waiting, d.InFlight)
 	if d.Due > postRunMany {
 		s.warn("%s", text).do("executors answer slowly with their logs, or channels accept notifications slowly: %s",
 			local(f, core.Say("the log of the server names them"), core.Say("check the function postrun below; its log names them")))
@@ -309,17 +311,17 @@ func notifications(f *Facts, s *sheet) core.Text {
 	for i, c := range troubled {
 		if i == mostNamed {
 			s.say(levelIf(mute(&c)), core.Say("and %d more channels fail", len(troubled)-i)).
-				do("%s lists them", "tickring get channels")
+				do("to list all channels: %s", "tickring get channels")
 			break
 		}
 		since := core.Say("channel %s has failed since %s, %s ago", c.Channel,
 			c.Since.UTC().Format(time.RFC3339), span(f.Own.Now.Sub(c.Since)))
 		if c.GivenUp > 0 {
 			s.wrong("%s: %s; notifications dropped: %d", since, oneLine(c.Error), c.GivenUp).
-				do("%s; dropped notifications are in the log (notification dropped) and are not sent again", test(c.Channel))
+				do("%s; dropped notifications are not sent again; the server logs each of them as 'notification dropped'", test(c.Channel))
 			continue
 		}
-		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; pending messages are retried for a day", test(c.Channel))
+		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; pending notifications are retried for a day", test(c.Channel))
 	}
 	if n := f.Own.NotificationsDropped; n > 0 {
 		s.warn("notifications dropped since %s: %d", f.Own.UpSince.Format(time.RFC3339), n).
@@ -394,7 +396,7 @@ func executors(f *Facts, s *sheet) core.Text {
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(fails)) {
-		text := core.Say("app %s: no run reaches %s", app, some(fails[app]))
+		text := core.Say("app %s: runs do not reach %s", app, some(fails[app]))
 		do := core.Say("check the address, the token and the network, then test again: tickring executors %s --test ADDRESS", app)
 		if live[app] {
 			s.warn("%s", text).do("%s", do)
@@ -407,7 +409,7 @@ func executors(f *Facts, s *sheet) core.Text {
 			s.warn("app %s: executors that stopped: %s", app, some(gone[app])).
 				do("if they were removed on purpose: tickring executors rm %s ADDRESS", app)
 		} else {
-			s.wrong("app %s has no executor left: %s stopped sending heartbeats", app, some(gone[app])).
+			s.wrong("app %s has no live executor: %s stopped sending heartbeats", app, some(gone[app])).
 				do("start an executor; runs fail with no-executor, or wait until their deadline after an outage of the scheduler")
 		}
 	}
@@ -437,7 +439,7 @@ func executors(f *Facts, s *sheet) core.Text {
 	if len(f.Own.Executors) == 0 {
 		return core.Text{}
 	}
-	return core.Say("%d, none failing; not checked yet: %d", len(f.Own.Executors), unchecked)
+	return core.Say("%d executors, none failing; not checked yet: %d", len(f.Own.Executors), unchecked)
 }
 
 // jobs reports jobs without executors, failing jobs, and jobs that notify a channel that does not exist.
@@ -459,7 +461,7 @@ func jobs(f *Facts, s *sheet) core.Text {
 		if d.Jobs > 1 {
 			of = core.Say("%s and %d more", of, d.Jobs-1)
 		}
-		s.wrong("app %s has no executor, so nothing runs %s", d.App, of).
+		s.wrong("app %s has no executor, so these jobs cannot run: %s", d.App, of).
 			do("start an executor, or give the app a fixed address")
 	}
 	named := 0
@@ -471,24 +473,24 @@ func jobs(f *Facts, s *sheet) core.Text {
 			continue
 		}
 		if named++; named > mostNamed {
-			s.say(levelIf(broken(x)), core.Say("and %d more fail", j.FailingJobs-i)).do("%s", "tickring runs --failed")
+			s.say(levelIf(broken(x)), core.Say("and %d more jobs fail", j.FailingJobs-i)).do("%s", "tickring runs --failed")
 			break
 		}
 		why, _, _ := strings.Cut(strings.TrimSpace(x.Last.Message), "\n")
 		why = strings.TrimSuffix(x.Last.Reason+": "+why, ": ")
 		do := "tickring runs " + x.Job + " --failed; tickring logs " + x.Last.ID
 		if when := span(f.Own.Now.Sub(x.Last.EndedAt)); !broken(x) {
-			s.warn("%s has only failed so far, last %s ago: %s", x.Job, when, why).do("%s", do)
+			s.warn("%s has never succeeded, and its last failure was %s ago: %s", x.Job, when, why).do("%s", do)
 		} else {
 			s.wrong("%s failed %d times in a row after all retries, last %s ago: %s", x.Job, x.Times, when, why).do("%s", do)
 		}
 	}
 	for i, u := range j.MissingChannels {
 		if i == mostNamed {
-			s.wrong("and %d more name a channel that does not exist", len(j.MissingChannels)-i)
+			s.wrong("and %d more jobs or apps notify a channel that does not exist", len(j.MissingChannels)-i)
 			break
 		}
-		s.wrong("%s notifies channel %s, which does not exist: it sends no notifications there", u.Subject, u.Channel).
+		s.wrong("%s notifies channel %s, which does not exist, so these notifications are not sent", u.Subject, u.Channel).
 			do("create the channel or remove it from notify.to in the manifest (tickring apply)")
 	}
 	for i, l := range j.Locked {
@@ -499,15 +501,15 @@ func jobs(f *Facts, s *sheet) core.Text {
 		s.wrong("%s", l.Message).do("%s", local(f, core.Say("no run is planned until then"),
 			core.Say("runs of the job wait for 15 minutes, then move to the dead-letter queue")))
 	}
-	text := core.Say("%d checked", j.Looked)
+	text := core.Say("jobs checked: %d", j.Looked)
 	if j.More {
-		text = core.Say("%d checked; more exist and were not checked", j.Looked)
+		text = core.Say("jobs checked: %d; more jobs exist and were not checked", j.Looked)
 	}
 	if p := j.Pending; p != nil {
 		age := f.Own.Now.Sub(p.DueAt)
 		oldest := core.Say("the oldest run that is due and not sent is of %s, %s: it has waited for %s", p.Job, p.State, span(age))
 		if age > onItsWay {
-			s.warn("%s", oldest).do("%s shows the reason", "tickring runs "+p.Job+" --state planned,queued,running")
+			s.warn("%s", oldest).do("to see the reason: %s", "tickring runs "+p.Job+" --state planned,queued,running")
 		}
 		text = core.Say("%s; %s", text, oldest)
 	}
@@ -553,7 +555,7 @@ func disk(f *Facts, s *sheet) core.Text {
 	if d == nil {
 		return core.Text{}
 	}
-	text := core.Say("%s: the database uses %s, %s are free", d.Folder, size(d.Bytes), size(d.Free))
+	text := core.Say("%s: the database uses %s, and the disk has %s free", d.Folder, size(d.Bytes), size(d.Free))
 	switch {
 	case d.Free < 0:
 		s.unknown("%s: the free disk space is unknown on this system", d.Folder)
@@ -591,7 +593,7 @@ func table(f *Facts, name string, t *Table, s *sheet) core.Text {
 	}
 	shown := !f.Cloud.Emulated
 	if t.TTL == "" && name != "jobs" && shown {
-		s.warn("%s has no time to live: expired records are never removed", t.Name).
+		s.warn("table %s has no time-to-live setting, so expired records are never removed", t.Name).
 			do("enable time to live for the attribute expires: %s", update)
 	} else if t.TTL != "" && t.TTL != "expires" {
 		s.wrong("the time to live of %s uses the attribute %s, which tickring does not set", t.Name, t.TTL).
@@ -604,7 +606,7 @@ func table(f *Facts, name string, t *Table, s *sheet) core.Text {
 		s.warn("%s has no deletion protection", t.Name).do("enable deletion protection: %s", update)
 	}
 	if status, ok := t.Indexes["due"]; name == "jobs" && !ok {
-		s.wrong("%s has no index due: no job can be planned", t.Name).do("%s", update)
+		s.wrong("table %s has no index named 'due', so no job can be planned", t.Name).do("%s", update)
 	} else if name == "jobs" && status != "ACTIVE" && status != "" { // emulators report no status
 		s.wrong("the index due of %s is %s", t.Name, status).
 			do("wait until it is ACTIVE: until then, due jobs are not found")
@@ -620,7 +622,7 @@ func queue(f *Facts, name string, q *Queue, s *sheet) core.Text {
 		s.warn("the queue keeps messages for only %s",
 			span(q.Retention)).do("set the retention to 14 days: an outage of that length then loses nothing")
 	}
-	well := core.Say("%d due, %d waiting, %d in progress", q.Due, q.Waiting, q.InFlight)
+	well := core.Say("%d messages due, %d waiting, %d in progress", q.Due, q.Waiting, q.InFlight)
 	if name == "dead" {
 		return well
 	}
@@ -630,14 +632,15 @@ func queue(f *Facts, name string, q *Queue, s *sheet) core.Text {
 		s.warn("the dead-letter queue is %s, which this stack does not read", nameOf(q.Dead, ":")).do("%s", update)
 	}
 	if q.Dead != "" && q.MaxReceives < fewReceives {
-		s.warn("a message moves to the dead-letter queue after %d receipts: an outage of a few minutes affects many", q.MaxReceives).
+		s.warn("a message moves to the dead-letter queue after only %d receipts, so an outage of a few minutes can move many "+
+			"messages", q.MaxReceives).
 			do("set maxReceiveCount to %d", ring.MaxReceives)
 	}
 	if !taken(f.Cloud, q) && (name != "results" || q.Due > 0) { // a stack without executors that are functions has no mapping
 		s.wrong("no function receives its messages: it has no event source mapping").do("%s", update)
 	}
 	if d := f.Cloud.Functions["dispatch"]; d != nil && name != "results" && q.Visibility < d.Timeout {
-		s.wrong("a message becomes visible again after %s, before dispatch times out after %s: runs are sent twice",
+		s.wrong("a message becomes visible again after %s, but the function dispatch can run for %s, so runs are sent twice",
 			span(q.Visibility), span(d.Timeout)).
 			do("set the visibility timeout to twice the timeout of dispatch: %s", update)
 	}
@@ -685,9 +688,9 @@ func deadLetters(f *Facts, s *sheet) core.Text {
 	}
 	if n > 0 {
 		if n >= maxLetters {
-			s.wrong("%d or more messages could not be processed", n)
+			s.wrong("%d or more messages in the dead-letter queue could not be processed", n)
 		} else {
-			s.wrong("%d messages could not be processed", n)
+			s.wrong("%d messages in the dead-letter queue could not be processed", n)
 		}
 		s.do("tickring redrive --dry-run lists them with the reason; tickring redrive sends those again that are not too late")
 	}
@@ -705,9 +708,10 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 		s.wrong("the last update of %s failed: the function runs its previous code", fn.Name).do("%s", update)
 	}
 	if fn.Reserved != nil && *fn.Reserved == 0 {
-		text := core.Say("%s is switched off: its reserved concurrency is 0", fn.Name)
+		text := core.Say("%s is switched off, because its reserved concurrency is 0", fn.Name)
 		if takers[name] {
-			text = core.Say("%s; each message that it is offered counts as received and finally moves to the dead-letter queue", text)
+			text = core.Say("%s; each delivery to the function fails and counts as a receipt, so messages finally move to the dead-letter "+
+				"queue", text)
 		}
 		s.wrong("%s", text).do("%s", "aws lambda delete-function-concurrency --function-name "+fn.Name)
 	}
@@ -735,7 +739,7 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 	if fn.Throttles > 0 {
 		text := core.Say("throttles of %s in 15 minutes: %.0f: no concurrency was left", fn.Name, fn.Throttles)
 		if fn.Reserved != nil {
-			s.warn("%s: the function can run %d at the same time", text, *fn.Reserved).
+			s.warn("%s: at most %d invocations of the function run at the same time", text, *fn.Reserved).
 				do("find the clients that send these requests; for your jobs, set %s",
 					"-c tickring:endpointConcurrency=N")
 		} else {
@@ -799,7 +803,7 @@ func concurrency(f *Facts, s *sheet) core.Text {
 		s.warn("of %d concurrent functions, %d are not reserved by other functions", a.Concurrency, a.Unreserved).
 			do("reserve less elsewhere, or reserve some for dispatch and tick")
 	}
-	return core.Say("%d concurrent functions", a.Concurrency)
+	return core.Say("at most %d functions run at the same time", a.Concurrency)
 }
 
 func quota(f *Facts, s *sheet) core.Text {
@@ -808,10 +812,10 @@ func quota(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	}
 	if a.TableWrite < fewWrites {
-		s.warn("a table can take %d write units per second, about %d runs", a.TableWrite, a.TableWrite/3).
+		s.warn("a table can take %d write units per second, enough for about %d runs per second", a.TableWrite, a.TableWrite/3).
 			do("request more (Service Quotas: DynamoDB, table-level write throughput)")
 	}
-	return core.Say("%d write units and %d read units per second and table", a.TableWrite, a.TableRead)
+	return core.Say("each table can take %d write units and %d read units per second", a.TableWrite, a.TableRead)
 }
 
 // unasked reports each check of AWS that could not be made, under its name.

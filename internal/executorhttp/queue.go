@@ -132,7 +132,7 @@ func unread(err error, what core.Text, most int) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return core.Errorf(core.CodeTooLarge, "%s can have at most %d bytes", what, most)
 	}
-	return core.Errorf(core.CodeUnavailable, "%s did not arrive in time: send it again", what)
+	return core.Errorf(core.CodeUnavailable, "%s did not arrive in time: send the request again", what)
 }
 
 // beat records that an executor polls a queue of the app.
