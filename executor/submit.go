@@ -13,11 +13,11 @@ import (
 // Reasons why [Executor.Submit] rejects a run.
 var (
 	// ErrBusy: the queue is full, or the executor stops. The run may be accepted later, or by another executor.
-	ErrBusy = errors.New("the executor takes no run now")
+	ErrBusy = errors.New("the executor accepts no runs at the moment")
 	// ErrOpen: a run with this ID waits or runs here, or its result waits for a server.
-	ErrOpen = errors.New("the run is here already")
+	ErrOpen = errors.New("the executor already has the run")
 	// ErrReported: a run with this ID has ended here, and a server (without servers: the caller of Submit) took its result.
-	ErrReported = errors.New("the run has ended and is reported")
+	ErrReported = errors.New("the run has ended, and its result was reported")
 )
 
 // A Result is the end of a run.
@@ -103,7 +103,7 @@ func Redelivered() SubmitOption { return func(in *incoming) { in.again = true } 
 func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOption) (*Submitted, error) {
 	in, err := decodeRun(order)
 	if err != nil {
-		return nil, fmt.Errorf("read the order: %w", err)
+		return nil, fmt.Errorf("read the run: %w", err)
 	}
 	s := &Submitted{e: e, ended: make(chan struct{}), reported: make(chan struct{})}
 	in.sub = s
@@ -118,7 +118,7 @@ func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOptio
 	e.mu.Unlock()
 	switch {
 	case !started:
-		return nil, fmt.Errorf("%w: it is not started", ErrBusy)
+		return nil, fmt.Errorf("%w: the executor is not started", ErrBusy)
 	case open:
 		return nil, ErrOpen
 	case past:
