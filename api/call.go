@@ -54,7 +54,7 @@ func ParseSize(text string) (int64, error) {
 			break
 		}
 	}
-	return 0, errors.New("a size is written as 512B, 64KB or 1MB")
+	return 0, errors.New("write a size as 512B, 64KB or 1MB")
 }
 
 // FormatSize is the inverse of ParseSize, in the largest unit that fits; 0 is "".

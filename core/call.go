@@ -156,7 +156,7 @@ func (c *Call) Kept(old *Call) (*Call, error) {
 		case *was[i].text == "":
 			return nil, none(s.field)
 		case out.Auth.OAuth.TokenURL != old.Auth.OAuth.TokenURL: // a user who changes the URL must not send the stored secret there
-			return nil, Invalid(s.field, AsStored, "the stored secret belongs to another tokenUrl: set the secret again")
+			return nil, Invalid(s.field, AsStored, "the stored secret belongs to another `tokenUrl`: set the secret again")
 		default:
 			*s.text = *was[i].text
 		}
@@ -229,7 +229,7 @@ var notGiven = map[string]Text{
 	"idempotency-key": Say("the value is the run ID"),
 }
 
-var hopByHop = Say("reserved for the connection")
+var hopByHop = Say("reserved for the HTTP connection")
 
 // Normal adds alwaysHidden to Hidden and sorts the lists. It returns nil for a Call without settings.
 func (c *Call) Normal() *Call {
@@ -326,7 +326,7 @@ func (a *Auth) validate() error {
 	}
 	switch {
 	case given > 1:
-		return Invalid("call.auth", "", "use exactly one of bearer, basic and oauth")
+		return Invalid("call.auth", "", "use exactly one of `bearer`, `basic` and `oauth`")
 	case a.Basic != Basic{}:
 		if a.Basic.User == "" || len(a.Basic.User) > MaxTitle || strings.Contains(a.Basic.User, ":") || !printable(a.Basic.User) {
 			return Invalid("call.auth.basic.user", a.Basic.User, "a user name has 1 to %d printable ASCII characters without a colon", MaxTitle)

@@ -280,7 +280,7 @@ func Retryable(err error) error {
 		}
 		return &Error{Code: CodeRefused, Reason: Say("%v", bad), Err: err}
 	}
-	return &Error{Code: CodeUnavailable, Reason: Say("the store did not answer: try again"), Err: err}
+	return &Error{Code: CodeUnavailable, Reason: Say("the database did not answer: try again"), Err: err}
 }
 
 // Unread returns the error message for a strong read that failed or left items out. It returns nil

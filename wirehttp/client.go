@@ -112,7 +112,7 @@ var (
 	// ErrClosed is the error of calls to a closed client.
 	ErrClosed = errors.New("the client is closed")
 	// ErrBadHeader is the error of calls whose token or app is invalid in a header.
-	ErrBadHeader = errors.New("token or app has a control character, or a space at an end")
+	ErrBadHeader = errors.New("the token or the app name has a control character, or a space at its start or end")
 
 	errBusy = errors.New("all connections to the executor are in use")
 )
@@ -270,7 +270,7 @@ func (c *Client) call(ctx context.Context, base string, x exchange,
 	}
 	if !res.began {
 		if err == nil {
-			err = errors.New("nothing was written")
+			err = errors.New("no byte of the request was written")
 		}
 		return notBegun(ctx, err), reply
 	}

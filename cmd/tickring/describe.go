@@ -386,7 +386,7 @@ func overlapText(o client.Overlap, of string) string {
 	case core.FullQueue:
 		beyond = fmt.Sprintf("the next run waits, up to %d", o.Max)
 	case core.FullReplace:
-		beyond = "the next run replaces the longest-running one, which is killed"
+		beyond = "the next run replaces the longest-running run, which is killed"
 	}
 	return fmt.Sprintf("at most %d running, of %s; %s", o.Limit, of, beyond)
 }
