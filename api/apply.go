@@ -38,7 +38,7 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if body.Prune && body.Set == "" {
-		return nil, core.Invalid("set", "", "required for prune: prune deletes only jobs that a set created")
+		return nil, core.Invalid("set", "", "required for `prune`, which deletes only jobs that a set created")
 	}
 	a := &applying{s: s, r: r, set: body.Set, out: client.ApplyResult{Apps: make([]client.AppResult, len(body.Apps)),
 		Jobs: make([]client.JobResult, len(body.Jobs)), Channels: make([]client.ChannelResult, len(body.Channels))}}

@@ -54,7 +54,7 @@ func ParseSize(text string) (int64, error) {
 			break
 		}
 	}
-	return 0, errors.New("a size is written as 512B, 64KB or 1MB")
+	return 0, errors.New("write a size as 512B, 64KB or 1MB")
 }
 
 // FormatSize formats a number of bytes in the largest unit that divides the number, such as 64KB. For 0 it returns an

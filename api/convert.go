@@ -262,7 +262,7 @@ func coreSchedule(s client.Schedule) (core.Schedule, error) {
 	own := client.Rule{Cron: s.Cron, Crontab: s.Crontab, Every: s.Every, Offset: s.Offset, FixedDelay: s.FixedDelay, At: s.At}
 	if own != (client.Rule{}) {
 		if len(s.Any) > 0 {
-			return out, core.Invalid("schedule.any", "", "give one rule or a list under any, not both")
+			return out, core.Invalid("schedule.any", "", "set either one rule or a list under `any`, not both")
 		}
 		w, err := coreRule(own, "schedule")
 		if err != nil {

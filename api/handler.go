@@ -259,7 +259,8 @@ func errorOf(r *http.Request, log *slog.Logger, err error) client.Error {
 	}
 	switch {
 	case code == core.CodeUnavailable, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return client.Error{Code: string(core.CodeUnavailable), Message: words.Say(l, core.Say("temporarily unavailable: try again"))}
+		return client.Error{Code: string(core.CodeUnavailable), Message: words.Say(l, core.Say("the server is temporarily unavailable: "+
+			"try again"))}
 	case code == core.CodeConflict:
 		return client.Error{Code: string(code),
 			Message: words.Say(l, core.Say("another user changed the object: reload it and try again"))}
@@ -269,7 +270,7 @@ func errorOf(r *http.Request, log *slog.Logger, err error) client.Error {
 	id := hex.EncodeToString(raw[:])
 	log.ErrorContext(r.Context(), "api", "id", id, "method", r.Method, "path", r.URL.Path, "error", err, "cause", errors.Unwrap(err))
 	return client.Error{Code: string(core.CodeInternal),
-		Message: words.Say(l, core.Say("internal error: the server's log has the details under %s", id))}
+		Message: words.Say(l, core.Say("internal error: the server's log has the details in the line with the ID %s", id))}
 }
 
 // WriteError writes an error response in the format of this API, with the HTTP status for the code of the error. It

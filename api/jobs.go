@@ -153,8 +153,8 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 	}
 	if c.Kind == access.Code {
 		if group := spec.Def.Overlap.Group; group != "" { // a group can be another app's, whose jobs would then wait
-			return nil, core.Errorf(core.CodeForbidden, "the group %q: only the admin token can set a limit that jobs share, "+
-				"because jobs of other apps can share it; code can declare a limit of one job", group)
+			return nil, core.Errorf(core.CodeForbidden, "the group %q: only the admin token can set a limit for a group, "+
+				"because jobs of other apps can be in the group; code can limit a single job", group)
 		}
 		for _, p := range spec.Def.After {
 			if of, _, _ := strings.Cut(p.Job, "/"); of != app { // the job would get data from their runs, and they could not be deleted

@@ -167,7 +167,7 @@ func (s *server) CreateToken(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	if body.Grants != nil && len(body.Grants) == 0 {
-		return nil, core.Invalid("grants", "[]", "name at least one role, or leave grants out: the token gets all that you may")
+		return nil, core.Invalid("grants", "[]", "name at least one role; without `grants`, the token has all your permissions")
 	}
 	t, secret, err := s.o.Access.MakeToken(r.Context(), callerOf(r).Who, access.TokenSpec{Name: body.Name,
 		Grants: coreGrants(body.Grants), End: body.EndsAt})

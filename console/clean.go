@@ -121,7 +121,7 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 	p := &cleanPage{Older: q.Get("older"), Begun: true}
 	err := a.cleanAsked(p, q)
 	if err == nil && p.Older == "" && p.Asked.Keep == 0 {
-		err = core.Errorf(core.CodeInvalid, "required: the age of the runs to delete, or how many to keep")
+		err = core.Errorf(core.CodeInvalid, "required: the age of the runs to delete, or the number of runs to keep")
 	}
 	if err != nil {
 		return "", core.Text{}, err

@@ -291,7 +291,8 @@ func (a *ask) ClockOf(x client.Executor) template.HTML {
 		text = a.Say("%s behind", a.Span(-ahead))
 	}
 	if ahead.Abs() > clockFar {
-		return html(`<span class="s late" title="%s">%s</span>`, a.Say("the clock differs: logs may not be found, and lateness may be wrong"), text)
+		return html(`<span class="s late" title="%s">%s</span>`, a.Say("the clock of the executor differs: logs may not be "+
+			"found, and lateness may be wrong"), text)
 	}
 	return html("%s", text)
 }

@@ -438,9 +438,9 @@ func (a *ask) LimitText(p *jobPage) string {
 func (a *ask) Beyond(o *client.Overlap) string {
 	switch core.Full(o.WhenFull) {
 	case core.FullReplace:
-		return a.Say("the next run replaces the longest-running one, which is killed")
+		return a.Say("the next run replaces the longest-running run, which is killed")
 	case core.FullQueue:
-		return a.Say("the next run waits; limit of waiting runs: %d", o.Max)
+		return a.Say("the next run waits; at most %d runs wait", o.Max)
 	}
 	return a.Say("the next run is skipped")
 }

@@ -272,7 +272,7 @@ func (a *ask) killAll() (core.Text, error) {
 		said = core.Say("no run of the job was in progress")
 	}
 	if after != "" {
-		said = core.Say("more runs of the job remain, kill again; %s", said)
+		said = core.Say("more runs of the job remain: repeat the kill; %s", said)
 	}
 	return said, nil
 }

@@ -73,7 +73,7 @@ func (a *ask) causeOf(r *client.Run) template.HTML {
 	case r.Cause == string(core.CauseParent):
 		return a.Mark("triggered by run %s", a.RunLink(r.Parent))
 	case r.Cause == string(core.CauseRetry):
-		return a.Mark("retry of a failed run; the record of the first attempt is not kept")
+		return a.Mark("retry of a failed run; the record of the first attempt was deleted")
 	case r.Cause == string(core.CauseMisfire):
 		return a.Mark("due by schedule; the scheduler was not running at that time and sent the run later")
 	}
@@ -260,7 +260,8 @@ func (a *ask) notice(r *client.Run) event {
 	case n.Status == "told":
 		return event{At: n.At, Shape: "ok", Text: a.Mark("notification %s: sent, each channel accepted it", what)}
 	case n.Status == "counted":
-		return event{Shape: "wait", Text: a.Mark("notification %s: counted; sent together with later ones at %s", what, a.Time(n.At, r.Timezone))}
+		return event{Shape: "wait", Text: a.Mark("notification %s: counted; will be sent together with later notifications at "+
+			"%s", what, a.Time(n.At, r.Timezone))}
 	}
 	return event{Shape: "wait", Text: a.Mark("notification %s: will be created shortly", what)}
 }

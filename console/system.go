@@ -220,7 +220,7 @@ func (a *ask) operateAs(do string) (said core.Text, err error) {
 		return core.Say("everything is paused: no schedule fires"), err
 	case "resume":
 		_, err = a.ResumeAll(a.Ctx(), client.ResumeRequest{Reason: strings.TrimSpace(a.Form("reason"))})
-		return core.Say("everything is resumed; missed runs do not run later"), err
+		return core.Say("everything is resumed; runs that were missed during the pause are not sent later"), err
 	case "redrive", "drop":
 		return a.redrive(client.RedriveRequest{Drop: do == "drop", Unread: do == "drop" && a.Form("unread") != ""})
 	case "replan":
@@ -270,7 +270,7 @@ func (a *ask) replan(f workForm) (core.Text, error) {
 			return core.Say("jobs: %d; runs expected: %d, missing: %d, resent: %d", sum.Jobs, sum.Expected, sum.Missing, sum.Sent), nil
 		}
 		if time.Since(began) > workFor {
-			return core.Say("jobs: %d; runs resent: %d; more jobs remain: continue after %s with tickring replan",
+			return core.Say("jobs: %d; runs resent: %d; more jobs remain: continue with `tickring replan`, after job %s",
 				sum.Jobs, sum.Sent, body.After), nil
 		}
 	}

@@ -163,11 +163,11 @@ const Nobody = "-"
 func (g Global) Admits(deployment string) error {
 	switch {
 	case g.Opening:
-		return Errorf(CodeRefused, "generation %d is being restored: nothing works until the restore ends", g.Generation)
+		return Errorf(CodeRefused, "generation %d is being restored: all other operations fail until the restore ends", g.Generation)
 	case g.Holder == "" || g.Holder == deployment:
 		return nil
 	case g.Holder == Nobody:
-		return Errorf(CodeRefused, "generation %d was fenced: nothing works until a restore or takeover", g.Generation)
+		return Errorf(CodeRefused, "generation %d was fenced: all operations fail until a restore or takeover", g.Generation)
 	}
 	return Errorf(CodeRefused, "these tables belong to %s (generation %d), but this deployment is %s: restore or take over first", g.Holder,
 		g.Generation, deployment)

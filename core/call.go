@@ -161,7 +161,7 @@ func (c *Call) Kept(old *Call) (*Call, error) {
 		case *was[i].text == "":
 			return nil, none(s.field)
 		case out.Auth.OAuth.TokenURL != old.Auth.OAuth.TokenURL: // a user who changes the URL must not send the stored secret there
-			return nil, Invalid(s.field, AsStored, "the stored secret belongs to another tokenUrl: set the secret again")
+			return nil, Invalid(s.field, AsStored, "the stored secret belongs to another `tokenUrl`: set the secret again")
 		default:
 			*s.text = *was[i].text
 		}
@@ -236,7 +236,7 @@ var notGiven = map[string]Text{
 	"idempotency-key": Say("the value is the run ID"),
 }
 
-var hopByHop = Say("reserved for the connection")
+var hopByHop = Say("reserved for the HTTP connection")
 
 // Normal returns a normalized copy of c: Hidden is sorted and includes the Authorization and Cookie headers, and
 // empty lists are nil. Normal returns nil if c has no settings.
@@ -334,7 +334,7 @@ func (a *Auth) validate() error {
 	}
 	switch {
 	case given > 1:
-		return Invalid("call.auth", "", "use exactly one of bearer, basic and oauth")
+		return Invalid("call.auth", "", "use exactly one of `bearer`, `basic` and `oauth`")
 	case a.Basic != Basic{}:
 		if a.Basic.User == "" || len(a.Basic.User) > MaxTitle || strings.Contains(a.Basic.User, ":") || !printable(a.Basic.User) {
 			return Invalid("call.auth.basic.user", a.Basic.User, "a user name has 1 to %d printable ASCII characters without a colon", MaxTitle)

@@ -127,7 +127,8 @@ func (c Channel) SecretsOf() string { return "channel/" + c.Name }
 func (c Channel) Locked() error {
 	for _, s := range c.secrets() {
 		if strings.HasPrefix(*s.text, LockedMark) {
-			return Errorf(CodeRefused, "channel %s: %s cannot be decrypted: set it again, or add the key that encrypted it to the key file",
+			return Errorf(CodeRefused, "channel %s: %s cannot be decrypted: set a new value, or add the key that encrypted "+
+				"the value to the key file",
 				c.Name, s.field)
 		}
 	}
@@ -238,7 +239,7 @@ func (c Channel) validateURL() error {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
 		return wrong("expected a URL such as https://hooks.example.com/tickring")
 	case u.User != nil:
-		return wrong("the URL has user info, which is not sent")
+		return wrong("the URL has a user name or password, which is not sent")
 	case u.Fragment != "":
 		return wrong("the URL has a fragment, which is not sent")
 	case c.Kind != ChannelWebhook && u.Scheme != "https":
@@ -281,7 +282,7 @@ func (e *Email) validate() error {
 		return Invalid("email.smtp.user", s.User, "set both user and password, or neither")
 	case s.Password != "" && s.TLS == TLSNone:
 		return Invalid("email.smtp.tls", string(s.TLS),
-			"passwords are never sent unencrypted: remove the password, or use starttls or implicit")
+			"passwords are never sent unencrypted: remove the password, or set `tls` to `starttls` or `implicit`")
 	}
 	return nil
 }

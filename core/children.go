@@ -168,7 +168,7 @@ func (d *Def) validateAfter() error {
 		case p.Job == d.App+"/"+d.Name:
 			return Invalid(field+".job", p.Job, "a job cannot be its own parent")
 		case seen[p.Job]:
-			return Invalid(field+".job", p.Job, "named twice: when: finished covers success and failure")
+			return Invalid(field+".job", p.Job, "named twice: `when: finished` covers success and failure")
 		}
 		seen[p.Job] = true
 	}

@@ -90,7 +90,8 @@ func (c *Command) Kept(old *Command) (*Command, error) {
 		case old == nil || !slices.Contains(old.Hidden, name):
 			return nil, Invalid("command.env."+name, AsStored, "the value stands for the stored secret, but no secret is stored: set the secret")
 		case c.Line != old.Line || c.Dir != old.Dir || c.User != old.User:
-			return nil, Invalid("command.env."+name, AsStored, "the stored secret belongs to another line, dir or user: set the secret again")
+			return nil, Invalid("command.env."+name, AsStored, "the stored secret belongs to another `line`, `dir` or `user`: "+
+				"set the secret again")
 		default:
 			out.Env[name] = old.Env[name]
 		}
@@ -112,7 +113,8 @@ func (c *Command) validate() error {
 		return err
 	}
 	if c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir) {
-		return Invalid("command.dir", c.Dir, "expected an absolute path without . and .., such as /var/backups")
+		return Invalid("command.dir", c.Dir, "expected an absolute path without the elements `.` and `..`, such as "+
+			"/var/backups")
 	}
 	if c.User != "" && !userName.MatchString(c.User) {
 		return Invalid("command.user", c.User, "the name of a system user has 1 to 32 characters of a-z A-Z 0-9 . _ -")
@@ -178,8 +180,8 @@ func (d *Def) validateCommand() error {
 	case d.Route == RouteBroadcast || d.Route == RouteBusyover:
 		return Invalid("route", string(d.Route), "the server itself runs a job with a command, so no executor is chosen: leave this field out")
 	case d.Block != BlockSerial:
-		return Invalid("block", string(d.Block), "the server runs the command of a job one run after the other: to change this, use overlap: "+
-			"{limit: 1, whenFull: skip} or {limit: 1, whenFull: replace}")
+		return Invalid("block", string(d.Block), "the server runs the command of a job one run after the other: to skip or "+
+			"replace waiting runs, use `overlap: {limit: 1, whenFull: skip}` or `{limit: 1, whenFull: replace}`")
 	}
 	return nil
 }

@@ -286,7 +286,7 @@ func Retryable(err error) error {
 		}
 		return &Error{Code: CodeRefused, Reason: Say("%v", bad), Err: err}
 	}
-	return &Error{Code: CodeUnavailable, Reason: Say("the store did not answer: try again"), Err: err}
+	return &Error{Code: CodeUnavailable, Reason: Say("the database did not answer: try again"), Err: err}
 }
 
 // Unread returns the error for users if a strongly consistent read failed with err, or did not return the items in

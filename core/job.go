@@ -27,8 +27,8 @@ func (j *Job) Locked(err error) error {
 func (j *Job) LockedSecrets() (why *Error) {
 	j.Def.WithSecrets(func(secret string) string {
 		if strings.HasPrefix(secret, LockedMark) {
-			why = Errorf(CodeRefused, "the secrets of job %s cannot be decrypted: set them again, or add the key that encrypted them "+
-				"to the key file", j.Name())
+			why = Errorf(CodeRefused, "the secrets of job %s cannot be decrypted: set the secrets again, or add the key that "+
+				"encrypted the secrets to the key file", j.Name())
 		}
 		return secret
 	})

@@ -365,7 +365,7 @@ func checkPointer(field, p string) error {
 	case strings.Contains(bad, "~"):
 		return Invalid(field, p, "in a JSON pointer, write ~ as ~0, and / within a name as ~1")
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return Invalid(field, "", "expected a JSON pointer of printable UTF-8")
+		return Invalid(field, "", "expected a JSON pointer of printable UTF-8 characters")
 	}
 	return nil
 }

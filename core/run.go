@@ -199,7 +199,7 @@ const NoRetry = -time.Second
 func (r *Run) MaySnooze(d time.Duration) string {
 	switch {
 	case d < MinSnooze || d > MaxSnooze:
-		return fmt.Sprintf("a snooze is 1s to 24h, not %s", FormatDuration(d))
+		return fmt.Sprintf("the snooze duration is %s; allowed: 1s to 24h", FormatDuration(d))
 	case r.Attempt+r.Retries > MaxRetries:
 		return fmt.Sprintf("a chain has at most %d attempts, so this one cannot snooze", MaxRetries+1)
 	}

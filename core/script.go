@@ -106,7 +106,7 @@ func (d *Def) validateScript() error {
 		return Invalid("command", "", "leave this field out: a job has either a script or a command")
 	}
 	if hash, err := hex.DecodeString(s.Hash); err != nil || len(hash) != sha256.Size || strings.ToLower(s.Hash) != s.Hash {
-		return Invalid("script.hash", s.Hash, "expected the SHA-256 of a source: 64 characters of 0-9 a-f")
+		return Invalid("script.hash", s.Hash, "expected the SHA-256 of a script source: 64 characters from 0-9 and a-f")
 	}
 	if d.Call != nil {
 		return Invalid("call", "", "leave this field out: scripts are not called over HTTP")

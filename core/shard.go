@@ -103,7 +103,8 @@ func (d *Def) validateBroadcast() error {
 	case d.BroadcastFail == "":
 		return nil
 	case d.Route != RouteBroadcast:
-		return Invalid("broadcast", string(d.BroadcastFail), "only for route: broadcast, but the route of this job is %s", d.Route)
+		return Invalid("broadcast", string(d.BroadcastFail), "allowed only with `route: broadcast`; the route of this job is "+
+			"%s", d.Route)
 	}
 	return oneOf("broadcast.fail", d.BroadcastFail, BroadcastFails)
 }

@@ -110,7 +110,7 @@ func parsePlace(text string) (p place, err error) {
 		switch {
 		case w[0] == '+' || w[0] == '-':
 			if p.offset != (offset{}) {
-				return p, Errorf(CodeInvalid, "only one offset is allowed, but %s is a second one", w)
+				return p, Errorf(CodeInvalid, "only one offset is allowed: remove the second offset %s", w)
 			}
 			if p.offset, err = parseOffset(w); err != nil {
 				return p, err
@@ -260,7 +260,8 @@ func (t *Template) checkParent() error {
 		}
 	}
 	if longest > MaxParams {
-		return Invalid("params", "", "with the longest data, %d bytes in each place, the params would exceed %d bytes", DataMax, MaxParams)
+		return Invalid("params", "", "with the longest data (%d bytes for each placeholder), the params would exceed %d bytes",
+			DataMax, MaxParams)
 	}
 	return nil
 }

@@ -167,7 +167,8 @@ func (n Notify) Validate(path string) error {
 			return Invalid(path+"."+f.name, FormatDuration(f.d), "allowed values: whole seconds from %s to %s",
 				FormatDuration(f.least), FormatDuration(f.most))
 		case f.of != "" && !said(f.of):
-			return Invalid(path+"."+f.name, FormatDuration(f.d), "on does not include %s: add it to on, or leave this field out", f.of)
+			return Invalid(path+"."+f.name, FormatDuration(f.d), "`on` does not include %s: add this event to `on`, or leave "+
+				"this field out", f.of)
 		}
 	}
 	if by := n.Overdue.By; by != "" {
@@ -175,14 +176,14 @@ func (n Notify) Validate(path string) error {
 		case !ok:
 			return Invalid(path+".overdue.by", by, `expected a time of day, such as "06:00"`)
 		case n.Overdue.Within != 0:
-			return Invalid(path+".overdue", by, "use either by or within, not both")
+			return Invalid(path+".overdue", by, "use either `by` or `within`, not both")
 		case !said(EventOverdue):
-			return Invalid(path+".overdue.by", by, "on does not include %s: add it to on, or leave this field out", EventOverdue)
+			return Invalid(path+".overdue.by", by, "`on` does not include %s: add this event to `on`, or leave this field out", EventOverdue)
 		}
 	}
 	switch {
 	case slices.Contains(n.On, EventSlow) && n.Slow == 0:
-		return Invalid(path+".on", string(EventSlow), "set a duration, such as slow: 45m")
+		return Invalid(path+".on", string(EventSlow), "set a duration, such as `slow: 45m`")
 	case slices.Contains(n.On, EventOverdue) && n.Overdue == Overdue{}:
 		return Invalid(path+".on", string(EventOverdue), `set a time, such as overdue: {by: "06:00"} or {within: 26h}`)
 	}
@@ -365,8 +366,8 @@ func (o *Overlap) validate() error {
 		return err
 	}
 	if o.Full == FullReplace && o.Max != 0 {
-		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave this field out: with whenFull: replace, limit sets how many runs wait, and the "+
-			"newest runs are kept")
+		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave this field out: with `whenFull: replace`, at most `limit` "+
+			"runs wait, and the newest runs are kept")
 	}
 	return oneOf("overlap.whenFull", o.Full, Fulls)
 }
@@ -406,7 +407,7 @@ func (r Retry) validate() error {
 		return err
 	}
 	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
-		return Invalid("retry.maxDelay", FormatDuration(r.MaxDelay), "shorter than retry.delay, %s", FormatDuration(r.Delay))
+		return Invalid("retry.maxDelay", FormatDuration(r.MaxDelay), "shorter than `retry.delay`, %s", FormatDuration(r.Delay))
 	}
 	for _, on := range r.On {
 		if err := oneOf("retry.on", on, RetryOns); err != nil {
@@ -616,7 +617,7 @@ func (a *App) CheckWork(d *Def) error {
 
 // NoScript returns the error for a script of this kind and an executor address that cannot run scripts.
 func NoScript(kind, address string) *Error {
-	return Invalid("script", kind, "only executors that use the xxl-job protocol can run scripts, and %s does not use it", address)
+	return Invalid("script", kind, "only executors that use the xxl-job protocol can run scripts: %s uses another protocol", address)
 }
 
 // CheckRoute returns an error if the app's executors do not support the route. RouteBusyover asks each executor
@@ -628,8 +629,8 @@ func (a *App) CheckRoute(route Route) error {
 	for _, address := range a.Executors {
 		if scheme, _, err := ParseAddress(address); err == nil && (scheme == SchemeLambda || scheme == SchemeQueue) {
 			return Invalid("route", string(route),
-				"this route asks each executor whether it is busy, and %s cannot report that: use %s, which tries the next executor after a "+
-					"rejection, or %s", address, RouteFailover, RouteRound)
+				"this route asks each executor whether the executor is busy, and %s cannot answer: use %s, which tries the "+
+					"next executor after a rejection, or %s", address, RouteFailover, RouteRound)
 		}
 	}
 	return nil
@@ -646,13 +647,13 @@ func ParseCallHandler(handler string) (method, path string, err error) {
 	}
 	if !slices.Contains(callMethods, method) {
 		return "", "", Invalid("handler", handler,
-			`the executors of the app are call: addresses: the handler must be "POST /path" or "/path"; allowed methods are %s`, strings.Join(callMethods, ", "))
+			`the executors of the app are "call:" addresses: the handler must be "POST /path" or "/path"; allowed methods are %s`, strings.Join(callMethods, ", "))
 	}
 	u, perr := url.ParseRequestURI(path)
 	if perr != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #\\") ||
 		!printable(path) || u.Host != "" {
 		return "", "", Invalid("handler", handler,
-			`the executors of the app are call: addresses: the handler must be "POST /path" or "/path"; the path starts with one slash, is escaped, and has no fragment`)
+			`the executors of the app are "call:" addresses: the handler must be "POST /path" or "/path"; the path starts with one slash, is escaped, and has no fragment`)
 	}
 	return method, path, nil
 }
@@ -794,7 +795,7 @@ func baseURL(raw string) Text {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return Say("not an http or https URL")
 	case u.User != nil:
-		return Say("the URL has user info")
+		return Say("the URL has a user name or password")
 	case u.Opaque != "" || u.Hostname() == "":
 		return Say("the URL has no host")
 	case u.RawQuery != "" || u.ForceQuery:

@@ -165,14 +165,14 @@ func (e *Executor) declare(ctx context.Context) {
 		var err error
 		if err = e.declareOne(ctx, left[0]); err == nil || errors.Is(err, errAPI) {
 			if err != nil {
-				e.log.Error("A declared job was rejected.", "app", e.o.App, "job", left[0].Name, "error", err)
+				e.log.Error("declared job rejected", "app", e.o.App, "job", left[0].Name, "error", err)
 			}
 			left, failures = left[1:], 0
 			t.Reset(0)
 			continue
 		}
 		if failures++; failures == 1 {
-			e.log.Warn("Declared jobs could not be created. The executor retries.", "app", e.o.App, "job", left[0].Name, "error", err)
+			e.log.Warn("declared jobs not created: retrying", "app", e.o.App, "job", left[0].Name, "error", err)
 		}
 		t.Reset(backoff(failures, e.o.CallbackRetry))
 	}
@@ -200,13 +200,14 @@ func (e *Executor) declareAt(ctx context.Context, base string, j Job) error {
 	err := e.put(ctx, base+"/v1/jobs/"+url.PathEscape(e.o.App)+"/"+url.PathEscape(j.Name), e.spec(j), &res)
 	switch {
 	case errors.Is(err, errTheirs):
-		e.log.Info("A declared job was not updated, because a user changed or deleted it. To return it to code, run tickring return-to-code.",
+		e.log.Info("declared job not updated, because a user changed or deleted the job: to return the job to code, run "+
+			"tickring return-to-code",
 			"app", e.o.App, "job", j.Name, "why", err)
 		return nil
 	case err != nil:
 		return err
 	case res.Change != "unchanged":
-		e.log.Info("A job declared in code is on the server.", "app", e.o.App, "job", j.Name, "change", res.Change)
+		e.log.Info("declared job stored on the server", "app", e.o.App, "job", j.Name, "change", res.Change)
 	}
 	return nil
 }

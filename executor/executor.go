@@ -110,7 +110,7 @@ type Options struct {
 }
 
 // ErrStarted is the error of [Executor.Start] if Start was called before, even if the executor was stopped since.
-var ErrStarted = errors.New("executor: it was started before; make a new one")
+var ErrStarted = errors.New("executor: an executor starts only once: create a new executor")
 
 // An Executor accepts runs and executes them. An Executor is an [http.Handler] that you can mount at any path, because it uses
 // only the last element of a request's path.
@@ -176,7 +176,7 @@ func New(mux *Mux, o Options) (*Executor, error) {
 		}
 	}
 	if len(mux.jobs) > 0 && (o.Token == "" || len(o.Servers) == 0) {
-		errs = append(errs, errors.New("jobs are declared, which requires the options Servers and Token"))
+		errs = append(errs, errors.New("declared jobs require the options Servers and Token"))
 	}
 	errs = append(errs, o.Scripts.check(o.Token)...)
 	if len(errs) > 0 {
@@ -243,7 +243,7 @@ func or[T comparable](v *T, def T) {
 // Start returns an error if another process uses the directory, the address is missing, or Start was called before.
 func (e *Executor) Start() error {
 	if e.registers() && e.o.Address == "" {
-		return errors.New("executor: option Address is required to register without ListenAndServe")
+		return errors.New("executor: option Address is required, unless ListenAndServe starts the executor")
 	}
 	e.mu.Lock()
 	if e.state != stateNew {
@@ -274,7 +274,7 @@ func (e *Executor) Start() error {
 	// Before servers learn that these runs have ended, or callers submit them again.
 	left := endGroups(was.open, e.o.CancelGrace)
 	for id := range left {
-		e.log.Error("A program that a process which died has left cannot be ended.", "run", id)
+		e.log.Error("program of an earlier executor process not ended", "run", id)
 	}
 	if len(e.o.Servers) == 0 {
 		j.forgetSubmitted(&was)
@@ -288,12 +288,13 @@ func (e *Executor) Start() error {
 		e.reporter.add(pending{item: it})
 	}
 	if e.o.Token == "" {
-		e.log.Warn("The executor has no token: every client that reaches the executor, and every program on this machine, can start runs.",
+		e.log.Warn("executor has no token: every client that reaches the executor, and every program on this machine, can "+
+			"start runs",
 			"app", e.o.App)
 	}
 	if !e.begin(j, was.open, left) {
 		j.close()
-		return errors.New("executor: it was stopped while it started")
+		return errors.New("executor: the executor was stopped during its start")
 	}
 	return nil
 }
@@ -402,7 +403,7 @@ func (e *Executor) Stop(ctx context.Context) error {
 	select {
 	case <-ended:
 	default:
-		err = errors.New("executor: handlers did not return; their runs are reported as ended")
+		err = errors.New("executor: some handlers did not return; the runs of these handlers are reported as ended")
 		e.giveUp()
 	}
 	e.quit()
@@ -424,9 +425,9 @@ func (e *Executor) Stop(ctx context.Context) error {
 	switch left := e.journal.unreported(); {
 	case left == 0 || len(e.o.Servers) == 0:
 	case e.o.InMemory:
-		e.log.Error("Results of runs are lost: no server took them, and there is no journal.", "results", left)
+		e.log.Error("results of runs lost: no server accepted the results, and the executor has no journal", "results", left)
 	default:
-		e.log.Warn("Results of runs are left in the journal for the next start.", "results", left, "folder", e.o.Dir)
+		e.log.Warn("results of runs left in the journal for the next start", "results", left, "folder", e.o.Dir)
 	}
 	e.journal.close()
 	removed()
@@ -446,7 +447,7 @@ func (e *Executor) unregister(ctx context.Context) (removed func()) {
 	go func() {
 		defer close(done)
 		if err := e.client.toOne(ctx, wire.PathRegistryRemove, wire.AppendRegistration(nil, e.registration())); err != nil {
-			e.log.Warn("The address could not be removed; the servers forget it by themselves.", "address", e.o.Address, "error", err)
+			e.log.Warn("address not removed from the servers: it expires there without heartbeats", "address", e.o.Address, "error", err)
 		}
 	}()
 	return func() {
@@ -500,9 +501,9 @@ func (e *Executor) listenAt() (string, error) {
 	}
 	for _, s := range e.o.Servers {
 		if from, to := route(s); e.o.Address == "" && (from == "" || from != to) {
-			return "", fmt.Errorf("executor: without a token it would listen on this machine only, out of reach of the server %s: "+
-				"give it the app's token (Options.Token, --app-token), or set the listen address to accept every client "+
-				"(Options.Listen, --listen :9999)", s)
+			return "", fmt.Errorf("executor: without a token, the executor listens only on this machine, where the server %s "+
+				"cannot reach it: set the app's token (Options.Token, --app-token), or accept every client with a "+
+				"listen address (Options.Listen, --listen :9999)", s)
 		}
 	}
 	return "127.0.0.1:9999", nil
@@ -531,7 +532,7 @@ func (e *Executor) Serve(ctx context.Context, ln net.Listener) error {
 			failed <- srv.Serve(ln)
 		}
 	}()
-	e.log.Info("The executor serves.", "app", e.o.App, "address", e.o.Address, "handlers", e.mux.Names())
+	e.log.Info("executor started", "app", e.o.App, "address", e.o.Address, "handlers", e.mux.Names())
 	var err error
 	select {
 	case <-ctx.Done():

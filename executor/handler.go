@@ -98,7 +98,7 @@ func NewMux() *Mux { return &Mux{handlers: map[string]*registered{}} }
 func (m *Mux) Register(name string, h Handler, opts ...HandlerOption) {
 	switch {
 	case name == "" || name != strings.TrimSpace(name):
-		m.errs = append(m.errs, fmt.Errorf("handler name %q is empty or has white space at its ends", name))
+		m.errs = append(m.errs, fmt.Errorf("handler name %q is empty, or starts or ends with white space", name))
 		return
 	case h == nil:
 		m.errs = append(m.errs, fmt.Errorf("handler %q is nil", name))
@@ -221,7 +221,7 @@ func (e *retryError) Unwrap() error { return e.err }
 // delay. A retry chain has at most 101 attempts, including the first. xxl-job's admin treats the run as failed.
 func Snooze(d time.Duration) error {
 	if d <= 0 || d > 24*time.Hour {
-		return fmt.Errorf("a snooze is 1s to 24h, not %s", short(d))
+		return fmt.Errorf("the snooze duration is %s; allowed: 1s to 24h", short(d))
 	}
 	return &retryError{int64((d + time.Second - 1) / time.Second), fmt.Errorf("snoozed for %s", short(d))}
 }
@@ -241,7 +241,7 @@ func short(d time.Duration) string {
 // job's retry settings.
 func Cancel(err error) error {
 	if err == nil {
-		err = errors.New("cancelled by its handler")
+		err = errors.New("the handler cancelled the run")
 	}
 	return &retryError{wire.NeverRetry, err}
 }
@@ -257,9 +257,9 @@ const MaxData = wire.MaxData
 func (r *Run) SetData(data string) error {
 	switch {
 	case len(data) > MaxData:
-		return fmt.Errorf("data has %d bytes; at most %d are allowed", len(data), MaxData)
+		return fmt.Errorf("the data has %d bytes; at most %d are allowed", len(data), MaxData)
 	case !utf8.ValidString(data):
-		return errors.New("data is no UTF-8")
+		return errors.New("the data is not UTF-8")
 	}
 	r.mu.Lock()
 	r.data = data

@@ -63,7 +63,7 @@ func (l *logs) failed(err error) {
 	l.said = true
 	l.mu.Unlock()
 	if !said {
-		l.log.Error("The runs' logs cannot be written; runs go on without.", "folder", l.dir, "error", err)
+		l.log.Error("logs of runs not writable: runs continue without logs", "folder", l.dir, "error", err)
 	}
 }
 
@@ -405,7 +405,7 @@ func (l *logs) sweep(now time.Time, keep time.Duration) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(l.dir, d.Name())); err != nil {
-			l.log.Warn("Old logs cannot be removed.", "day", d.Name(), "error", err)
+			l.log.Warn("old logs not removed", "day", d.Name(), "error", err)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (s *Scripts) handler(run *incoming, dir string) (*registered, string) {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("place the script: %w", err)
+			return fmt.Errorf("store the script: %w", err)
 		}
 		return s.run(ctx, r, lang.command, file)
 	}}, ""
@@ -278,11 +278,12 @@ func withRoom(ctx context.Context, r *Run, do func() error) error {
 			return err
 		}
 		if time.Since(began)+wait > startFor {
-			return fmt.Errorf("this executor had no descriptors, processes or memory left to begin it, for %s: give it more "+
-				"(ulimit -n, ulimit -u, LimitNOFILE= and TasksMax= of systemd) or fewer runs: %w", startFor, err)
+			return fmt.Errorf("this executor had too few file descriptors, processes or memory for %s to start the program: "+
+				"raise its limits (ulimit -n, ulimit -u, LimitNOFILE= and TasksMax= of systemd), or send fewer runs: "+
+				"%w", startFor, err)
 		}
 		if wait == 50*time.Millisecond {
-			r.Printf("There is no room to begin it, which is tried again for %s: %v", startFor, err)
+			r.Printf("The program cannot start for lack of resources. The executor retries the start for %s: %v", startFor, err)
 		}
 		t := time.NewTimer(wait)
 		select {

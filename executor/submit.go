@@ -14,12 +14,12 @@ import (
 var (
 	// ErrBusy means that the queue is full or the executor is not running. The run can be submitted later, or to another
 	// executor.
-	ErrBusy = errors.New("the executor takes no run now")
+	ErrBusy = errors.New("the executor accepts no runs at the moment")
 	// ErrOpen means that a run with this ID is waiting or running, or that no server has accepted its result.
-	ErrOpen = errors.New("the run is here already")
+	ErrOpen = errors.New("the executor already has the run")
 	// ErrReported means that a run with this ID has ended, and a server has accepted its result. Without servers, it means
 	// that the caller of Submit received the result.
-	ErrReported = errors.New("the run has ended and is reported")
+	ErrReported = errors.New("the run has ended, and its result was reported")
 )
 
 // A Result is the result of a run.
@@ -108,7 +108,7 @@ func Redelivered() SubmitOption { return func(in *incoming) { in.again = true } 
 func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOption) (*Submitted, error) {
 	in, err := decodeRun(order)
 	if err != nil {
-		return nil, fmt.Errorf("read the order: %w", err)
+		return nil, fmt.Errorf("read the run: %w", err)
 	}
 	s := &Submitted{e: e, ended: make(chan struct{}), reported: make(chan struct{})}
 	in.sub = s
@@ -123,7 +123,7 @@ func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOptio
 	e.mu.Unlock()
 	switch {
 	case !started:
-		return nil, fmt.Errorf("%w: it is not started", ErrBusy)
+		return nil, fmt.Errorf("%w: the executor is not started", ErrBusy)
 	case open:
 		return nil, ErrOpen
 	case past:

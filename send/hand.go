@@ -163,7 +163,7 @@ func (s *Sender) Limit(ctx context.Context, address string) (time.Duration, erro
 		return 0, err
 	}
 	if scheme != core.SchemeLambda {
-		return 0, fmt.Errorf("%s: has no limit", scheme)
+		return 0, fmt.Errorf("%s addresses have no timeout limit", scheme)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()

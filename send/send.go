@@ -339,7 +339,7 @@ func (s *Sender) Idle(ctx context.Context, app *core.App, address string, job co
 	case core.SchemeQueue:
 		return s.queuesOf(target).Idle(ctx, app, target, job)
 	default:
-		return false, fmt.Errorf("%s: cannot report its running jobs", scheme)
+		return false, fmt.Errorf("%s executors cannot report running jobs", scheme)
 	}
 	o := s.wire.IdleBeat(allowing(ctx, app), target, auth(app), int32(job))
 	switch o.Kind {
@@ -382,7 +382,7 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
 	scheme, target, err := s.parse(run.Address)
 	if err != nil || run.SentAt.IsZero() {
-		return "", from, true, core.Errorf(core.CodeNotFound, "run %d was not sent to an executor: it has no log", run.ID)
+		return "", from, true, core.Errorf(core.CodeNotFound, "run %d has no log, because it was not sent to an executor", run.ID)
 	}
 	if scheme == core.SchemeLambda {
 		if err := s.Reachable(run.Address); err != nil {

@@ -192,7 +192,7 @@ func (d *Demo) startExecutors(ctx context.Context, s *Server, doc *manifest.Docu
 	}
 	lines := []byte(strings.Join(addresses, "\n") + "\n")
 	if err := os.WriteFile(path, lines, 0o600); err != nil { //nolint:gosec // in the operator's data directory
-		return fmt.Errorf("keep the addresses of the demo's executors: %w", err)
+		return fmt.Errorf("store the addresses of the demo's executors: %w", err)
 	}
 	limit := time.NewTimer(10 * time.Second)
 	defer limit.Stop()
@@ -202,7 +202,8 @@ func (d *Demo) startExecutors(ctx context.Context, s *Server, doc *manifest.Docu
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limit.C:
-			return errors.New("the demo's executors could not register: see the log, --log-level debug")
+			return errors.New("the demo's executors could not register: start the demo with --log-level debug, then check the " +
+				"log")
 		}
 	}
 	return nil

@@ -146,7 +146,7 @@ func WhoIs(ctx context.Context, base string) (Identity, error) {
 	pid, _ := strconv.Atoi(resp.Header.Get(headerPID))
 	who := Identity{resp.Header.Get(HeaderVersion), pid}
 	if who.Version == "" {
-		return who, errors.New("another program answers there")
+		return who, errors.New("another program answers at this address")
 	}
 	return who, nil
 }

@@ -112,7 +112,7 @@ func (s *Server) tellOutage(ctx context.Context, p *parts) {
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("effect of the outage not known yet", "err", err)
+			s.log.Warn("effect of the outage not determined", "err", err)
 		}
 		select {
 		case <-again.C:

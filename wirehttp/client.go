@@ -271,7 +271,7 @@ func (c *Client) call(ctx context.Context, base string, x exchange,
 	}
 	if !res.began {
 		if err == nil {
-			err = errors.New("nothing was written")
+			err = errors.New("no byte of the request was written")
 		}
 		return notBegun(ctx, err), reply
 	}

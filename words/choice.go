@@ -52,7 +52,7 @@ var choices = map[string]map[string]string{
 	"overlap.whenFull": {
 		"queue":   "the new run waits",
 		"skip":    "the new run is skipped",
-		"replace": "the new run replaces the longest-running one, which is killed",
+		"replace": "the new run replaces the longest-running run, which is killed",
 	},
 	"after.when": {
 		"succeeded": "when it succeeded",
@@ -61,7 +61,7 @@ var choices = map[string]map[string]string{
 	},
 	"retention.log": {
 		"on-failure": "logs of runs that failed, timed out or were lost",
-		"never":      "of none",
-		"always":     "of all",
+		"never":      "no logs",
+		"always":     "logs of all runs",
 	},
 }

@@ -130,7 +130,7 @@ var sentences = map[string]notification{
 	},
 	"unplanned": {
 		subject: "{job} has an invalid schedule",
-		one:     "{job} has a schedule that cannot be computed. It will not run.",
+		one:     "{job} has a schedule that cannot be computed. The job will not run.",
 	},
 	"dead-letter": {
 		subject: "{job}: a message is in the dead-letter queue",
@@ -148,7 +148,7 @@ var sentences = map[string]notification{
 }
 
 const (
-	others       = " %d more since %s."
+	others       = " %d more events of this kind since %s."
 	testSubject  = "tickring: test message for channel %s"
 	testSentence = "This is a test message for channel %s."
 )

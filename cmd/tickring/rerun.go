@@ -140,7 +140,8 @@ func (c *rerunCmd) find(e *conn, body client.RerunRequest) (f found, err error) 
 	})
 	if err == nil && len(f.runs.Runs) > c.Limit {
 		err = core.Invalid("limit", strconv.Itoa(c.Limit),
-			"more runs match, so none was rerun: raise the limit, up to %d, or narrow --from and --to", maxReruns)
+			"more runs match than the limit, so no run was rerun: raise the limit (at most %d), or choose a shorter period "+
+				"with --from and --to", maxReruns)
 	}
 	slices.Reverse(f.runs.Runs)
 	return f, err

@@ -88,7 +88,7 @@ func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client
 		}
 	}
 	if !to.After(from) || !to.After(now) {
-		return to, core.Invalid("to", to.Format(time.RFC3339), "the end must be after now and after --from")
+		return to, core.Invalid("to", to.Format(time.RFC3339), "the end of the period must be in the future and after --from")
 	}
 	ahead := (to.Sub(from) + time.Second - 1).Truncate(time.Second)
 	if c.From != "" {

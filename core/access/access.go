@@ -122,7 +122,8 @@ func (a *Access) change(
 ) (Account, error) {
 	var last Account
 	var attempts [][]byte // versions that may be stored although no answer came
-	err := budget.UpdateWithRetry(ctx, core.Say("could not confirm that %s was stored: reload it and try again", name), func() (bool, error) {
+	err := budget.UpdateWithRetry(ctx, core.Say("could not confirm that %s was stored: check the stored value, then try again",
+		name), func() (bool, error) {
 		old, found, err := a.find(ctx, name)
 		if err != nil {
 			return false, err

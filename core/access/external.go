@@ -119,8 +119,8 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 			acc.Issuer, acc.Subject, acc.Grants = issuer, sub, grants
 			return true, nil
 		case acc.Issuer != issuer || acc.Subject != sub:
-			return false, core.Errorf(core.CodeForbidden, "user %s exists, but is not linked to this account of the provider: an admin can link "+
-				"the user to you", name)
+			return false, core.Errorf(core.CodeForbidden, "user %s exists, but is not linked to this account of the provider: "+
+				"an admin can link the user to the account", name)
 		case acc.Disabled:
 			return false, core.Errorf(core.CodeForbidden, "user %s is disabled", name)
 		case byClaim && !sameGrants(acc.Grants, grants):
@@ -145,7 +145,8 @@ func ParseClaimRole(text string) (value string, g Grant, err error) {
 	// The value ends at the last =, because group names of providers can contain one.
 	i := strings.LastIndexByte(text, '=')
 	if i <= 0 {
-		return "", g, core.Invalid("role", text, "expected a value of the claim and its role, such as devs=shop:editor or ops=admin")
+		return "", g, core.Invalid("role", text, "expected VALUE=ROLE, a value of the claim and the role for this value, such "+
+			"as devs=shop:editor or ops=admin")
 	}
 	value, what := text[:i], text[i+1:]
 	if app, rest, is := strings.Cut(what, ":"); is {

@@ -17,8 +17,8 @@ type Origin struct {
 }
 
 // errLogIn is the same for each reason, so that it does not reveal whether a user exists.
-var errLogIn = core.Errorf(core.CodeUnauthorized, "the user name or the password is wrong, or there were too many attempts: after five, "+
-	"wait before the next one, up to 15 minutes")
+var errLogIn = core.Errorf(core.CodeUnauthorized, "the user name or the password is wrong, or there were too many attempts: "+
+	"after five failed attempts, wait before the next attempt, up to 15 minutes")
 
 // FreeTries is the number of logins of a user that can fail without a wait. After that number, the wait before the
 // next login begins at 15 s and doubles with each failure, up to LongestWait.

@@ -92,7 +92,7 @@ func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change
 	if s.Issuer != nil || s.Subject != nil {
 		switch {
 		case s.Issuer == nil || s.Subject == nil:
-			return acc, "", core.Invalid("subject", "", "set the issuer and the subject of a provider together")
+			return acc, "", core.Invalid("subject", "", "set both the issuer and the subject of the provider, or neither")
 		case *s.Issuer == "" && *s.Subject == "":
 		default:
 			if err := checkExternal(*s.Issuer, *s.Subject); err != nil {
@@ -104,7 +104,7 @@ func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change
 	acc, err = a.change(ctx, s.Name, &by, func(acc *Account) (bool, error) {
 		found := acc.Rev != 0
 		if s.IfRev != nil && *s.IfRev != acc.Edited {
-			return false, core.Errorf(core.CodeConflict, "user %s was changed in the meantime: reload it and try again", s.Name)
+			return false, core.Errorf(core.CodeConflict, "user %s was changed in the meantime: reload the user and try again", s.Name)
 		}
 		if !found {
 			if err := a.room(ctx); err != nil {
@@ -224,7 +224,8 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 // knows checks a password and counts the try with known browsers, so that failures of unknown clients do not
 // keep a logged-in user from changing it.
 func (a *Access) knows(ctx context.Context, name, password string) error {
-	wrong := core.Invalid("old", "", "the password is wrong, or there were too many attempts: after five, wait before the next one")
+	wrong := core.Invalid("old", "", "the password is wrong, or there were too many attempts: after five failed attempts, "+
+		"wait before the next attempt")
 	counted := false
 	acc, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
 		if acc.Rev == 0 { // deleted since: do not create it again

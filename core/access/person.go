@@ -122,7 +122,7 @@ func checkPassword(field, name, password string) error {
 	case strings.EqualFold(password, name):
 		return core.Invalid(field, "", "the password must differ from the user name")
 	case isCommon(password):
-		return core.Invalid(field, "", "this password is one of the first that attackers try: choose another one")
+		return core.Invalid(field, "", "this password is one of the first that attackers try: choose another password")
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (v *View) check() error {
 		strings.ContainsFunc(v.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return core.Invalid("name", v.Name, "a view name has 1 to %d characters", MaxViewName)
 	case !pageForm.MatchString(v.Page):
-		return core.Invalid("page", v.Page, "expected a page of the console, such as runs")
+		return core.Invalid("page", v.Page, "expected the name of a console page, such as `runs`")
 	case len(v.Query) > MaxQuery:
 		return core.Invalid("query", v.Query, "at most %d bytes are allowed", MaxQuery)
 	case strings.ContainsFunc(v.Query, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }):

@@ -237,10 +237,10 @@ func NoApp(app string) error {
 
 func nobody(d Deed) error {
 	if d == Declare {
-		return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send the admin token or a user's token, or, to declare a "+
-			"job, the token of its app, as Authorization: Bearer TOKEN")
+		return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send the header `Authorization: Bearer "+
+			"TOKEN` with the admin token or a user's token; to declare a job, use the token of its app")
 	}
-	return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send it as Authorization: Bearer TOKEN")
+	return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send the header `Authorization: Bearer TOKEN`")
 }
 
 // codeMay implements May for the code of an app.
@@ -253,7 +253,7 @@ func (w Who) codeMay(d Deed, app string) error {
 			"on the app's executors", w.App)
 	}
 	return core.Errorf(core.CodeForbidden,
-		"this is the token of app %s: code can use it only to declare jobs of that app (declared: true)", w.App)
+		"this is the token of app %s: code can use this token only to declare jobs of the app (`declared: true`)", w.App)
 }
 
 // mayOwn implements May for the caller's own account, which only users have. A token with narrowed grants
@@ -261,10 +261,11 @@ func (w Who) codeMay(d Deed, app string) error {
 func (w Who) mayOwn(d Deed) error {
 	switch {
 	case !w.IsPerson():
-		return core.Errorf(core.CodeForbidden, "this concerns the account of a user, and the token of a machine has no account")
+		return core.Errorf(core.CodeForbidden, "this operation needs the account of a user, and the token of a machine has no "+
+			"account")
 	case d == Own && w.Within != nil:
-		return core.Errorf(core.CodeForbidden, "this token does not have all permissions of %s: use a token that has them, or change the "+
-			"account in the console",
+		return core.Errorf(core.CodeForbidden, "this token does not have all permissions of %s: use a token with all these "+
+			"permissions, or change the account in the console",
 			w.Name)
 	}
 	return nil

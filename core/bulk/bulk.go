@@ -171,9 +171,9 @@ func check(actor *core.Actor, r *Request) error {
 	case !slices.Contains(Verbs, r.Verb):
 		return core.Invalid("verb", string(r.Verb), "allowed values: %s", core.JoinAllowed(Verbs))
 	case named != 1:
-		return core.Invalid("jobs", "", "set exactly one of: jobs, a filter, or, with resume, the bulk operation to undo")
+		return core.Invalid("jobs", "", "set exactly one of `jobs`, `filter` and `undo`; `undo` requires the verb `resume`")
 	case r.Undo != "" && r.Verb != Resume:
-		return core.Invalid("undo", r.Undo, "only a pause can be undone: use the verb resume")
+		return core.Invalid("undo", r.Undo, "only a pause can be undone: set the verb to `resume`")
 	case len(r.Jobs) > MaxNamed:
 		return core.Errorf(core.CodeTooLarge, "%d jobs in one request, at most %d are allowed", len(r.Jobs), MaxNamed)
 	}

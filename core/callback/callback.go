@@ -307,5 +307,5 @@ func passing(err error) error {
 	if e, is := errors.AsType[*core.Error](err); is { // an app cannot be read
 		return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", e), Err: err}
 	}
-	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"), Err: err}
 }

@@ -257,9 +257,9 @@ func (e *Expr) describeDates() core.Text {
 		case 0:
 			parts = append(parts, core.Say("the last weekday (MON-FRI)"))
 		case 1:
-			parts = append(parts, core.Say("the weekday nearest the day %d day before the last", k))
+			parts = append(parts, core.Say("the weekday nearest the day %d day before the last day", k))
 		default:
-			parts = append(parts, core.Say("the weekday nearest the day %d days before the last", k))
+			parts = append(parts, core.Say("the weekday nearest the day %d days before the last day", k))
 		}
 	}
 	for _, k := range values(uint64(e.last)) {
@@ -267,9 +267,9 @@ func (e *Expr) describeDates() core.Text {
 		case 0:
 			parts = append(parts, core.Say("the last day"))
 		case 1:
-			parts = append(parts, core.Say("the day %d day before the last", k))
+			parts = append(parts, core.Say("the day %d day before the last day", k))
 		default:
-			parts = append(parts, core.Say("the day %d days before the last", k))
+			parts = append(parts, core.Say("the day %d days before the last day", k))
 		}
 	}
 	return and(shorten(parts, len(parts)))

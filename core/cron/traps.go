@@ -57,7 +57,7 @@ func (e *Expr) trapNever() []core.Text {
 	if _, ok := e.Next(-1); ok {
 		return nil
 	}
-	return []core.Text{core.Say("never runs: no time from %d to %d matches", FirstYear, LastYear)}
+	return []core.Text{core.Say("never runs: no time in the years %d to %d matches", FirstYear, LastYear)}
 }
 
 // trapTooOften warns of * in a field if a larger unit is restricted, which is mostly a forgotten 0.

@@ -606,7 +606,7 @@ func (f *Finish) send(ctx context.Context, run *core.Run) error {
 	if run.Slot.Time().Sub(f.o.Now()) > f.o.Plan.MaxAhead {
 		g, err := f.store.Global(ctx)
 		if err != nil {
-			return fmt.Errorf("read global item: %w", err)
+			return fmt.Errorf("read the global item: %w", err)
 		}
 		entry := core.DueItem{PlanAt: run.Slot.Add(-f.o.Plan.PlanAhead), Job: run.ID.Job(), Run: run.ID,
 			Partition: core.PartitionOf(run.ID.Job(), g.Partitions)}

@@ -53,7 +53,7 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 	}
 	var attempts []core.App
 	res := AppResult{Name: spec.Name}
-	unclear := core.Say("could not confirm that app %s was stored: reload it and try again", spec.Name)
+	unclear := core.Say("could not confirm that app %s was stored: reload the app and try again", spec.Name)
 	err := budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, spec.Name)
 		if err != nil {

@@ -44,7 +44,7 @@ func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec Channel
 	}
 	var attempts []core.Channel
 	res := ChannelResult{Name: want.Name}
-	unclear := core.Say("could not confirm that channel %s was stored: reload it and try again", want.Name)
+	unclear := core.Say("could not confirm that channel %s was stored: reload the channel and try again", want.Name)
 	err := budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindChannel(ctx, want.Name)
 		if err != nil {

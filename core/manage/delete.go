@@ -115,7 +115,7 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 		return PruneResult{}, err
 	}
 	if r.Set == "" {
-		return PruneResult{}, core.Invalid("set", "", "required: prune deletes only jobs that a set created")
+		return PruneResult{}, core.Invalid("set", "", "required: `prune` deletes only jobs that a set created")
 	}
 	if err := core.CheckSet("set", r.Set); err != nil {
 		return PruneResult{}, err

@@ -56,8 +56,8 @@ func New(store Store, ring Ring, f Finisher, q *query.Queries, plans plan.Option
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
 	if o.Command == nil {
 		o.Command = func(*core.Command) error {
-			return core.Invalid("command", "", "commands run on the server's machine, and this deployment has none, as on AWS: run commands on "+
-				"your own machines with tickring exec, as the handler of an executor")
+			return core.Invalid("command", "", "this deployment has no server machine that can run commands: run the command "+
+				"on your own machine, as a handler of `tickring exec`")
 		}
 	}
 	o.TestEvery = cmp.Or(o.TestEvery, 10*time.Second)

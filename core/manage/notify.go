@@ -57,7 +57,8 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 			try++
 		}
 	}
-	unclear := core.Say("could not confirm that the settings for notifications without a job were stored: reload them and try again")
+	unclear := core.Say("could not confirm that the settings for notifications without a job were stored: reload the settings " +
+		"and try again")
 	err := budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, err := m.ask.Global(ctx)
 		if err != nil {
@@ -208,8 +209,8 @@ func (m *Manage) namedBy(ctx context.Context, channel string, leaves leaving) er
 		return err
 	}
 	if named("", "", g.Notify) {
-		return core.Errorf(core.CodeRefused, "notifications without a job go to channel %s: remove the channel from notify.to of defaults "+
-			"first", channel)
+		return core.Errorf(core.CodeRefused, "notifications without a job go to channel %s: remove the channel from "+
+			"`notify.to` of `defaults` first", channel)
 	}
 	apps, err := m.store.ListApps(ctx)
 	if _, err = core.BesidesApps(err); err != nil {

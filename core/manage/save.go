@@ -89,12 +89,13 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 			continue
 		}
 		if spec.Declared && spec.Paused != nil {
-			s.refuse(core.Invalid("paused", "", "not allowed for a declared job: users pause and resume jobs that code declares"))
+			s.refuse(core.Invalid("paused", "", "not allowed for a job that code declares: only users pause and resume the job"))
 			continue
 		}
 		if s.job.Def.Command != nil {
 			if spec.Declared {
-				s.refuse(core.Errorf(core.CodeForbidden, "code cannot declare jobs that the server runs on its own machine: use the admin token"))
+				s.refuse(core.Errorf(core.CodeForbidden, "code cannot declare a job with a command, because the server runs "+
+					"commands on its own machine: use the admin token"))
 				continue
 			}
 			if err := m.o.Command(s.job.Def.Command); err != nil {
@@ -165,11 +166,12 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 	return slices.DeleteFunc(left, func(s *saving) bool {
 		switch {
 		case s.unclear == budget.Tries || s.unclear > 0 && s.full && over:
-			s.refuse(core.Errorf(core.CodeUnavailable, "could not confirm that the job was stored: reload it and try again"))
+			s.refuse(core.Errorf(core.CodeUnavailable, "could not confirm that the job was stored: reload the job and try "+
+				"again"))
 		case s.full && over:
-			reason := core.Say("the store was overloaded, and the job was not changed: try again")
+			reason := core.Say("the database was overloaded, and the job was not changed: try again")
 			if len(s.attempts) > 0 { // an answer may be lost, and its repetition was throttled
-				reason = core.Say("the store was overloaded, and the job may not be stored: apply again")
+				reason = core.Say("the database was overloaded, and the job may not be stored: apply again")
 			}
 			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: reason})
 		case ctx.Err() != nil:
@@ -476,8 +478,8 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 		return nil, nil
 	case same, to == giveBack: // a pause is not a change of a declaration
 	case s.spec.Declared && old.Def.Declared != core.DeclaredCode:
-		return nil, core.Errorf(core.CodeConflict, "job %s was created or changed by another user: code cannot change the job until it is "+
-			"returned to code",
+		return nil, core.Errorf(core.CodeConflict, "job %s was created or changed by a user: code cannot change the job until "+
+			"a user runs `tickring return-to-code`",
 			old.Name())
 	case !s.spec.Declared && old.Def.Declared != "":
 		want.Def.Declared = core.DeclaredTaken

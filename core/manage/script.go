@@ -144,7 +144,8 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 				if e.source, found, err = m.store.Source(ctx, job, hash); err != nil {
 					return err
 				} else if !found {
-					return core.Invalid("script.hash", hash, "no stored version of the script has this hash: send script.source")
+					return core.Invalid("script.hash", hash, "no stored version of the script has this hash: send "+
+						"`script.source`")
 				}
 			}
 			made.Version, made.Size = rec.Last()+1, len(e.source)
@@ -163,8 +164,8 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 			}
 		}
 		if len(rec.Old) >= core.MostVersions || len(rec.Stored)-len(unnamed) > core.MostVersions+core.KeepVersions {
-			return core.Errorf(core.CodeRefused, "the script of %s has %d versions, including all from the last hour and for open runs, the "+
-				"maximum: try again later",
+			return core.Errorf(core.CodeRefused, "the script of %s has the maximum of %d versions, and versions from the last "+
+				"hour or of open runs are never deleted: try again later",
 				e.want.Name(), core.MostVersions)
 		}
 		for _, hash := range unnamed {

@@ -71,7 +71,7 @@ func parseCleanPlace(text string) (p cleanPlace, err error) {
 	n, err := strconv.ParseInt(job, 10, 32)
 	k, err2 := strconv.Atoi(kept)
 	if !is || n < 0 || k < 0 || errors.Join(err, err2) != nil {
-		return p, core.Invalid("after", text, "not the value of next from a page of this list")
+		return p, core.Invalid("after", text, "not the value of `next` from a page of this list")
 	}
 	return cleanPlace{core.JobID(n), k, runs}, nil
 }
@@ -126,7 +126,7 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 			return CleanResult{}, err
 		}
 		if at.within() && at.job != id {
-			return CleanResult{}, core.Invalid("after", q.After, "not the value of next from a page of this list")
+			return CleanResult{}, core.Invalid("after", q.After, "not the value of `next` from a page of this list")
 		}
 		at.job = id
 		_, err = c.job(ctx, at)

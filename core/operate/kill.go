@@ -168,7 +168,7 @@ func (op *Operate) killing(actor core.Actor, after string) (p *budget.Page, behi
 	}
 	behind, ok := strings.CutPrefix(after, killPlace)
 	if !ok && after != "" {
-		return nil, "", core.Invalid("after", after, "not the value of next from a page of this kill")
+		return nil, "", core.Invalid("after", after, "not the value of `next` from a page of this kill")
 	}
 	return op.ask.Page(), behind, nil
 }

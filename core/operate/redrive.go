@@ -195,7 +195,7 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 	for i, f := range fires {
 		r := RedrivenFire{Fire: f}
 		if why := bad[f.Run.Job()]; why != nil {
-			r.Why = core.Say("its job cannot be read: %v", why)
+			r.Why = core.Say("the job of the run cannot be read: %v", why)
 			list[i] = r
 			continue
 		}

@@ -133,9 +133,11 @@ func (r *rerunning) filtered(ctx context.Context) (res RerunResult, err error) {
 	f := r.q.Filter
 	switch {
 	case f.Job == "" && f.App == "" && !f.Failed && len(f.States) == 0 && f.From.IsZero() && f.To.IsZero():
-		return res, core.Invalid("job", "", "name a run, a job or an app, or select runs of all apps by failed, state, from or to")
+		return res, core.Invalid("job", "", "name a run, a job or an app, or select runs of all apps with `failed`, `state`, "+
+			"`from` or `to`")
 	case r.q.Key == "" && !r.q.DryRun:
-		return res, core.Invalid("key", "", "required to rerun the runs that a filter finds: a repeated request then reruns none twice")
+		return res, core.Invalid("key", "", "required to rerun the runs that a filter finds: with a key, a repeated request "+
+			"reruns no run twice")
 	case len(r.q.Key) > core.MaxKey-maxRunID:
 		return res, core.Invalid("key", r.q.Key, "at most %d bytes are allowed, because the ID of each run is appended", core.MaxKey-maxRunID)
 	case f.Limit == 0 || f.Limit > budget.Reran:
@@ -185,15 +187,16 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 		case r.q.May != nil && r.q.May(run.App) != nil:
 			x.Why = r.q.May(run.App)
 		case run.State.Open():
-			x.Why = core.Errorf(core.CodeRefused, "run %d has not ended: it is %s", run.ID, run.State)
+			x.Why = core.Errorf(core.CodeRefused, "run %d has not ended: its state is %s", run.ID, run.State)
 		case run.Then != 0:
-			x.Why = core.Errorf(core.CodeRefused, "run %d was retried as run %d: rerun that run", run.ID, run.Then)
+			x.Why = core.Errorf(core.CodeRefused, "run %d was retried as run %d: rerun the retry", run.ID, run.Then)
 		case bad[run.ID.Job()] != nil:
 			x.Why = core.Errorf(core.CodeRefused, "the job of run %d cannot be read: %v", run.ID, bad[run.ID.Job()])
 		case x.Job == nil:
 			x.Why = core.Errorf(core.CodeRefused, "the job of run %d was deleted: create it again first", run.ID)
 		case r.q.Run == "" && run.Shard.Of != 0:
-			x.Why = core.Errorf(core.CodeRefused, "run %d is a shard of run %d: rerun that run, or only this shard by its ID", run.ID, run.Shard.Of)
+			x.Why = core.Errorf(core.CodeRefused, "run %d is a shard of run %d: rerun the whole run, or rerun only the shard "+
+				"by its ID", run.ID, run.Shard.Of)
 		default:
 			err := r.fill(ctx, x)
 			if core.CodeOf(err) == core.CodeUnavailable {
@@ -257,11 +260,13 @@ func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 				break
 			}
 			if as.State != core.Skipped || skippedToo { // also a run that is deleted by now
-				x.Why = core.Errorf(core.CodeRefused, "run %d was already rerun as run %s: rerun that run, or this one by its ID", x.Of.ID, id)
+				x.Why = core.Errorf(core.CodeRefused, "run %d was already rerun as run %s: rerun the newer run, or rerun the "+
+					"earlier run by its ID", x.Of.ID, id)
 			}
 		}
 		if since := known[x.Job.Def.ID]; x.Why == nil && !x.noted && !since.IsZero() && x.Of.EndedAt.Add(-time.Minute).Before(since) {
-			x.Why = core.Errorf(core.CodeRefused, "run %d ended before the oldest change record that was read: rerun it by its ID", x.Of.ID)
+			x.Why = core.Errorf(core.CodeRefused, "run %d ended before the oldest change record that was searched for reruns: "+
+				"rerun the run by its ID", x.Of.ID)
 		}
 	}
 	return nil
@@ -287,7 +292,7 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 		x.As.Addresses = slices.Clone(r.q.Addresses)
 	case of.IsBroadcast() && r.q.SameAddress:
 	case r.q.SameAddress && of.Address == "":
-		return core.Errorf(core.CodeRefused, "run %d was never sent to an executor: the same address cannot be used", of.ID)
+		return core.Errorf(core.CodeRefused, "run %d was never sent to an executor: the rerun cannot use the same address", of.ID)
 	case r.q.SameAddress:
 		x.As.Addresses = []string{of.Address}
 	}
@@ -359,7 +364,7 @@ func (r *rerunning) ranWith(ctx context.Context, x *Rerun) (core.JobRecord, erro
 		r.ran[at] = with
 	}
 	if with == nil {
-		return core.JobRecord{}, core.Errorf(core.CodeRefused, "the params of run %d are unknown: set params", x.Of.ID)
+		return core.JobRecord{}, core.Errorf(core.CodeRefused, "the params of run %d are unknown: set `params`", x.Of.ID)
 	}
 	return with.JobRecord, nil
 }

@@ -161,7 +161,7 @@ func (r *TriggerRequest) holds(run *core.Run) error {
 		return nil
 	}
 	return &core.Error{Code: core.CodeConflict, Field: "key", Value: r.Key,
-		Reason: core.Say("run %d has this key but other %s: choose another key; a waiting run can be changed", run.ID, other)}
+		Reason: core.Say("run %d has this key but different %s: choose another key, or change the run if it is still waiting", run.ID, other)}
 }
 
 func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses []string, direct func(app string) error) error {
@@ -227,8 +227,8 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 			continue
 		}
 		return &core.Error{Code: core.CodeRefused, Field: fmt.Sprintf("addresses[%d]", i), Value: address,
-			Reason: core.Say("not an executor of %s; allowed values: the executors of the app "+
-				"(tickring executors %s) and IP addresses in the app's allow", name, name)}
+			Reason: core.Say("not an executor of %s; allowed values: the executors of the app (tickring executors %s) and IP "+
+				"addresses in the app's field `allow`", name, name)}
 	}
 	return nil
 }
@@ -350,7 +350,7 @@ func (op *Operate) Cancel(ctx context.Context, actor core.Actor, ref query.RunRe
 			op.noteRuns(ctx, actor, core.VerbCancelled, run.ID.Job(), []core.RunID{run.ID}, nil)
 			return StopResult{Changed: true, Job: run.ID.Job(), Cancelled: []core.RunID{run.ID}}, nil
 		}
-		return StopResult{}, core.Errorf(core.CodeRefused, "run %d was already sent: kill it to end it", run.ID)
+		return StopResult{}, core.Errorf(core.CodeRefused, "run %d was already sent: kill the run to end it", run.ID)
 	}
 	if run.State == core.Skipped && run.Reason == core.ReasonCancelled {
 		return StopResult{Job: run.ID.Job()}, nil

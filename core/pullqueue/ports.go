@@ -96,6 +96,6 @@ type Finisher interface {
 }
 
 func passing(action string, err error) error {
-	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"),
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"),
 		Err: fmt.Errorf("%s: %w", action, err)}
 }

@@ -294,7 +294,7 @@ func (q *Queries) Audit(ctx context.Context, ref string, from, to core.Instant) 
 
 func checkSpan(from, to core.Instant) error {
 	if from >= to {
-		return core.Invalid("from", from.String(), "must be earlier than the end of the period (to), %s", to.String())
+		return core.Invalid("from", from.String(), "must be earlier than the end of the period (`to`), %s", to.String())
 	}
 	if from < firstInstant-1 || to > core.Horizon {
 		return core.Invalid("from", from.String(), "allowed values: times from 2020-01-01 to %s", core.Horizon)

@@ -68,7 +68,7 @@ func placeOf(ask *AuditAsk, ahead bool) (p place, err error) {
 	_, high := core.NumberedRange(p.job)
 	switch {
 	case err != nil, p.job < 0, within && (numbered || p.at <= ask.From), numbered && (!ahead || p.below < low || p.below > high):
-		return place{}, core.Invalid("after", ask.After, "not the value of next from a page of this time range")
+		return place{}, core.Invalid("after", ask.After, "not the value of `next` from a page of this time range")
 	}
 	return p, nil
 }

@@ -50,7 +50,7 @@ func (f *ChangeFilter) check() (limit int, err error) {
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
-		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (to), %s",
+		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (`to`), %s",
 			f.To.Format(time.RFC3339))
 	}
 	return limitOf(f.Limit)
@@ -85,7 +85,7 @@ func parseMark(text string) (m mark, err error) {
 	var err2 error
 	m.id, err = strconv.ParseInt(id, 10, 64)
 	if m.says, err2 = strconv.ParseUint(says, 16, 64); err != nil || err2 != nil || m.id < 0 {
-		return m, core.Invalid("after", core.Truncate(text), "not the value of next from a page of these changes")
+		return m, core.Invalid("after", core.Truncate(text), "not the value of `next` from a page of these changes")
 	}
 	return m, nil
 }

@@ -325,7 +325,7 @@ func (p *rank) String() string {
 func (a *JobsAsk) rank() (p rank, err error) {
 	at, number, ok := strings.Cut(a.Cursor, "@")
 	id, err := strconv.ParseInt(number, 10, 32)
-	bad := core.Invalid("cursor", a.Cursor, "not a cursor of a page of these jobs")
+	bad := core.Invalid("cursor", a.Cursor, "not the value of `cursor` from a page of this list")
 	if !ok || err != nil || id <= 0 {
 		return p, bad
 	}
@@ -389,11 +389,12 @@ func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs
 		case err != nil:
 			return nil, 0, nil, err
 		case f.more && f.bad >= budget.Missing: // after this many unreadable jobs the scan stops
-			return nil, 0, nil, core.Errorf(core.CodeRefused, "too many jobs cannot be read: tickring doctor lists them")
+			return nil, 0, nil, core.Errorf(core.CodeRefused, "too many jobs cannot be read: `tickring doctor` lists these "+
+				"jobs")
 		case f.more:
 			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "too many jobs: choose an app")
 		case slices.Contains(a.Is, IsFailing) && f.stand.unchecked > 0:
-			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "more than %d jobs could be failing: choose an app, or use the command",
+			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "more than %d jobs could be failing: choose an app",
 				budget.FailingRead)
 		case len(a.Is) > 0 && f.partial && p.Over():
 			return nil, 0, nil, core.Retryable(core.ErrThrottled)

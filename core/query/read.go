@@ -622,9 +622,9 @@ func (q *Queries) unplanned(job *core.Job, at core.Instant) core.Text {
 	case s.State == core.Started && s.Next != 0 && at >= s.Next && s.PlanError != "":
 		return core.Say("the job could not be planned: %s", s.PlanError)
 	case s.State == core.Started && s.Next != 0 && at >= s.Next:
-		return core.Say("the run is late: the job is not planned yet: tickring doctor shows the reason")
+		return core.Say("the run is late, because the job is not planned yet: `tickring doctor` shows the reason")
 	}
-	return core.Say("the run was cleaned up or lost: tickring audit %s shows which", job.Name())
+	return core.Say("the record of the run was deleted, or the run was lost: tickring audit %s shows which of both happened", job.Name())
 }
 
 // unnamed returns the text that the schedule of revision i does not include a time. It names the author of the next
@@ -929,7 +929,7 @@ func (q *Queries) runs(ctx context.Context, f RunFilter, p *budget.Page) (RunPag
 		a, err1 := core.ParseRunID(one)
 		b, err2 := core.ParseRunID(other)
 		if !ok || err1 != nil || err2 != nil || a < low-1 || a > high || b < nlow-1 || b > nhigh {
-			return RunPage{}, core.Invalid("after", f.After, "not the value of next from a page of these runs")
+			return RunPage{}, core.Invalid("after", f.After, "not the value of `next` from a page of these runs")
 		}
 		high, nhigh = a, b
 	}

@@ -95,7 +95,7 @@ func (f *RunFilter) check() (limit int, err error) {
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
-		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (to), %s",
+		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (`to`), %s",
 			f.To.Format(time.RFC3339))
 	}
 	if f.Address = core.NormalAddress(f.Address); len(f.Address) > core.MaxAddress {
@@ -113,7 +113,8 @@ func (f *RunFilter) check() (limit int, err error) {
 		}
 	}
 	if f.Shorter > 0 && f.Longer >= f.Shorter {
-		return 0, core.Invalid("longer", core.FormatDuration(f.Longer), "no run can take longer than this and less than %s",
+		return 0, core.Invalid("longer", core.FormatDuration(f.Longer), "no run can take longer than this value and less than "+
+			"%s",
 			core.FormatDuration(f.Shorter))
 	}
 	return limitOf(f.Limit)
@@ -152,7 +153,7 @@ func (q *Queries) recent(ctx context.Context, f *RunFilter, limit int, p *budget
 	if f.After != "" {
 		var ok bool
 		if from, ok = runPlace(f.After); !ok {
-			return RunPage{}, core.Invalid("after", f.After, "not the value of next from a page of these runs")
+			return RunPage{}, core.Invalid("after", f.After, "not the value of `next` from a page of these runs")
 		}
 	} else if last := f.To.Add(apart); !f.To.IsZero() && !f.Thorough && last.Before(now) {
 		from.Before = core.Millis(last) + 1

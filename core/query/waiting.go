@@ -38,7 +38,7 @@ func (q *Queries) Waiting(ctx context.Context, ref, after string) (RunPage, erro
 	var next core.RunID
 	if after != "" {
 		if next, err = core.ParseRunID(after); err != nil {
-			return RunPage{}, core.Invalid("after", after, "not the value of next from a page of these runs")
+			return RunPage{}, core.Invalid("after", after, "not the value of `next` from a page of these runs")
 		}
 	}
 	if res.Runs, next, err = q.waiting(ctx, job.Def.ID, next, q.Page()); err != nil {

@@ -22,7 +22,7 @@ func NoteOutage(ctx context.Context, store GlobalStore, from, to time.Time, expi
 	for range 3 {
 		g, err := store.Global(ctx)
 		if err != nil {
-			return fmt.Errorf("read global item: %w", err)
+			return fmt.Errorf("read the global item: %w", err)
 		}
 		seen := g.Rev
 		if g.UpSince.IsZero() || from.After(g.UpSince.Add(expiry)) {

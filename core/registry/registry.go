@@ -231,5 +231,5 @@ func passing(err error) error {
 	if bad, _ := core.BesidesApps(err); bad != nil { // executors retry
 		return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", core.Retryable(err)), Err: err}
 	}
-	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"), Err: err}
 }

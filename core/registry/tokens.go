@@ -195,7 +195,8 @@ func (t *Tokens) refuse(app, token string, free bool) error {
 	case token != "":
 		return core.Errorf(core.CodeUnauthorized, "the access token is %s: %s", whose, writeToken)
 	case free:
-		return core.Errorf(core.CodeUnauthorized, "access token: missing, and every app has a token: create the app first, or %s", writeToken)
+		return core.Errorf(core.CodeUnauthorized, "the access token is missing, and every app has a token: create the app "+
+			"first, or %s", writeToken)
 	}
-	return core.Errorf(core.CodeUnauthorized, "access token: missing: %s", withoutToken)
+	return core.Errorf(core.CodeUnauthorized, "the access token is missing: %s", withoutToken)
 }

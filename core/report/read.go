@@ -102,7 +102,7 @@ func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) 
 // passed replaces an error that the time limit caused.
 func passed(ctx, reading context.Context, err error, within time.Duration) error {
 	if reading.Err() != nil && ctx.Err() == nil {
-		return core.Errorf(core.CodeTooLarge, "too much data to read in %s: choose a shorter time range, or one job", within)
+		return core.Errorf(core.CodeTooLarge, "too much data to read within %s: choose a shorter time range, or one job", within)
 	}
 	return err
 }
@@ -111,7 +111,7 @@ func passed(ctx, reading context.Context, err error, within time.Duration) error
 func (r *Reports) check(q *Question, s *state) error {
 	switch {
 	case q.From >= q.To:
-		return core.Invalid("from", q.From.String(), "must be earlier than the end of the period (to), %s", q.To.String())
+		return core.Invalid("from", q.From.String(), "must be earlier than the end of the period (`to`), %s", q.To.String())
 	case q.To-q.From > MaxYears*366*24*hour:
 		return core.Invalid("from", q.From.String(), "the time range exceeds %d years", MaxYears)
 	}
@@ -124,8 +124,8 @@ func (r *Reports) check(q *Question, s *state) error {
 	}
 	switch {
 	case q.ByDay && shiftOf(q.Zone) != r.shift:
-		return core.Invalid("zone", q.Zone.String(), "days of this zone do not start on full hours of the zone %s, which reports use; use a "+
-			"zone that differs by whole hours, or hours instead of days", r.o.Zone.String())
+		return core.Invalid("zone", q.Zone.String(), "reports count by hours of the zone %s, and days of this zone do not "+
+			"start on those hours: use a zone that differs by whole hours, or report by hour", r.o.Zone.String())
 	case begin < s.Old && s.Since < s.Old && !q.ByDay:
 		return core.Invalid("from", begin.String(), "data older than %s is available by day, not by hour", s.Old.String())
 	case begin < s.Old && s.Since < s.Old && q.Zone.String() != r.o.Zone.String():
@@ -237,7 +237,8 @@ func (c *collector) take(r *Row) error {
 	}
 	c.t.add(p, &of)
 	if len(c.t) > MaxRows {
-		return core.Errorf(core.CodeTooLarge, "more than %d rows: choose a shorter time range, one app, or days", MaxRows)
+		return core.Errorf(core.CodeTooLarge, "the report has more than %d rows: choose a shorter time range, one app, or one "+
+			"row per day", MaxRows)
 	}
 	return nil
 }

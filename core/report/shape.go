@@ -56,7 +56,7 @@ func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 		return Shape{}, core.Invalid("buckets", fmt.Sprint(q.Buckets), "allowed values: 1 to %d", MaxBuckets)
 	}
 	if q.From >= q.To {
-		return Shape{}, core.Invalid("from", q.From.String(), "must be earlier than the end of the period (to), %s", q.To.String())
+		return Shape{}, core.Invalid("from", q.From.String(), "must be earlier than the end of the period (`to`), %s", q.To.String())
 	}
 	if q.For == 0 {
 		q.For = r.o.LiveFor * 3 / 2
@@ -134,7 +134,8 @@ func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant
 			s.CountedFrom = begin
 		}
 		if len(t) > MaxRows {
-			return Shape{}, core.Errorf(core.CodeTooLarge, "more than %d rows: choose a shorter time range, one app, or days", MaxRows)
+			return Shape{}, core.Errorf(core.CodeTooLarge, "the report has more than %d rows: choose a shorter time range, "+
+				"one app, or one row per day", MaxRows)
 		}
 	}
 	s.Rows = t.rows()

@@ -171,7 +171,7 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 	for range tries {
 		old, err := r.p.Global.Global(ctx)
 		if err != nil {
-			return old, fmt.Errorf("read global item: %w", err)
+			return old, fmt.Errorf("read the global item: %w", err)
 		}
 		want := old
 		now := r.o.Now().UTC().Truncate(time.Millisecond)
@@ -194,14 +194,16 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 		}
 		return want, nil
 	}
-	return core.Global{}, core.Errorf(core.CodeUnavailable, "other requests changed the global item each time: try again")
+	return core.Global{}, core.Errorf(core.CodeUnavailable, "other requests changed the global item during each attempt: try "+
+		"again")
 }
 
 // Fence blocks all deployments until a restore or takeover. Dispatches in progress continue for at most 30 s.
 func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 	return r.edit(ctx, by, core.VerbFenced, "", func(g *core.Global) (bool, error) {
 		if g.Opening {
-			return false, core.Errorf(core.CodeConflict, "generation %d is being restored: all other operations have already stopped", g.Generation)
+			return false, core.Errorf(core.CodeConflict, "generation %d is being restored: the restore has already stopped "+
+				"all other operations", g.Generation)
 		}
 		changed := g.Holder != core.Nobody
 		g.Holder = core.Nobody
@@ -223,7 +225,8 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 			return res, fmt.Errorf("read the last heartbeat of the server: %w", err)
 		}
 		if last.IsZero() {
-			return res, core.Invalid("from", "", "no deployment has ever used this data: set the time of the copy")
+			return res, core.Invalid("from", "", "no deployment has ever used this data: set the time at which the copy was "+
+				"made")
 		}
 		res.From = last.Add(-time.Minute).Truncate(time.Second)
 	}

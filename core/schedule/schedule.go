@@ -88,7 +88,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 	r := rule{kind: w.Kind}
 	if w.Kind != core.KindEvery && (w.Offset != 0 || w.Aligned) {
-		return r, core.Invalid(path+".offset", core.FormatDuration(w.Offset), "allowed only with the key every")
+		return r, core.Invalid(path+".offset", core.FormatDuration(w.Offset), "allowed only with the key `every`")
 	}
 	switch w.Kind {
 	case core.KindCron, core.KindCrontab:

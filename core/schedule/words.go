@@ -157,7 +157,7 @@ func (s *Schedule) Traps(after core.Instant) []core.Text {
 		}
 	}
 	if s.until <= after {
-		traps = append(traps, core.Say("until %s is in the past: the schedule does not fire", s.source.Until))
+		traps = append(traps, core.Say("`until` (%s) is in the past: the schedule does not fire", s.source.Until))
 	}
 	return traps[:min(len(traps), maxTraps)]
 }

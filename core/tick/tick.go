@@ -165,7 +165,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	var res Result
 	g, err := t.store.Global(ctx)
 	if err != nil {
-		return res, fmt.Errorf("read global item: %w", err)
+		return res, fmt.Errorf("read the global item: %w", err)
 	}
 	n := max(g.Readable, g.Partitions, 1)
 	order, err := t.hold.Turn(ctx, n)

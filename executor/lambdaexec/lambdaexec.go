@@ -162,7 +162,7 @@ func (f *function) invoke(ctx context.Context, event json.RawMessage) (executor.
 		return run.Result(), nil
 	case <-ctx.Done():
 		r := run.Result()
-		return r, fmt.Errorf("run %d ended with code %d and no server took that", r.RunID, r.Outcome)
+		return r, fmt.Errorf("run %d ended with code %d, but no server accepted the result", r.RunID, r.Outcome)
 	}
 }
 
@@ -207,7 +207,7 @@ func (f *function) report(ctx context.Context, to string, r executor.Result) {
 		if err == nil {
 			return
 		}
-		fmt.Fprintf(f.o.Log, "run %d: its result is not taken: %v\n", r.RunID, err)
+		fmt.Fprintf(f.o.Log, "run %d: no server accepted the result: %v\n", r.RunID, err)
 		if !again {
 			return
 		}

@@ -96,10 +96,10 @@ type Options struct {
 }
 
 var (
-	errLost = errors.New("the queue gives the run to another executor")
-	errStop = errors.New("the executor stops and gives the run back")
+	errLost = errors.New("the queue delivers the run to another executor")
+	errStop = errors.New("the executor stops and returns the run to the queue")
 	// errEnded: for the server it was cancelled, timed out or was lost.
-	errEnded = errors.New("the run has ended at the server")
+	errEnded = errors.New("the server has already ended the run")
 )
 
 // Run receives and executes runs until ctx ends. Then running runs may continue for StopGrace, and unfinished runs are
@@ -108,11 +108,12 @@ var (
 func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	switch {
 	case o.Queue == "":
-		return errors.New("queueexec: option Queue is needed")
+		return errors.New("queueexec: option Queue is required")
 	case o.Client == nil && len(o.Servers) == 0:
-		return errors.New("queueexec: option Client is needed for a queue of SQS, option Servers for one of a server")
+		return errors.New("queueexec: option Client is required for an SQS queue, and option Servers for a queue of a " +
+			"tickring server")
 	case o.Visibility < 0 || o.Visibility%time.Second != 0 || o.Visibility > 12*time.Hour || o.Visibility > 0 && o.Visibility < 6*time.Second:
-		return errors.New("queueexec: option Visibility is not in whole seconds from 6 s to 12 h")
+		return errors.New("queueexec: option Visibility must be whole seconds from 6s to 12h")
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = 10
@@ -221,7 +222,7 @@ func (c *consumer) poll(ctx context.Context) {
 			return
 		}
 		if failures++; failures == 1 {
-			c.o.Log.Warn("The queue cannot be read; it is tried again.", "queue", c.o.Queue, "error", err)
+			c.o.Log.Warn("queue not read: retrying", "queue", c.o.Queue, "error", err)
 		}
 		wait := time.NewTimer(min(time.Second<<min(failures-1, 10), 30*time.Second))
 		select {
@@ -244,7 +245,8 @@ func (c *consumer) work(m delivery) {
 		c.remove(m)
 		return
 	case stateUnknown:
-		c.o.Log.Error("A run of another app is in the queue; it is left to the queue's dead letters.", "queue", c.o.Queue, "message", m.id)
+		c.o.Log.Error("run of another app in the queue: its message stays there until the queue moves it to the dead-letter "+
+			"queue", "queue", c.o.Queue, "message", m.id)
 		return
 	}
 	run, err := c.e.Submit(context.Background(), m.body, opts...)
@@ -258,7 +260,8 @@ func (c *consumer) work(m delivery) {
 		_, _ = c.hide(m, 5*time.Second) // on failure it becomes visible later
 		return
 	case err != nil:
-		c.o.Log.Error("A message is no run; it is left to the queue's dead letters.", "queue", c.o.Queue, "message", m.id, "error", err)
+		c.o.Log.Error("message without a run in the queue: it stays there until the queue moves it to the dead-letter queue",
+			"queue", c.o.Queue, "message", m.id, "error", err)
 		return
 	}
 	until := m.got.Add(c.o.Visibility)
@@ -286,7 +289,7 @@ func (c *consumer) work(m delivery) {
 					run.Kill() // its report ends it
 				case stateEnded:
 					if run.Drop(errEnded) {
-						c.o.Log.Warn("A run ended at the server. Its handler is cancelled.", "run", run.RunID())
+						c.o.Log.Warn("run ended on the server: its handler was cancelled", "run", run.RunID())
 						<-run.Ended()
 						c.remove(m)
 						return
@@ -301,7 +304,8 @@ func (c *consumer) work(m delivery) {
 			}
 			// From here on, another executor may be running it too.
 			if run.Drop(errLost) {
-				c.o.Log.Warn("A run is lost to another executor: its message could not be kept hidden.", "run", run.RunID(), "error", err)
+				c.o.Log.Warn("run lost to another executor: the visibility timeout of its message was not extended",
+					"run", run.RunID(), "error", err)
 				return
 			}
 			renew = nil // it has ended: only the report is missing
@@ -315,7 +319,7 @@ func (c *consumer) work(m delivery) {
 			}
 
 		case <-c.last:
-			c.o.Log.Error("A result is lost: no server took it. The run begins again in another executor.", "run", run.RunID())
+			c.o.Log.Error("result lost, because no server accepted it: another executor repeats the run", "run", run.RunID())
 			return
 		}
 	}
@@ -340,7 +344,7 @@ func (c *consumer) remove(m delivery) {
 			return
 		}
 	}
-	c.o.Log.Warn("The message of a run that is reported cannot be deleted.", "queue", c.o.Queue, "message", m.id, "error", err)
+	c.o.Log.Warn("message of a reported run not deleted", "queue", c.o.Queue, "message", m.id, "error", err)
 }
 
 // stop waits for running runs, releases the rest, and stops the executor.

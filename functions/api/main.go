@@ -92,7 +92,7 @@ func wire(c *lambdaboot.Config, e *engine.Engine, door executorhttp.Config, to n
 		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit
 		provider, claims, err := providerOf(c, t.Admin, log)
 		if err != nil { // Read has validated it
-			log.Error("login by the provider not available", "err", err)
+			log.Error("login with the provider not available", "err", err)
 		}
 		o.Access = a.Access(t.Admin, access.Options{Claims: claims})
 		h := api.NewHandler(m, sender, o)

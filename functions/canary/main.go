@@ -42,7 +42,7 @@ func wire(client *http.Client) func(context.Context, json.RawMessage) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, run.Tickring.ReportURL,
 			bytes.NewReader([]byte(`{"state":"succeeded","message":"alive"}`)))
 		if err != nil {
-			return fmt.Errorf("report a run of %s: the URL is unusable", run.Tickring.Job)
+			return fmt.Errorf("report a run of %s: the report URL is invalid", run.Tickring.Job)
 		}
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := client.Do(req)

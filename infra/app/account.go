@@ -127,7 +127,8 @@ func (s *settings) emulated(ctx context.Context, open func(context.Context) (acc
 		warnings = append(warnings, "this emulator has no HTTP APIs (API Gateway v2): "+prefix+"httpApi and "+prefix+"domain cannot be used")
 	}
 	if permissions {
-		warnings = append(warnings, "this emulator does not check permissions (IAM): a missing permission shows only in an account")
+		warnings = append(warnings, "this emulator does not check permissions (IAM): a missing permission causes errors only "+
+			"in an AWS account")
 	}
 	return warnings, nil
 }

@@ -66,7 +66,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		return nil, errors.New("no AWS Region: set --region, AWS_REGION or the region of the profile")
 	}
 	if strings.ContainsAny(cfg.Region, "/:@?# \t") {
-		return nil, fmt.Errorf("%q is no AWS Region: one is written as eu-central-1", cfg.Region)
+		return nil, fmt.Errorf("%q is not an AWS Region: write a Region as eu-central-1", cfg.Region)
 	}
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
@@ -121,7 +121,7 @@ func Denied(err error) bool {
 func (c *Client) JSON(ctx context.Context, service, version, target string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", service, err)
+		return fmt.Errorf("request to %s: %w", service, err)
 	}
 	return c.ask(ctx, service, http.MethodPost, "/", body, http.Header{"Content-Type": {"application/x-amz-json-" + version},
 		"X-Amz-Target": {target}}, func(b []byte) error { return json.Unmarshal(b, out) })
@@ -183,7 +183,7 @@ func (c *Client) ask(ctx context.Context, service, method, path string, body []b
 func (c *Client) once(ctx context.Context, service, method, path string, body []byte, header http.Header, read func([]byte) error) error {
 	r, err := http.NewRequestWithContext(ctx, method, c.endpoint(service)+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", service, err)
+		return fmt.Errorf("request to %s: %w", service, err)
 	}
 	r.Header = header.Clone()
 	keys, err := c.cfg.Credentials.Retrieve(ctx)
@@ -252,7 +252,7 @@ func (c *Client) Clock(ctx context.Context) (theirs time.Time, err error) {
 	}
 	resp, err := c.o.HTTP.Do(r)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("ask AWS for the time: %w", err)
+		return time.Time{}, fmt.Errorf("read the time from AWS: %w", err)
 	}
 	resp.Body.Close()
 	theirs, err = http.ParseTime(resp.Header.Get("Date"))

@@ -55,7 +55,7 @@ func (o Outputs) Check(name string) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("the stack %s has no output %s: is it one of tickring?", name, strings.Join(missing, ", "))
+		return fmt.Errorf("the stack %s has no output %s: check that the stack is a deployment of tickring", name, strings.Join(missing, ", "))
 	}
 	return nil
 }

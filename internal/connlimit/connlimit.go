@@ -141,7 +141,7 @@ func (l *conns) endOne(now time.Time) (ended bool, soon time.Duration) {
 // tell logs once a minute that there is no room. Callers hold the lock.
 func (l *conns) tell() {
 	if now := time.Now(); now.Sub(l.told) >= time.Minute {
-		l.log.Warn("as many connections as may be are open: those without a request, or that take no answer, are closed for new ones",
+		l.log.Warn("connection limit reached: unused connections closed for new connections",
 			"most", l.most, "waiting", l.fresh.Len(), "idle", l.idle.Len(), "writing", l.writes.Len(), "closed", l.ended)
 		l.told, l.ended = now, 0
 	}

@@ -237,7 +237,7 @@ func (k *asking) table(ctx context.Context, what string, t *Table) error {
 		}
 	}
 	if err := k.dynamodb(ctx, "DescribeContinuousBackups", in, &back); err != nil {
-		return of(core.Say("its point-in-time recovery: %v", err), err)
+		return of(core.Say("the point-in-time recovery of the table could not be read: %v", err), err)
 	}
 	on := back.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == "ENABLED"
 	t.Recoverable = &on
@@ -262,7 +262,7 @@ func (q *Queue) read(attributes map[string]string) error {
 	number := func(name, text string) int {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("its %s is %q", name, text))
+			errs = append(errs, fmt.Errorf("the %s is %q, not a number", name, text))
 		}
 		return n
 	}
@@ -312,13 +312,13 @@ func (k *asking) function(ctx context.Context, what string, fn *Function) {
 		maps.DeleteFunc(fn.Env, func(name, _ string) bool { return !slices.Contains(tableNames, name) })
 		var reserved struct{ ReservedConcurrentExecutions *int }
 		if err := gone(new(bool), k.a.Get(ctx, "lambda", "/2019-09-30"+name+"/concurrency", &reserved)); err != nil {
-			return of(core.Say("its concurrency: %v", err), err)
+			return of(core.Say("the concurrency of the function could not be read: %v", err), err)
 		}
 		fn.Reserved = reserved.ReservedConcurrentExecutions
 		if loops[what] {
 			var loop struct{ RecursiveLoop string }
 			if err := k.a.Get(ctx, "lambda", "/2024-08-31"+name+"/recursion-config", &loop); err != nil {
-				return of(core.Say("its recursion setting: %v", err), err)
+				return of(core.Say("the recursion setting of the function could not be read: %v", err), err)
 			}
 			fn.Loop = loop.RecursiveLoop
 		}
@@ -367,7 +367,8 @@ func (k *asking) sum(ctx context.Context, space, metric, dimension, value string
 
 func (k *asking) schedule(ctx context.Context, name string) error {
 	if name == "" {
-		return core.Errorf(core.CodeNotFound, "the stack has no output %s: only the last tick shows whether the tick runs",
+		return core.Errorf(core.CodeNotFound, "the stack has no output %s: only the check \"last tick\" shows whether the "+
+			"function `tick` runs",
 			cfnoutputs.WakeRule)
 	}
 	var out struct{ State, ScheduleExpression string }

@@ -123,7 +123,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(out); err != nil {
-		d.Log.Debug("answer of a queue was not taken", "app", app.Name, "queue", q.Queue, "err", err)
+		d.Log.Debug("answer of a queue not delivered", "app", app.Name, "queue", q.Queue, "err", err)
 	}
 }
 
@@ -248,7 +248,7 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 		err = core.ErrThrottled
 	}
 	if err != nil {
-		return nil, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
+		return nil, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"), Err: err}
 	}
 	for i, id := range ids {
 		run, ok := found[id]

@@ -42,7 +42,7 @@ func HTTP(h http.Handler, log *slog.Logger) func(context.Context, events.APIGate
 		}
 		serve(h, w, r, log)
 		if !w.fits() {
-			log.Warn("answer larger than a function may return", "method", r.Method, "path", r.URL.Path)
+			log.Warn("answer exceeds the size limit of Lambda", "method", r.Method, "path", r.URL.Path)
 			w = tooLarge(r)
 		}
 		return w.event(), nil
@@ -113,7 +113,7 @@ func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest) (r *http.Re
 // maxAnswer limits the body of an answer encoded as JSON; Lambda accepts 6 MB including the rest of the answer.
 const maxAnswer = 5_900_000
 
-var errLarge = core.Errorf(core.CodeTooLarge, "the answer exceeds the 6 MB limit of functions: request less")
+var errLarge = core.Errorf(core.CodeTooLarge, "the answer exceeds the 6 MB limit of Lambda functions: request less data")
 
 func tooLarge(r *http.Request) *response {
 	w := &response{header: http.Header{}}

@@ -200,7 +200,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	flag("TICKRING_ALLOW_NO_TOKEN", &c.NoToken)
 	if flag("TICKRING_ALLOW_LOOPBACK", &c.Policy.AllowLoopback); c.Policy.AllowLoopback && !standIn(getenv) {
 		// On Lambda the function's runtime API is on loopback.
-		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK: only with a DynamoDB on loopback (AWS_ENDPOINT_URL)"))
+		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK is allowed only if the DynamoDB endpoint is on loopback (AWS_ENDPOINT_URL)"))
 	}
 	var err error
 	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "25s")); err != nil || c.Visibility < time.Second ||
@@ -234,7 +234,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	}
 	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
 	if c.Canary = getenv("TICKRING_CANARY"); c.Canary != "" && c.Params.SecretKey == "" {
-		errs = append(errs, errors.New("TICKRING_CANARY: only with TICKRING_SECRET_KEY_PARAM"))
+		errs = append(errs, errors.New("TICKRING_CANARY requires TICKRING_SECRET_KEY_PARAM"))
 	}
 	c.Metrics = NewMetrics(getenv("TICKRING_METRICS"), os.Stdout)
 	return c, errors.Join(errs...)
@@ -363,8 +363,8 @@ func (c *Config) secrets(params parameters, blank func(context.Context) (bool, e
 			s.check = func(string, string) error { return nil }
 			text, err := s.get(ctx)
 			if errors.Is(err, errMissing) {
-				err = core.Errorf(core.CodeRefused, "the parameter %s does not exist: functions create it only while the tables are empty; "+
-					"restore it from your copy", name)
+				err = core.Errorf(core.CodeRefused, "the parameter %s does not exist: functions create this parameter only "+
+					"while the tables are empty; restore the parameter from your copy", name)
 			} else if err != nil && ctx.Err() == nil && !passing(err) {
 				err = core.Errorf(core.CodeRefused, "the secrets cannot be decrypted: %v", err)
 			}

@@ -85,7 +85,7 @@ func (p *Pulse) refusal(ctx context.Context, from, now time.Time) error {
 	for range 2 {
 		g, unread := p.e.Tick.Global(ctx)
 		if unread != nil {
-			return fmt.Errorf("read global item: %w", unread)
+			return fmt.Errorf("read the global item: %w", unread)
 		}
 		if !g.DownAt.After(p.refused) && g.UpSince.After(p.refused) && now.Sub(g.UpSince) <= refusedFor {
 			return nil
@@ -101,7 +101,7 @@ func (p *Pulse) refusal(ctx context.Context, from, now time.Time) error {
 // silence records a time in which no process planned.
 func (p *Pulse) silence(ctx context.Context, now time.Time) error {
 	if _, err := p.e.Dispatch.Global(ctx); err != nil { // a fence also fails here
-		return fmt.Errorf("read global item: %w", err)
+		return fmt.Errorf("read the global item: %w", err)
 	}
 	last, err := p.e.Upkeep.LastAlive(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *Pulse) silence(ctx context.Context, now time.Time) error {
 	}
 	g, err := p.e.Tick.Global(ctx)
 	if err != nil {
-		return fmt.Errorf("read global item: %w", err)
+		return fmt.Errorf("read the global item: %w", err)
 	}
 	if g.UpSince.After(last) && now.Sub(g.UpSince) <= OutageAfter {
 		return nil // another process has recorded it, and the planner has not run since

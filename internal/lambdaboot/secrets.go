@@ -124,7 +124,7 @@ func (s *secret) get(ctx context.Context) (string, error) {
 	return s.value, nil
 }
 
-var errMissing = errors.New("does not exist: the functions api and tick create it when they start")
+var errMissing = errors.New("does not exist: the functions `api` and `tick` create the parameter when they start")
 
 // ask reads once: get spreads retries over all callers.
 func (s *secret) ask(ctx context.Context) (string, error) {

@@ -63,8 +63,8 @@ func Allow(users, dirs []string) (*Allowed, error) {
 // command.
 func (a *Allowed) Check(c *core.Command) error {
 	if a == nil {
-		return core.Invalid("command", "", "commands are not allowed on this server: start it with --commands-user USER and --commands-dir "+
-			"DIR, or run the line as a handler of tickring exec")
+		return core.Invalid("command", "", "commands are not allowed on this server: start the server with --commands-user "+
+			"USER and --commands-dir DIR, or run the command as a handler of `tickring exec`")
 	}
 	if a.user(c) < 0 {
 		names := make([]string, len(a.users))

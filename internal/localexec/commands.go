@@ -192,7 +192,7 @@ func (c *Commands) end(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-t.C:
-		err = errors.Join(err, errors.New("killed commands still running"))
+		err = errors.Join(err, errors.New("some killed commands are still running"))
 	}
 	close(c.stopped)
 	c.jobs.Wait()
@@ -305,7 +305,7 @@ func (c *Commands) work(job core.JobID, l *line) {
 			idle, err = c.Idle(c.taking, job)
 		}
 		if err != nil && c.taking.Err() == nil {
-			c.o.Log.Warn("command postponed for another try", "job", job, "err", err)
+			c.o.Log.Warn("command postponed: retrying", "job", job, "err", err)
 		}
 		if worked {
 			continue

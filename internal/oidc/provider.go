@@ -131,7 +131,8 @@ func (p *Provider) Start(ctx context.Context, to string) (where, kept string, er
 func (p *Provider) Finish(ctx context.Context, kept string, q url.Values, try func() error) (who Person, to string, err error) {
 	t, ok := p.open(kept)
 	if !ok || !same(q.Get("state"), t.State) {
-		return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "this login started in another browser or too long ago: start again")
+		return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "this login started in another browser or too long ago: "+
+			"start the login again")
 	}
 	if said := q.Get("error"); said != "" {
 		p.o.Log.Warn("login rejected by the provider", "error", core.Truncate(said), "description",
@@ -148,12 +149,13 @@ func (p *Provider) Finish(ctx context.Context, kept string, q url.Values, try fu
 	if who, err = p.redeem(ctx, f, t, q.Get("code")); err == nil {
 		return who, t.To, nil
 	}
-	p.o.Log.Warn("a log-in by the provider failed", "err", err)
+	p.o.Log.Warn("login with the provider failed", "err", err)
 	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
 	if _, silent := errors.AsType[*url.Error](err); silent || ctx.Err() != nil || answered && refused.Response.StatusCode >= 500 {
 		return Person{}, t.To, p.away()
 	}
-	return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "the answer of %s could not be verified; the server's log has the reason",
+	return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "the answer of the login provider %s could not be verified; the "+
+		"server's log has the reason",
 		p.s.Name)
 }
 
@@ -184,7 +186,7 @@ func (p *Provider) redeem(ctx context.Context, f *found, t ticket, code string) 
 		return Person{}, err
 	}
 	if !same(id.Nonce, t.Nonce) {
-		return Person{}, errors.New("the token is of another log-in: its nonce is not the one that was sent")
+		return Person{}, errors.New("the token belongs to another login: its nonce differs from the nonce of this login")
 	}
 	who := Person{Issuer: id.Issuer, Subject: id.Subject}
 	if err := id.Claims(&who.Claims); err != nil {
@@ -239,7 +241,7 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 		f.auth.Endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
 	if !private(f.auth.Endpoint.TokenURL) {
-		return nil, errors.New("it wants the secret and the code in clear")
+		return nil, errors.New("its token URL is not encrypted: the client secret and the code would be sent in plain text")
 	}
 	return f, nil
 }

@@ -69,8 +69,8 @@ func (s *Settings) Check() error {
 	}
 	s.URL = strings.TrimSuffix(s.URL, "/")
 	if u, err := url.Parse(s.URL); !private(s.URL) || err != nil || u.Path != "" || u.RawQuery != "" {
-		return core.Invalid("oidc-url", s.URL, "expected the URL of this console for browsers: it begins with https:// or points to this "+
-			"machine, and has no path")
+		return core.Invalid("oidc-url", s.URL, "expected the URL at which browsers reach this console: https:// or an address "+
+			"of this machine, without a path")
 	}
 	if s.Name == "" {
 		u, _ := url.Parse(s.Issuer)
@@ -86,7 +86,7 @@ func (s *Settings) Check() error {
 		s.Scopes = append([]string{"openid"}, s.Scopes...)
 	}
 	if (s.RoleClaim == "") != (len(s.Roles) == 0) {
-		return core.Invalid("oidc-role", "", "set the roles claim and the mapping of its values together")
+		return core.Invalid("oidc-role", "", "set both the roles claim and the mapping of its values to roles, or neither")
 	}
 	_, err := s.Claims()
 	return err

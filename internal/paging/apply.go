@@ -158,7 +158,8 @@ func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) er
 		return err
 	}
 	if len(res.Apps) != len(apps) || len(res.Jobs) != s.to-s.from || len(res.Channels) != len(body.Channels) {
-		return fmt.Errorf("the server answered of %d apps, %d jobs and %d channels, and was asked of %d, %d and %d",
+		return fmt.Errorf("the server returned results for %d apps, %d jobs and %d channels, but the request had %d apps, %d "+
+			"jobs and %d channels",
 			len(res.Apps), len(res.Jobs), len(res.Channels), len(apps), s.to-s.from, len(body.Channels))
 	}
 	copy(a.res.Channels, res.Channels)

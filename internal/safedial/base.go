@@ -49,7 +49,7 @@ func ParseBase(raw string) (Base, error) {
 
 func parseBase(raw string) (Base, error) {
 	if len(raw) > MaxBase {
-		return Base{}, fmt.Errorf("it has %d bytes", len(raw))
+		return Base{}, fmt.Errorf("the URL has %d bytes", len(raw))
 	}
 	for i := range len(raw) {
 		if c := raw[i]; c <= ' ' || c >= 0x7f || c == '\\' {
@@ -67,9 +67,9 @@ func parseBase(raw string) (Base, error) {
 	b := Base{Raw: raw, HTTPS: u.Scheme == "https", Authority: u.Host, Path: strings.TrimRight(u.EscapedPath(), "/")}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return Base{}, fmt.Errorf("its scheme is %q", u.Scheme)
+		return Base{}, fmt.Errorf("the scheme is %q", u.Scheme)
 	case u.User != nil:
-		return Base{}, errors.New("the URL has user info")
+		return Base{}, errors.New("the URL has a user name or password")
 	case u.Opaque != "" || u.Hostname() == "":
 		return Base{}, errors.New("the URL has no host")
 	case u.RawQuery != "" || u.ForceQuery:
@@ -91,7 +91,7 @@ func parseBase(raw string) (Base, error) {
 		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return Base{}, fmt.Errorf("its port is %s, not 1 to 65535", port)
+		return Base{}, fmt.Errorf("the port is %s, not 1 to 65535", port)
 	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
@@ -106,23 +106,23 @@ func checkHost(host string) error {
 	if strings.Contains(host, ":") {
 		ip, err := netip.ParseAddr(host)
 		if err != nil || ip.Zone() != "" {
-			return errors.New("its host is no IPv6 address without zone")
+			return errors.New("the host is not an IPv6 address without a zone")
 		}
 		return nil
 	}
 	name := strings.TrimSuffix(host, ".")
 	if len(name) > 253 {
-		return errors.New("its host is too long")
+		return errors.New("the host is too long")
 	}
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
 		if label == "" || len(label) > 63 {
-			return errors.New("a label of its host is empty or longer than 63 bytes")
+			return errors.New("a label of the host is empty or longer than 63 bytes")
 		}
 		for i := range len(label) {
 			c := label[i]
 			if (c|0x20 < 'a' || c|0x20 > 'z') && c-'0' > 9 && c != '-' && c != '_' {
-				return fmt.Errorf("its host has the character %q", c)
+				return fmt.Errorf("the host has the character %q", c)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func checkHost(host string) error {
 	last := strings.ToLower(labels[len(labels)-1])
 	if _, err := strconv.ParseUint(last, 0, 64); err == nil || isDigits(last) || strings.HasPrefix(last, "0x") {
 		if _, err := netip.ParseAddr(host); err != nil {
-			return errors.New("its host is no IPv4 address of four decimal numbers")
+			return errors.New("the host is not an IPv4 address of four decimal numbers")
 		}
 	}
 	return nil

@@ -129,7 +129,7 @@ func (p Policy) Check(ip netip.Addr) error { return p.check(ip, nil) }
 func (p Policy) check(ip netip.Addr, list []netip.Prefix) error {
 	real := unwrap(ip)
 	if !real.IsValid() {
-		return p.refuse(ip, list, "it is no IP address")
+		return p.refuse(ip, list, "it is not an IP address")
 	}
 	for i := range never {
 		if never[i].prefix.Contains(real) {
@@ -161,7 +161,7 @@ func (p Policy) check(ip netip.Addr, list []netip.Prefix) error {
 		}
 		return p.refuse(ip, list, "it is private")
 	case len(p.Allow) > 0:
-		return p.refuse(ip, list, "it is on no allowlist")
+		return p.refuse(ip, list, "it is not on the allowlist")
 	}
 	return nil
 }

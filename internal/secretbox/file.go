@@ -32,7 +32,7 @@ func File(ctx context.Context, path string) (b *Box, made bool, err error) {
 	case info.IsDir():
 		return nil, false, refuse("the key file is a directory: expected a file")
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0:
-		return nil, false, refuse("every user of the machine can use the key file: run chmod 600 on it")
+		return nil, false, refuse("every user of the machine can access the key file: run `chmod 600` on the key file")
 	}
 	b = New(core.Say("the key file %s", path), func(context.Context) (string, error) {
 		f, err := os.Open(path)

@@ -285,7 +285,8 @@ func (b *Box) Begin(ctx context.Context, fresh bool) (id string, err error) {
 	}
 	if fresh && !b.pending {
 		if len(b.keys) == MaxKeys {
-			return "", core.Errorf(core.CodeTooLarge, "there are %d keys: remove the last ones, if no copy of the database needs them", MaxKeys)
+			return "", core.Errorf(core.CodeTooLarge, "there are %d keys, the maximum: remove the last keys, unless a copy of "+
+				"the database needs these keys", MaxKeys)
 		}
 		k, err := keyOf(strings.TrimSpace(NewKey()))
 		if err != nil {
@@ -309,7 +310,7 @@ func (b *Box) End(ctx context.Context) error {
 	}
 	if len(before) > 0 && find(b.keys, before[0].id) == nil { // an old copy was read: storing it would lose the newest key
 		b.keys = before
-		return fmt.Errorf("read the keys of stored secrets: the newest is missing: %w", core.ErrThrottled)
+		return fmt.Errorf("read the keys of stored secrets: the newest key is missing: %w", core.ErrThrottled)
 	}
 	return b.store(ctx, b.keys, false)
 }

@@ -95,7 +95,7 @@ func (q *queue) close(ctx context.Context) {
 	}
 	if left := len(q.spans); left > 0 {
 		q.count(0, left)
-		q.o.Log.Warn("spans were lost: the collector did not take them before the end", "spans", left)
+		q.o.Log.Warn("spans lost at shutdown: the collector did not accept them in time", "spans", left)
 	}
 	_ = q.exporter.Shutdown(ctx) // it ends open requests, and there are none
 }
@@ -122,13 +122,13 @@ func (q *queue) export(ctx context.Context) bool {
 	case err != nil:
 		q.count(0, len(list))
 		if !q.failing { // once, until it works again
-			q.o.Log.Warn("spans are lost: the collector does not take them", "spans", len(list), "err", shortened(err))
+			q.o.Log.Warn("spans lost: the collector does not accept spans", "spans", len(list), "err", shortened(err))
 		}
 		q.failing, q.missed = true, q.missed+len(list)
 	default:
 		q.count(len(list), 0)
 		if q.failing {
-			q.o.Log.Info("the collector takes spans again", "lost", q.missed)
+			q.o.Log.Info("the collector accepts spans again", "lost", q.missed)
 		}
 		q.failing, q.missed = false, 0
 	}

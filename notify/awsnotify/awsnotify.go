@@ -104,9 +104,9 @@ func undelivered(arn string, err error) error {
 	case strings.Contains(code, "Throttl"), status == http.StatusTooManyRequests,
 		strings.HasPrefix(code, "ExpiredToken"), code == "RequestExpired":
 	case !ofKey && (strings.Contains(code, "AuthorizationError") || strings.Contains(code, "AccessDenied")):
-		u.Permanent, u.Reason = true, "SNS: this scheduler may not publish to "+arn+": grant sns:Publish ("+code+")"
+		u.Permanent, u.Reason = true, "SNS: this server has no permission to publish to "+arn+": grant sns:Publish ("+code+")"
 	case !ofKey && strings.Contains(code, "NotFound"):
-		u.Permanent, u.Reason = true, "SNS: no such topic: "+arn
+		u.Permanent, u.Reason = true, "SNS: the topic does not exist: "+arn
 	default:
 		u.Permanent = status >= 400 && status < 500 && status != http.StatusRequestTimeout
 	}

@@ -123,8 +123,8 @@ func (f *Functions) Invoke(ctx context.Context, function string, payload []byte)
 		FunctionName: &function, InvocationType: lambdatypes.InvocationTypeEvent, Payload: payload,
 	}, once)
 	if err != nil {
-		return a.judge(ctx, err, "the function "+function+" may not be invoked by this scheduler: grant lambda:InvokeFunction",
-			"no such function: "+function)
+		return a.judge(ctx, err, "this server has no permission to invoke the function "+function+": grant lambda:InvokeFunction",
+			"the function does not exist: "+function)
 	}
 	if out.StatusCode != http.StatusAccepted {
 		return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Code: int(out.StatusCode),
@@ -219,11 +219,11 @@ func (q *Queues) forget(queue string) {
 }
 
 func denied(queue string) string {
-	return "this scheduler may not send to the queue " + queue + ": grant sqs:SendMessage and sqs:GetQueueUrl"
+	return "this server has no permission to send to the queue " + queue + ": grant sqs:SendMessage and sqs:GetQueueUrl"
 }
 
 func (q *Queues) missing(queue string) string {
-	return "no such queue: " + queue + " in " + q.region
+	return "the queue does not exist: " + queue + " in " + q.region
 }
 
 func (q *Queues) Put(ctx context.Context, _ *core.App, queue string, _ core.RunID, payload []byte) dispatch.Answer {

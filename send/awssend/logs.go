@@ -74,15 +74,15 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 	switch {
 	case len(log.lines) == 0 && log.bounded:
 		return "", from, true, core.Errorf(core.CodeTooLarge,
-			"run %d has no lines in the first %d answers of its log group %s, and further answers are not read", run.ID, log.answers, group)
+			"run %d has no lines in the first %d pages of the log group %s, and further pages are not read", run.ID, log.answers, group)
 	case len(log.lines) == 0 && over:
 		return "", from, true, core.Errorf(core.CodeNotFound,
-			"run %d has no lines in the log group %s: they may have expired, or the function writes none", run.ID, group)
+			"run %d has no lines in the log group %s: the lines have expired, or the function writes no log", run.ID, group)
 	}
 	where := fmt.Sprintf("the log group %s, stream %s", group, log.stream)
 	if log.bounded {
 		log.lines = append(log.lines, "---- cut: the rest was not read; the full log is in "+where)
-		err = core.Errorf(core.CodeTooLarge, "the log of run %d continues after the first %d answers of its log group %s",
+		err = core.Errorf(core.CodeTooLarge, "the log of run %d continues after the first %d pages of the log group %s",
 			run.ID, log.answers, group)
 	}
 	next = log.dropped + len(log.lines) + 1
@@ -215,7 +215,7 @@ func logError(group string, known bool, run *core.Run, request string, err error
 	if errors.As(err, &api) {
 		switch {
 		case strings.Contains(api.ErrorCode(), "AccessDenied"):
-			why, code = core.Say("this scheduler has no permission to read the log group: grant logs:FilterLogEvents"), core.CodeRefused
+			why, code = core.Say("this server has no permission to read the log group: grant `logs:FilterLogEvents`"), core.CodeRefused
 		case api.ErrorCode() == "ResourceNotFoundException":
 			why, code = core.Say("the log group does not exist"), core.CodeNotFound
 			if !known {

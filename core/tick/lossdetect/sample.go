@@ -27,7 +27,7 @@ func (f *Finder) Sample(ctx context.Context) error {
 	}
 	g, err := f.store.Global(ctx)
 	if err != nil {
-		return fmt.Errorf("read global item: %w", err)
+		return fmt.Errorf("read the global item: %w", err)
 	}
 	if g.Loss.From != 0 || g.Loss.Again != 0 {
 		return nil // a scan will follow
