@@ -38,7 +38,7 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if body.Prune && body.Set == "" {
-		return nil, core.Invalid("set", "", "required for prune: prune deletes only jobs that a set created")
+		return nil, core.Invalid("set", "", "required for `prune`, which deletes only jobs that a set created")
 	}
 	a := &applying{s: s, r: r, set: body.Set, out: client.ApplyResult{Apps: make([]client.AppResult, len(body.Apps)),
 		Jobs: make([]client.JobResult, len(body.Jobs)), Channels: make([]client.ChannelResult, len(body.Channels))}}
@@ -371,7 +371,7 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 	return res
 }
 
-// Wanted returns the job that a save of spec makes from old, which can be nil.
+// Wanted returns the job that results when spec is saved over the stored job old; nil means that no job is stored.
 func Wanted(spec *manage.JobSpec, old *core.Job) core.Job {
 	j := core.Job{Def: spec.Def}
 	if old != nil {

@@ -70,8 +70,8 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) (any, error) {
 	return client.Preview{Description: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Warnings: allSaid(l, p.Traps)}, err
 }
 
-// ListChanges lists the change records that the caller may see. A caller who does not see all apps gets the records
-// of the visible apps.
+// ListChanges returns the change records that the caller may see. A caller who cannot see all apps gets only the
+// records of visible apps.
 func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params client.ListChangesParams) (any, error) {
 	if _, err := s.sift(r, params.Job, params.App); err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Limits of a body. MaxJob allows for 64 KB of params and 256 KB of script, in which JSON can write each byte as six.
-// A function handles MaxApplyJobs jobs well within the timeout of an HTTP API.
+// Limits of request bodies. MaxJob allows for 64 KB of params and 256 KB of script, where JSON can need six bytes for
+// one byte. One Lambda function can process MaxApplyJobs jobs well within the timeout of an HTTP API.
 const (
 	MaxBody      = 1 << 20
 	MaxJob       = 2 << 20
@@ -64,7 +64,7 @@ const (
 	waitFor    = 5 * time.Second
 )
 
-var errNoPlace = core.Errorf(core.CodeUnavailable, "too many long requests are in progress: send it again")
+var errNoPlace = core.Errorf(core.CodeUnavailable, "too many long requests are in progress: send the request again")
 
 // readBody reads a body; the caller calls done when it has finished with it. To bound memory, it holds few long
 // bodies at once for callers without an admin token.
@@ -131,9 +131,9 @@ var (
 
 func (c checker) syntax(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return core.Errorf(core.CodeInvalid, "the body is not JSON: it ends too early, after %d bytes", c.dec.InputOffset())
+		return core.Errorf(core.CodeInvalid, "the body is not JSON: the body ends too early, after %d bytes", c.dec.InputOffset())
 	}
-	return core.Errorf(core.CodeInvalid, "the body is not JSON: near byte %d", c.dec.InputOffset())
+	return core.Errorf(core.CodeInvalid, "the body is not JSON: the error is near byte %d", c.dec.InputOffset())
 }
 
 func (c checker) value(path string, t reflect.Type, most int) error {

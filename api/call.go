@@ -44,7 +44,7 @@ var sizes = []struct {
 	size int64
 }{{"MB", 1 << 20}, {"KB", 1 << 10}, {"B", 1}}
 
-// ParseSize parses a number of bytes such as 512B, 64KB or 1MB. A KB is 1024 bytes.
+// ParseSize parses a size such as 512B, 64KB or 1MB, and returns the number of bytes. One KB is 1024 bytes.
 func ParseSize(text string) (int64, error) {
 	for _, u := range sizes {
 		if number, is := strings.CutSuffix(text, u.name); is {
@@ -54,10 +54,11 @@ func ParseSize(text string) (int64, error) {
 			break
 		}
 	}
-	return 0, errors.New("a size is written as 512B, 64KB or 1MB")
+	return 0, errors.New("write a size as 512B, 64KB or 1MB")
 }
 
-// FormatSize is the inverse of ParseSize, in the largest unit that fits; 0 is "".
+// FormatSize formats a number of bytes in the largest unit that divides the number, such as 64KB. For 0 it returns an
+// empty string.
 func FormatSize(n int64) string {
 	for _, u := range sizes {
 		if n > 0 && n%u.size == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// ChannelOf converts a channel to the API, without its secrets.
+// ChannelOf converts a channel from package core to the form in the API, without its secrets.
 func ChannelOf(c *core.Channel) client.Channel {
 	out := client.Channel{Kind: string(c.Kind), To: c.To(), Set: c.Set, Rev: c.Rev, CreatedAt: c.Created, TestedAt: c.Tested}
 	shown := c.Shown()
@@ -17,7 +17,7 @@ func ChannelOf(c *core.Channel) client.Channel {
 	return out
 }
 
-// ChannelSpecOf converts a spec to the API.
+// ChannelSpecOf converts the settings of a channel from package manage to the form in the API.
 func ChannelSpecOf(s manage.ChannelSpec) client.ChannelSpec {
 	out := client.ChannelSpec{Set: s.Channel.Set, IfRev: s.IfRev}
 	fill(&out, channelForm(&s.Channel))
@@ -48,7 +48,7 @@ func channelForm(c *core.Channel) client.ChannelWhat {
 	return out
 }
 
-// ManageChannel converts a spec from the API.
+// ManageChannel converts the settings of a channel from the form in the API to package manage.
 func ManageChannel(s client.ChannelSpec) (manage.ChannelSpec, error) {
 	c := core.Channel{Name: s.Name, Set: s.Set, Language: core.Language(s.Language)}
 	if err := words.CheckLanguage(c.Language); err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// JobOf converts a job to the API, with its schedule described in English and without its secrets.
+// JobOf converts a job from package core to the form in the API. The schedule is described in English, and secrets are
+// left out.
 func JobOf(j *core.Job) client.Job { return jobIn(words.English, j) }
 
 func jobIn(l words.Language, j *core.Job) client.Job {
@@ -70,7 +71,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 	}
 }
 
-// NotifyOf converts notification settings to the API.
+// NotifyOf converts notification settings from package core to the form in the API.
 func NotifyOf(n core.Notify) client.Notify {
 	out := client.Notify{To: n.To, Late: orNone(n.Late), Slow: orNone(n.Slow), Quiet: orNone(n.Quiet),
 		Overdue: client.Overdue{By: n.Overdue.By, Within: orNone(n.Overdue.Within)}}
@@ -109,7 +110,7 @@ func coreNotify(n client.Notify) (core.Notify, error) {
 	return out, nil
 }
 
-// JobSpecOf converts a spec to the API.
+// JobSpecOf converts the settings of a job from package manage to the form in the API.
 func JobSpecOf(spec manage.JobSpec) client.JobSpec {
 	job := client.JobSpec{Paused: spec.Paused, IfRev: spec.IfRev, Declared: spec.Declared}
 	fill(&job, baseOf(&spec.Def, spec.Schedule, spec.Misfire, spec.Grace, spec.Deadline))
@@ -122,7 +123,8 @@ func JobSpecOf(spec manage.JobSpec) client.JobSpec {
 	return job
 }
 
-// ManageJob converts a spec from the API. Its errors name the field.
+// ManageJob converts the settings of a job from the form in the API to package manage. An error names the invalid
+// field.
 func ManageJob(j client.JobSpec) (manage.JobSpec, error) {
 	spec := manage.JobSpec{
 		Def: core.Def{
@@ -260,7 +262,7 @@ func coreSchedule(s client.Schedule) (core.Schedule, error) {
 	own := client.Rule{Cron: s.Cron, Crontab: s.Crontab, Every: s.Every, Offset: s.Offset, FixedDelay: s.FixedDelay, At: s.At}
 	if own != (client.Rule{}) {
 		if len(s.Any) > 0 {
-			return out, core.Invalid("schedule.any", "", "give one rule or a list under any, not both")
+			return out, core.Invalid("schedule.any", "", "set either one rule or a list under `any`, not both")
 		}
 		w, err := coreRule(own, "schedule")
 		if err != nil {
@@ -348,7 +350,7 @@ func limitsOf(l core.Limits) client.AppLimits {
 	return client.AppLimits{InFlight: l.InFlight, PerSecond: l.PerSecond}
 }
 
-// AppOf converts an app to the API, without its secrets.
+// AppOf converts an app from package core to the form in the API, without its secrets.
 func AppOf(a *core.App) client.App {
 	app := client.App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
 		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause),
@@ -359,14 +361,15 @@ func AppOf(a *core.App) client.App {
 	return app
 }
 
-// AppSpecOf converts a spec to the API.
+// AppSpecOf converts the settings of an app from package manage to the form in the API.
 func AppSpecOf(a manage.AppSpec) client.AppSpec {
 	return client.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
 		WaitForExecutor: orNone(a.WaitForExecutor), Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits),
 		Call: callOf(a.Call), Notify: NotifyOf(a.Notify), IfRev: a.IfRev}
 }
 
-// ManageApp converts a spec from the API. Its errors name the field.
+// ManageApp converts the settings of an app from the form in the API to package manage. An error names the invalid
+// field.
 func ManageApp(a client.AppSpec) (manage.AppSpec, error) {
 	wait, err := parseDuration("waitForExecutor", a.WaitForExecutor)
 	if err != nil {

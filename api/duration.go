@@ -9,8 +9,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// ParseDuration parses a duration such as 500ms, 10s, 5m, 2h or 30d. It can have several units, each once and the
-// larger first: 1h30m. A day is 24 hours. Numbers are whole, without a sign. The error names the allowed formats.
+// ParseDuration parses a duration such as 500ms, 10s, 5m, 2h or 30d. A duration can have several units, such as 1h30m:
+// each unit occurs once, and larger units come first. A day is 24 hours. Numbers are whole and have no sign. An error
+// has the allowed formats.
 func ParseDuration(text string) (time.Duration, error) {
 	d, why := ReadDuration(text)
 	switch why.Code() {
@@ -28,8 +29,8 @@ const (
 	isNone     = "not a duration"
 )
 
-// ReadDuration is ParseDuration for callers that name the allowed formats themselves. why is the problem with the
-// text, or the zero Text if there is none.
+// ReadDuration parses a duration in the format of ParseDuration, for callers that describe the allowed formats
+// themselves. If the text is invalid, why is the problem; otherwise why is the zero Text.
 func ReadDuration(text string) (d time.Duration, why core.Text) {
 	if text == "" {
 		return 0, core.Say(isEmpty)

@@ -19,8 +19,8 @@ type Beats interface {
 // testFor is the time within which an executor must answer a test.
 const testFor = 5 * time.Second
 
-// TestExecutor sends a heartbeat to an executor and reports its answer. The request carries the app's token, so only
-// addresses of the app are allowed.
+// TestExecutor sends a heartbeat request to an executor and returns its answer. The request contains the token of the
+// app, so the address must be an executor of the app.
 func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string) (any, error) {
 	var body client.ExecutorTestRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {

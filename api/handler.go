@@ -30,46 +30,48 @@ import (
 //go:embed openapi.yaml
 var document []byte
 
-// Logs reads the logs of runs from their executors; *send.Sender implements it.
+// Logs reads the logs of runs from their executors. *send.Sender implements Logs.
 type Logs interface {
-	// Log reads lines from fromLine (1 is the first) on. It returns the line to continue from, and whether the log
-	// ends there.
+	// Log returns lines of the log, starting with line number fromLine; the first line is 1. It also returns the
+	// number of the line to continue with, and whether the log has ended.
 	Log(ctx context.Context, app *core.App, run *core.Run, fromLine int) (text string, nextLine int, end bool, err error)
 }
 
-// Answer returns the last response of an address of an app; false means that none is known.
+// Answer returns the last response of an executor address of an app. The second result is false if no response is
+// recorded.
 type Answer = func(app, address string) (probe.Answer, bool)
 
-// Options configures NewHandler.
+// Options has the settings of NewHandler.
 type Options struct {
-	// Token is the admin token; ReadToken may only read. An empty token is never accepted.
+	// Token is the admin token. ReadToken is the read-only token. An empty token is never accepted.
 	Token, ReadToken string
-	// Access finds users by their tokens; nil means that there are no users.
+	// Access finds users by their tokens; nil means that no users exist.
 	Access *access.Access
-	// URL is the public URL of the server; empty means that only its listening addresses are used.
+	// URL is the public URL of the server. If empty, only the addresses that the server listens at are used.
 	URL string
-	// Admit limits requests with the token of an app before the store is read, so that unknown clients cannot load
-	// it; nil means no limit.
+	// Admit limits requests that send the token of an app, before the store is read. Unknown clients therefore
+	// cannot cause load on the store. nil means no limit.
 	Admit func(ctx context.Context, app, token string) error
-	// Status describes the server; nil means unknown.
+	// Status returns the status of the server; nil means that the status is unknown.
 	Status func() client.Status
-	// Facts returns the data that doctor evaluates; nil means unknown.
+	// Facts returns the facts that `tickring doctor` checks; nil means that no facts are known.
 	Facts func(ctx context.Context, l words.Language) client.Facts
-	// Answer returns the last response of an executor's address; nil means unknown.
+	// Answer returns the last response of an executor address; nil means that no responses are recorded.
 	Answer Answer
-	// Dead reads the dead-letter messages; nil means that none are kept.
+	// Dead reads the dead-letter messages; nil means that the deployment keeps no dead-letter messages.
 	Dead operate.DeadLetters
-	// Notices returns the state of notifications and channels; nil means unknown.
+	// Notices returns the state of notifications and channels; nil means that the state is unknown.
 	Notices Notices
-	// Reports counts the results of runs by hour and day; nil means no reports.
+	// Reports returns the statistics of runs by hour and day; nil means no reports.
 	Reports *report.Reports
-	// Restore starts a new generation of the data; nil means that no other deployment can share the data.
+	// Restore starts a new generation of the data; nil means that no other deployment can have the data.
 	Restore Restore
-	// Rotator replaces the key of stored secrets.
+	// Rotator replaces the key that encrypts stored secrets.
 	Rotator engine.Rotator
-	// Refused records rejected requests, and lists the executors among them; nil means no record.
+	// Refused records rejected requests, and lists the executors that sent rejected requests; nil means no
+	// record.
 	Refused *rejectlog.Trace
-	// Log gets the details that callers do not see; nil means slog.Default().
+	// Log is the log for error details that callers must not see; nil means slog.Default().
 	Log *slog.Logger
 }
 
@@ -86,7 +88,7 @@ var statuses = map[core.Code]int{
 	core.CodeInternal:     http.StatusInternalServerError,
 }
 
-// NewHandler returns a handler that serves /v1. If logs is nil, no run has a log.
+// NewHandler returns a handler for the paths below /v1. If logs is nil, runs have no logs.
 func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -257,7 +259,8 @@ func errorOf(r *http.Request, log *slog.Logger, err error) client.Error {
 	}
 	switch {
 	case code == core.CodeUnavailable, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return client.Error{Code: string(core.CodeUnavailable), Message: words.Say(l, core.Say("temporarily unavailable: try again"))}
+		return client.Error{Code: string(core.CodeUnavailable), Message: words.Say(l, core.Say("the server is temporarily unavailable: "+
+			"try again"))}
 	case code == core.CodeConflict:
 		return client.Error{Code: string(code),
 			Message: words.Say(l, core.Say("another user changed the object: reload it and try again"))}
@@ -267,11 +270,11 @@ func errorOf(r *http.Request, log *slog.Logger, err error) client.Error {
 	id := hex.EncodeToString(raw[:])
 	log.ErrorContext(r.Context(), "api", "id", id, "method", r.Method, "path", r.URL.Path, "error", err, "cause", errors.Unwrap(err))
 	return client.Error{Code: string(core.CodeInternal),
-		Message: words.Say(l, core.Say("internal error: the server's log has the details under %s", id))}
+		Message: words.Say(l, core.Say("internal error: the server's log has the details in the line with the ID %s", id))}
 }
 
-// WriteError answers with an error in the format of this API and the status of its code. It logs the details that
-// callers must not see.
+// WriteError writes an error response in the format of this API, with the HTTP status for the code of the error. It
+// also logs the error details that callers must not see.
 func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	said(w, r)
 	e := errorOf(r, log, err)
@@ -305,7 +308,8 @@ func write(w http.ResponseWriter, status int, v any) {
 	_ = enc.Encode(v) // a caller that has gone needs no answer
 }
 
-// Document is the OpenAPI document. Its components Manifest… describe the file of apply.
+// Document is the text of api/openapi.yaml. Its components with names that begin with Manifest describe the manifest
+// format.
 func Document() []byte { return document }
 
 func (s *server) GetOpenAPI(w http.ResponseWriter, r *http.Request) (any, error) {

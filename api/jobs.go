@@ -118,7 +118,7 @@ func (s *server) GetJob(w http.ResponseWriter, r *http.Request, app, name string
 
 func (s *server) GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) (any, error) {
 	if n, err := strconv.ParseInt(id, 10, 32); err != nil || n <= 0 {
-		return nil, core.Invalid("id", id, "a job number is 1 to 2147483647; by name use /v1/jobs/APP/NAME")
+		return nil, core.Invalid("id", id, "a job number is 1 to 2147483647; to name the job, use /v1/jobs/APP/NAME")
 	}
 	return s.job(w, r, id)
 }
@@ -153,8 +153,8 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 	}
 	if c.Kind == access.Code {
 		if group := spec.Def.Overlap.Group; group != "" { // a group can be another app's, whose jobs would then wait
-			return nil, core.Errorf(core.CodeForbidden, "the group %q: only the admin token can set a limit that jobs share, "+
-				"because jobs of other apps can share it; code can declare a limit of one job", group)
+			return nil, core.Errorf(core.CodeForbidden, "the group %q: only the admin token can set a limit for a group, "+
+				"because jobs of other apps can be in the group; code can limit a single job", group)
 		}
 		for _, p := range spec.Def.After {
 			if of, _, _ := strings.Cut(p.Job, "/"); of != app { // the job would get data from their runs, and they could not be deleted
@@ -296,7 +296,7 @@ func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) 
 }
 
 // RefusedExecutors lists the executors of an app that were recently rejected because of their token, address or app.
-// An empty app means all apps.
+// If app is empty, it lists the rejected executors of all apps.
 func RefusedExecutors(t *rejectlog.Trace, app string) []client.RefusedExecutor {
 	var list []client.RefusedExecutor
 	for _, r := range t.Executors(app) {
@@ -309,7 +309,8 @@ func RefusedExecutors(t *rejectlog.Trace, app string) []client.RefusedExecutor {
 	return list
 }
 
-// ExecutorOf converts an executor, with the last response of its address if answer is not nil and has one.
+// ExecutorOf converts an executor from package core to the form in the API. If answer is not nil, the result includes
+// the last response of the executor's address.
 func ExecutorOf(app string, v *query.ExecutorView, answer Answer) client.Executor {
 	x := client.Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used, BeatAt: v.Beat, Since: v.Since,
 		Dialect: v.Dialect, ClockAheadMs: aheadOf(v.Clock), Replaced: v.Replaced}

@@ -10,13 +10,13 @@ import (
 	"github.com/tickring/tickring/core/notification"
 )
 
-// Notices reads the state of the notifications of jobs and of channels. The result omits names without a stored
-// state.
+// Notices reads the notification state of jobs and channels. Jobs and channels without a stored state are missing in
+// the results.
 type Notices interface {
 	Notices(ctx context.Context, names []string) (map[string]notification.State, error)
 }
 
-// Troubles returns the channels that failed to take notifications, by name.
+// Troubles returns the delivery problems of the channels that do not accept notifications, sorted by channel name.
 func Troubles(ctx context.Context, of Notices, channels []core.Channel) (map[string]*client.ChannelTrouble, error) {
 	if of == nil || len(channels) == 0 {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Values of Pause.Of: the object that is paused.
+// Values of Pause.Of: the paused object.
 const (
 	ofJob        = "job"
 	ofApp        = "app"

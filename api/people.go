@@ -33,7 +33,7 @@ func coreGrants(list []client.Grant) []access.Grant {
 	return out
 }
 
-// FormatGrants formats grants in the short form "viewer shop:editor+scripts".
+// FormatGrants formats grants in a short form, such as "viewer shop:editor+scripts".
 func FormatGrants(list []client.Grant) string {
 	words := make([]string, len(list))
 	for i, g := range list {
@@ -45,7 +45,8 @@ func FormatGrants(list []client.Grant) string {
 	return strings.Join(words, " ")
 }
 
-// ParseGrants parses the output of FormatGrants. It does not check roles and rights; the server rejects unknown ones.
+// ParseGrants parses the result of FormatGrants. It does not check the roles and permissions; the server rejects
+// unknown names.
 func ParseGrants(words []string) []client.Grant {
 	list := []client.Grant{}
 	for _, w := range words {
@@ -166,7 +167,7 @@ func (s *server) CreateToken(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	if body.Grants != nil && len(body.Grants) == 0 {
-		return nil, core.Invalid("grants", "[]", "name at least one role, or leave grants out: the token gets all that you may")
+		return nil, core.Invalid("grants", "[]", "name at least one role; without `grants`, the token has all your permissions")
 	}
 	t, secret, err := s.o.Access.MakeToken(r.Context(), callerOf(r).Who, access.TokenSpec{Name: body.Name,
 		Grants: coreGrants(body.Grants), End: body.EndsAt})

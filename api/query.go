@@ -18,8 +18,8 @@ type queryMux struct {
 	params map[string][]string
 }
 
-// HandleFunc registers an operation. The generated handler has the name of a method of
-// ServerInterface, whose last argument has a field for each query parameter.
+// HandleFunc registers the handler of an operation. The handler generated from the OpenAPI document has the name of a
+// method of ServerInterface. The last argument of this method is a struct with one field for each query parameter.
 func (m *queryMux) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
 	m.ServeMux.HandleFunc(pattern, handler)
 	name := runtime.FuncForPC(reflect.ValueOf(handler).Pointer()).Name()

@@ -9,10 +9,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Limits on what code may declare with the token of its app, because each change stays in the records and each job is
-// planned. DeclaredJobs is the approximate number of jobs of an app, DeclaredChanges the number of creates and
-// changes a minute. A job of several KB counts once per KB. A declaration that changes nothing is free: otherwise the
-// executors of a large app could not all start at once.
+// Limits on the jobs that code declares with the token of its app. Each declared change is stored, and each declared
+// job is planned. DeclaredJobs is the approximate maximum number of jobs in an app. DeclaredChanges is the maximum
+// number of created and changed jobs in a minute; a job of several KB counts once for each KB. A declaration that
+// changes nothing does not count, so that all executors of a large app can start at once.
 const (
 	DeclaredJobs    = 1000
 	DeclaredChanges = 120
@@ -60,7 +60,7 @@ func (q *quota) take(app string, now time.Time) error {
 	}
 	if s.fill(now); s.left < 1 {
 		return core.Errorf(core.CodeUnavailable,
-			"app %s has reached the limit of %d job changes per minute by code (each KB counts): try again later", app,
+			"the code of app %s has reached the limit of %d job changes per minute (each KB of a job counts as a change): try again later", app,
 			DeclaredChanges)
 	}
 	s.left--

@@ -68,7 +68,7 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) (any, error) {
 	return out, err
 }
 
-// Reruns returns the runs that rerun a run, as far as the last 100 changes of its job show.
+// Reruns returns the reruns of a run. It finds only reruns in the last 100 changes of the run's job.
 func Reruns(ctx context.Context, c *client.Client, r *client.Run) (runs []string) {
 	if r.JobID == 0 || r.Skip != nil || core.State(r.State).Open() {
 		return nil

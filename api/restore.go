@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Restore starts a new generation of the data, or fences the present one.
+// Restore starts a new generation of the data, or fences the current generation.
 type Restore interface {
 	Do(ctx context.Context, req restore.Request) (restore.Result, error)
 	Fence(ctx context.Context, by string) (core.Global, error)
@@ -31,7 +31,7 @@ func (s *server) open(r *http.Request) error {
 }
 
 var errOneMachine = core.Errorf(core.CodeRefused,
-	"a single server has no fence: stop the server, replace its data with the copy, and start it once with: "+
+	"a single server has no fence: stop the server, replace its data with the copy, and start the server once with: "+
 		"tickring serve --restored --start-now")
 
 func (s *server) Fence(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -69,7 +69,8 @@ func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) (any, error) {
 	return f, nil
 }
 
-// CountFailing counts the failing jobs of the apps that sees allows; nil means that the count failed.
+// CountFailing counts the failing jobs in the apps that the function `sees` allows. It returns nil if the jobs could
+// not be counted.
 func CountFailing(ctx context.Context, m *people.People, sees func(app string) bool) *client.FailingCount {
 	n, partial, err := m.CountFailing(ctx, sees)
 	if err != nil {

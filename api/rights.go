@@ -270,8 +270,8 @@ func actor(r *http.Request) core.Actor { return callerOf(r).Actor() }
 
 type asKey struct{}
 
-// As returns a context whose requests come from who, whatever their Authorization header. Code in this process uses
-// it after it has authenticated a user by other means.
+// As returns a context for requests of the given caller. The Authorization headers of these requests have no effect.
+// Use As after the user has been authenticated by other means, such as a session.
 func As(ctx context.Context, who access.Who) context.Context {
 	return context.WithValue(ctx, asKey{}, who)
 }
@@ -338,9 +338,9 @@ func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
 	return access.CodeOf(name), nil
 }
 
-// Prove returns proofs that only a holder of the tokens can compute, each for a host at which this server is reached.
-// A client checks them before it sends its token. A server that relays the question has another host and fails the
-// check.
+// Prove returns one proof for each token and each host at which this server is reachable. Only a holder of the token
+// can compute the proof. A client checks the proof before it sends its token. A server that forwards the request has
+// another host, so its proof is invalid.
 func (s *server) Prove(w http.ResponseWriter, r *http.Request, params client.ProveParams) (any, error) {
 	if n := len(params.Nonce); n < 16 || n > 64 {
 		return nil, core.Invalid("nonce", params.Nonce, "16 to 64 random characters are expected")

@@ -156,7 +156,7 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		return nil, core.Invalid("from", r.URL.Query().Get("from"), "line numbers from 1 to %d are allowed", math.MaxInt32)
 	}
 	if tail := params.Tail; r.URL.Query().Has("tail") && (tail < 1 || tail > postrun.MaxTail || params.From > 1) {
-		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "allowed values: 1 to %d; tail and from cannot be combined", postrun.MaxTail)
+		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "allowed values: 1 to %d; set only one of 'tail' and 'from'", postrun.MaxTail)
 	}
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
@@ -214,7 +214,8 @@ func noLog(run *core.Run, log *client.Log) error {
 	if scheme != core.SchemeWire || run.State.Open() || log.Text == "" || !log.End || log.Next > 1 {
 		return nil
 	}
-	return core.Errorf(core.CodeNotFound, "the executor at %s has no log of run %d: it answered %q; for the reported result: tickring run %d",
+	return core.Errorf(core.CodeNotFound, "the executor at %s has no log of run %d: the executor answered %q; to see the "+
+		"reported result: tickring run %d",
 		run.Address, run.ID, core.Truncate(strings.TrimSpace(log.Text)), run.ID)
 }
 
@@ -227,9 +228,10 @@ func messageKept(l words.Language, run *core.Run, log *client.Log) *client.KeptL
 	var why core.Text
 	switch {
 	case scheme == core.SchemeCall:
-		why = core.Say("HTTP endpoints have no logs; the message has at most the last 4 KB of the answer")
+		why = core.Say("HTTP endpoints have no logs; the message of the run contains at most the last 4 KB of the response")
 	case scheme == core.SchemeQueue:
-		why = core.Say("executors of a queue have no logs that can be read; they send the end of the log in the message")
+		why = core.Say("the server cannot read logs of executors that receive runs from a queue; the message of the run has " +
+			"the end of the log")
 	case run.Address == core.LocalAddress && log.Next <= 1: // the executor returned an error message in place of the log
 		why = core.Say("the log file is missing in the server's data directory; the message has at most the last 4 KB of the output")
 	default:
@@ -254,7 +256,7 @@ func (s *server) kept(r *http.Request, run *core.Run, live *client.Log, from int
 		text, kerr = postrun.Text(&k)
 	}
 	if kerr != nil {
-		s.o.Log.WarnContext(ctx, "the kept log of a run cannot be read", "run", run.ID, "job", run.ID.Job(), "err", kerr)
+		s.o.Log.WarnContext(ctx, "stored log of a run not read", "run", run.ID, "job", run.ID.Job(), "err", kerr)
 		return client.Log{}, false
 	}
 	if !is || text == "" && empty {

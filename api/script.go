@@ -35,7 +35,8 @@ func coreScript(s client.ScriptSpec) (*core.Script, error) {
 	}
 	out := core.ScriptOf(core.ScriptKind(s.Kind), s.Note, s.Source)
 	if s.Hash != "" && s.Hash != out.Hash {
-		return nil, core.Invalid("script.hash", s.Hash, "it differs from the one of the source: leave one of them out")
+		return nil, core.Invalid("script.hash", s.Hash, "the hash is not the SHA-256 of the source: leave out the hash or the "+
+			"source")
 	}
 	return out, nil
 }

@@ -15,7 +15,7 @@ import (
 type accountPage struct {
 	Me     client.Me
 	Token  tokenForm
-	Secret string // a token that was just created; shown only once
+	Secret string // the secret of a new token, which is shown only once
 	Wrong  string
 }
 

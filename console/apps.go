@@ -13,12 +13,12 @@ import (
 type appForm struct {
 	Name, Title, Executors, Allow, Wait string
 	HasToken                            bool
-	Placed                              bool   // the form has Executors and Allow
-	Token                               string // keep, set or none
-	Secret                              string // for set
+	Placed                              bool   // whether the form has the fields Executors and Allow
+	Token                               string // what to do with the token: keep, set or none
+	Secret                              string // the new token, if Token is set
 	InFlight, PerSecond                 string
-	Limit, Full                         string // overlap
-	To, On, Quiet, Late, Slow           string // notify
+	Limit, Full                         string // the overlap settings
+	To, On, Quiet, Late, Slow           string // the notify settings
 	Rev                                 string
 }
 

@@ -80,13 +80,14 @@ func keptText(posted, stored string) string {
 
 func (a *ask) Path(name string) string { return a.r.PathValue(name) }
 
-// May reports whether the user has a permission (of access.Deeds) for an app; an empty app means objects without an
-// app. Pages offer only allowed actions. The API checks again.
+// May reports whether the user has a permission (a value of access.Deeds) for an app. An empty app means objects that
+// belong to no app. Pages show only allowed actions, and the API checks the permission again.
 func (a *ask) May(deed, app string) bool { return a.who.May(access.Deed(deed), app) == nil }
 
 func (a *ask) MaySome(deed string) bool { return a.who.MaySome(access.Deed(deed)) }
 
-// MayHere is May for the app of this page, or MaySome if the page has no app.
+// MayHere reports whether the user has a permission for the app of this page. If the page has no app, MayHere is
+// MaySome.
 func (a *ask) MayHere(deed string) bool {
 	if app := a.Path("app"); app != "" {
 		return a.May(deed, app)
@@ -96,11 +97,11 @@ func (a *ask) MayHere(deed string) bool {
 
 func (a *ask) Who() access.Who { return a.who }
 
-// Out reports whether no user is logged in; the page then has no menu.
+// Out reports whether no user is logged in. The page then has no menu.
 func (a *ask) Out() bool { return a.out }
 
-// With returns the URL of this page with other values of its query, in pairs of name and value. An empty value
-// removes the name. The position in a list (after) is removed too.
+// With returns the URL of this page with changed query values, which are given as pairs of name and value. An empty
+// value removes the name from the query. The list position `after` is also removed.
 func (a *ask) With(pairs ...string) string {
 	q := a.r.URL.Query()
 	q.Del("after")
@@ -117,7 +118,8 @@ func (a *ask) With(pairs ...string) string {
 	return a.r.URL.EscapedPath() + "?" + q.Encode()
 }
 
-// Held returns the named values of the query as pairs of name and value. A form keeps them as hidden fields.
+// Held returns the query values with the given names, as pairs of name and value. A form keeps these values in hidden
+// fields.
 func (a *ask) Held(names ...string) [][2]string { return held(a.r.URL.Query(), names) }
 
 func held(q url.Values, names []string) (list [][2]string) {
@@ -153,7 +155,7 @@ func (a *ask) said() string {
 	return strings.ToValidUTF8(string(b), "")
 }
 
-// Partial reports whether an open page refreshes itself.
+// Partial reports whether the request is the automatic refresh of an open page.
 func (a *ask) Partial() bool { return a.r.Header.Get("HX-Request") != "" }
 
 func (a *ask) secure() bool { return a.c.secure(a.r) }

@@ -22,21 +22,21 @@ import (
 type changesPage struct {
 	Filter  client.ListChangesParams
 	Changes []change
-	NowRev  int64        // of the job; 0: the job is deleted
-	Gone    bool         // it was deleted
-	Back    []difference // from the current job to the job before the open change
-	Looked  time.Time    // how far back the search went, if it ended before the page was full
-	Next    string       // the next page
+	NowRev  int64        // current revision of the job; 0: the job is deleted
+	Gone    bool         // whether the job was deleted
+	Back    []difference // difference from the current job to the job before the open change
+	Looked  time.Time    // time down to which the changes were searched, if the search ended before the page was full
+	Next    string       // URL of the next page
 	Verbs   []string
-	People  []string // the authors of the changes on the page
+	People  []string // authors of the changes on the page
 	Apps    []string
-	Open    *change // shown as a text difference
+	Open    *change // the change that is shown as a text difference
 	Diff    []diffLine
 }
 
 func (p *changesPage) Ref() string { return p.Filter.Job }
 
-// FixedName describes a filter that the page has no field for.
+// FixedName returns the description of a filter for which the page has no input field.
 func (a *ask) FixedName(f [2]string) string {
 	switch f[0] {
 	case "channel":
@@ -76,12 +76,12 @@ func (p *changesPage) Command() string {
 
 type change struct {
 	client.Change
-	Rev     int64 // the revision of the job that it made; 0: none
+	Rev     int64 // revision of the job that the change created; 0: none
 	Fields  []difference
-	Restore bool     // the earlier job is known
-	Runs    []string // the runs that it created
-	Cleaned int64    // the number of runs that it removed
-	Jobs    []string // the further jobs of a bulk operation
+	Restore bool     // whether the job before the change is known
+	Runs    []string // runs that the change created
+	Cleaned int64    // number of runs that the change removed
+	Jobs    []string // further jobs of a bulk operation
 }
 
 // A difference is a changed field.
@@ -292,7 +292,7 @@ func (a *ask) Verb(verb string) string {
 	return verb
 }
 
-// Origin describes the address and the client of a change; empty if neither was recorded.
+// Origin describes the address and the client that a change came from. The result is empty if neither was recorded.
 func (a *ask) Origin(from, via string) string {
 	token, byToken := core.TokenOf(via)
 	switch from = cmp.Or(from, "-"); {
@@ -306,7 +306,7 @@ func (a *ask) Origin(from, via string) string {
 	return a.Say("from %s", from)
 }
 
-// Subject names the object of a change, with a link if it has a page.
+// Subject returns the name of the changed object, with a link if the object has a page.
 func (a *ask) Subject(c change) template.HTML {
 	switch {
 	case c.Job != "" && len(c.Jobs) > 0:

@@ -23,9 +23,9 @@ type bulkPanel struct {
 	Sample []string
 	Filter *client.BulkFilter
 	Held   [][2]string
-	Back   string // the URL of the list, if not here
-	Some   bool   // found counts only apps where the user may do it
-	Act    string // the ID of the operation: a form that is sent twice runs it once
+	Back   string // URL of the list; empty: this page
+	Some   bool   // whether the number of found jobs covers only apps in which the user has the permission
+	Act    string // ID of the bulk operation: if the form is sent twice, the operation runs once
 	F      typed
 }
 
@@ -65,16 +65,16 @@ func bulkFilter(q url.Values) *client.BulkFilter {
 
 type bulkPage struct {
 	Verb   string
-	Form   url.Values // continues with the next part; nil means done
+	Form   url.Values // form that continues with the next part; nil: the operation is done
 	Found  int
 	Done   int
 	Same   int
 	Fail   int
-	Failed []client.BulkFailure // the first of them
-	Halted bool                 // stopped by the user
-	Undo   string               // the operation, if it can be undone
+	Failed []client.BulkFailure // the first jobs that could not be changed
+	Halted bool                 // whether the user stopped the operation
+	Undo   string               // name of the operation; empty: the operation cannot be undone
 	Wrong  string
-	Held   [][2]string // fields of the list where the operation started
+	Held   [][2]string // form fields of the list where the operation started
 	Back   string
 }
 

@@ -40,7 +40,7 @@ func (c counts) Sum() int64 { return c.all() }
 type stretch struct {
 	From, To time.Time
 	N        counts
-	Late     int64 // over all kinds
+	Late     int64 // number of late runs of all results
 }
 
 func sumOf(list []stretch) (sum counts) {
@@ -66,7 +66,8 @@ func (a *ask) chart(list []stretch, to func(*stretch) string) template.HTML {
 	step := list[0].To.Sub(list[0].From)
 	var b strings.Builder
 	b.WriteString(string(html(`<svg class="chart" viewBox="0 0 %d %d" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
-		len(list)*8, int(high)+4, a.Say("runs over time: at most %d in %s", most, a.Span(step)), list[0].From.UnixMilli(), step.Milliseconds())))
+		len(list)*8, int(high)+4, a.Say("runs over time: at most %d runs in %s", most, a.Span(step)), list[0].From.UnixMilli(),
+		step.Milliseconds())))
 	for i := range list {
 		s := &list[i]
 		var said []string

@@ -16,10 +16,10 @@ import (
 // cleanPage removes runs of a job or app, part by part, after it has counted them.
 type cleanPage struct {
 	Asked   client.CleanRequest
-	Older   string // a number of days, or a time with its zone
+	Older   string // minimum age of the runs: a number of days, or a time with its time zone
 	Counted *client.CleanResult
-	More    bool       // some runs were not counted
-	Form    url.Values // starts the removal, or continues it
+	More    bool       // whether some runs were not counted
+	Form    url.Values // form that starts or continues the removal
 	Begun   bool
 	Done    int64
 	Held    int64
@@ -121,7 +121,7 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 	p := &cleanPage{Older: q.Get("older"), Begun: true}
 	err := a.cleanAsked(p, q)
 	if err == nil && p.Older == "" && p.Asked.Keep == 0 {
-		err = core.Errorf(core.CodeInvalid, "required: the age of the runs to delete, or how many to keep")
+		err = core.Errorf(core.CodeInvalid, "required: the age of the runs to delete, or the number of runs to keep")
 	}
 	if err != nil {
 		return "", core.Text{}, err

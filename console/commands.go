@@ -10,8 +10,8 @@ import (
 
 // Commands with the effect of a panel when it opens. Fields without a value have an example, or ….
 
-// BulkCommands returns the commands of a bulk panel: one for the selected jobs, and one for all jobs that match the
-// filter.
+// BulkCommands returns the CLI commands of a bulk panel: one for the selected jobs, and one for all jobs that match
+// the filter.
 func (a *ask) BulkCommands(p *bulkPanel) (list []string) {
 	more := map[string]string{"pause": ` --reason "…"`, "label": " --set team=pay"}[p.Verb]
 	if len(p.Picked) > 0 {
@@ -99,7 +99,7 @@ var channelSamples = map[core.ChannelKind]string{
 	core.ChannelSNS:      `{arn: "arn:aws:sns:eu-central-1:123456789012:oncall"}`,
 }
 
-// ChannelCommand returns the command that creates a channel, or another one of the same name.
+// ChannelCommand returns the CLI command that creates or replaces a channel with this name and kind.
 func (a *ask) ChannelCommand(name, kind string) string {
 	if name == "" {
 		name = "oncall"

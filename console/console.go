@@ -24,37 +24,38 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Root is the path of the overview page; every page is below it.
+// Root is the path of the overview page. The paths of all other pages begin with Root.
 const Root = "/console/"
 
 type Options struct {
-	// API answers all requests of the pages, in this process.
+	// API handles all requests that the pages send to the API, in this process.
 	API http.Handler
-	// Access authenticates users.
+	// Access checks logins, sessions and permissions.
 	Access *access.Access
-	// Provider adds single sign-on; nil means passwords only.
+	// Provider is the identity provider for single sign-on; nil means that only passwords are accepted.
 	Provider *oidc.Provider
-	// Writes returns a counter of writes to the store, so that open pages refresh at once; nil means that they poll.
+	// Writes returns a counter that increases with each write to the store. Open pages refresh when the counter
+	// changes. nil means that open pages poll.
 	Writes func() uint64
-	// Newest returns the key of the newest journal if Writes is nil: an open page checks it before it is rebuilt. May
-	// be nil.
+	// Newest returns the key of the newest journal, if Writes is nil. An open page is built again only if this
+	// key has changed. nil means that it is built again at each poll.
 	Newest func(ctx context.Context) (core.JournalKey, error)
-	// Done closes the connections of listening pages; may be nil.
+	// Done is a channel; when it is closed, the connections of listening pages are closed. May be nil.
 	Done <-chan struct{}
-	// Listeners is the maximum number of listening pages, half of them for one user; 0 means 500, which is also the
-	// limit. Further pages poll.
+	// Listeners is the maximum number of pages that listen for changes; 0 means 500, which is also the highest
+	// allowed value. One user can have half of them. Further pages poll.
 	Listeners int
-	// URL is the public URL of the server, such as "https://jobs.example"; may be empty.
+	// URL is the public URL of the server, such as "https://jobs.example". May be empty.
 	URL string
-	// Name is the name of the deployment that logged-in users see; may be empty.
+	// Name is the name of the deployment, which logged-in users see. May be empty.
 	Name string
-	// Log gets the details that users do not see; nil means slog.Default().
+	// Log is the log for error details that users must not see; nil means slog.Default().
 	Log *slog.Logger
-	// Now is the clock; nil means time.Now.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
-// Console serves the pages through Handler.
+// Console serves the pages of the console with its method Handler.
 type Console struct {
 	alarms alarms // in the menu
 	o      Options
@@ -107,10 +108,10 @@ const askTimeout = 25 * time.Second
 const maxForm = 1 << 20
 
 type entry struct {
-	Name string // of its page
+	Name string // name of the entry's page
 	Path string
 	Text core.Text
-	Part int // entries with the same number form a group
+	Part int // number of the entry's group in the menu
 }
 
 // policy lets a page load and run only files of this server.
@@ -292,8 +293,8 @@ var _ http.RoundTripper = inside{}
 // pageOf maps a page of xxl-job's admin to the console's page.
 var pageOf = map[string]string{"jobinfo": "jobs", "jobcode": "scripts", "joblog": "runs", "jobgroup": "executors", "user": "users"}
 
-// SendAway redirects a browser that opens / or a page of xxl-job's admin, such as a
-// bookmark of /xxl-job-admin/jobinfo, to the console. Other requests go to next.
+// SendAway redirects two kinds of requests to the console: requests for /, and for pages of the xxl-job admin, such as
+// /xxl-job-admin/jobinfo. All other requests go to the next handler.
 func SendAway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimSuffix(r.URL.Path, "/")

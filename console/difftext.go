@@ -8,7 +8,7 @@ import (
 )
 
 type diffLine struct {
-	Class string // add, del, at, or none
+	Class string // CSS class: add, del, at, or none
 	Text  string
 }
 

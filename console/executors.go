@@ -28,28 +28,28 @@ const (
 type executorsPage struct {
 	Apps    []appRow
 	Failed  []client.UnreadableApp
-	Text    string // a part of a name or title, as a filter
-	All     int    // apps that match it
-	Part    bool   // the page shows only some of them
-	Live    int    // live executors of the apps on the page
-	Empty   int    // apps on the page without executors
+	Text    string // filter: a part of an app's name or title
+	All     int    // number of apps that match the filter
+	Part    bool   // whether the page shows only some of these apps
+	Live    int    // number of live executors of the apps on the page
+	Empty   int    // number of apps on the page that have no executor
 	Next    string
 	Panel   string
 	Form    appForm
 	Wrong   string
-	Address string // the URL of this server for executors
+	Address string // URL at which executors reach this server
 }
 
 type appRow struct {
 	client.App
-	Live, Gone int // executors
-	Unchecked  int // live executors that were never checked
+	Live, Gone int // number of live executors
+	Unchecked  int // number of live executors that were never checked
 	Beat       time.Time
 	Refused    []client.RefusedExecutor
 	Err        string
 }
 
-// State returns the shape of an app: red if it has no executors.
+// State returns the shape of an app's status mark; red if the app has no executor.
 func (r *appRow) State() string {
 	switch {
 	case r.Err != "": // unknown
@@ -193,10 +193,10 @@ type appPage struct {
 	Refused   []client.RefusedExecutor
 	Live      int
 	Beat      time.Time
-	Runs      int  // number of runs read
-	OfJobs    bool // the last run of each of some jobs
+	Runs      int  // number of runs that were read
+	OfJobs    bool // the latest run of each of some jobs
 	Jobs      []client.Job
-	More      bool // there are more jobs
+	More      bool // whether more jobs exist than the page shows
 	Panel     string
 	Form      appForm
 	Wrong     string
@@ -205,7 +205,7 @@ type appPage struct {
 	Address   string
 }
 
-// Properties returns the settings with which an xxl-job executor registers.
+// Properties returns the configuration with which an xxl-job executor registers.
 func (p *appPage) Properties() string {
 	token := ""
 	if p.App.HasToken {
@@ -214,7 +214,7 @@ func (p *appPage) Properties() string {
 	return "xxl.job.admin.addresses=" + p.Address + "/xxl-job-admin\nxxl.job.accessToken=" + token + "\nxxl.job.executor.appname=" + p.App.Name
 }
 
-// Curl returns a command that registers an executor by hand.
+// Curl returns a curl command that registers an executor.
 func (p *appPage) Curl() string {
 	token := ""
 	if p.App.HasToken {
@@ -253,9 +253,10 @@ func unanswered(x client.Executor, recent []client.Run) *client.Run {
 type executorRow struct {
 	client.Executor
 	Running, Runs, Failed int
-	Share                 int // percentage of the runs
+	Share                 int // percentage of the runs that were sent to this executor
 	P50, P99              time.Duration
-	Silent                *client.Run // the newest run sent to it, if it did not answer
+	// Silent is the newest run that was sent to this executor, if the executor did not answer; otherwise nil.
+	Silent *client.Run
 }
 
 func (x *executorRow) State() string {
@@ -290,22 +291,23 @@ func (a *ask) ClockOf(x client.Executor) template.HTML {
 		text = a.Say("%s behind", a.Span(-ahead))
 	}
 	if ahead.Abs() > clockFar {
-		return html(`<span class="s late" title="%s">%s</span>`, a.Say("the clock differs: logs may not be found, and lateness may be wrong"), text)
+		return html(`<span class="s late" title="%s">%s</span>`, a.Say("the clock of the executor differs: logs may not be "+
+			"found, and lateness may be wrong"), text)
 	}
 	return html("%s", text)
 }
 
 func clockSaid(said core.Text, aheadMs *int64) core.Text {
 	if aheadMs == nil {
-		return core.Say("%s; it does not report its time", said)
+		return core.Say("%s; the executor does not report its time", said)
 	}
 	switch ahead := time.Duration(*aheadMs) * time.Millisecond; {
 	case ahead > 0:
-		return core.Say("%s; its clock is %s ahead", said, ahead.String())
+		return core.Say("%s; the executor's clock is %s ahead", said, ahead.String())
 	case ahead < 0:
-		return core.Say("%s; its clock is %s behind", said, (-ahead).String())
+		return core.Say("%s; the executor's clock is %s behind", said, (-ahead).String())
 	}
-	return core.Say("%s; its clock matches", said)
+	return core.Say("%s; the executor's clock matches", said)
 }
 
 func (a *ask) app() (any, error) {

@@ -4,13 +4,17 @@ import "github.com/tickring/tickring/core"
 
 // A field is one field of a job in the form. Its name is its path in a manifest.
 type field struct {
-	Name    string
-	Kind    string // text, number, check, choice, marks, lines, pairs, numbers, parents, area, secret
-	Label   core.Text
-	Hint    core.Text
-	Options []string // of a choice: the first is the default; of marks: any number can be selected
+	Name string
+	// Kind is the kind of the input: text, number, check, choice, marks, lines, pairs, numbers, parents, area or
+	// secret.
+	Kind  string
+	Label core.Text
+	Hint  core.Text
+	// Options has the values of the kinds choice and marks. The first value of a choice is the default.
+	// Users can select any number of marks.
+	Options []string
 	Sample  string
-	For     string // shown only if this runs: handler, script or command; empty: always
+	For     string // the field is shown only if the job runs this: handler, script or command; empty: always shown
 }
 
 // A group is a section of the form.
@@ -25,7 +29,7 @@ var groups = []group{
 	{"job", core.Say("The job"), []field{
 		{Name: "app", Kind: "text", Label: core.Say("App"), Hint: core.Say("App whose executors run the job")},
 		{Name: "name", Kind: "text", Label: core.Say("Name"),
-			Hint: core.Say("1 to 128 of a-z 0-9 . _ - with a letter; unique in its app")},
+			Hint: core.Say("1 to 128 characters a-z 0-9 . _ - with at least one letter; unique in the app")},
 		{Name: "title", Kind: "text", Label: core.Say("Title"), Hint: core.Say("Free text")},
 		{Name: "author", Kind: "text", Label: core.Say("Author"), Hint: core.Say("Contact for questions about the job")},
 		{Name: "labels", Kind: "pairs", Label: core.Say("Labels"),
@@ -53,11 +57,12 @@ var groups = []group{
 			Hint: core.Say("Output beyond this size is not logged"), Sample: "1MB"},
 		{Name: "params", Kind: "area", Label: core.Say("Params"), Hint: core.Say("Passed to the job unchanged; for a call, the request body")},
 		{Name: "template", Kind: "check", Label: core.Say("Params are a template"),
-			Hint: core.Say("Filled in for each run: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}")},
+			Hint: core.Say("Placeholders that are replaced for each run: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, " +
+				"{{runId}}, {{parent.data}}")},
 		{Name: "route", Kind: "choice", Label: core.Say("Route"), Hint: core.Say("How the executor for a run is chosen"),
 			Options: []string{"first", "last", "round", "random", "hash", "lfu", "lru", "failover", "busyover", "broadcast"}},
 		{Name: "broadcast.fail", Kind: "choice", Label: core.Say("Broadcast fails if"),
-			Hint: core.Say("Applies to the broadcast route"), Options: []string{"any", "all"}},
+			Hint: core.Say("Only for the broadcast route"), Options: []string{"any", "all"}},
 		{Name: "block", Kind: "choice", Label: core.Say("Block strategy"),
 			Hint:    core.Say("What an executor does with a new run while it already runs this job"),
 			Options: []string{"serial", "discard-later", "cover-early"}},
@@ -66,7 +71,7 @@ var groups = []group{
 		{Name: "grace", Kind: "text", Label: core.Say("Late after"), Hint: core.Say("A run is late if it is not sent within this time after " +
 			"its scheduled time"), Sample: "60s"},
 		{Name: "misfire", Kind: "choice", Label: core.Say("Misfire policy"),
-			Hint:    core.Say("Runs that are not sent are recorded as skipped"),
+			Hint:    core.Say("Which late runs are sent. Other late runs are recorded as skipped"),
 			Options: []string{"latest", "all", "skip"}},
 		{Name: "deadline", Kind: "text", Label: core.Say("Deadline"),
 			Hint:   core.Say("Runs later than this are skipped, regardless of other settings"),
@@ -75,21 +80,23 @@ var groups = []group{
 			Hint: core.Say("How long to wait if no executor is available (default: the app's setting)"), Sample: "5m"},
 	}},
 	{"fails", core.Say("On failure"), []field{
-		{Name: "retry.max", Kind: "number", Label: core.Say("Retries"), Hint: core.Say("Attempts after the first (0: no retry)"), Sample: "0"},
+		{Name: "retry.max", Kind: "number", Label: core.Say("Retries"), Hint: core.Say("Number of retries after the first attempt (0: no " +
+			"retry)"), Sample: "0"},
 		{Name: "retry.delay", Kind: "text", Label: core.Say("Retry delay"),
 			Hint: core.Say("From the end of one attempt to the start of the next"), Sample: "30s"},
-		{Name: "retry.backoff", Kind: "choice", Label: core.Say("Backoff"), Hint: core.Say("How the delay changes from one attempt to the next"),
+		{Name: "retry.backoff", Kind: "choice", Label: core.Say("Backoff"), Hint: core.Say("How the delay grows with each retry"),
 			Options: []string{"constant", "exponential"}},
-		{Name: "retry.maxDelay", Kind: "text", Label: core.Say("At most"), Hint: core.Say("Longest delay between attempts"), Sample: "1d"},
+		{Name: "retry.maxDelay", Kind: "text", Label: core.Say("Maximum retry delay"), Hint: core.Say("Longest delay before a " +
+			"retry"), Sample: "1d"},
 		{Name: "retry.on", Kind: "marks", Label: core.Say("Retry on"), Hint: core.Say("Default: failed and timed-out"),
 			Options: []string{"failed", "timed-out", "lost"}},
 		{Name: "timeout", Kind: "text", Label: core.Say("Timeout"),
 			Hint: core.Say("Runs longer than this are ended (default: no limit)"), Sample: "10m"},
 		{Name: "lostAfter", Kind: "text", Label: core.Say("Check result after"),
-			Hint:   core.Say("Time without a reported result, after which the executor is asked"),
+			Hint:   core.Say("Time without a reported result after which tickring asks the executor"),
 			Sample: "10m"},
 		{Name: "pauseAfter", Kind: "number", Label: core.Say("Auto-pause after"),
-			Hint: core.Say("Number of failures in a row (default: never)")},
+			Hint: core.Say("Number of failures in a row after which the job is paused (default: never)")},
 	}},
 	{"limits", core.Say("Limits"), []field{
 		{Name: "overlap.limit", Kind: "number", Label: core.Say("Concurrent runs"),
@@ -101,54 +108,55 @@ var groups = []group{
 		{Name: "overlap.group", Kind: "text", Label: core.Say("Shared group"),
 			Hint: core.Say("All jobs with the same group name share the limit")},
 		{Name: "overlap.key", Kind: "text", Label: core.Say("Limit per value of"),
-			Hint: core.Say("A JSON pointer into the params"), Sample: "/tenant"},
+			Hint: core.Say("JSON pointer to a value in the params; the limit applies to each value separately"), Sample: "/tenant"},
 	}},
 	{"notifications", core.Say("Notifications"), []field{
 		{Name: "notify.to", Kind: "lines", Label: core.Say("Channels"), Hint: core.Say("One per line (default: the app's setting)")},
 		{Name: "notify.on", Kind: "marks", Label: core.Say("Events"), Hint: core.Say("Default: the app's setting"),
 			Options: []string{"failed", "lost", "no-executor", "recovered", "skipped", "late", "slow", "paused", "unplanned", "dead-letter",
 				"overdue"}},
-		{Name: "notify.late", Kind: "text", Label: core.Say("Late"), Hint: core.Say("Lateness from which users are notified"), Sample: "5m"},
+		{Name: "notify.late", Kind: "text", Label: core.Say("Late"), Hint: core.Say("Users are notified of runs that are sent later than " +
+			"this after their due time"), Sample: "5m"},
 		{Name: "notify.slow", Kind: "text", Label: core.Say("Slow"),
-			Hint: core.Say("Time since the send from which users are notified"), Sample: "30m"},
+			Hint: core.Say("Users are notified if a run has not ended within this time after it was sent"), Sample: "30m"},
 		{Name: "notify.quiet", Kind: "text", Label: core.Say("Quiet period"),
-			Hint:   core.Say("After a notification, later ones for the same event are counted for this time, then sent as one"),
+			Hint:   core.Say("For this time after a notification, further events of the same kind are counted, then reported in one notification"),
 			Sample: "1h"},
 		{Name: "notify.overdue.by", Kind: "text", Label: core.Say("Must succeed by"),
 			Hint:   core.Say("Time of day in the job's time zone, on each day that the job is scheduled"),
 			Sample: "06:00"},
 		{Name: "notify.overdue.within", Kind: "text", Label: core.Say("Must succeed within"),
-			Hint: core.Say("Time since its last success"), Sample: "25h"},
+			Hint: core.Say("Maximum time since the last success of the job"), Sample: "25h"},
 	}},
 	{"keeping", core.Say("Retention"), []field{
-		{Name: "retention.days", Kind: "number", Label: core.Say("Days to keep runs"), Hint: core.Say("0: forever"), Sample: "30"},
+		{Name: "retention.days", Kind: "number", Label: core.Say("Days to keep runs"), Hint: core.Say("0 keeps runs forever"), Sample: "30"},
 		{Name: "retention.log", Kind: "choice", Label: core.Say("Logs"),
-			Hint:    core.Say("When the server keeps the end of a run's log, at most 64 KB"),
+			Hint:    core.Say("Runs for which the server keeps the end of the log, at most 64 KB"),
 			Options: []string{"on-failure", "never", "always"}},
 	}},
-	{"call", core.Say("HTTP call (\"call:\" addresses)"), []field{
+	{"call", core.Say("HTTP call (for 'call:' addresses)"), []field{
 		{Name: "call.headers", Kind: "pairs", For: "handler", Label: core.Say("Headers"),
 			Hint:   core.Say("Name=value, one per line; *** keeps the current value"),
 			Sample: "X-Team=pay"},
 		{Name: "call.expect", Kind: "numbers", For: "handler", Label: core.Say("Success status codes"),
 			Hint: core.Say("One per line (default: 200 to 299 except 202)"), Sample: "200"},
 		{Name: "call.maxAnswer", Kind: "text", For: "handler", Label: core.Say("Maximum response size"),
-			Hint:   core.Say("The rest of the response is not read"),
+			Hint:   core.Say("tickring does not read the part of the response beyond this size"),
 			Sample: "16MB"},
 		{Name: "call.auth.bearer", Kind: "secret", For: "handler", Label: core.Say("Bearer token"),
-			Hint: core.Say("*** keeps the current value; set only one of the three methods")},
+			Hint: core.Say("*** keeps the current value. Set only one of bearer token, basic auth and OAuth")},
 		{Name: "call.auth.basic.user", Kind: "text", For: "handler", Label: core.Say("Basic auth user"),
 			Hint: core.Say("Used together with the password")},
 		{Name: "call.auth.basic.password", Kind: "secret", For: "handler", Label: core.Say("Basic auth password"),
 			Hint: core.Say("*** keeps the current value")},
 		{Name: "call.auth.oauth.tokenUrl", Kind: "text", For: "handler", Label: core.Say("OAuth token URL"),
-			Hint: core.Say("For the client credentials grant")},
+			Hint: core.Say("URL of the token server, for the client credentials grant")},
 		{Name: "call.auth.oauth.clientId", Kind: "text", For: "handler", Label: core.Say("OAuth client ID"),
 			Hint: core.Say("Client name at the token server")},
 		{Name: "call.auth.oauth.clientSecret", Kind: "secret", For: "handler", Label: core.Say("OAuth client secret"),
 			Hint: core.Say("*** keeps the current value")},
 		{Name: "call.auth.oauth.scope", Kind: "text", For: "handler", Label: core.Say("OAuth scope"),
-			Hint: core.Say("If the server requires a scope")},
+			Hint: core.Say("Only if the token server requires a scope")},
 	}},
 }
 

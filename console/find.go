@@ -49,7 +49,8 @@ func (c *Console) findList(w http.ResponseWriter, r *http.Request) {
 	a.part("find", "found", p)
 }
 
-// NamesOf returns the attributes with which a field suggests names of jobs or apps, from the part "names".
+// NamesOf returns the HTML attributes with which an input field suggests names of jobs or apps. The suggestions come
+// from the page part "names".
 func (a *ask) NamesOf(kind string) template.HTMLAttr {
 	list := kind + "s-named"
 	return template.HTMLAttr(`list="` + list + `" autocomplete="off" data-hx-get="` + Root + "find/names?of=" + kind +

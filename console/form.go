@@ -28,29 +28,29 @@ import (
 
 // jobForm is the form as the page shows it.
 type jobForm struct {
-	Ref      string // of the edited job; empty: a new job
-	From     string // of the copied job
+	Ref      string // the job to edit, as app/name; empty: a new job
+	From     string // the job to copy, as app/name; empty: no copy
 	Rev      int64
 	Groups   []shownGroup
-	What     string // handler, script or command
+	What     string // kind of work that the job runs: handler, script or command
 	Rules    []shownRule
 	Zone     string
-	Window   [3]shownField // from, until, jitter
-	After    [2]shownField // after, within
-	Parents  []shownParent // for after
+	Window   [3]shownField // the fields from, until and jitter
+	After    [2]shownField // the fields after and within
+	Parents  []shownParent // choices for the field after
 	Unshown  []shownField
 	Apps     []string
-	Handlers []string // of existing jobs
+	Handlers []string // handlers of existing jobs, as suggestions
 	Jobs     []string
-	Typed    bool // the form shows unsaved input
-	AsIs     bool // save params that are invalid JSON
-	NewApp   bool // the app does not exist: offer to create it
-	Made     bool // create it
+	Typed    bool // whether the form shows input that is not saved
+	AsIs     bool // whether to save params that are invalid JSON
+	NewApp   bool // whether the app does not exist, so that the form offers to create the app
+	Made     bool // whether to create the app
 	Address  string
-	Problems []string // of the form as a whole
+	Problems []string // errors that concern the whole form
 	Errors   int
 	Preview  *shownPreview
-	Text     string // the manifest
+	Text     string // the text of the manifest
 	Command  string
 	Clash    *clash
 }
@@ -59,8 +59,8 @@ type shownGroup struct {
 	Name   string
 	Title  string
 	Fields []shownField
-	Wrong  bool // a field of it has an error
-	Said   bool // a field of it has a value
+	Wrong  bool // whether a field of the group has an error
+	Said   bool // whether a field of the group has a value
 }
 
 type shownField struct {
@@ -78,7 +78,7 @@ type option struct {
 type shownRule struct {
 	N                         int
 	Kind, Expr, Offset, Error string
-	Caret                     string // spaces up to the wrong character, then ^
+	Caret                     string // spaces up to the wrong character, followed by ^
 }
 
 // shownParent is a parent job in the form.
@@ -99,7 +99,7 @@ type shownPreview struct {
 // maxRules is the maximum number of schedules of a job.
 const maxRules = 16
 
-// Zones returns the time zones in the form's list.
+// Zones returns the time zones in the list of the form.
 func (a *ask) Zones() []string { return zones }
 
 // newJob shows the form of a new job; from names a job to copy.
@@ -152,10 +152,10 @@ type (
 	}
 )
 
-// FieldOf returns the data for the template of a field.
+// FieldOf returns the data with which the template shows a field.
 func (a *ask) FieldOf(d shownField) fieldView { return fieldView{a, d} }
 
-// GroupOf returns the data for the template of a group.
+// GroupOf returns the data with which the template shows a group.
 func (a *ask) GroupOf(f *jobForm, g shownGroup) groupView { return groupView{a, f, g} }
 
 // A subject is the job that a form edits (Ref) or copies (From), with its revision.
@@ -374,7 +374,7 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 	}
 	if spreads(&s) && q.JobID == 0 {
 		shown.Traps = append(shown.Traps, a.Say("Each job has its own offset within its period, so that jobs do not all fire at once. The "+
-			"times here are an example. The offset 0s aligns them."))
+			"times here are an example. With the offset 0s, jobs with the same period fire together."))
 	}
 	f.Preview = shown
 	return nil
@@ -468,10 +468,10 @@ func (f *jobForm) template(kind string) {
 	}
 }
 
-// Template returns the template of a script in a language.
+// Template returns the initial text of a script in a script language.
 func (a *ask) Template(kind string) string { return templateOfKind(kind) }
 
-// Common returns common schedules, with their kind, expression and description.
+// Common returns frequently used schedules, each with its kind, expression and description.
 func (a *ask) Common() (list []option) {
 	for _, one := range commonSchedules {
 		kind, expr, _ := strings.Cut(one, " ")
@@ -494,10 +494,10 @@ func typedOf(v url.Values, d field) string {
 	return typedText(v.Get(d.Name))
 }
 
-// Choice returns the displayed name of a field's value.
+// Choice returns the display name of a field's value.
 func (a *ask) Choice(field, value string) string { return words.Choice(a.Lang, field, value) }
 
-// ChoiceText is Choice with the effect of the value.
+// ChoiceText returns the display name of a field's value, followed by the effect of the value.
 func (a *ask) ChoiceText(field, value string) string {
 	name, means := a.Choice(field, value), words.Means(a.Lang, field, value)
 	if means == "" {
@@ -509,8 +509,9 @@ func (a *ask) ChoiceText(field, value string) string {
 // window has the fields that all schedules of a job share; afters has the fields of parent jobs.
 var (
 	window = []field{
-		{Name: "from", Kind: "text", Label: core.Say("Valid from"), Hint: core.Say("The first day or time that counts"), Sample: "2026-12-24"},
-		{Name: "until", Kind: "text", Label: core.Say("Valid until"), Hint: core.Say("The last day or time that counts"),
+		{Name: "from", Kind: "text", Label: core.Say("Valid from"), Hint: core.Say("First day or time at which the schedule can " +
+			"fire"), Sample: "2026-12-24"},
+		{Name: "until", Kind: "text", Label: core.Say("Valid until"), Hint: core.Say("Last day or time at which the schedule can fire"),
 			Sample: "2027-01-06T18:00"},
 		{Name: "jitter", Kind: "text", Label: core.Say("Jitter"), Hint: core.Say("Prevents many jobs from firing at the same time"),
 			Sample: "5m"},
@@ -523,12 +524,12 @@ var (
 	}
 )
 
-// BadRule reports whether a schedule has an error.
+// BadRule reports whether a schedule in the form has an error.
 func (f *jobForm) BadRule() bool {
 	return slices.ContainsFunc(f.Rules, func(r shownRule) bool { return r.Error != "" })
 }
 
-// Elsewhere reports whether any field other than the schedules has an error.
+// Elsewhere reports whether a field outside the schedules has an error.
 func (f *jobForm) Elsewhere() bool {
 	n := f.Errors
 	for i := range f.Rules {

@@ -58,7 +58,7 @@ func (s *site) shows(find, path string, texts ...string) string {
 }
 
 var (
-	varies = regexp.MustCompile(`\b(at rev|answered in|test message in|answer the test \(|not accepted, after|details under) ?[0-9a-f]+`)
+	varies = regexp.MustCompile(`\b(at rev|answered in|test message in|answer the test \(|not accepted, after|line with the ID) ?[0-9a-f]+`)
 	blocks = regexp.MustCompile(`^(p|div|li|h\d|tr|dt|option|label|legend|fieldset|form|pre|br|ul|ol|table|dl|button|section)$`)
 	apart  = regexp.MustCompile("\x00+([,;:.)，。：])") // the end of an element and punctuation
 	unread = regexp.MustCompile(`^(script|style|datalist|textarea|input)$`)

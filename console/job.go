@@ -17,30 +17,30 @@ import (
 
 type jobPage struct {
 	client.Job
-	Ref       string // app/name
+	Ref       string // the job, as app/name
 	Answer    template.HTML
 	Next      []coming
-	Runs      []client.Run // newest first
-	AtWork    []client.Run // runs without an end, also older ones than Runs
+	Runs      []client.Run // the latest runs, newest first
+	AtWork    []client.Run // all open runs, including runs that are older than the runs in Runs
 	Executors []client.Executor
-	Of        client.App // its app, whose settings apply by default
-	Panel     string     // the open panel
+	Of        client.App // the app of the job, whose settings apply if the job does not set them
+	Panel     string     // name of the open panel
 	F         typed
-	Text      string // for view=manifest
+	Text      string // text of the manifest, in the manifest view
 	View      string
-	Typed     bool     // the text is unsaved input
-	Problems  []string // errors of that input
+	Typed     bool     // whether the text is input that is not saved
+	Problems  []string // errors of the input that is not saved
 	Clash     *clash
 }
 
 // typed is the input of a rejected form, which the page shows again.
 type typed struct {
 	Error string
-	Field string // with the error; empty: the form as a whole
+	Field string // name of the field with the error; empty: the error concerns the whole form
 	Of    url.Values
 }
 
-// Or returns the input of a field, or first if there is none.
+// Or returns the user's input for a field. If the field has no input, Or returns the given default.
 func (f typed) Or(name, first string) string {
 	if list, ok := f.Of[name]; ok && len(list) > 0 {
 		return list[0]
@@ -48,14 +48,14 @@ func (f typed) Or(name, first string) string {
 	return first
 }
 
-// Has reports whether a checkbox or an entry of a list is selected.
+// Has reports whether the user selected a checkbox or a list entry.
 func (f typed) Has(name, value string) bool { return slices.Contains(f.Of[name], value) }
 
 type coming struct {
 	At    time.Time
-	Run   string // the waiting run; empty: planned by the schedule
-	Cause string // for Run
-	Note  string // a change of the clocks before it
+	Run   string // ID of the waiting run; empty: the time comes from the schedule
+	Cause string // cause of the waiting run
+	Note  string // a clock change before this time, such as the start of daylight saving time
 }
 
 // shownNext and shownRuns are the numbers of scheduled times and runs on the page of a job. lookedBack times the time
@@ -189,7 +189,7 @@ func (a *ask) nextOf(j *client.Job) ([]coming, error) {
 	return list, nil
 }
 
-// Waits names a waiting run by its cause.
+// Waits describes a waiting run by its cause.
 func (a *ask) Waits(cause string) string {
 	switch core.Cause(cause) {
 	case core.CauseRetry:
@@ -260,7 +260,7 @@ func failingSince(runs []client.Run) (since time.Time) {
 	return since
 }
 
-// PauseText describes a pause: its author, scope, end and reason.
+// PauseText describes a pause: its author, the paused object, its end and its reason.
 func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
 	by := p.By
 	if by == "" {
@@ -282,7 +282,7 @@ func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
 	return note
 }
 
-// Barred returns runs, given newest first, as bars with the oldest first.
+// Barred returns runs as bars, oldest first. The given runs are newest first.
 func (a *ask) Barred(runs []client.Run) template.HTML {
 	list := make([]Bar, len(runs))
 	for i := range runs {
@@ -342,7 +342,7 @@ func clip(text string, n int) string {
 	return text
 }
 
-// Ends describes the results of a parent job that trigger a job.
+// Ends describes the results of a parent job after which a job runs.
 func (a *ask) Ends(when string) string {
 	switch when {
 	case "failed":
@@ -376,10 +376,10 @@ func pairs(m map[string]string) []string {
 	return list
 }
 
-// Open returns the number of unfinished runs.
+// Open returns the number of runs that have not ended.
 func (p *jobPage) Open() int { return len(p.AtWork) }
 
-// Alive returns the executors that answer.
+// Alive returns the executors that answered their last check.
 func (p *jobPage) Alive() (list []client.Executor) {
 	for _, x := range p.Executors {
 		if x.Live && x.Used {
@@ -389,12 +389,12 @@ func (p *jobPage) Alive() (list []client.Executor) {
 	return list
 }
 
-// Newest returns the runs that are shown as rows.
+// Newest returns the runs that the page shows as rows.
 func (p *jobPage) Newest() []client.Run { return p.Runs[:min(len(p.Runs), 12)] }
 
 func (p *jobPage) Paused() bool { return p.State == string(core.Paused) }
 
-// Mend returns the command with the effect of the manifest view.
+// Mend returns the CLI commands that edit the manifest of the job, as an alternative to the manifest view.
 func (p *jobPage) Mend() string {
 	if p.Ref == "" {
 		return "tickring apply -f job.yaml"
@@ -404,17 +404,18 @@ func (p *jobPage) Mend() string {
 
 func (p *jobPage) IsJSON() bool { return p.Params != "" && json.Valid([]byte(p.Params)) }
 
-// ZoneName returns the name of a job's zone; UTC if the job has none.
+// ZoneName returns the name of the job's time zone; UTC if the job has no time zone.
 func (a *ask) ZoneName(zone string) string { return cmp.Or(zone, "UTC") }
 
-// Both reports whether the user's zone differs from the job's zone.
+// Both reports whether the user's time zone differs from the job's time zone.
 func (a *ask) Both(zone string) bool { return a.Mine() != a.ZoneName(zone) }
 
 func (a *ask) Location(name string) *time.Location { return locationOf(name) }
 
 func (a *ask) Lines(list []string) string { return strings.Join(list, "\n") }
 
-// LimitText describes the limit of a job's runs, or its app's limit if the job has none.
+// LimitText describes the concurrency limit of the job's runs. If the job has no limit, it describes the limit of the
+// app.
 func (a *ask) LimitText(p *jobPage) string {
 	o, of := p.Overlap, ""
 	if o.Limit == 0 && p.Of.Overlap.Limit > 0 {
@@ -433,18 +434,18 @@ func (a *ask) LimitText(p *jobPage) string {
 	return text + "; " + a.Beyond(&o) + of
 }
 
-// Beyond describes what happens to runs above a limit.
+// Beyond describes what happens to runs above the limit.
 func (a *ask) Beyond(o *client.Overlap) string {
 	switch core.Full(o.WhenFull) {
 	case core.FullReplace:
-		return a.Say("the next run replaces the longest-running one, which is killed")
+		return a.Say("the next run replaces the longest-running run, which is killed")
 	case core.FullQueue:
-		return a.Say("the next run waits; limit of waiting runs: %d", o.Max)
+		return a.Say("the next run waits; at most %d runs wait", o.Max)
 	}
 	return a.Say("the next run is skipped")
 }
 
-// BlockText describes the effect of another run now.
+// BlockText describes what would happen to another run of the job if it started now.
 func (a *ask) BlockText(p *jobPage) string {
 	open := p.Open()
 	text := a.Say("No run of this job is in progress.")
@@ -476,7 +477,7 @@ type ifResumed struct {
 	Held []*client.Pause
 }
 
-// IfResumed computes the effect of resuming a job, with the pauses of its app and of everything.
+// IfResumed describes what would happen if the user resumed the job. Pauses of the app and of everything are included.
 func (a *ask) IfResumed(p *jobPage) (out ifResumed) {
 	from := a.Now
 	hold := func(of string, pause *client.Pause) {
@@ -532,7 +533,7 @@ func (a *ask) Told(p *jobPage) (list []told) {
 	for _, t := range p.Notifications.Sent {
 		note := a.Say("notified at %s", a.plainTime(t.At, p.Schedule.Timezone))
 		if t.Count > 0 {
-			note = a.Say("%s; %d more since, to be sent at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
+			note = a.Say("%s; %d more events since then, to be reported at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
 		}
 		list = append(list, told{a.Choice("notify.on", t.Event), note})
 	}
@@ -553,5 +554,5 @@ type beside struct {
 	Clash *clash
 }
 
-// Beside returns the data for the template of a clash.
+// Beside returns the data with which the template shows a conflict with another user's change.
 func (a *ask) Beside(c *clash) beside { return beside{a, c} }

@@ -21,7 +21,7 @@ import (
 
 // Actions on one job: each one has a panel on the job's page, and a form.
 
-// Key returns a new key for a trigger: a form with the key creates one run, even if it is sent twice.
+// Key returns a new idempotency key for a trigger form. The form creates one run, even if it is sent twice.
 func (a *ask) Key() string { return "console-" + rand.Text() }
 
 // act runs an action on the job in the path. If the API rejects it, the panel shows the error and the input.
@@ -145,7 +145,7 @@ func (a *ask) triggerJob() (string, core.Text, error) {
 			return "", core.Text{}, err
 		}
 		if res.Existing {
-			return a.RunPath(res.Run.ID), core.Say("already submitted: this is the same run"), nil
+			return a.RunPath(res.Run.ID), core.Say("already submitted: this is the run of the first submission"), nil
 		}
 		return a.RunPath(res.Run.ID), core.Text{}, nil
 	})
@@ -272,7 +272,7 @@ func (a *ask) killAll() (core.Text, error) {
 		said = core.Say("no run of the job was in progress")
 	}
 	if after != "" {
-		said = core.Say("more runs of the job remain, kill again; %s", said)
+		said = core.Say("more runs of the job remain: repeat the kill; %s", said)
 	}
 	return said, nil
 }

@@ -12,16 +12,16 @@ import (
 
 type jobsPage struct {
 	client.JobPage
-	Next    string // the next page
+	Next    string // URL of the next page
 	Stands  []stand
 	Columns []column
 	Apps    []string
-	Filter  bool // a filter is set
+	Filter  bool // whether a filter is set
 	Command string
 	Panel   *bulkPanel
 }
 
-// Wide reports whether the list may be wider than the screen; it then scrolls by itself.
+// Wide reports whether the list can be wider than the screen. The list then has a scroll bar of its own.
 func (p *jobsPage) Wide() bool {
 	n := 0
 	for _, c := range p.Columns {
@@ -35,7 +35,7 @@ func (p *jobsPage) Wide() bool {
 // A stand is a status of jobs, as a filter with its count.
 type stand struct {
 	Label string
-	N     int // -1: not counted
+	N     int // number of jobs with the status; -1: not counted
 	To    string
 	On    bool
 	Bad   bool
@@ -43,7 +43,7 @@ type stand struct {
 
 // A column is a column of the list; To sorts by it.
 type column struct {
-	Name, Label, To, Order string // for aria-sort
+	Name, Label, To, Order string // value for the attribute aria-sort
 	Class                  string
 	On                     bool
 }
@@ -196,7 +196,7 @@ func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) 
 	return columns, nil
 }
 
-// JobNote returns the line under a job, if there is anything to report.
+// JobNote returns the additional line below a job; empty if the job has no problem to report.
 func (a *ask) JobNote(j client.Job) string {
 	switch {
 	case j.Problem != "":
@@ -229,7 +229,7 @@ func failuresInARow(runs []client.RunBrief) (since time.Time, n int) {
 	return since, n
 }
 
-// NextOf returns the next scheduled time of a job; zero if there is none.
+// NextOf returns the next scheduled time of a job; zero if no time is scheduled.
 func (a *ask) NextOf(j client.Job) time.Time {
 	if len(j.Next) == 0 {
 		return time.Time{}
@@ -237,7 +237,7 @@ func (a *ask) NextOf(j client.Job) time.Time {
 	return j.Next[0]
 }
 
-// BriefBars returns the bars of runs, which come newest first.
+// BriefBars returns the given runs as bars, oldest first. The given runs are newest first.
 func (a *ask) BriefBars(runs []client.RunBrief) any {
 	list := make([]Bar, len(runs))
 	for i, r := range runs {

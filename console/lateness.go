@@ -21,8 +21,8 @@ type latenessPage struct {
 	Width  time.Duration
 	Rows   []lateRow
 	Cut    int
-	Worst  *lateCell // the latest cell of all
-	Of     *lateRow  // the row of Worst
+	Worst  *lateCell // the cell with the highest lateness of all rows
+	Of     *lateRow  // the row that has the cell Worst
 	Wrong  string
 }
 
@@ -30,8 +30,8 @@ type lateRow struct {
 	App, Job string
 	JobID    int32
 	Cells    []lateCell
-	Worst    int64 // in ms, of its latest run
-	Marks    int64 // lost and skipped runs
+	Worst    int64 // maximum lateness of a run in the row, in milliseconds
+	Marks    int64 // number of lost and skipped runs
 }
 
 // lateCell is one bucket of a row; the zero value means that nothing was due.
@@ -141,11 +141,11 @@ func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
 	return Root + "runs?" + q.Encode()
 }
 
-// WorstRuns returns the link to the runs of the worst cell.
+// WorstRuns returns the link to the runs of the cell with the highest lateness.
 func (a *ask) WorstRuns(p *latenessPage) string { return a.lateRuns(p, p.Of, p.Worst.At) }
 
-// LateMap draws one row: a field for each bucket, darker for later runs, empty if nothing was due, crossed if a run
-// was lost or skipped. Each field links to its runs.
+// LateMap draws one row of the heat map, with a field for each bucket. A field is darker if its runs were later, empty
+// if no run was due, and crossed if a run was lost or skipped. Each field links to its runs.
 func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="heat" viewBox="0 0 %d 22" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
@@ -171,7 +171,7 @@ func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
 	return template.HTML(b.String())
 }
 
-// LateName returns the label of a row.
+// LateName returns the display name of a row.
 func (a *ask) LateName(r lateRow) string {
 	switch {
 	case r.Job != "":
@@ -184,7 +184,7 @@ func (a *ask) LateName(r lateRow) string {
 	return a.Say("all")
 }
 
-// LateOpen returns the link of a row: from an app to its jobs, from a job to its runs.
+// LateOpen returns the link of a row. The row of an app links to its jobs, and the row of a job links to its runs.
 func (a *ask) LateOpen(p *latenessPage, r lateRow) string {
 	switch {
 	case r.Job != "" && p.Asked.Job == "":

@@ -86,11 +86,11 @@ func (c *Console) peek(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Still reports whether an open page does not refresh: the answer to a form, whose URL is another page, or a form
-// with input.
+// Still reports whether an open page does not refresh. Two kinds of pages do not refresh: answers to a form, and pages
+// with a form that has input.
 func (a *ask) Still() bool { return a.still || a.Posted() }
 
-// Posted reports whether the page is the answer to a form, so that its input is not saved.
+// Posted reports whether the page is the answer to a form, whose input is not saved.
 func (a *ask) Posted() bool { return a.r.Method != http.MethodGet }
 
 // live sends an event to an open page after a write, at most every tellEvery. The page then refreshes itself.

@@ -31,12 +31,12 @@ const (
 )
 
 type logPiece struct {
-	From  int      `json:"from"` // the number of the first line
+	From  int      `json:"from"` // number of the first line
 	Lines []string `json:"lines"`
-	Next  int      `json:"next"` // the line to continue from
-	End   bool     `json:"end"`  // there are no further lines
+	Next  int      `json:"next"` // number of the line to continue with
+	End   bool     `json:"end"`  // whether the log has no further lines
 	Note  string   `json:"note,omitempty"`
-	// Broken reports that the rest could not be read; Note has the reason.
+	// Broken reports whether the rest of the log could not be read. Note has the error.
 	Broken bool `json:"broken,omitempty"`
 }
 
@@ -50,15 +50,15 @@ type logData struct {
 	Run      client.Run
 	Lines    []logLine
 	Note     string
-	Last     bool   // only the last lines, below a run
-	From     int    // the first line that the script requests
-	Tail     bool   // show a link to the last lines
-	NextURL  string // of the next page of lines
+	Last     bool   // whether only the last lines are shown, as on the page of a run
+	From     int    // number of the first line that the page's script requests
+	Tail     bool   // whether to show a link to the last lines
+	NextURL  string // URL of the next page of lines
 	Open     bool
 	Wrap     bool
 	Find     string
 	LinesURL string
-	Page     string // the target of line links; empty: this page
+	Page     string // page that line numbers link to; empty: this page
 }
 
 // logShown shows a page of a log; with last=N, the last N lines.
@@ -159,7 +159,7 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from, tail int) logPi
 		p.End = p.End || len(p.Lines) == 0 && p.Next == from && !open
 	}
 	if p.Broken && from > 1 {
-		p.Note = a.Say("The rest is missing: %s", p.Note)
+		p.Note = a.Say("The rest of the log is missing: %s", p.Note)
 	}
 	return p
 }
@@ -188,7 +188,7 @@ func (a *ask) keptNote(k *client.KeptLog, zone string) string {
 		return a.Say("The executor did not return the log (%s). This part was saved at %s. The first %d bytes are missing.",
 			live, at, k.Cut)
 	case k.More:
-		return a.Say("The executor did not return the log (%s). This part was saved at %s. Its end is missing.", live, at)
+		return a.Say("The executor did not return the log (%s). This part was saved at %s. The end of the log is missing.", live, at)
 	}
 	return a.Say("The executor did not return the log (%s). This is the complete log, saved at %s.", live, at)
 }
@@ -316,10 +316,10 @@ func odd(r rune) bool {
 		r == 0x2028 || r == 0x2029)
 }
 
-// Plain is plainText for templates.
+// Plain calls plainText, for templates.
 func (a *ask) Plain(s string) string { return plainText(s) }
 
-// LogText returns a line with its number, which links to the line on a page.
+// LogText returns a log line with its line number, which links to the line on a page.
 func (a *ask) LogText(l logLine, page string) template.HTML {
 	return html(`<div id="L%d" class="%s"><a href="%s#L%d">%d</a><span>%s</span></div>`, l.N, l.Tone, page, l.N, l.N, l.Text)
 }

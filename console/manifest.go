@@ -22,7 +22,8 @@ func (a *ask) manifest(j client.Job) (string, error) {
 		s, err := a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(j.Script.Version))
 		switch e, ok := errors.AsType[*client.Error](err); {
 		case ok && e.Status == http.StatusNotFound:
-			return "", core.Errorf(core.CodeNotFound, "version %d of the script of %s is not kept: give the job another script",
+			return "", core.Errorf(core.CodeNotFound, "version %d of the script of %s is not stored: set another script for "+
+				"the job",
 				j.Script.Version, j.App+"/"+j.Name)
 		case err != nil:
 			return "", err
@@ -40,7 +41,7 @@ func read(text string) (manage.JobSpec, error) {
 	case err != nil:
 		return manage.JobSpec{}, err
 	case len(doc.Jobs) != 1 || len(doc.Apps) != 0 || len(doc.Channels) != 0 || doc.Notify != nil:
-		return manage.JobSpec{}, manifest.Errors{{Reason: core.Say("only one job can be edited here")}}
+		return manage.JobSpec{}, manifest.Errors{{Reason: core.Say("only one job can be edited on this page")}}
 	}
 	return doc.Jobs[0].Spec, nil
 }
@@ -108,7 +109,7 @@ func changedTo(res client.JobResult) core.Text {
 	case manage.Unchanged:
 		return core.Say("%s is unchanged: it already matches your input", res.App+"/"+res.Name)
 	}
-	return core.Say("%s is changed", res.App+"/"+res.Name)
+	return core.Say("%s was changed", res.App+"/"+res.Name)
 }
 
 const exampleJob = `version: 1
@@ -134,7 +135,7 @@ func (a *ask) saveManifest() (string, core.Text, error) {
 		return "", core.Text{}, err
 	}
 	if a.Path("name") != "" && ref != a.ref() {
-		why := a.Say("the app and the name of a job cannot be changed: this job is %s; copy it to create another", a.ref())
+		why := a.Say("the app and the name of a job cannot be changed: this job is %s; to create another job, copy this job", a.ref())
 		return a.shownManifest(text, rev, []string{why}, http.StatusBadRequest)
 	}
 	if a.Form("do") == "form" {
@@ -231,7 +232,7 @@ func (a *ask) shownAsForm(spec *manage.JobSpec, rev int64) (string, core.Text, e
 // A clash describes the changes by others since a form was shown.
 type clash struct {
 	Changes []change
-	Differs []difference // from the stored job to the input
+	Differs []difference // differences between the stored job and the input
 }
 
 // clash returns the changes of a job after a revision, and the differences from the stored job to the input.

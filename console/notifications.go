@@ -16,10 +16,10 @@ import (
 type noticesPage struct {
 	Channels []client.Channel
 	Troubled int
-	Rest     client.Notify // for events without a job
-	Apps     []client.App  // with channels
-	Jobs     []client.Job  // with channels of their own
-	Looked   int           // jobs read; More reports whether there are others
+	Rest     client.Notify // notification settings for events that belong to no job
+	Apps     []client.App  // apps that have notification settings
+	Jobs     []client.Job  // jobs that have notification settings of their own
+	Looked   int           // number of jobs that were read; More reports whether further jobs exist
 	More     bool
 	Panel    string
 	Form     channelForm
@@ -100,14 +100,14 @@ type channelPage struct {
 	Channel client.Channel
 	Apps    []client.App
 	Jobs    []client.Job
-	Rest    bool // it gets events without a job
+	Rest    bool // whether the channel gets the events that belong to no job
 	Looked  int
 	More    bool
 	Panel   string
 	Form    channelForm
 	Wrong   string
 	Clash   *clash
-	Test    *client.ChannelTest // the result of a test
+	Test    *client.ChannelTest // result of a test message
 }
 
 func (a *ask) channel() (any, error) {
@@ -141,7 +141,8 @@ type channelForm struct {
 	URL, Secret                           string
 	To, From, Host, Port, User, Pass, TLS string
 	ARN                                   string
-	HasSecret, HasURL, HasPass            bool // one is stored, and stays if the input is empty
+	// HasSecret reports whether a secret is stored. The stored secret is kept if the input is empty.
+	HasSecret, HasURL, HasPass bool
 }
 
 func channelFormOf(ch client.Channel) channelForm {
@@ -346,5 +347,5 @@ func (a *ask) KindName(kind string) string {
 
 func (a *ask) Kinds() []core.ChannelKind { return core.ChannelKinds }
 
-// TLS returns the types of encryption for mail.
+// TLS returns the choices for the encryption of SMTP connections.
 func (a *ask) TLS() []string { return []string{"starttls", "implicit", "none"} }

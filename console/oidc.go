@@ -11,7 +11,7 @@ import (
 // ticketCookie keeps the login state while the browser is at the provider.
 const ticketCookie = "tickring_oidc"
 
-// Provider returns the single sign-on provider; nil if there is none.
+// Provider returns the identity provider for single sign-on; nil if none is set.
 func (a *ask) Provider() *oidc.Provider { return a.c.o.Provider }
 
 func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {

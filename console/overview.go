@@ -18,13 +18,13 @@ const homeRows = 6
 // homePage lists problems and upcoming runs.
 type homePage struct {
 	client.Overview
-	Findings []finding // findings about the scheduler that are not healthy
+	Findings []finding // findings about the scheduler that report a problem
 	Verdict  string
-	Shape    string // for Verdict
-	Empty    bool   // there are no jobs
+	Shape    string // shape of the status mark for Verdict
+	Empty    bool   // whether no jobs exist
 }
 
-// Calm reports whether there are no problems.
+// Calm reports whether the page has no problems to show.
 func (p *homePage) Calm() bool {
 	return p.Failing.Count+p.Late.Count+p.Long.Count+p.AppsWithoutExecutorCount+len(p.Findings)+p.Unchecked == 0
 }
@@ -61,7 +61,7 @@ func (a *ask) overview() (any, error) {
 // first returns the rows of a list that the overview shows.
 func first[T any](list []T) []T { return list[:min(len(list), homeRows)] }
 
-// Rest returns the number of rows that are not shown.
+// Rest returns the number of rows that a list leaves out.
 func (a *ask) Rest(all, shown int) int { return max(0, all-shown) }
 
 // Limits of the problem count in the menu.
@@ -105,7 +105,7 @@ func (l *alarms) get(a *ask) (apps int, young bool) {
 	return last.apps, known && a.Now.Sub(last.at).Abs() < lasts
 }
 
-// Alarm returns the number of apps without executors, for their menu entry.
+// Alarm returns the number of apps without executors, which the menu shows.
 func (a *ask) Alarm(e entry) template.HTML {
 	if e.Name != "executors" || a.who.Kind == access.Nobody {
 		return ""

@@ -21,7 +21,7 @@ var pageFiles embed.FS
 type view struct {
 	*ask
 	Data any
-	Said string // the result of the form before it
+	Said string // the result of the form that the user sent before this page
 }
 
 // templates has the template of each page with its frame; each is parsed at its first use.

@@ -17,9 +17,9 @@ type reportsPage struct {
 	Span   span
 	Asked  client.GetReportParams
 	Report client.Report
-	Whole  []stretch   // the total over time
-	Rows   []reportRow // by hour or day, newest first, or by app or job
-	Cut    int         // number of omitted rows
+	Whole  []stretch   // one row with the totals of the whole period
+	Rows   []reportRow // rows by hour or day, newest first, or rows by app or job
+	Cut    int         // number of rows that are left out
 	Wrong  string
 }
 
@@ -37,7 +37,7 @@ type reportRow struct {
 
 const maxReportRows = 500
 
-// Rate returns the percentage of the ended runs that succeeded.
+// Rate returns the percentage of ended runs that succeeded.
 func (r reportRow) Rate() string {
 	ended := r.N.all() - r.N[1]
 	switch {
@@ -181,7 +181,7 @@ func mergeEnds(sum, more []client.ReportEnd) []client.ReportEnd {
 	return sum
 }
 
-// ReportChart draws the total over time; each bar links to its runs.
+// ReportChart draws the totals over time. Each bar links to its runs.
 func (a *ask) ReportChart(p *reportsPage) template.HTML {
 	return a.chart(p.Whole, func(s *stretch) string {
 		return a.runsOf(p, &reportRow{At: s.From, To: s.To}, "")
@@ -219,7 +219,7 @@ func (a *ask) runsOf(p *reportsPage, r *reportRow, state string) string {
 
 func (a *ask) RowRuns(p *reportsPage, r reportRow) string { return a.runsOf(p, &r, "") }
 
-// EndsOf lists the results of a row other than success, each with a link to its runs.
+// EndsOf lists the results of a row except success. Each result links to its runs.
 func (a *ask) EndsOf(p *reportsPage, r reportRow) template.HTML {
 	var b strings.Builder
 	for _, e := range r.Ends {
@@ -238,7 +238,7 @@ func (a *ask) EndsOf(p *reportsPage, r reportRow) template.HTML {
 	return template.HTML(b.String())
 }
 
-// Times formats the median, the 99th percentile and the maximum of durations.
+// Times formats the median, the 99th percentile and the maximum of a duration.
 func (a *ask) Times(t client.ReportTimes) string {
 	if t.Runs == 0 {
 		return ""
@@ -246,7 +246,7 @@ func (a *ask) Times(t client.ReportTimes) string {
 	return a.Ms(t.P50Ms) + " · " + a.Ms(t.P99Ms) + " · " + a.Ms(t.MaxMs)
 }
 
-// ReportAt formats the start of an hour or day in the time zone that days are counted in.
+// ReportAt formats the start of an hour or day, in the time zone in which days begin and end.
 func (a *ask) ReportAt(p *reportsPage, t time.Time) string {
 	if p.Report.By == "day" {
 		return a.Weekday(t) + " " + t.Format("2006-01-02")
@@ -280,7 +280,7 @@ func (p *reportsPage) Sum() (n struct{ Runs, Failed int64 }) {
 	return n
 }
 
-// Chip returns a filter that sets one value of the query.
+// Chip returns a filter button that sets one query value.
 func (a *ask) Chip(name, value, word string, on bool) template.HTML {
 	return a.chip(a.With(name, value), text(word), on)
 }

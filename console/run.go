@@ -19,27 +19,29 @@ import (
 )
 
 type runPage struct {
-	Run     client.Run
-	Job     *client.Job // nil if it was deleted
-	Of      string      // the name of the job, or a description if it was deleted
-	Story   []event
-	Chain   int    // number of attempts
-	Next    string // the recommended next step
-	Around  []client.Run
-	Last    []Bar
-	Newest  string // the last known attempt, if this one was retried: only that one can be rerun
+	Run    client.Run
+	Job    *client.Job // the job of the run; nil: the job was deleted
+	Of     string      // name of the job, or a description if the job was deleted
+	Story  []event
+	Chain  int    // number of attempts in the retry chain
+	Next   string // the recommended next action
+	Around []client.Run
+	Last   []Bar
+	// Newest is the last known attempt of the retry chain, if this run was retried. Only the last attempt can be
+	// rerun.
+	Newest  string
 	RerunAs []string
-	None    string // why there is no run at a scheduled time
-	Panel   string // the open one
-	Wrong   string // the API's error for its form
-	Key     string // of a rerun
-	Params  string // as in the form, or of the run
-	Other   bool   // a rerun replaces the params of the run
-	Where   string // the target of a rerun, as in the form
-	// Elsewhere has the addresses that the user typed.
+	None    string // the reason why a scheduled time has no run
+	Panel   string // name of the open panel
+	Wrong   string // error that the API returned for the panel's form
+	Key     string // idempotency key of a rerun
+	Params  string // params in the rerun form, or params of the run
+	Other   bool   // whether the rerun has other params than the run
+	Where   string // selected address in the rerun form
+	// Elsewhere has the addresses that the user typed into the rerun form.
 	Elsewhere string
 	Live      []client.Executor
-	// MoreLive is the number of live executors that are not in the list.
+	// MoreLive is the number of live executors that the list leaves out.
 	MoreLive int
 }
 
@@ -51,14 +53,14 @@ func (p *runPage) Logged() bool {
 	return p.Run.Skip == nil && p.Run.Shards == nil && !p.Run.SentAt.IsZero()
 }
 
-// Told reports whether the executor's message has more than the story shows: the first line if the run did not
-// succeed.
+// Told reports whether the executor's message is longer than the part on the page. For a run that did not succeed, the
+// page shows the first line.
 func (p *runPage) Told() bool {
 	said := strings.TrimSpace(p.Run.Message)
 	return said != "" && p.Run.Skip == nil && (p.Run.State == string(core.Succeeded) || strings.Contains(said, "\n") || len(said) > 300)
 }
 
-// Deaf reports whether the executor cannot be asked to end the run: a function or an endpoint.
+// Deaf reports whether the executor cannot receive a kill request, because it is a function or an endpoint.
 func (p *runPage) Deaf() bool { return deaf(&p.Run) }
 
 func deaf(r *client.Run) bool {
@@ -66,7 +68,7 @@ func deaf(r *client.Run) bool {
 	return scheme == core.SchemeLambda || scheme == core.SchemeCall
 }
 
-// Held reports whether the run was skipped because of other running ones.
+// Held reports whether the run was skipped because other runs used the concurrency limit.
 func (p *runPage) Held() bool { return isHeld(&p.Run) }
 
 func (a *ask) runByID() (any, error) {
@@ -393,8 +395,8 @@ func (a *ask) AtPath(job string, at time.Time) string {
 	return jobPath(job) + "/at/" + url.PathEscape(at.UTC().Format(time.RFC3339))
 }
 
-// SkipPath returns the page of a scheduled time that was skipped without a run. A deleted job is named by its number
-// alone, and the time by the ID that its run would have had.
+// SkipPath returns the path of the page for a scheduled time that was skipped and has no run. If the job was deleted,
+// the path has the job's number, and the ID that the run would have had.
 func (a *ask) SkipPath(job string, at time.Time) string {
 	if n, err := strconv.ParseInt(job, 10, 32); err == nil {
 		return a.RunPath(core.PlannedRun(core.JobID(n), core.InstantOf(at)).String())
@@ -411,7 +413,7 @@ var blocks = map[string]core.Text{
 		"and this one starts."),
 }
 
-// BlockNote describes the effect of the job's block policy.
+// BlockNote describes the effect of the job's setting `block`.
 func (a *ask) BlockNote(job *client.Job) string {
 	if job == nil {
 		return ""

@@ -22,17 +22,17 @@ type runsPage struct {
 	Filter client.ListRunsParams
 	Runs   []client.Run
 	Skips  []client.Skip
-	Shape  *client.Histogram // nil if unknown
-	Width  time.Duration     // of a bucket
+	Shape  *client.Histogram // histogram of the runs; nil: unknown
+	Width  time.Duration     // width of a bucket in the histogram
 	Next   string
-	Looked time.Time // how far back the search went, if the page is not full
-	ByJob  bool      // waiting runs are only on the pages of their jobs
-	Wrong  string    // the error in the filter
+	Looked time.Time // time down to which the runs were searched, if the page is not full
+	ByJob  bool      // whether waiting runs are shown only on the pages of their jobs
+	Wrong  string    // error in a filter
 	Panel  string
 	Again  *rerunPanel
 }
 
-// Filtered reports whether any filter other than the time is set.
+// Filtered reports whether a filter other than the time range is set.
 func (p *runsPage) Filtered() bool {
 	f := p.Filter
 	return f.Job != "" || f.App != "" || len(f.State) > 0 || len(f.Cause) > 0 || f.Address != "" || f.Longer != "" || f.Shorter != "" ||
@@ -42,7 +42,7 @@ func (p *runsPage) Filtered() bool {
 type rerunPanel struct {
 	Key    string
 	Of     span
-	Fit    int // number of runs to rerun, so far
+	Fit    int // number of runs to rerun that were counted so far
 	Left   []client.Rerun
 	Sample []client.Rerun
 	More   bool
@@ -172,7 +172,7 @@ func (a *ask) findRuns(p *runsPage) error {
 	return nil
 }
 
-// Endings returns the filters by result, with the number of runs of each in the time range.
+// Endings returns the filters by result, with the number of runs with each result in the time range.
 func (a *ask) Endings(p *runsPage) template.HTML {
 	var b strings.Builder
 	var sum counts
@@ -201,7 +201,7 @@ func (a *ask) Endings(p *runsPage) template.HTML {
 	return template.HTML(b.String())
 }
 
-// Beyond reports whether the list has a filter that the histogram ignores.
+// Beyond reports whether the list has a filter that does not apply to the histogram.
 func (p *runsPage) Beyond() bool {
 	f := p.Filter
 	return len(f.Cause) > 0 || f.Address != "" || f.Longer != "" || f.Shorter != "" || f.Text != ""
@@ -222,14 +222,15 @@ func (p *runsPage) ShapeSum() (n struct{ Runs, Failed int64 }) {
 	return n
 }
 
-// ShapeChart draws the histogram; each bar links to its runs.
+// ShapeChart draws the histogram. Each bar links to its runs.
 func (a *ask) ShapeChart(p *runsPage) template.HTML {
 	return a.chart(p.stretches(), func(s *stretch) string {
 		return a.With("from", rfc(s.From), "to", rfc(s.To), "when", "", "panel", "", "shape", "")
 	})
 }
 
-// Wider returns the URL of a time range twice as long around the shown one; empty if there is none.
+// Wider returns the URL of a time range around the shown range that is up to twice as long and does not end in the
+// future. The result is empty if the shown range has no start.
 func (a *ask) Wider(p *runsPage) string {
 	from, to := p.Span.From, p.Span.To
 	if from.IsZero() {
@@ -249,7 +250,7 @@ func earlier(x, y time.Time) time.Time {
 	return y
 }
 
-// RowNote returns the reason of a run's result, or the reason why it waits.
+// RowNote returns the reason for the result of a run, or the reason why a run waits.
 func (a *ask) RowNote(r *client.Run) template.HTML {
 	switch {
 	case r.Then != "" && !r.ThenAt.IsZero():
@@ -270,11 +271,11 @@ func (a *ask) RunSaid(r *client.Run) string {
 	return strings.TrimSpace(a.ReasonName(r.Reason) + "\n" + firstLine(r.Message))
 }
 
-// Causes and States return the values that a filter can have.
+// Causes and States return the values of the filters by cause and by state.
 func (a *ask) Causes() []core.Cause { return core.Causes }
 func (a *ask) States() []core.State { return core.States }
 
-// Has reports whether a list contains a word.
+// Has reports whether a list contains a text.
 func (a *ask) Has(list []string, word any) bool { return slices.Contains(list, fmt.Sprint(word)) }
 
 // rerunRequest returns the request to rerun the runs that match a filter.
@@ -345,7 +346,7 @@ func (n reasons) lines() (list []string) {
 	return list
 }
 
-// LeftWhy returns the reasons why runs are not rerun.
+// LeftWhy returns the reasons why some runs are not rerun.
 func (a *ask) LeftWhy(p *rerunPanel) []string {
 	n := reasons{}
 	n.add(p.Left)
@@ -364,12 +365,12 @@ func (a *ask) whys(n reasons) []string {
 
 // rerunsPage shows the progress of a rerun of many runs.
 type rerunsPage struct {
-	Form   url.Values // continues with the next part; nil means done
+	Form   url.Values // form that continues with the next part; nil: the operation is done
 	Done   int
 	Left   int
 	Last   []client.Rerun
 	Why    []string
-	Halted bool // stopped by the user
+	Halted bool // whether the user stopped the operation
 	Wrong  string
 	Back   string
 }

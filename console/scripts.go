@@ -13,8 +13,8 @@ import (
 
 type scriptsPage struct {
 	Jobs   []client.Job
-	Looked int    // number of jobs read
-	Next   string // the next page
+	Looked int    // number of jobs that were read
+	Next   string // URL of the next page
 }
 
 // scriptPages is the maximum number of pages of jobs that are searched for scripts.
@@ -51,22 +51,22 @@ type scriptPage struct {
 	client.Job
 	Ref      string
 	Versions []client.Script
-	Shown    client.Script // with its source
-	Source   string        // the text in the editor
+	Shown    client.Script // the shown version, with its source
+	Source   string        // text in the editor
 	Note     string
 	Kind     string
 	Kinds    []string
 	Diff     []diffLine
-	From, To int // for the difference
+	From, To int // version to compare the shown version with
 	Used     []used
 	Error    string
-	Theirs   []diffLine // from the stored script to the input
-	Fresh    bool       // the job has no script
+	Theirs   []diffLine // differences between the stored script and the input
+	Fresh    bool       // whether the job has no script yet
 	Lines    int
 }
 
-// Other returns the version that a restore would use: the shown one if it is old, or else the newest before the
-// present one; 0 if there is none.
+// Other returns the version that the restore button uses. If the page shows an old version, this version is used.
+// Otherwise it is the version before the current version; 0 if none exists.
 func (p *scriptPage) Other() int {
 	if p.Old() {
 		return p.Shown.Version
@@ -195,7 +195,7 @@ func (a *ask) saveScript() (string, core.Text, error) {
 		if res.Change == "unchanged" {
 			return to, core.Say("%s already has this script", a.ref()), nil
 		}
-		return to, core.Say("%s has a new script version; the next run uses it", a.ref()), nil
+		return to, core.Say("%s has a new script version; the next run uses this version", a.ref()), nil
 	}
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || e.Status >= http.StatusInternalServerError || change.Version != 0 {

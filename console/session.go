@@ -49,11 +49,11 @@ func from(r *http.Request) access.Origin {
 }
 
 type login struct {
-	To     string // the page after the login
-	Name   string // as typed
+	To     string // path of the page after the login
+	Name   string // user name as typed by the user
 	Wrong  string
-	Unsent *unsent // the form that was posted after the session ended
-	Shared bool    // several people use this browser
+	Unsent *unsent // the form that the user sent after the session had ended
+	Shared bool    // whether several users share this browser
 }
 
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {

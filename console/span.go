@@ -13,7 +13,7 @@ import (
 
 // span is the time range of a page: from and to of its URL, or one of presets.
 type span struct {
-	When     string // a preset; empty if from and to are set, or nothing is
+	When     string // name of a preset time range; empty: from and to are set, or no range is set
 	From, To time.Time
 }
 
@@ -139,9 +139,10 @@ func (a *ask) chip(to string, word template.HTML, on bool) template.HTML {
 // madeFrom is the suffix of the hidden field with the exact time of a field.
 const madeFrom = "-at"
 
-// SpanFields returns the fields of a range that is not a preset, in the user's zone. A field lacks fractions of a
-// second, and the hour is ambiguous when clocks go back. So each field has its exact time beside it, and the form has
-// the zone, because users can select another one before they send it.
+// SpanFields returns the input fields of a time range that is not a preset, in the user's time zone. An input field
+// has no fractions of a second, and an hour is ambiguous when clocks are set back. Therefore each field has the exact
+// time in a second field. The form also has the time zone, because the user can change the time zone before sending
+// the form.
 func (a *ask) SpanFields(when string, from, to time.Time) template.HTML {
 	if when != "" {
 		from, to = time.Time{}, time.Time{}
@@ -169,7 +170,7 @@ func fieldOf(t time.Time, loc *time.Location) string {
 	return strings.TrimSuffix(t.In(loc).Format("2006-01-02T15:04:05"), ":00")
 }
 
-// Reader returns the zone for times without a job, in output and input.
+// Reader returns the time zone for times that belong to no job, in output and input.
 func (a *ask) Reader() string { return a.In("").String() }
 
 func (a *ask) RFC(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -13,14 +13,14 @@ import (
 )
 
 type event struct {
-	At    time.Time // zero if unknown
+	At    time.Time // time of the event; zero: unknown
 	Gap   string    // time since the previous event
-	Shape string    // a value of shapes
+	Shape string    // shape of the event's mark, a value of the variable shapes
 	Text  template.HTML
 	Note  template.HTML
 }
 
-// Tone returns the class of the text: red for a failure.
+// Tone returns the CSS class of the event's text; a failure is red.
 func (e event) Tone() string {
 	if e.Shape == "fail" {
 		return "t-fail"
@@ -43,7 +43,7 @@ func (a *ask) story(r *client.Run, job *client.Job, chain []client.Run) (list []
 		one := &chain[i]
 		if i > 0 && one.Attempt > chain[i-1].Attempt+1 {
 			between := num(one.Attempt - chain[i-1].Attempt - 1)
-			list = append(list, event{Shape: "skip", Text: a.Mark("%s more attempts in between", between)})
+			list = append(list, event{Shape: "skip", Text: a.Mark("%s more attempts, not shown here", between)})
 		}
 		list = append(list, a.attempt(one, first, len(chain))...)
 	}
@@ -73,7 +73,7 @@ func (a *ask) causeOf(r *client.Run) template.HTML {
 	case r.Cause == string(core.CauseParent):
 		return a.Mark("triggered by run %s", a.RunLink(r.Parent))
 	case r.Cause == string(core.CauseRetry):
-		return a.Mark("retry of a failed run; the record of the first attempt is not kept")
+		return a.Mark("retry of a failed run; the record of the first attempt was deleted")
 	case r.Cause == string(core.CauseMisfire):
 		return a.Mark("due by schedule; the scheduler was not running at that time and sent the run later")
 	}
@@ -171,9 +171,9 @@ func (a *ask) try(t *client.Try) event {
 		return event{Shape: "ok", Text: a.Mark("%s was chosen by route %s; executors to choose from: %s", at, text(t.By), num(t.Of)),
 			Note: text(strings.Join(t.From, ", "))}
 	case t.Code == 200:
-		return event{Shape: "ok", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("the executor is live"))))}
+		return event{Shape: "ok", Text: a.Mark("contacted %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("the executor is live"))))}
 	}
-	return event{Shape: "fail", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("not accepted"))))}
+	return event{Shape: "fail", Text: a.Mark("contacted %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("not accepted"))))}
 }
 
 // waitsFor describes why a queued run waits.
@@ -209,8 +209,8 @@ func (a *ask) kill(r *client.Run) []event {
 	case r.KillBy != "":
 		e := event{At: r.KillAt, Shape: "stop", Text: a.Mark("kill requested by %s", html("<b>%s</b>", r.KillBy))}
 		if deaf(r) && core.State(r.State).Open() {
-			e.Note = a.Mark("A function or an endpoint cannot be asked to end the run. The run is closed as killed when it fails or " +
-				"exceeds its timeout.")
+			e.Note = a.Mark("A Lambda function or an HTTP endpoint cannot be asked to end the run. The run is closed as killed when the " +
+				"run fails or exceeds its timeout.")
 		}
 		return []event{e}
 	case core.State(r.State).Open():
@@ -260,7 +260,8 @@ func (a *ask) notice(r *client.Run) event {
 	case n.Status == "told":
 		return event{At: n.At, Shape: "ok", Text: a.Mark("notification %s: sent, each channel accepted it", what)}
 	case n.Status == "counted":
-		return event{Shape: "wait", Text: a.Mark("notification %s: counted; sent together with later ones at %s", what, a.Time(n.At, r.Timezone))}
+		return event{Shape: "wait", Text: a.Mark("notification %s: counted; will be sent together with later notifications at "+
+			"%s", what, a.Time(n.At, r.Timezone))}
 	}
 	return event{Shape: "wait", Text: a.Mark("notification %s: will be created shortly", what)}
 }
@@ -279,7 +280,7 @@ func (a *ask) notFollowed(r *client.Run, job *client.Job) (list []event) {
 		case core.State(r.State).Open():
 			list = append(list, event{Shape: "plan", Text: a.Mark("then %s runs, %s", a.JobLink(c.Job), when)})
 		default:
-			list = append(list, event{Shape: "skip", Text: a.Mark("%s was not triggered: the job runs %s", a.JobLink(c.Job), when)})
+			list = append(list, event{Shape: "skip", Text: a.Mark("%s was not triggered, because the job runs only %s", a.JobLink(c.Job), when)})
 		}
 	}
 	return list
@@ -343,13 +344,14 @@ var nextSteps = map[core.Reason]core.Text{
 	core.ReasonMisfire: core.Say(
 		"The job's misfire policy skipped this late run: \"latest\" sends only the newest missed run, \"all\" sends each missed run. " +
 			"To make up for this run, trigger the job."),
-	core.ReasonDeadline: core.Say("The run was later than the job's deadline. To run the job now, trigger it."),
+	core.ReasonDeadline: core.Say("The run was later than the job's deadline. To run the job now, trigger the job."),
 	core.ReasonOverlap: core.Say(
 		"Another run was in progress, and runs of this job do not wait. Check whether a neighboring run takes too long."),
 	core.ReasonQueueFull: core.Say("The waiting queue of the job was full. Check whether a neighboring run takes too long."),
 	core.ReasonPaused: core.Say(
 		"The schedule was paused. The changes show who paused it and why. Missed runs do not run later."),
-	core.ReasonChanged:   core.Say("The job was changed after this run was due, so the new version applies. See the changes of the job."),
+	core.ReasonChanged: core.Say("The job was changed after this run was due, so the new version of the job applies. See the changes " +
+		"of the job."),
 	core.ReasonDeleted:   core.Say("The job was deleted. The changes show who deleted it."),
 	core.ReasonCancelled: core.Say("A user or the handler cancelled the run. To run the job anyway, rerun this run."),
 	core.ReasonUndeliverable: core.Say(
@@ -366,10 +368,11 @@ func (a *ask) nextStep(r *client.Run) string {
 	case r.Skip != nil:
 		return words.Say(a.Lang, nextSteps[core.Reason(r.Skip.Reason)])
 	case state == core.Planned && len(r.Missing) > 0:
-		return a.Say("The run starts when its parent jobs finish as the job requires. If they have not finished by %s, the run is skipped. "+
+		return a.Say("The run starts when its parent jobs have ended with the required results. If they have not ended by %s, the run is "+
+			"skipped. "+
 			"Until then you can cancel the run.", a.Moment(r.DueAt, r.Timezone))
 	case state == core.Queued && r.Permit != nil && r.Permit.Place > 0:
-		return a.Say("The run starts when a running one ends. Kill a run that takes too long, or cancel this run.")
+		return a.Say("The run starts when another run ends. Kill a run that takes too long, or cancel this run.")
 	case state == core.Queued && !r.Permit.Waits(a.Now) && !r.WaitsUntil.IsZero():
 		return a.Say("The run starts when an executor is available. Start an executor, or cancel the run.")
 	case state == core.Planned, state == core.Queued:

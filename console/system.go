@@ -26,21 +26,21 @@ const (
 type operatingPage struct {
 	Facts    client.Facts
 	Findings []finding
-	Verdict  string // from doctor
-	Shape    string // for Verdict
-	Well     int    // healthy findings, shown with All
+	Verdict  string // summary of the findings, from package doctor
+	Shape    string // shape of the status mark for Verdict
+	Well     int    // findings without a problem, which are shown if All is set
 	All      bool
-	Jobs     bool // the jobs were checked too
+	Jobs     bool // whether the jobs were also checked
 	Pause    *client.Pause
 
 	Letters []client.DeadLetter
-	More    string // link to more messages
+	More    string // link to further dead-letter messages
 
 	Audit  *client.Audit
-	Span   string // the time range of the audit
+	Span   string // time range of the audit
 	Job    string
-	GoOn   string // link to the rest of the audit
-	NoSums string // the reason why there is no audit
+	GoOn   string // link that continues the audit
+	NoSums string // reason why the page has no audit
 
 	Panel   string
 	Refused string
@@ -220,7 +220,7 @@ func (a *ask) operateAs(do string) (said core.Text, err error) {
 		return core.Say("everything is paused: no schedule fires"), err
 	case "resume":
 		_, err = a.ResumeAll(a.Ctx(), client.ResumeRequest{Reason: strings.TrimSpace(a.Form("reason"))})
-		return core.Say("everything is resumed; missed runs do not run later"), err
+		return core.Say("everything is resumed; runs that were missed during the pause are not sent later"), err
 	case "redrive", "drop":
 		return a.redrive(client.RedriveRequest{Drop: do == "drop", Unread: do == "drop" && a.Form("unread") != ""})
 	case "replan":
@@ -270,7 +270,7 @@ func (a *ask) replan(f workForm) (core.Text, error) {
 			return core.Say("jobs: %d; runs expected: %d, missing: %d, resent: %d", sum.Jobs, sum.Expected, sum.Missing, sum.Sent), nil
 		}
 		if time.Since(began) > workFor {
-			return core.Say("jobs: %d; runs resent: %d; more jobs remain: continue after %s with tickring replan",
+			return core.Say("jobs: %d; runs resent: %d; more jobs remain: continue with `tickring replan`, after job %s",
 				sum.Jobs, sum.Sent, body.After), nil
 		}
 	}
@@ -291,7 +291,7 @@ func (a *ask) past(name, text string) (time.Time, error) {
 	return at, err
 }
 
-// Size formats a number of bytes.
+// Size formats a number of bytes for users.
 func (a *ask) Size(n int64) string {
 	switch {
 	case n >= 10<<30:

@@ -13,8 +13,8 @@ import (
 // unsent is a form that was posted after its session ended. The login page carries it, and so does the page after
 // that. The server stores nothing, and handles the form only when the user confirms it.
 type unsent struct {
-	At   string // the path of the request
-	Form string // as posted
+	At   string // path of the request that was not processed
+	Form string // form values as sent by the browser
 }
 
 // maxUnsent is the limit of the login form: a form inside it can grow threefold.
@@ -84,5 +84,5 @@ func (a *ask) cameFrom() string {
 
 type unsentPage struct {
 	*unsent
-	Back string // the page with the form
+	Back string // URL of the page with the form
 }

@@ -33,30 +33,30 @@ const (
 
 // upcomingPage shows upcoming runs on a time axis, and lists the jobs in a part of it.
 type upcomingPage struct {
-	Days     int // of the axis: 1 or 7
+	Days     int // number of days on the time axis, 1 or 7
 	From, To time.Time
-	Fires    int // number of runs on the axis
+	Fires    int // number of runs on the time axis
 	Jobs     int
-	More     bool // there may be more than were counted
+	More     bool // whether further runs may exist that were not counted
 	Lanes    []*lane
-	Hidden   int // omitted lanes
+	Hidden   int // number of rows that are left out
 	Crowds   []crowd
-	At, End  time.Time // the listed time range
+	At, End  time.Time // time range of the list
 	Chosen   bool
 	Rows     []comeRow
 	MoreRows bool
-	// MoreHeld reports that not all times in a pause are listed.
+	// MoreHeld reports whether some scheduled times during a pause are not listed.
 	MoreHeld bool
-	// Unlisted reports that waiting runs are not listed, because there are too many jobs.
+	// Unlisted reports whether waiting runs are not listed, because too many jobs exist.
 	Unlisted bool
-	// MoreCrowds is the number of peaks that are not named.
+	// MoreCrowds is the number of peaks that are not named on the page.
 	MoreCrowds int
-	Crowd      *crowd // the peak in the list
-	// All is the pause of everything; HeldApps are the paused apps among the shown ones. Runs that these pauses hold
-	// are neither drawn nor listed.
+	Crowd      *crowd // the peak whose jobs are listed
+	// All is the pause of everything. HeldApps are the paused apps among the shown apps. The page does not show
+	// runs during these pauses.
 	All      *client.Pause
 	HeldApps []client.App
-	// MoreApps is the number of paused apps that are not named.
+	// MoreApps is the number of paused apps that are not named on the page.
 	MoreApps int
 	held     []comeRow
 	jobs     map[string]*client.Job
@@ -64,8 +64,8 @@ type upcomingPage struct {
 
 type lane struct {
 	App   string
-	Dense []string // frequent jobs, drawn as a band
-	Many  int      // their number of runs
+	Dense []string // whether frequent jobs are drawn as a band
+	Many  int      // number of runs of the frequent jobs
 	At    map[int]int
 	peak  map[int]time.Time // by place on the axis: a time of a peak
 }
@@ -81,7 +81,7 @@ type comeRow struct {
 	Title string
 	Notes []string
 	Held  bool
-	Times int // for a frequent job: the number of its runs, the last at Until
+	Times int // number of runs of a frequent job; the last run is at Until
 	Until time.Time
 }
 
@@ -188,7 +188,7 @@ func (a *ask) drawn(p *upcomingPage) error {
 	return err
 }
 
-// Paused reports whether a pause holds any run.
+// Paused reports whether a pause covers a scheduled run on the page.
 func (p *upcomingPage) Paused() bool {
 	return p.All != nil || len(p.HeldApps)+len(p.held) > 0 || p.MoreHeld
 }
@@ -403,7 +403,7 @@ const (
 	laneHigh, axisTop   = 44, 24
 )
 
-// Axis draws the lanes, the hours above them, and a link for each part.
+// Axis draws the rows of the time axis, the hours above the rows, and a link for each part of the axis.
 func (a *ask) Axis(p *upcomingPage) template.HTML {
 	var b strings.Builder
 	high := axisTop + laneHigh*max(1, len(p.Lanes)) + 8

@@ -18,9 +18,9 @@ const peopleDeed = access.Administer
 
 type peoplePage struct {
 	People []client.User
-	All    int    // users before the filters
-	Text   string // a part of the name, as a filter
-	Role   string // a role in any app, as a filter
+	All    int    // number of users before filters apply
+	Text   string // filter: a part of the user name
+	Role   string // filter: a role that the user has in any app
 	Panel  string
 	Form   personForm
 	Wrong  string

@@ -38,7 +38,7 @@ func html(format string, args ...any) template.HTML {
 func text(s string) template.HTML          { return template.HTML(template.HTMLEscapeString(s)) }
 func num[N int | int64](n N) template.HTML { return template.HTML(fmt.Sprint(n)) }
 
-// Languages returns the languages of the console.
+// Languages returns the languages in which the console is available.
 func (a *ask) Languages() (list []string) {
 	for _, l := range words.Languages {
 		list = append(list, string(l))
@@ -46,7 +46,7 @@ func (a *ask) Languages() (list []string) {
 	return list
 }
 
-// LanguageOf returns the name of a language in that language.
+// LanguageOf returns the name of a language in this language, such as "中文".
 func (a *ask) LanguageOf(l string) string { return words.Name(words.Language(l)) }
 
 // Say returns a sentence in the user's language.
@@ -71,12 +71,13 @@ func zoneOf(r *http.Request) zone {
 	return z
 }
 
-// ZoneMode returns "job", "mine" or "utc".
+// ZoneMode returns the time zones in which times are shown: "job" for the job's zone, "mine" for the user's zone, or
+// "utc".
 func (a *ask) ZoneMode() string { return a.zone.mode }
 
 func (a *ask) Mine() string { return a.zone.mine.String() }
 
-// In returns the zone in which times of a job are shown; name is the job's own zone.
+// In returns the time zone in which the times of a job are shown. name is the name of the job's time zone.
 func (a *ask) In(name string) *time.Location {
 	switch {
 	case a.zone.mode == "utc":
@@ -91,14 +92,14 @@ func (a *ask) In(name string) *time.Location {
 	return a.zone.mine
 }
 
-// City returns the short name of a zone beside a time: the last part of its name.
+// City returns the short name of a time zone for display after a time: the last part of the zone's name.
 func City(loc *time.Location) string {
 	name := loc.String()
 	return strings.ReplaceAll(name[strings.LastIndex(name, "/")+1:], "_", " ")
 }
 
-// Time formats a time with its zone, by the user's choice. zone is the job's zone, or empty. It omits the day for
-// today, and the seconds if they are 0.
+// Time formats a time with its time zone, in the zone that the user selected. zone is the name of the job's time zone,
+// or empty. The day is left out if it is today. The seconds are left out if they are 0.
 func (a *ask) Time(t time.Time, zone string) template.HTML {
 	if t.IsZero() {
 		return html(`<span class=muted>–</span>`)
@@ -106,7 +107,7 @@ func (a *ask) Time(t time.Time, zone string) template.HTML {
 	return a.momentIn(t, a.In(zone), true)
 }
 
-// At formats a time in a zone that is shown elsewhere.
+// At formats a time in a time zone whose name the page shows in another place.
 func (a *ask) At(t time.Time, loc *time.Location) template.HTML { return a.momentIn(t, loc, false) }
 
 func (a *ask) momentIn(t time.Time, loc *time.Location, named bool) template.HTML {
@@ -149,7 +150,8 @@ func (a *ask) Weekday(t time.Time) string {
 var weekdays = []core.Text{core.Say("Sun"), core.Say("Mon"), core.Say("Tue"), core.Say("Wed"), core.Say("Thu"),
 	core.Say("Fri"), core.Say("Sat")}
 
-// Rel formats the distance from now: "in 12 h", "3 min ago". The script keeps it current.
+// Rel formats the difference between a time and the current time, such as "in 12 h" or "3 min ago". The page's script
+// keeps the text current.
 func (a *ask) Rel(t time.Time) template.HTML {
 	if t.IsZero() {
 		return ""
@@ -163,14 +165,14 @@ func (a *ask) Rel(t time.Time) template.HTML {
 	return html(`<span class="muted rel" data-at="%d">%s</span>`, t.UnixMilli(), text)
 }
 
-// Far returns the texts and units with which the script updates Rel.
+// Far returns the texts and units with which the page's script updates the texts of Rel.
 func (a *ask) Far() string {
 	return strings.Join([]string{a.Say("in %s", "{}"), a.Say("%s ago", "{}"), a.Whole(0), a.Whole(time.Minute),
 		a.Whole(2 * time.Hour), a.Whole(48 * time.Hour)}, "|")
 }
 
-// Clock shows the server's time, which the script keeps current. A refresh omits it, so that an unchanged page stays
-// the same.
+// Clock shows the time of the server, which the page's script keeps current. When a page refreshes, Clock is empty, so
+// that an unchanged page has unchanged HTML.
 func (a *ask) Clock() template.HTML {
 	if a.Partial() {
 		return ""
@@ -180,7 +182,7 @@ func (a *ask) Clock() template.HTML {
 		a.Now.In(loc).Format("15:04:05"), City(loc))
 }
 
-// Span formats a duration in its largest unit, or in two if one is too coarse.
+// Span formats a duration in its largest unit, or in two units if one unit is not precise enough.
 func (a *ask) Span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -204,10 +206,10 @@ func (a *ask) Span(d time.Duration) string {
 	return a.Say("%d d", int(d.Hours()/24))
 }
 
-// Ms formats a duration in milliseconds.
+// Ms formats a duration that is given in milliseconds.
 func (a *ask) Ms(ms int64) string { return a.Span(time.Duration(ms) * time.Millisecond) }
 
-// Mark returns a sentence with markup in place of its %s.
+// Mark returns a sentence in which HTML markup replaces each %s.
 func (a *ask) Mark(code string, args ...template.HTML) template.HTML {
 	places := make([]any, len(args))
 	for i := range args {
@@ -225,7 +227,7 @@ func (a *ask) Moment(t time.Time, zone string) string {
 	return t.In(a.In(zone)).Format("2006-01-02 15:04:05 ") + City(a.In(zone))
 }
 
-// Stamp formats a time to the millisecond, in a column of times within about one day.
+// Stamp formats a time with milliseconds, for a column of times that cover about one day.
 func (a *ask) Stamp(t time.Time, zone string) template.HTML {
 	if t.IsZero() {
 		return ""
@@ -246,7 +248,7 @@ func (a *ask) Whole(d time.Duration) string {
 	return a.Span(d.Truncate(time.Minute))
 }
 
-// StateName and ReasonName return the displayed names of stored values.
+// StateName and ReasonName return the display names of a stored state and a stored reason.
 func (a *ask) StateName(s string) string  { return words.State(a.Lang, core.State(s)) }
 func (a *ask) ReasonName(s string) string { return words.Reason(a.Lang, core.Reason(s)) }
 
@@ -256,7 +258,7 @@ var shapes = map[core.State]string{core.Planned: "plan", core.Queued: "wait", co
 
 func (a *ask) Shape(state string) string { return shapes[core.State(state)] }
 
-// State returns a state as shape, color and word; a run that succeeded late is shown as late.
+// State returns a run's state as a shape, a color and a word. A run that succeeded but was sent late is shown as late.
 func (a *ask) State(r *client.Run) template.HTML {
 	if r == nil {
 		return html(`<span class=muted>%s</span>`, a.Say("never ran"))
@@ -293,8 +295,8 @@ func (a *ask) Took(r *client.Run) string {
 
 // A Bar is one run in a row of bars.
 type Bar struct {
-	Shape string        // a value of shapes, or late
-	Took  time.Duration // its height, relative to the longest run
+	Shape string        // shape of the bar: a value of the variable shapes, or late
+	Took  time.Duration // height of the bar, relative to the longest run
 }
 
 func (a *ask) Bars(list []Bar) template.HTML {
@@ -346,7 +348,7 @@ func (a *ask) holds(p *client.Pause) *client.Pause {
 	return p
 }
 
-// PauseNote describes a pause: its author, end and reason.
+// PauseNote describes a pause: its author, its end and its reason.
 func (a *ask) PauseNote(p *client.Pause) string {
 	text := a.Say("paused by %s", cmp.Or(p.By, "?"))
 	if !p.Until.IsZero() {
@@ -403,7 +405,8 @@ func (a *ask) Current(e entry) bool { return a.page == e.Name }
 
 func (a *ask) Deployment() string { return a.c.o.Name }
 
-// Self returns the URL of this page; for the answer to a form, the URL of the page with the form.
+// Self returns the URL of this page. If the page is the answer to a form, Self returns the URL of the page with the
+// form.
 func (a *ask) Self() string {
 	if from, err := url.Parse(a.r.Referer()); err == nil && !a.Refreshes() {
 		return here(from.RequestURI())
@@ -411,5 +414,5 @@ func (a *ask) Self() string {
 	return a.r.URL.RequestURI()
 }
 
-// Refreshes reports whether the page can be requested again: the answer to a form cannot.
+// Refreshes reports whether the page can be requested again. The answer to a form cannot be requested again.
 func (a *ask) Refreshes() bool { return a.r.Method == http.MethodGet }

@@ -18,7 +18,7 @@ var viewed = []string{"jobs", "runs"}
 type viewRow struct {
 	Ask   *ask
 	Page  string
-	Query string // of the list as shown
+	Query string // query string of the list as shown
 	Views []shownView
 	Form  viewForm
 }
@@ -26,8 +26,8 @@ type viewRow struct {
 type shownView struct {
 	client.SavedView
 	To   string
-	On   bool // it is the shown list
-	Mine bool // the user may delete it
+	On   bool // whether this view is the shown list
+	Mine bool // whether the user may delete the view
 }
 
 type viewForm struct {
@@ -54,7 +54,8 @@ func viewPath(page, query string) string {
 	return Root + page + "?" + query
 }
 
-// Views returns the user's views of a list. If they cannot be read, the list is shown without them.
+// Views returns the saved views of a list. If the views cannot be read, the result is empty and the list is still
+// shown.
 func (a *ask) Views(page string) viewRow {
 	return a.viewRow(page, viewQuery(a.r.URL.Query()))
 }
@@ -80,10 +81,10 @@ func (a *ask) viewRow(page, query string) viewRow {
 	return row
 }
 
-// Shown reports whether the row is shown: a list without filters and views needs none.
+// Shown reports whether the row of views is shown. A list without filters and without views has no such row.
 func (r viewRow) Shown() bool { return r.Query != "" || len(r.Views) > 0 }
 
-// Panel returns the link that opens the panel over the list.
+// Panel returns the link that opens the panel for saving a view.
 func (r viewRow) Panel() string { return r.Ask.With("panel", "view") }
 
 func (r viewRow) Command() string {

@@ -8,30 +8,31 @@ import (
 	"time"
 )
 
-// App is a named group of executors that share code and a token.
+// App is a named group of executors that run the same code and share an access token.
 type App struct {
 	Name      string
 	Title     string
 	Set       string         // name of the manifest that created the app
-	Token     string         // the executors send it; if empty, the server rejects them unless its settings allow them
+	Token     string         // access token that the executors send; if empty, server options decide whether to accept executors
 	Executors []string       // fixed addresses; if empty, executors register themselves
 	Allow     []netip.Prefix // networks of allowed executor addresses, in addition to the server's policy
-	// WaitForExecutor is the default of the app's jobs; 0: runs do not wait.
+	// WaitForExecutor is how long a run waits for an available executor, counted from its due time; 0: runs do not
+	// wait. A job can set its own value.
 	WaitForExecutor time.Duration
-	Overlap         Overlap // default of the app's jobs
+	Overlap         Overlap // default concurrency limit of each job
 	Limits          Limits  // limits over all runs of the app
 	Call            *Call   // settings for call: executors; a job's own settings take precedence
-	Notify          Notify  // default of the app's jobs
-	// Withheld lists the suppressed jobs, oldest first. A user deleted each of them after code had declared it. A
-	// declaration does not create a suppressed job again.
+	Notify          Notify  // default notification settings of the jobs
+	// Withheld lists the names of the suppressed jobs, oldest first. A job is suppressed if a user deletes it after
+	// code declared it. Code cannot create a suppressed job again.
 	Withheld []string
 	Rev      int64
 	Pause    Pause        // the latest pause
-	Past     PauseHistory // earlier pauses; the store updates them (Past.After)
+	Past     PauseHistory // pauses before the latest one; the store adds to them with Past.After
 	Created  time.Time
 }
 
-// WithSecrets returns a copy of a with each secret replaced by turn's result for it.
+// WithSecrets returns a copy of the app in which each secret that is set is replaced by turn(secret).
 func (a App) WithSecrets(turn func(secret string) string) App {
 	turned([]secretField{{"token", &a.Token}}, turn)
 	a.Call = a.Call.withSecrets(turn)
@@ -40,7 +41,7 @@ func (a App) WithSecrets(turn func(secret string) string) App {
 
 func (a App) SecretsOf() string { return "app/" + a.Name }
 
-// Allows reports whether the host of an address is an IP address in a.Allow.
+// Allows reports whether the host of an executor address is an IP address in one of the networks of a.Allow.
 func (a *App) Allows(address string) bool {
 	_, target, err := ParseAddress(address)
 	if err != nil {
@@ -54,14 +55,15 @@ func (a *App) Allows(address string) bool {
 	return err == nil && slices.ContainsFunc(a.Allow, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// MaxWithheld is the maximum length of App.Withheld. Each dispatched run reads the list with its app.
+// MaxWithheld is the maximum number of suppressed jobs of an app. The number is limited because dispatch reads the
+// list with the app.
 const MaxWithheld = 1000
 
-// A Pause records when and why a user paused an app or everything. Jobs stay unchanged, and dispatch
-// skips the runs that are due during the pause.
+// A Pause records when and why a user paused an app or all apps. The jobs do not change, and dispatch skips the runs
+// that are due during the pause.
 type Pause struct {
-	From time.Time // zero: no pause
-	To   time.Time // zero: no end is set
+	From time.Time // start; zero: no pause
+	To   time.Time // end; zero: the pause has no end
 	By   string
 	Why  string
 }
@@ -74,22 +76,23 @@ func (p Pause) Covers(t time.Time) bool {
 // MaxPast is the maximum number of pauses in a PauseHistory.
 const MaxPast = 16
 
-// PauseHistory holds the earlier pauses, so that dispatch can skip a run that was due during one of them even if
-// its message arrives late.
+// PauseHistory holds the pauses before the latest one. With this list, dispatch can skip a run that was due during an
+// earlier pause, even if its message arrives late.
 type PauseHistory struct {
 	Pauses []Pause // oldest first, at most MaxPast, without By and Why
-	// From is the end of the newest pause that was dropped from the list; zero: no pause was dropped. A run before From may
-	// or may not have been expected.
+	// From is the end of the newest pause that was dropped from the list; zero: no pause was dropped. For times
+	// before From, the history does not show whether a pause applied.
 	From time.Time
 }
 
-// Covers reports whether t is within one of the pauses.
+// Covers reports whether t is within one of the listed pauses.
 func (p PauseHistory) Covers(t time.Time) bool {
 	return slices.ContainsFunc(p.Pauses, func(x Pause) bool { return x.Covers(t) })
 }
 
-// After returns p with the pause last added, which next replaces. If both begin at the same time, next is a change of last,
-// and After returns p. If last ends after next begins, as with a clock that was set back, last is shortened.
+// After returns p with the pause last added, because next replaces last as the latest pause. If both pauses begin at
+// the same time, next only changes last, and After returns p unchanged. If last ends after next begins, for example
+// because the clock was set back, After shortens last.
 func (p PauseHistory) After(last, next Pause) PauseHistory {
 	if last.From.IsZero() || next.From.IsZero() || last.From.Equal(next.From) {
 		return p
@@ -113,81 +116,84 @@ func (p PauseHistory) After(last, next Pause) PauseHistory {
 // Global is the single stored item with the state of the whole deployment.
 type Global struct {
 	Pause Pause
-	Past  PauseHistory // earlier pauses, as in App.Past
-	// Partitions is the number of partitions of the due index. Readable is the number of partitions
-	// that can still hold jobs; it is at least Partitions.
+	Past  PauseHistory // pauses before the latest one
+	// Partitions is the number of partitions of the due index that receive jobs. Readable is the number of partitions
+	// that the ticker reads. Readable is at least Partitions, because removed partitions can still contain jobs.
 	Partitions int
 	Readable   int
-	// Busy is when the load last needed all partitions: the time of the last change of their number, or of a later check.
-	// The value can be some hours old.
+	// Busy is when Partitions last changed, or when a later check found that the load needs all partitions. Checks
+	// rarely update Busy, so the value can be some hours old.
 	Busy time.Time
-	// Groups is the number of job groups that plan their windows separately. It never decreases; 0: the
-	// initial number.
+	// Groups is the number of groups into which jobs are divided. The planner plans each group at a different time.
+	// Groups never decreases; 0 means the initial number.
 	Groups int
-	// DownAt and UpSince are the start and the end of the last outage of the scheduler. During the outage
-	// executors could not send heartbeats.
+	// DownAt and UpSince are the start and the end of the scheduler's last outage. Executors could not send
+	// heartbeats during the outage.
 	UpSince time.Time
 	DownAt  time.Time
-	// Holder is the only deployment whose processes may use these tables; empty: every deployment may.
-	// Each restore or takeover increments Generation. While Opening is true, no process may use them.
+	// Holder is the name of the only deployment that can use these tables; empty: every deployment can use the
+	// tables. Each restore or takeover increments Generation. While Opening is true, a restore is in progress and no
+	// process can use the tables.
 	Holder     string
 	Generation int
 	Opening    bool
-	// Loss is the part of the delay queue that was lost and must be sent again.
+	// Loss records that the delay queue lost messages that must be sent again.
 	Loss Loss
-	// Notify has the channels for events without a readable job: dead-letter messages that name no job,
+	// Notify has the notification settings for events without a readable job: dead-letter messages that name no job,
 	// and jobs that cannot be read.
 	Notify Notify
 	Rev    int64
 }
 
-// Loss records that the delay queue lost messages, and the progress of the scan over the jobs that
-// sends them again.
+// Loss records that the delay queue lost messages, and the progress of the scan that sends the lost messages again.
 type Loss struct {
-	From Instant   // a scan covers the scheduled times after From; 0: no scan is running
-	Next string    // position of the scan; empty at its beginning
-	At   time.Time // when the loss was found or, if From is 0, when the last scan ended
-	// Again is the From of the next scan; 0: no other scan is needed. It is set if a loss is found during
-	// a scan, because the scan may have passed the affected jobs.
+	From Instant   // the running scan covers scheduled times after From; 0: no scan is running
+	Next string    // position that the scan has reached; empty at the start
+	At   time.Time // when the loss was found; if From is 0, when the last scan ended
+	// Again is the From of the next scan; 0: no other scan is needed. If a loss is found during a scan, another scan
+	// is needed, because the current scan may already have passed the affected jobs.
 	Again Instant
 }
 
-// Nobody is the Holder of fenced tables. No deployment has this name.
+// Nobody is the Holder of fenced tables, which no deployment can use. No deployment has this name.
 const Nobody = "-"
 
-// Admits returns an error unless the deployment is the holder. So a copy or a replica of the tables is unusable until a
-// restore or takeover.
+// Admits returns an error if another deployment holds the tables, or if the tables are fenced or being restored. So
+// no other deployment can use a copy of the tables before a restore or takeover.
 func (g Global) Admits(deployment string) error {
 	switch {
 	case g.Opening:
-		return Errorf(CodeRefused, "generation %d is being restored: nothing works until the restore ends", g.Generation)
+		return Errorf(CodeRefused, "generation %d is being restored: all other operations fail until the restore ends", g.Generation)
 	case g.Holder == "" || g.Holder == deployment:
 		return nil
 	case g.Holder == Nobody:
-		return Errorf(CodeRefused, "generation %d was fenced: nothing works until a restore or takeover", g.Generation)
+		return Errorf(CodeRefused, "generation %d was fenced: all operations fail until a restore or takeover", g.Generation)
 	}
 	return Errorf(CodeRefused, "these tables belong to %s (generation %d), but this deployment is %s: restore or take over first", g.Holder,
 		g.Generation, deployment)
 }
 
-// Health records whether a job or an address is slow. All dispatchers use the measurement of one dispatcher.
+// Health records whether a job or an executor address is slow. The dispatcher that detects a change stores it, and
+// all dispatchers use the stored state.
 type Health struct {
-	Of   string // "job/7", or an address
+	Of   string // "job/7" for the job with ID 7, or an executor address
 	Slow bool
 	At   time.Time // time of the last measurement
 }
 
-// Uses counts how often dispatch chose each address of a job since a time. All dispatchers use the counts of one dispatcher.
+// Uses counts how often dispatch chose each executor address for the runs of a job. All dispatchers share these
+// counts.
 type Uses struct {
 	Job    JobID
-	Since  time.Time
-	Counts map[string]int64
+	Since  time.Time        // when all counts were 0
+	Counts map[string]int64 // how often each address was chosen
 }
 
-// A Letter is a dead-letter message: a message that could not be processed. Users can resend or delete it.
+// A Letter is a dead-letter message: a message that could not be processed. Users can resend or delete dead-letter
+// messages.
 type Letter struct {
 	ID     string
-	At     time.Time // when it was moved to the dead-letter queue
+	At     time.Time // when the message was moved to the dead-letter queue
 	Reason string
 	Body   string // original message, possibly truncated
 }
@@ -195,18 +201,18 @@ type Letter struct {
 // Executor is an address of an app, either fixed or registered.
 type Executor struct {
 	App     string
-	Address string    // as returned by NormalAddress
-	Beat    time.Time // last heartbeat that was stored; zero for a fixed address without heartbeats
-	Since   time.Time // first heartbeat
+	Address string    // normalized by NormalAddress
+	Beat    time.Time // time of the last stored heartbeat; zero for a fixed address without heartbeats
+	Since   time.Time // time of the first heartbeat
 	Fixed   bool
-	Dialect string // client dialect detected from its requests; empty: unknown
-	Clock   Clock  // measured at its last heartbeat
+	Dialect string // variant of the xxl-job protocol, detected from the executor's requests; empty: unknown
+	Clock   Clock  // clock difference that was measured at the last heartbeat
 }
 
-// Clock is the difference between an executor's clock and this machine's clock; zero value: unknown.
+// Clock is the difference between an executor's clock and this machine's clock. The zero value means unknown.
 type Clock struct {
 	Known bool
-	Ahead int32 // seconds; 0 if the difference is too small to measure
+	Ahead int32 // seconds by which the executor's clock is ahead; negative: behind; 0: the difference is less than 2 s
 }
 
 // Clocks report whole seconds, so a difference below clockSame counts as none. A response that took longer than
@@ -216,8 +222,9 @@ const (
 	clockTook = 2 * time.Second
 )
 
-// ClockOf compares a reported time, in whole seconds, with this machine's clock. The request began at begun and lasted
-// took. ClockOf assumes that the other machine read its clock halfway through.
+// ClockOf compares a time that another machine reported, in whole seconds, with this machine's clock. The request
+// began at the time begun and lasted for the duration took. ClockOf assumes that the other machine read its clock
+// halfway through the request.
 func ClockOf(said, begun time.Time, took time.Duration) Clock {
 	if said.IsZero() || took > clockTook || took < 0 {
 		return Clock{}
@@ -230,41 +237,42 @@ func ClockOf(said, begun time.Time, took time.Duration) Clock {
 	return Clock{Known: true, Ahead: int32(min(max(ahead, -most), most).Round(time.Second) / time.Second)}
 }
 
-// A Lease is the lock of a partition, changed by conditional writes. It avoids duplicate work but is not needed
-// for correctness. A released lease has no owner, and Until is the time of its release.
+// A Lease is a lock, such as the lock on a partition of the due index, that conditional writes change. Leases avoid
+// duplicate work but are not needed for correctness. A released lease has no owner, and Until is the time of the
+// release.
 type Lease struct {
-	Name  string // "partition/3"
+	Name  string // the locked resource, such as "partition/3"
 	Owner string
 	Epoch int64
 	Until time.Time
 }
 
-// A Change is a record of the audit log: the author, the action and its time.
+// A Change is a record of the audit log: the author, the action and the time of one change.
 type Change struct {
-	// ID is the object's revision after the change. For an action on runs it is the time in milliseconds, which is not
-	// unique.
+	// ID is the revision of the changed object after the change. For an action on runs, ID is the time in
+	// milliseconds since 1970, which is not unique.
 	ID   int64
 	At   time.Time
 	By   string
-	From string // as in Actor; From and Via are empty in records of an earlier version
+	From string // client address; From and Via are empty in records that an older version wrote
 	Via  string
 	Verb string // created, updated, paused, resumed, deleted, triggered, killed, …
 	App  string
-	Job  JobID  // 0 for an app or everything
-	Name string // name of the job; if App and Job are empty: a channel or, after OfPerson, a user
+	Job  JobID  // 0: the change is not about one job
+	Name string // name of the job; if App and Job are empty: name of a channel or, after the prefix OfPerson, of a user
 	Why  string
 	Act  string // ID of the bulk operation that made the change; empty: none
 	Old  string // JSON of the old state, without secrets; may be empty
 	New  string // JSON of the new state
 }
 
-// BeatExpiry is how long after its last heartbeat a registered executor is live.
+// BeatExpiry is how long a registered executor stays live after its last heartbeat.
 const BeatExpiry = 90 * time.Second
 
-// Live returns the executors that can receive a run at now, with distinct addresses: first the fixed executors in the given
-// order, then the registered executors sorted by address. A registered executor is live until expiry after its last stored
-// heartbeat. An executor that was live at the start of the scheduler's last outage (g.DownAt) stays live until expiry after
-// the end of the outage (g.UpSince).
+// Live returns the executors that can receive a run at the time now, without duplicate addresses. Fixed executors
+// come first, in the order of the list. Registered executors follow, sorted by address. A registered executor stays
+// live for the duration expiry after its last stored heartbeat. An executor that was live when the scheduler's last
+// outage began (g.DownAt) also stays live for that duration after the outage ended (g.UpSince).
 func Live(executors []Executor, g Global, now time.Time, expiry time.Duration) []Executor {
 	var fixed, live []Executor
 	known := make(map[string]bool, len(executors))
@@ -292,8 +300,8 @@ func Live(executors []Executor, g Global, now time.Time, expiry time.Duration) [
 	return append(fixed, live...)
 }
 
-// Silent reports whether an executor has stopped sending heartbeats. A silent queue is a queue that no
-// executor polls. An executor that never sent a heartbeat is not silent.
+// Silent reports whether an executor has stopped sending heartbeats. For a queue address, each poll by an executor
+// counts as a heartbeat. An executor that never sent a heartbeat is not silent.
 func (e Executor) Silent(g Global, now time.Time, expiry time.Duration) bool {
 	return !e.Beat.IsZero() && !beats(e, g, now, expiry)
 }
@@ -305,8 +313,8 @@ func beats(e Executor, g Global, now time.Time, expiry time.Duration) bool {
 	return !g.UpSince.IsZero() && !e.Beat.Add(expiry).Before(g.DownAt) && !g.UpSince.Add(expiry).Before(now)
 }
 
-// Candidates returns the app's fixed addresses if it has any, otherwise the live registrations in
-// stored.
+// Candidates returns the executors that can receive runs of the app. If the app has fixed addresses, Candidates
+// returns all fixed addresses. Otherwise, it returns the live executors in stored, the list of registered executors.
 func (a *App) Candidates(stored []Executor, g Global, now time.Time, expiry time.Duration) []Executor {
 	if len(a.Executors) == 0 {
 		return Live(stored, g, now, expiry)

@@ -10,17 +10,19 @@ import (
 	"strings"
 )
 
-// Call has the settings for calls of `call:` executors, from a job or its app. Nil: none.
+// Call has the settings for HTTP requests to `call:` executors. A job and its app can each have a Call; nil means no
+// settings.
 type Call struct {
 	Headers map[string]string `json:"headers,omitempty"`
-	Hidden  []string          `json:"hidden,omitempty"` // names of Headers with secret values
+	Hidden  []string          `json:"hidden,omitempty"` // names of the headers that have secret values
 	Auth    Auth              `json:"auth,omitzero"`
-	// Expect lists the HTTP statuses that mean success; empty: 200 to 299 except 202, which promises a later report.
+	// Expect lists the HTTP statuses that mean success. Empty means 200 to 299, except 202: an endpoint that answers
+	// 202 reports the result later.
 	Expect    []int `json:"expect,omitempty"`
-	MaxAnswer int64 `json:"maxAnswer,omitempty"` // maximum answer size in bytes; 0: MaxAnswer
+	MaxAnswer int64 `json:"maxAnswer,omitempty"` // maximum size of a response body in bytes; 0: the constant MaxAnswer
 }
 
-// Auth is the authentication of a call: at most one field is set.
+// Auth has the credentials for HTTP requests to `call:` executors. At most one field is set.
 type Auth struct {
 	Bearer string `json:"bearer,omitempty"`
 	Basic  Basic  `json:"basic,omitzero"`
@@ -33,7 +35,7 @@ type Basic struct {
 	Password string `json:"password"`
 }
 
-// OAuth are client credentials: tickring requests a token with them at TokenURL.
+// OAuth has the client credentials with which tickring requests an access token at TokenURL.
 type OAuth struct {
 	TokenURL     string `json:"tokenUrl"`
 	ClientID     string `json:"clientId"`
@@ -43,18 +45,20 @@ type OAuth struct {
 
 const (
 	MaxHeaders   = 32
-	MaxHeader    = 128     // bytes of a name
+	MaxHeader    = 128     // bytes of a header name
 	MaxSecret    = 4 << 10 // bytes of a secret, and of the value of a header
-	MaxCall      = 8 << 10 // bytes of all texts together, because each dispatch reads them
+	MaxCall      = 8 << 10 // bytes of all headers and secrets together, because each dispatch reads them
 	MaxExpect    = 32
 	MaxAnswer    = 16 << 20
 	MinMaxAnswer = 1 << 10
 )
 
-// AsStored is shown instead of a secret. In a Call that is saved it means the stored secret.
+// AsStored is shown in place of a secret. If a user saves AsStored as the value of a secret, the stored secret is
+// kept.
 const AsStored = "***"
 
-// Over returns c with its empty settings filled from under.
+// Over returns the settings of c, and the settings of under that c does not set. A header of c replaces the header of
+// under with the same name.
 func (c *Call) Over(under *Call) *Call {
 	if c == nil || under == nil {
 		return cmp.Or(c, under)
@@ -73,7 +77,7 @@ func (c *Call) Over(under *Call) *Call {
 	return &out
 }
 
-// Besides returns the settings of c that are still used if over takes precedence; nil: none.
+// Besides returns the settings of c that the settings in over do not replace; nil if over replaces all of them.
 func (c *Call) Besides(over *Call) *Call {
 	if c == nil || over == nil {
 		return c
@@ -109,7 +113,7 @@ func (c *Call) Equal(o *Call) bool {
 		slices.Equal(c.Expect, o.Expect) && c.MaxAnswer == o.MaxAnswer
 }
 
-// Shown returns c with AsStored instead of its secrets.
+// Shown returns a copy of c in which AsStored replaces each secret.
 func (c *Call) Shown() *Call { return c.withSecrets(asStored) }
 
 // withSecrets returns a copy of c with each secret replaced by turn's result for it.
@@ -128,7 +132,8 @@ func (c *Call) withSecrets(turn func(secret string) string) *Call {
 	return &out
 }
 
-// Kept returns c with each AsStored replaced by the secret in old.
+// Kept returns a copy of c in which the stored secrets from old replace the AsStored values. Kept returns an error if
+// old lacks a needed secret, or if the OAuth token URL has changed.
 func (c *Call) Kept(old *Call) (*Call, error) {
 	if c == nil {
 		return nil, nil
@@ -156,7 +161,7 @@ func (c *Call) Kept(old *Call) (*Call, error) {
 		case *was[i].text == "":
 			return nil, none(s.field)
 		case out.Auth.OAuth.TokenURL != old.Auth.OAuth.TokenURL: // a user who changes the URL must not send the stored secret there
-			return nil, Invalid(s.field, AsStored, "the stored secret belongs to another tokenUrl: set the secret again")
+			return nil, Invalid(s.field, AsStored, "the stored secret belongs to another `tokenUrl`: set the secret again")
 		default:
 			*s.text = *was[i].text
 		}
@@ -180,12 +185,12 @@ func turned(list []secretField, turn func(string) string) {
 
 func asStored(string) string { return AsStored }
 
-// LockedMark is the prefix of a secret that could not be decrypted. The stored form follows the prefix, so that a save of
-// other fields does not change the secret. No valid secret begins with LockedMark.
+// LockedMark is the prefix of a secret that could not be decrypted. The encrypted secret follows the prefix, so that
+// saving other fields does not change the secret. No valid secret begins with LockedMark.
 const LockedMark = "\x00"
 
-// Locked is the error of a stored record with a secret that cannot be decrypted. It occurs alone, or in Unreadable
-// and UnreadableApps. Record has all other fields.
+// Locked is the error for a stored record with a secret that cannot be decrypted. Reads return a Locked as the error,
+// or as a value in Unreadable or UnreadableApps. Record has all other fields of the stored record.
 type Locked[T any] struct {
 	Record T
 	Err    *Error
@@ -194,7 +199,8 @@ type Locked[T any] struct {
 func (l *Locked[T]) Error() string { return l.Err.Error() }
 func (l *Locked[T]) Unwrap() error { return l.Err }
 
-// LockedApp returns the named app if a read reported it as locked.
+// LockedApp returns the named app if err, the error of an app read, reports that the app's secrets cannot be
+// decrypted. Otherwise, it returns false.
 func LockedApp(err error, name string) (app App, is bool) {
 	bad, _ := BesidesApps(err)
 	if l, is := bad[name].(*Locked[App]); is {
@@ -203,7 +209,8 @@ func LockedApp(err error, name string) (app App, is bool) {
 	return app, false
 }
 
-// LockedJob returns the job if a read reported it as locked, else nil.
+// LockedJob returns the job if err, the error of a job read, reports that the job's secrets cannot be decrypted.
+// Otherwise, it returns nil.
 func LockedJob(err error, id JobID) *Job {
 	bad, _ := SplitUnreadable(err)
 	if l, is := bad[id].(*Locked[*Job]); is {
@@ -229,9 +236,10 @@ var notGiven = map[string]Text{
 	"idempotency-key": Say("the value is the run ID"),
 }
 
-var hopByHop = Say("reserved for the connection")
+var hopByHop = Say("reserved for the HTTP connection")
 
-// Normal adds alwaysHidden to Hidden and sorts the lists. It returns nil for a Call without settings.
+// Normal returns a normalized copy of c: Hidden is sorted and includes the Authorization and Cookie headers, and
+// empty lists are nil. Normal returns nil if c has no settings.
 func (c *Call) Normal() *Call {
 	if c == nil {
 		return nil
@@ -283,7 +291,7 @@ func (c *Call) validate() error {
 		case names[lower]:
 			return Invalid(field, name, "named twice: names are not case-sensitive")
 		case lower == "authorization" && c.Auth != (Auth{}):
-			return Invalid(field, name, "auth sets this header: use only one of them")
+			return Invalid(field, name, "'auth' also sets this header: set only one of 'auth' and the header")
 		}
 		if err := hidden(field, value, Say("the value of a header")); err != nil {
 			return err
@@ -293,7 +301,7 @@ func (c *Call) validate() error {
 	}
 	for _, name := range c.Hidden {
 		if _, is := c.Headers[name]; !is {
-			return Invalid("call.hidden", name, "call.headers does not have this header")
+			return Invalid("call.hidden", name, "'call.headers' does not contain this header")
 		}
 	}
 	if size > MaxCall {
@@ -326,7 +334,7 @@ func (a *Auth) validate() error {
 	}
 	switch {
 	case given > 1:
-		return Invalid("call.auth", "", "use exactly one of bearer, basic and oauth")
+		return Invalid("call.auth", "", "use exactly one of `bearer`, `basic` and `oauth`")
 	case a.Basic != Basic{}:
 		if a.Basic.User == "" || len(a.Basic.User) > MaxTitle || strings.Contains(a.Basic.User, ":") || !printable(a.Basic.User) {
 			return Invalid("call.auth.basic.user", a.Basic.User, "a user name has 1 to %d printable ASCII characters without a colon", MaxTitle)
@@ -364,7 +372,7 @@ func hidden(field, value string, what Text) error {
 	return nil
 }
 
-// CheckCall returns an error if the app has no `call:` executor but call settings.
+// CheckCall returns an error if c has call settings but the app has no `call:` executor.
 func (a *App) CheckCall(c *Call) error {
 	if c == nil || slices.ContainsFunc(a.Executors, func(s string) bool { return strings.HasPrefix(s, string(SchemeCall)+":") }) {
 		return nil

@@ -13,20 +13,21 @@ import (
 	"unicode/utf8"
 )
 
-// Channel is a destination of notifications. Its JSON is the stored form and, without secrets ([Channel.Shown]), the form in
-// change records. The JSON is stable: fields are only added.
+// Channel is a destination of notifications. The store keeps a channel as this JSON, and change records contain the
+// JSON without secrets ([Channel.Shown]). The JSON is stable: new versions only add fields.
 type Channel struct {
 	Name     string      `json:"name"`
 	Set      string      `json:"set,omitempty"` // name of the manifest that created the channel
 	Language Language    `json:"language"`
 	Kind     ChannelKind `json:"kind"`
-	// URL is the address of an HTTP channel. It is a secret because it allows posting, except for a webhook.
+	// URL is the address to which an HTTP channel posts. URL is hidden as a secret, because anyone with the URL of a
+	// chat can post there.
 	URL    string `json:"url,omitempty"`
-	Secret string `json:"secret,omitempty"` // signs messages to a webhook, Feishu or DingTalk; may be empty
+	Secret string `json:"secret,omitempty"` // key that signs messages to a webhook, Feishu or DingTalk; empty: unsigned
 	Email  Email  `json:"email,omitzero"`
 	ARN    string `json:"arn,omitempty"` // ARN of an SNS topic
 	Rev    int64  `json:"rev"`
-	// Tested is when a user last requested a test message.
+	// Tested is when a user last requested a test message; zero: never.
 	Tested  time.Time `json:"tested,omitzero"`
 	Created time.Time `json:"created,omitzero"`
 }
@@ -46,7 +47,7 @@ const (
 
 var ChannelKinds = []ChannelKind{ChannelWebhook, ChannelSlack, ChannelFeishu, ChannelDingTalk, ChannelWeCom, ChannelEmail, ChannelSNS}
 
-// HTTP reports whether messages are posted to Channel.URL.
+// HTTP reports whether tickring posts messages of this kind to Channel.URL.
 func (k ChannelKind) HTTP() bool { return k != ChannelEmail && k != ChannelSNS }
 
 // Language is the language of a channel's messages.
@@ -63,7 +64,7 @@ type Email struct {
 	SMTP SMTP     `json:"smtp"`
 }
 
-// SMTP is a mail server. An empty User means no login.
+// SMTP has the settings of a mail server. If User is empty, tickring does not log in.
 type SMTP struct {
 	Host     string  `json:"host"`
 	Port     int     `json:"port"`
@@ -76,9 +77,9 @@ type SMTP struct {
 type SMTPTLS string
 
 const (
-	TLSStart    SMTPTLS = "starttls" // starts unencrypted, and switches to TLS right after the greeting
-	TLSImplicit SMTPTLS = "implicit" // TLS from the first byte
-	TLSNone     SMTPTLS = "none"     // for a relay without TLS; never with a password
+	TLSStart    SMTPTLS = "starttls" // the connection starts unencrypted and switches to TLS before the login
+	TLSImplicit SMTPTLS = "implicit" // the connection uses TLS from the first byte
+	TLSNone     SMTPTLS = "none"     // for a mail server without TLS; not allowed with a password
 )
 
 var SMTPTLSs = []SMTPTLS{TLSStart, TLSImplicit, TLSNone}
@@ -86,8 +87,8 @@ var SMTPTLSs = []SMTPTLS{TLSStart, TLSImplicit, TLSNone}
 const (
 	MaxChannels   = 200
 	MaxChannelURL = 2 << 10 // bytes
-	MaxTo         = 50      // addresses of one mail
-	MaxMail       = 320     // bytes of an address, with the name before it
+	MaxTo         = 50      // receivers of one email
+	MaxMail       = 320     // bytes of an email address, including the display name
 	MaxHost       = 253     // bytes
 )
 
@@ -111,10 +112,10 @@ func (c *Channel) secrets() []secretField {
 		{string(c.Kind) + ".url", &c.URL}}
 }
 
-// Shown returns c with AsStored instead of its secrets.
+// Shown returns a copy of c in which AsStored replaces each secret.
 func (c Channel) Shown() Channel { return c.WithSecrets(asStored) }
 
-// WithSecrets returns a copy of c with each secret replaced by turn's result for it.
+// WithSecrets returns a copy of c in which each secret that is set is replaced by turn(secret).
 func (c Channel) WithSecrets(turn func(secret string) string) Channel {
 	turned(c.secrets(), turn)
 	return c
@@ -126,15 +127,16 @@ func (c Channel) SecretsOf() string { return "channel/" + c.Name }
 func (c Channel) Locked() error {
 	for _, s := range c.secrets() {
 		if strings.HasPrefix(*s.text, LockedMark) {
-			return Errorf(CodeRefused, "channel %s: %s cannot be decrypted: set it again, or add the key that encrypted it to the key file",
+			return Errorf(CodeRefused, "channel %s: %s cannot be decrypted: set a new value, or add the key that encrypted "+
+				"the value to the key file",
 				c.Name, s.field)
 		}
 	}
 	return nil
 }
 
-// Kept returns c with each AsStored replaced by the secret in old. A secret for another destination is not kept, because a
-// user who changes the destination must not send the secret there.
+// Kept returns c in which the stored secrets from old replace the AsStored values. If the destination has changed,
+// Kept returns an error, because tickring must not send a stored secret to a new destination.
 func (c Channel) Kept(old Channel) (Channel, error) {
 	if c.Kind != old.Kind {
 		old = Channel{}
@@ -161,13 +163,14 @@ func (c Channel) Kept(old Channel) (Channel, error) {
 	return c, keep("email.smtp.password", &s.Password, o.Password, s.Host == o.Host && s.Port == o.Port && s.TLS == o.TLS)
 }
 
-// Equal reports whether two channels are equal except for their revisions.
+// Equal reports whether two channels are equal, ignoring Rev, Tested and Created.
 func (c Channel) Equal(o Channel) bool {
 	return c.Name == o.Name && c.Set == o.Set && c.Language == o.Language && c.Kind == o.Kind && c.URL == o.URL && c.Secret == o.Secret &&
 		c.ARN == o.ARN && slices.Equal(c.Email.To, o.Email.To) && c.Email.From == o.Email.From && c.Email.SMTP == o.Email.SMTP
 }
 
-// To returns the destination as text for users, without secrets.
+// To returns the destination as text for users, without secrets: the email addresses, the ARN, or the host of the
+// URL.
 func (c Channel) To() string {
 	switch c.Kind {
 	case ChannelEmail:
@@ -188,7 +191,8 @@ func CheckChannelName(field, name string) error { return CheckName(field, name) 
 
 var topicARN = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]{1,32}:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
 
-// Validate returns an error with the field's path if a normal channel exceeds a bound.
+// Validate returns an error with the path of a field if the field has an invalid value. The channel must come from
+// Normal.
 func (c Channel) Validate() error {
 	if err := CheckChannelName("name", c.Name); err != nil {
 		return err
@@ -235,7 +239,7 @@ func (c Channel) validateURL() error {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
 		return wrong("expected a URL such as https://hooks.example.com/tickring")
 	case u.User != nil:
-		return wrong("the URL has user info, which is not sent")
+		return wrong("the URL has a user name or password, which is not sent")
 	case u.Fragment != "":
 		return wrong("the URL has a fragment, which is not sent")
 	case c.Kind != ChannelWebhook && u.Scheme != "https":
@@ -278,7 +282,7 @@ func (e *Email) validate() error {
 		return Invalid("email.smtp.user", s.User, "set both user and password, or neither")
 	case s.Password != "" && s.TLS == TLSNone:
 		return Invalid("email.smtp.tls", string(s.TLS),
-			"passwords are never sent unencrypted: remove the password, or use starttls or implicit")
+			"passwords are never sent unencrypted: remove the password, or set `tls` to `starttls` or `implicit`")
 	}
 	return nil
 }
@@ -312,45 +316,47 @@ func hostname(text string) bool {
 	return true
 }
 
-// Message is the content of one notification for a channel, in the channel's language. Each text fits the bounds of
-// the service.
+// Message is the content of one notification to one channel.
 type Message struct {
-	// ID identifies the notification: 1 to 128 printable ASCII characters without space. A repeated message has an
-	// equal ID, so that receivers can detect duplicates.
+	// ID identifies the notification: 1 to 128 printable ASCII characters without spaces. If tickring sends the
+	// message again, the ID is the same, so that receivers can detect duplicates.
 	ID    string
 	Event string // one of Events, or EventMute; empty for a channel test
 	App   string
-	Job   string // name in the app; empty: no job
+	Job   string // name of the job without its app; empty: no job
 	Title string
 	Run   RunID // 0: no run
-	// Instant and Due are from the run, if there is one. For EventOverdue, Due is when the job had to succeed. Zone is the
-	// time zone of all times in the text; empty is UTC.
+	// Instant and Due are the scheduled time and the due time of the run. For EventOverdue, Due is when the job
+	// should have succeeded. Zone is the time zone for all times in the message text; empty means UTC.
 	Instant, Due Instant
 	Zone         string
 	State        State
 	Reason       Reason
-	Code         int    // exit code from the result
-	Text         string // text of the result or, without a result, the reason, such as a planning error
+	Code         int    // exit code of the run
+	Text         string // text of the run's result; without a result, the reason for the event, such as a planning error
 	Lines        []string
-	Muted        string    // for EventMute: the channel that rejected a notification; Text has its error
+	Muted        string    // for EventMute: name of the channel that rejected a notification; Text has the error
 	At           time.Time // time of the event
-	// Took is the delay, the running time, or the time without a success, by event.
+	// Took is the delay for EventLate, the running time for EventSlow, and the time since the last success for
+	// EventOverdue.
 	Took time.Duration
-	// Times counts attempts, earlier failures, skipped times or runs of a dead-letter message, by event. If Count is more
-	// than 1, Times is from the last cause. 0 means 1.
+	// Times is a number that depends on the event; 0 means 1. Times counts the earlier failures for EventRecovered,
+	// the skipped times for EventSkipped, and the runs of a dead-letter message for EventDeadLetter. For most other
+	// events, Times is the number of the attempt.
 	Times int
-	// Count is how many notifications with one cause this one represents, including itself, since Since; 0 means 1.
+	// Count is the number of equal events that this message reports, including the latest event; 0 means 1. Since is
+	// the time of the first of these events.
 	Count      int
 	Since      time.Time
-	Link       string // link for details; empty: none
+	Link       string // URL of a page with details; empty: no page
 	Deployment string // name of the sending deployment; empty: not shown
 }
 
-// Undelivered explains why a message did not, or may not, have reached a channel.
+// Undelivered is the error for a message that did not reach its channel, or may not have reached it.
 type Undelivered struct {
 	Permanent bool          // a retry would fail too
-	After     time.Duration // earliest retry; 0: the sender decides
-	Reason    string        // the problem and its place, for users, without secrets
+	After     time.Duration // minimum delay before a retry; 0: the sender decides
+	Reason    string        // description of the problem for users, without secrets
 	Err       error         // error for the log; may be nil
 }
 

@@ -7,44 +7,46 @@ import (
 	"strings"
 )
 
-// ParentCondition selects the ends of a parent's retry chain after which a child runs.
+// ParentCondition selects the results of a parent run after which a child job runs. The result of the parent's last
+// attempt counts.
 type ParentCondition string
 
 const (
 	UponSuccess ParentCondition = "succeeded"
-	UponFailure ParentCondition = "failed"   // a failure: not killed by a user, not skipped
-	UponClose   ParentCondition = "finished" // any end except a skip
+	UponFailure ParentCondition = "failed"   // the last attempt failed or timed out, or was lost and the parent retries lost runs
+	UponClose   ParentCondition = "finished" // any result, except that the first attempt was skipped
 )
 
 var Upons = []ParentCondition{UponSuccess, UponFailure, UponClose}
 
-// Bounds for parents and children.
+// MaxParents and MaxChildren are the maximum numbers of parents and children of one job.
 const (
 	MaxParents  = 20
 	MaxChildren = 1000
 )
 
 type Parent struct {
-	Job  string          `json:"job"` // app/name
+	Job  string          `json:"job"` // the parent job, as app/name
 	ID   JobID           `json:"id"`
 	When ParentCondition `json:"when"`
 }
 
-// Child is an entry in the definition of a parent: a job that runs after it.
+// Child is a job that runs after another job. The definition of the parent lists its children.
 type Child struct {
 	Job  JobID           `json:"job"`
 	When ParentCondition `json:"when"`
 }
 
-// Link is a change to the list of children of a parent, caused by a change of a job's After.
+// Link is a change to a parent's list of children. A Link is needed if a change of the child job adds, removes or
+// changes one of the job's parents.
 type Link struct {
 	Parent JobID
 	Child  JobID
-	When   ParentCondition // empty: the parent is removed
+	When   ParentCondition // empty: the child is removed from the list
 }
 
-// Links returns the changes to the child lists of the parents when the After of child is changed: was is the old list of
-// parents, is the new list.
+// Links returns the changes to the parents' lists of children when the parents of the child job change. The
+// parameters was and is have the old and the new parents.
 func Links(child JobID, was, is []Parent) (list []Link) {
 	for _, p := range was {
 		if !slices.ContainsFunc(is, func(o Parent) bool { return o.ID == p.ID }) {
@@ -59,8 +61,8 @@ func Links(child JobID, was, is []Parent) (list []Link) {
 	return list
 }
 
-// Linked returns a list of children with a link applied, ordered by number; false if the list is
-// full.
+// Linked returns the list of children, ordered by job ID, with the change l applied. It returns false if a child must
+// be added but the list already has MaxChildren entries.
 func Linked(list []Child, l Link) ([]Child, bool) {
 	at, is := slices.BinarySearchFunc(list, l.Child, func(c Child, job JobID) int { return int(c.Job) - int(job) })
 	list = slices.Clone(list)
@@ -78,7 +80,7 @@ func Linked(list []Child, l Link) ([]Child, bool) {
 	return slices.Insert(list, at, Child{l.Child, l.When}), true
 }
 
-// FirstPlace returns the initial Run.Place of a run of the job.
+// FirstPlace returns the initial Run.Place of a run of the job: 1 if the job has children, else 0.
 func (d *Def) FirstPlace() int64 {
 	if len(d.Children) == 0 {
 		return 0
@@ -86,10 +88,11 @@ func (d *Def) FirstPlace() int64 {
 	return 1
 }
 
-// PlaceAfter returns the place after the run of this child was created.
+// PlaceAfter returns the Run.Place of a parent run after the run of this child was created.
 func PlaceAfter(child JobID) int64 { return int64(child) + 1 }
 
-// ChildrenAfter returns the children that still need a run after the end of r, ordered by number.
+// ChildrenAfter returns the children that must run after the end of r and for which no run was created, ordered by
+// job ID.
 func (d *Def) ChildrenAfter(r *Run) (list []Child) {
 	for _, c := range d.Children {
 		if PlaceAfter(c.Job) > r.Place && c.When.Matches(r, d.Retry.On) {
@@ -99,8 +102,8 @@ func (d *Def) ChildrenAfter(r *Run) (list []Child) {
 	return list
 }
 
-// Matches reports whether the child runs after the end of r, the last attempt of its retry chain. on lists the states that
-// the job retries.
+// Matches reports whether a child with this condition runs after r, the last attempt of a parent's retry chain. The
+// list on has the states after which the parent is retried.
 func (w ParentCondition) Matches(r *Run, on []State) bool {
 	switch w {
 	case UponSuccess:
@@ -111,8 +114,8 @@ func (w ParentCondition) Matches(r *Run, on []State) bool {
 	return w == UponClose
 }
 
-// OwesChildren reports whether child runs must be created after r: r is the closed last attempt of its chain, the chain was
-// not skipped as a whole, and children remain.
+// OwesChildren reports whether child runs may still have to be created after r. It returns false unless r is the
+// closed last attempt of a retry chain and r.Place is not 0. It also returns false if the first attempt was skipped.
 func (r *Run) OwesChildren() bool {
 	return r.Place != 0 && !r.State.Open() && r.Then == 0 && (r.State != Skipped || r.Attempt > 1)
 }
@@ -121,13 +124,14 @@ func (r *Run) Owing() bool {
 	return !r.State.Open() && (len(r.Owes) > 0 || r.OwesChildren() || r.OwesPostRun() != PostRun{})
 }
 
-// Draw is step C1 of the protocol: a closed run gets the next children as pending follow-ups, with their allocated IDs.
+// Draw returns a RunPut that stores the next child runs in the closed run r, as pending follow-ups with allocated IDs.
+// Draw is step C1 of docs/internals/claim-protocol.md.
 func (r *Run) Draw(owes []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes, To: Run{Owes: owes}}
 }
 
-// NoteChildren is step F4 of the protocol for children: all follow-ups except left exist. place is the next place, or 0 if
-// no child remains.
+// NoteChildren returns a RunPut that records that all pending follow-ups exist, except those in the list left. place is
+// the new Run.Place, or 0 if no child needs a run. NoteChildren is step F4 of docs/internals/claim-protocol.md.
 func (r *Run) NoteChildren(place int64, left []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes | RunPlace, To: Run{Place: place, Owes: left}}
 }
@@ -164,15 +168,16 @@ func (d *Def) validateAfter() error {
 		case p.Job == d.App+"/"+d.Name:
 			return Invalid(field+".job", p.Job, "a job cannot be its own parent")
 		case seen[p.Job]:
-			return Invalid(field+".job", p.Job, "named twice: when: finished covers success and failure")
+			return Invalid(field+".job", p.Job, "named twice: `when: finished` covers success and failure")
 		}
 		seen[p.Job] = true
 	}
 	return nil
 }
 
-// InOrder sorts keys so that each key follows the keys that it depends on, and otherwise keeps the order. If this is
-// impossible, circle is a dependency cycle: each key depends on the next, the last on the first.
+// InOrder sorts keys so that each key comes after its dependencies, which the function after returns. Otherwise,
+// InOrder keeps the order of keys. If dependencies form a cycle, circle lists one cycle: each key depends on the next
+// key, and the last key depends on the first key.
 func InOrder[K comparable](keys []K, after func(K) []K) (order, circle []K) {
 	const under, done = 1, 2
 	state := make(map[K]int8, len(keys))

@@ -11,15 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// Command is a command line that the server runs on its own machine for a job, as cron does. Nil: executors run the
-// job.
+// Command is a shell command that the server runs on its own machine for a job. A nil Command means that executors
+// run the job.
 type Command struct {
 	Line   string            `json:"line"`             // argument of /bin/sh -c
-	Dir    string            `json:"dir,omitempty"`    // absolute; empty: the first directory that the server allows
-	Env    map[string]string `json:"env,omitempty"`    // further variables; every command also gets the default ones
-	Hidden []string          `json:"hidden,omitempty"` // names of Env with secret values
-	User   string            `json:"user,omitempty"`   // empty: the server's user
-	// MaxOutput is how many bytes of output the log keeps; 0: DefaultMaxOutput.
+	Dir    string            `json:"dir,omitempty"`    // absolute path; empty: the first directory that the server allows
+	Env    map[string]string `json:"env,omitempty"`    // environment variables, in addition to the default ones
+	Hidden []string          `json:"hidden,omitempty"` // names of the variables in Env that have secret values
+	User   string            `json:"user,omitempty"`   // system user that runs the command; empty: the server's user
+	// MaxOutput is the maximum number of bytes of output in the log; 0: DefaultMaxOutput.
 	MaxOutput int64 `json:"maxOutput,omitempty"`
 }
 
@@ -27,7 +27,7 @@ const (
 	MaxLine          = 8 << 10  // bytes
 	MaxDir           = 1 << 10  // bytes
 	MaxEnv           = 64       // variables
-	MaxCommand       = 32 << 10 // bytes of all texts together, because each run receives them
+	MaxCommand       = 32 << 10 // bytes of line, directory and variables together, because each run includes them
 	DefaultMaxOutput = 1 << 20
 	MinMaxOutput     = 1 << 10
 	MaxMaxOutput     = 64 << 20
@@ -41,7 +41,7 @@ func (c *Command) Equal(o *Command) bool {
 		c.MaxOutput == o.MaxOutput
 }
 
-// Normal returns a copy of c in one form, with nil for empty fields.
+// Normal returns a normalized copy of c: Hidden is sorted and has no duplicates, and empty fields are nil.
 func (c *Command) Normal() *Command {
 	if c == nil {
 		return nil
@@ -58,7 +58,7 @@ func (c *Command) Normal() *Command {
 	return &out
 }
 
-// Shown returns c with AsStored instead of its secrets.
+// Shown returns a copy of c in which AsStored replaces each secret.
 func (c *Command) Shown() *Command { return c.withSecrets(asStored) }
 
 // withSecrets returns a copy of c with each secret replaced by turn's result for it.
@@ -76,8 +76,8 @@ func (c *Command) withSecrets(turn func(secret string) string) *Command {
 	return &out
 }
 
-// Kept returns c with each AsStored replaced by the secret in old. It returns an error if line, directory or user differ,
-// because a user who changes them must not receive the secrets.
+// Kept returns a copy of c in which the stored secrets from old replace the AsStored values. If the line, directory
+// or user has changed, Kept returns an error instead, because the changed command could reveal the stored secrets.
 func (c *Command) Kept(old *Command) (*Command, error) {
 	if c == nil {
 		return nil, nil
@@ -90,7 +90,8 @@ func (c *Command) Kept(old *Command) (*Command, error) {
 		case old == nil || !slices.Contains(old.Hidden, name):
 			return nil, Invalid("command.env."+name, AsStored, "the value stands for the stored secret, but no secret is stored: set the secret")
 		case c.Line != old.Line || c.Dir != old.Dir || c.User != old.User:
-			return nil, Invalid("command.env."+name, AsStored, "the stored secret belongs to another line, dir or user: set the secret again")
+			return nil, Invalid("command.env."+name, AsStored, "the stored secret belongs to another `line`, `dir` or `user`: "+
+				"set the secret again")
 		default:
 			out.Env[name] = old.Env[name]
 		}
@@ -112,7 +113,8 @@ func (c *Command) validate() error {
 		return err
 	}
 	if c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir) {
-		return Invalid("command.dir", c.Dir, "expected an absolute path without . and .., such as /var/backups")
+		return Invalid("command.dir", c.Dir, "expected an absolute path without the elements `.` and `..`, such as "+
+			"/var/backups")
 	}
 	if c.User != "" && !userName.MatchString(c.User) {
 		return Invalid("command.user", c.User, "the name of a system user has 1 to 32 characters of a-z A-Z 0-9 . _ -")
@@ -178,8 +180,8 @@ func (d *Def) validateCommand() error {
 	case d.Route == RouteBroadcast || d.Route == RouteBusyover:
 		return Invalid("route", string(d.Route), "the server itself runs a job with a command, so no executor is chosen: leave this field out")
 	case d.Block != BlockSerial:
-		return Invalid("block", string(d.Block), "the server runs the command of a job one run after the other: to change this, use overlap: "+
-			"{limit: 1, whenFull: skip} or {limit: 1, whenFull: replace}")
+		return Invalid("block", string(d.Block), "the server runs the command of a job one run after the other: to skip or "+
+			"replace waiting runs, use `overlap: {limit: 1, whenFull: skip}` or `{limit: 1, whenFull: replace}`")
 	}
 	return nil
 }

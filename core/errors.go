@@ -8,21 +8,22 @@ import (
 	"strings"
 )
 
-// A write returns nil (written), ErrRefused (another writer was first), ErrThrottled (not written), or another error. After
-// another error the result is unknown: the write has happened, has not happened, or will happen later. The caller must read
-// the item again.
+// ErrRefused and ErrThrottled are the errors of a store write that changed nothing. ErrRefused means that the
+// condition of the write was false, because another writer was first. ErrThrottled means that the store was
+// overloaded. After any other error, the write may have happened or may still happen. Then the caller must read the
+// item again.
 var (
 	ErrRefused   = errors.New("condition refused")
 	ErrThrottled = errors.New("throttled")
 )
 
-// Unreadable has the error of each stored job that a read could not decode, because the job is
-// damaged or was written by a newer version. The read also returns the other jobs. An unreadable
-// job still exists, and stays unreadable until a user fixes it.
+// Unreadable maps the ID of each stored job that a read could not decode to the error. An unreadable job is damaged,
+// or a newer version wrote the job. The job stays unreadable until a user fixes it. The read still returns all other
+// jobs.
 type Unreadable map[JobID]error
 
-// SplitUnreadable returns the unreadable jobs if err, the error of a job read, is an Unreadable: the result
-// of the read is valid then. Otherwise it returns err.
+// SplitUnreadable splits err, the error of a job read. If err is an Unreadable, SplitUnreadable returns it and a nil
+// error, and the jobs that were read are valid. Otherwise, it returns err.
 func SplitUnreadable(err error) (Unreadable, error) {
 	if bad, ok := errors.AsType[Unreadable](err); ok {
 		return bad, nil
@@ -37,8 +38,8 @@ func (u *Unreadable) Add(job JobID, err error) {
 	(*u)[job] = err
 }
 
-// Unlock removes from u each job whose secrets cannot be decrypted, and calls found with it. Users can
-// view and change these jobs, but the jobs cannot run.
+// Unlock removes from u each job with secrets that cannot be decrypted, and calls found with the job. Users can view
+// and change these jobs, but the jobs cannot run.
 func (u Unreadable) Unlock(found func(j *Job)) {
 	for id, why := range u {
 		if l, is := why.(*Locked[*Job]); is {
@@ -71,10 +72,11 @@ func (u Unreadable) Error() string {
 	return strings.Join(reasons, "; ")
 }
 
-// UnreadableApps has the error of each stored app that a read could not decode, by name. See Unreadable.
+// UnreadableApps maps the name of each stored app that a read could not decode to the error.
 type UnreadableApps map[string]error
 
-// BesidesApps returns the unreadable apps if err, the error of an app read, is an UnreadableApps. Otherwise it returns err.
+// BesidesApps splits err, the error of an app read. If err is an UnreadableApps, BesidesApps returns it and a nil
+// error, and the apps that were read are valid. Otherwise, it returns err.
 func BesidesApps(err error) (UnreadableApps, error) {
 	if bad, ok := errors.AsType[UnreadableApps](err); ok {
 		return bad, nil
@@ -96,7 +98,7 @@ func (u UnreadableApps) Err() error {
 	return u
 }
 
-// Of returns an error message about the app name; nil if the app is not in u.
+// Of returns the error for users about the named app; nil if the app is not in u.
 func (u UnreadableApps) Of(name string) error {
 	if err := u[name]; err != nil {
 		return &Error{Code: CodeRefused, Reason: Say("app %s cannot be read: %s", name, Said(err)), Err: UnreadableApps{name: err}}
@@ -104,7 +106,8 @@ func (u UnreadableApps) Of(name string) error {
 	return nil
 }
 
-// Said returns err as an argument of a Text: the *Error in it, so that it is translated with the Text, or err itself.
+// Said returns err as an argument for Say. If err wraps an *Error, Said returns the *Error, which is translated with
+// the Text. Otherwise, it returns err itself.
 func Said(err error) any {
 	if e, is := errors.AsType[*Error](err); is {
 		return e
@@ -121,31 +124,31 @@ func (u UnreadableApps) Error() string {
 	return text
 }
 
-// Code is the kind of an error. The API maps it to an HTTP status, and the CLI to an exit code.
+// Code is the kind of an error. The API maps each Code to an HTTP status, and the CLI maps each Code to an exit code.
 type Code string
 
 const (
 	CodeInvalid      Code = "invalid"      // the input is wrong; no change was made
 	CodeNotFound     Code = "not-found"    // the object does not exist
 	CodeConflict     Code = "conflict"     // the object already exists, or another writer changed it
-	CodeUnauthorized Code = "unauthorized" // no token or a wrong one
+	CodeUnauthorized Code = "unauthorized" // the token is missing or wrong
 	CodeForbidden    Code = "forbidden"    // the token lacks the permission
 	CodeTooLarge     Code = "too-large"    // the input exceeds a limit
-	CodeRefused      Code = "refused"      // the input is valid, but not possible in the current state
+	CodeRefused      Code = "refused"      // the input is valid, but the request is not possible in the current state
 	CodeUnavailable  Code = "unavailable"  // a temporary failure: the caller can retry
 	CodeInternal     Code = "internal"     // a bug or a failure of the server; only the log has its text
 )
 
-// Text is a translatable sentence. Its code, an English format string for package fmt, is the key
-// in the catalogs of package words. Arguments that are Texts or *Errors are translated too.
+// Text is a translatable sentence. Its code is an English format string for package fmt, and also the key in the
+// translation catalogs of package words. Arguments that are Texts or *Errors are translated too.
 type Text struct {
 	code    string
 	args    []any
 	english string
 }
 
-// Say returns the Text of a code and its arguments. The code must be a constant: a test of package
-// words finds codes without a translation.
+// Say returns the Text of a code and its arguments. The code must be a constant, because a test in package words
+// searches the source for codes without a translation.
 func Say(code string, args ...any) Text { return Text{code, args, fmt.Sprintf(code, args...)} }
 
 // Phrase returns a Text without arguments, for English data such as a line of the API document. A % has no
@@ -160,7 +163,8 @@ func (t Text) Args() []any { return t.args }
 // String returns the English sentence.
 func (t Text) String() string { return t.english }
 
-// Seen returns t without the names of jobs in apps for which sees is false.
+// Seen returns t without the names of jobs that the user cannot see. The function sees reports whether the user can
+// see an app.
 func (t Text) Seen(sees func(app string) bool) Text {
 	for i, arg := range t.args {
 		if names, is := arg.(JobNames); is {
@@ -172,11 +176,11 @@ func (t Text) Seen(sees func(app string) bool) Text {
 	return t
 }
 
-// JobNames is an argument of a Text: jobs as app/name, and the number of further jobs.
+// JobNames is an argument of a Text that lists jobs.
 type JobNames struct {
-	Names   []string
-	More    int
-	Between string // separator
+	Names   []string // app/name of each listed job
+	More    int      // number of further jobs, which are not listed
+	Between string   // separator between two names
 }
 
 func (n JobNames) String() string {
@@ -198,7 +202,7 @@ func (n JobNames) seen(sees func(app string) bool) JobNames {
 	return n
 }
 
-// Listed joins texts as "a, b, c". It returns the zero Text if there are none.
+// Listed joins texts as "a, b, c". It returns the zero Text for an empty list.
 func Listed(parts []Text) Text {
 	if len(parts) == 0 {
 		return Text{}
@@ -210,11 +214,11 @@ func Listed(parts []Text) Text {
 	return text
 }
 
-// Error is an error message for users: the problem, its place and the allowed values.
+// Error is an error for users. An Error names the wrong field, the problem and the allowed values.
 type Error struct {
 	Code   Code
-	Field  string // path such as "schedule.cron"; may be empty
-	Value  string // input, truncated to 200 bytes; may be empty, never a secret
+	Field  string // path of the wrong field, such as "schedule.cron"; may be empty
+	Value  string // rejected input, truncated to 200 bytes; may be empty, never a secret
 	Reason Text   // the problem and the allowed values
 	Err    error  // cause; only the log shows it
 }
@@ -231,12 +235,12 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Invalid returns an error about an input field; reason is the code of a Text.
+// Invalid returns the error for an input field with a wrong value. The error's Reason is Say(reason, args...).
 func Invalid(field, value, reason string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Field: field, Value: Truncate(value), Reason: Say(reason, args...)}
 }
 
-// Truncate shortens an input value for an error message.
+// Truncate shortens an input value to 200 bytes and an ellipsis, for an error message.
 func Truncate(value string) string {
 	if len(value) > 200 {
 		value = strings.ToValidUTF8(value[:200], "") + "…"
@@ -244,12 +248,13 @@ func Truncate(value string) string {
 	return value
 }
 
-// Errorf returns an Error with this code and no field; its reason is Say(format, args...).
+// Errorf returns an Error without a field. The error's Reason is Say(format, args...).
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Reason: Say(format, args...)}
 }
 
-// CodeOf returns the code of an Error or of a store's error. All other errors are internal.
+// CodeOf returns the Code of the Error that err wraps. CodeOf returns CodeUnavailable for ErrThrottled, CodeConflict
+// for ErrRefused, and CodeInternal for all other errors.
 func CodeOf(err error) Code {
 	var e *Error
 	switch {
@@ -263,7 +268,8 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// Retryable returns the error message for an error of a store: a timeout, or unreadable records.
+// Retryable converts the error of a store read into an Error for users: unreadable records give CodeRefused, and
+// other failures CodeUnavailable. If err wraps an Error, Retryable returns that Error.
 func Retryable(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -280,11 +286,11 @@ func Retryable(err error) error {
 		}
 		return &Error{Code: CodeRefused, Reason: Say("%v", bad), Err: err}
 	}
-	return &Error{Code: CodeUnavailable, Reason: Say("the store did not answer: try again"), Err: err}
+	return &Error{Code: CodeUnavailable, Reason: Say("the database did not answer: try again"), Err: err}
 }
 
-// Unread returns the error message for a strong read that failed or left items out. It returns nil
-// if the read is complete.
+// Unread returns the error for users if a strongly consistent read failed with err, or did not return the items in
+// left. It returns nil if the read is complete.
 func Unread[T any](left []T, err error) error {
 	if err == nil && len(left) > 0 {
 		err = ErrThrottled

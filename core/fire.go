@@ -1,6 +1,6 @@
 package core
 
-// Cause is the reason for a fire.
+// Cause is the reason why a run is created.
 type Cause string
 
 const (
@@ -14,19 +14,20 @@ const (
 
 var Causes = []Cause{CauseSchedule, CauseMisfire, CauseManual, CauseAPI, CauseParent, CauseRetry}
 
-// Planned reports whether a planner creates fires with this cause. A pause or a newer revision drops only these fires.
+// Planned reports whether the planner creates fires with this cause. A pause or a newer job revision drops only fires
+// of the planner.
 func (c Cause) Planned() bool {
 	return c == CauseSchedule || c == CauseMisfire
 }
 
-// Fire is one scheduled time of a job, or one manual trigger, follow-up or retry, before it
-// becomes a run.
+// Fire is an instruction to send one run: a scheduled run, a triggered run, a child run or a retry. Messages on the
+// delay queue contain fires.
 type Fire struct {
 	Run   RunID
-	Rev   int64   // job revision under which it was planned
+	Rev   int64   // job revision when the fire was created
 	At    Instant // scheduled time
 	Slot  Instant // due time: At plus jitter
 	Cause Cause
 	Seq   int64
-	Of    RunID // for a shard without a record: its broadcast
+	Of    RunID // run ID of the broadcast, if the run is a shard without a stored record; else 0
 }

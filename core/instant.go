@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Instant is a whole second, counted from 1970-01-01T00:00:00Z. Zero means none. Schedules and due
-// times are Instants; measured times (sends, ends, changes) are time.Time in UTC.
+// Instant is a time in whole seconds since 1970-01-01T00:00:00Z. Zero means no time. Scheduled times and due times
+// are Instants; measured times (sends, ends, changes) are time.Time in UTC.
 type Instant int64
 
-// Horizon is the last Instant that fits a run ID, 2088-01-19T03:14:07Z. Schedules end there.
+// Horizon is the last Instant that fits a run ID, 2088-01-19T03:14:07Z. Schedules have no later times.
 const Horizon = Instant(runEpoch + 1<<31 - 1)
 
 // InstantOf returns the last whole second at or before t.
@@ -25,7 +25,7 @@ func Ceil(t time.Time) Instant {
 	return Instant(s)
 }
 
-// Time returns the Instant in UTC; the zero time for zero.
+// Time returns i as a time.Time in UTC. For zero, it returns the zero time.Time.
 func (i Instant) Time() time.Time {
 	if i == 0 {
 		return time.Time{}
@@ -33,7 +33,7 @@ func (i Instant) Time() time.Time {
 	return time.Unix(int64(i), 0).UTC()
 }
 
-// Add adds the whole seconds of d.
+// Add returns i plus the whole seconds of d.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d/time.Second) }
 
 func (i Instant) String() string {
@@ -43,7 +43,7 @@ func (i Instant) String() string {
 	return i.Time().Format(time.RFC3339)
 }
 
-// Millis returns t in milliseconds since 1970, the stored form of times; 0 for the zero time.
+// Millis returns t in milliseconds since 1970, as stores keep measured times; 0 for the zero time.
 func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -58,14 +58,14 @@ func FromMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// Units are the units of durations in texts, the longest first.
+// Units lists the units in which durations are written, longest first.
 var Units = []struct {
 	Name string
 	Size time.Duration
 }{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
 
-// FormatDuration formats a duration in the fewest exact units: 90s is 1m30s, 720h is 30d. Package api parses the
-// result, unless the duration is negative or has a fraction of a millisecond.
+// FormatDuration formats a duration exactly, in the longest possible units: 90s is 1m30s, 720h is 30d. Package api
+// can parse the result, unless the duration is negative or has a fraction of a millisecond.
 func FormatDuration(d time.Duration) string {
 	switch {
 	case d == 0:

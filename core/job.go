@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// WithSecrets returns a copy of d with each secret replaced by turn's result for it.
+// WithSecrets returns a copy of d in which each secret that is set is replaced by turn(secret).
 func (d Def) WithSecrets(turn func(secret string) string) Def {
 	d.Call, d.Command = d.Call.withSecrets(turn), d.Command.withSecrets(turn)
 	return d
 }
 
-// Locked returns err as a Locked error if it came from a secret of j that could not be decrypted, else err itself.
+// Locked adds the whole job j to err if err is a Locked error about the definition of j. It returns other errors
+// unchanged.
 func (j *Job) Locked(err error) error {
 	if l, is := err.(*Locked[Def]); is {
 		return &Locked[*Job]{j, l.Err}
@@ -26,8 +27,8 @@ func (j *Job) Locked(err error) error {
 func (j *Job) LockedSecrets() (why *Error) {
 	j.Def.WithSecrets(func(secret string) string {
 		if strings.HasPrefix(secret, LockedMark) {
-			why = Errorf(CodeRefused, "the secrets of job %s cannot be decrypted: set them again, or add the key that encrypted them "+
-				"to the key file", j.Name())
+			why = Errorf(CodeRefused, "the secrets of job %s cannot be decrypted: set the secrets again, or add the key that "+
+				"encrypted the secrets to the key file", j.Name())
 		}
 		return secret
 	})
@@ -36,7 +37,7 @@ func (j *Job) LockedSecrets() (why *Error) {
 
 func (d Def) SecretsOf() string { return "job/" + d.ID.String() }
 
-// JobState is the state of a job: its schedule applies only while it is started.
+// JobState is the state of a job. The job's schedule applies only in state Started.
 type JobState string
 
 const (
@@ -47,8 +48,8 @@ const (
 
 var JobStates = []JobState{Started, Paused, Ended}
 
-// Job is a task and its schedule. It is stored in two parts: Def is the definition by its owner, Sched the small part
-// that planning reads and writes.
+// Job is a task and its schedule. A job is stored in two parts. Def has the settings by the job's owner. Sched is the
+// small part that the planner reads and writes.
 type Job struct {
 	Def   Def
 	Sched Sched
@@ -57,7 +58,7 @@ type Job struct {
 // Name returns the full name of a job: app/name.
 func (j *Job) Name() string { return j.Def.App + "/" + j.Def.Name }
 
-// Def is the definition of a job by its owner, without the schedule.
+// Def is the definition of a job by its owner. The schedule and the related settings are in Sched.
 type Def struct {
 	ID       JobID             `json:"id"`
 	App      string            `json:"app"`
@@ -67,37 +68,41 @@ type Def struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Set      string            `json:"set,omitempty"` // name of the manifest that created the job
 	Handler  string            `json:"handler"`
-	Script   *Script           `json:"script,omitempty"` // replaces the handler
+	Script   *Script           `json:"script,omitempty"` // script that the executor runs instead of a handler
 	Params   string            `json:"params,omitempty"`
-	Template bool              `json:"template,omitempty"` // Params is a Template
-	Call     *Call             `json:"call,omitempty"`     // takes precedence over the app's
-	Command  *Command          `json:"command,omitempty"`  // run by the server, replaces the handler
+	Template bool              `json:"template,omitempty"` // Params is a Template with placeholders
+	Call     *Call             `json:"call,omitempty"`     // settings for `call:` executors; they take precedence over App.Call
+	Command  *Command          `json:"command,omitempty"`  // shell command that the server runs instead of a handler
 	Route    Route             `json:"route"`
-	// BroadcastFail is set for route broadcast only.
+	// BroadcastFail is set only if Route is RouteBroadcast.
 	BroadcastFail BroadcastFail `json:"broadcastFail,omitempty"`
 	Block         Block         `json:"block"`
 	Timeout       time.Duration `json:"timeout,omitempty"` // 0: none
 	Retry         Retry         `json:"retry"`
 	LostAfter     time.Duration `json:"lostAfter"`
-	// WaitForExecutor is how long after its due time a run waits if no executor is available; 0: the app's value.
+	// WaitForExecutor is how long a run waits for an available executor, counted from its due time; 0: the app's
+	// value applies.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
 	Overlap         Overlap       `json:"overlap,omitzero"`
-	PauseAfter      int           `json:"pauseAfter,omitempty"` // consecutive failed chains that pause the job; 0: never
+	PauseAfter      int           `json:"pauseAfter,omitempty"` // number of consecutive failures that pause the job; 0: never
 	Keep            Keep          `json:"keep"`
 	Notify          Notify        `json:"notify,omitzero"`
-	// After are the parents: the job runs after their runs.
+	// After lists the parents of the job. The job runs after runs of its parents.
 	After []Parent `json:"after,omitempty"`
-	// Within makes the parents a join: the job runs once after all of them, if all of them end within this time.
+	// Within turns the parents into a join: the job runs once after all parents, if all of them end within this
+	// duration. 0 means no join: the job runs after each parent.
 	Within time.Duration `json:"within,omitempty"`
-	// Children are the jobs that run after this one, ordered by number. The store updates them in the same write as
-	// the After of the children. They are not part of the owner's definition and do not change the revision.
+	// Children lists the jobs that run after this job, ordered by job ID. If a child's After changes, the store
+	// updates Children in the same write. Children is not part of the owner's definition, and its changes do not
+	// change the job's revision.
 	Children []Child   `json:"children,omitempty"`
 	Declared Declared  `json:"declared,omitempty"`
 	Created  time.Time `json:"created"`
 }
 
-// WaitsUntil returns when a run stops waiting for an executor, at its deadline at the latest. The job's setting takes
-// precedence over the app's. If the run does not wait, WaitsUntil returns the due time.
+// WaitsUntil returns when a run with the due time slot stops waiting for an executor, at the latest at the run's
+// deadline. The job's WaitForExecutor takes precedence over the app's. If the run does not wait, WaitsUntil returns
+// the due time.
 func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 	wait := cmp.Or(j.Def.WaitForExecutor, app.WaitForExecutor)
 	if d := j.Sched.Deadline; d > 0 {
@@ -106,8 +111,9 @@ func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 	return slot.Time().Add(wait)
 }
 
-// Overlap returns the limit of the job's runs: the job's own or, without one, the app's. A broadcast is never replaced and
-// never replaces a run.
+// Overlap returns the concurrency limit of the job's runs: the job's own limit or, if the job has none, the app's
+// default. For a broadcast job, Full of the result is never FullReplace but FullQueue, because broadcasts cannot be
+// replaced.
 func (j *Job) Overlap(app *App) Overlap {
 	o := j.Def.Overlap
 	if o.Limit == 0 && app != nil {
@@ -119,13 +125,13 @@ func (j *Job) Overlap(app *App) Overlap {
 	return o
 }
 
-// Declared shows whether code or a user last changed the definition of a job that code declared. Empty: no code has ever
-// declared the job.
+// Declared shows whether code or a user last changed a job that code declared. Empty means that code never declared
+// the job.
 type Declared string
 
 const (
-	DeclaredCode  Declared = "code"  // the code: a declaration can change it
-	DeclaredTaken Declared = "taken" // overridden by a user: no declaration changes it
+	DeclaredCode  Declared = "code"  // code changed the job last, and declarations can change the job
+	DeclaredTaken Declared = "taken" // a user changed the job last, and declarations cannot change the job
 )
 
 var Declareds = []Declared{DeclaredCode, DeclaredTaken}
@@ -142,36 +148,39 @@ func (d Def) Equal(o Def) bool {
 		d.Within == o.Within && d.Notify.Equal(o.Notify)
 }
 
-// Sched is the part of a job that planning reads and writes.
+// Sched is the part of a job that the planner reads and writes.
 type Sched struct {
 	ID       JobID
 	App      string
 	State    JobState
-	Rev      int64     // millisecond of the last change of schedule or state, strictly growing
-	RevAt    time.Time // time of that change; the revision applies to later scheduled times
+	Rev      int64     // time of the last change of schedule or state, in milliseconds since 1970; grows with each change
+	RevAt    time.Time // time of the last change of schedule or state; the revision applies to scheduled times after RevAt
 	Schedule Schedule
 	Misfire  Misfire
 	Grace    time.Duration
 	Deadline time.Duration // 0: none
-	// Next is the first scheduled time that is not proven to be on the delay queue; 0: there is none.
+	// Next is the first scheduled time for which no message is known to be on the delay queue; 0: the schedule has no
+	// such time.
 	Next Instant
-	// PlanAt is when a tick must plan the job; 0: the job is not in the due index. For a job paused until a time, PlanAt is
-	// not later than that time.
+	// PlanAt is when the ticker must plan the job next; 0: the job is not in the due index. If a paused job resumes
+	// automatically, PlanAt is not later than PauseUntil.
 	PlanAt    Instant
 	Partition int
-	Seq       int64 // number of the next scheduled run, used by the routes round and LRU
-	// Tail is the first run of the open retry chain of a fixed delay; 0: no chain is open.
+	Seq       int64 // number of the next scheduled run, used by RouteRound and RouteLRU
+	// Tail is the first run of the open retry chain of a job with a fixed delay; 0: no chain is open.
 	Tail       RunID
 	PauseUntil Instant // when a paused job resumes automatically; 0: never
 	PauseBy    string
 	PauseWhy   string
-	// PlanError is why the last planning of the job failed; empty: it succeeded.
+	// PlanError is the reason why the job could not be planned the last time; empty: planning succeeded.
 	PlanError string
-	// Compared is the scheduled time up to which all expected runs have a run or a record; 0: not checked.
+	// Compared is a scheduled time. A check found that each expected time up to Compared has a run or a recorded
+	// skip; 0: not checked.
 	Compared Instant
 }
 
-// NextRev returns the revision after old, made at now, and its time. Neither goes back if the clock does.
+// NextRev returns the revision for a change at the time now, and the time of the revision. The revision is larger
+// than old, and its time is not before oldAt, even if the clock was set back.
 func NextRev(old int64, oldAt, now time.Time) (rev int64, at time.Time) {
 	at = now
 	if at.Before(oldAt) {
@@ -180,29 +189,29 @@ func NextRev(old int64, oldAt, now time.Time) (rev int64, at time.Time) {
 	return max(Millis(at), old+1), at
 }
 
-// Advance updates the planning fields of a job after its messages are on the delay queue. It applies only if Rev and Next,
-// and for a fixed delay Tail, are as they were read.
+// Advance updates the planning fields of a job after messages with the planned runs are on the delay queue. The store
+// rejects the Advance unless the stored Rev and Next, and for a fixed delay Tail, equal the fields of the Advance.
 type Advance struct {
 	Job  JobID
 	Rev  int64
 	Next Instant
 	Tail RunID
-	// The new values.
+	// NewNext to NewState are the new values of the job's fields.
 	NewNext      Instant
 	NewPlanAt    Instant
 	NewSeq       int64
 	NewPartition int
 	NewTail      RunID
 	NewState     JobState
-	// NewRev, NewRevAt and Change are set if the advance ends a pause or begins a pause without an end. The change
-	// record is stored together with the advance.
+	// NewRev, NewRevAt and Change are set if the advance ends a pause, or begins a pause without an end. The store
+	// writes the change record together with the advance.
 	NewRev      int64
 	NewRevAt    time.Time
 	NewPauseBy  string
 	NewPauseWhy string
 	Change      *Change
 	PlanError   string
-	// NewCompared is the new value of Compared; 0: nothing was compared, and Compared stays.
+	// NewCompared is the new value of Compared; 0: Compared does not change.
 	NewCompared Instant
 }
 
@@ -222,7 +231,8 @@ func (s Sched) Moved(a Advance) Sched {
 	return s
 }
 
-// PausedAt reports whether s is paused at t. A pause with an end is over at its end, even before a tick stores this.
+// PausedAt reports whether the job is paused at the time t. A pause with an end is over at its end, even if State is
+// still Paused.
 func (s *Sched) PausedAt(t time.Time) bool {
 	return s.State == Paused && (s.PauseUntil == 0 || t.Before(s.PauseUntil.Time()))
 }
@@ -233,8 +243,8 @@ func (s Sched) Stay() Advance {
 		NewState: s.State, PlanError: s.PlanError}
 }
 
-// DueItem is one entry of the due index, ordered by (PlanAt, Job, Run): a job or, if Run is set, a run that waits for
-// its time.
+// DueItem is one entry of the due index, ordered by (PlanAt, Job, Run). If Run is 0, the job must be planned at
+// PlanAt. Otherwise, the waiting run must be put on the delay queue at PlanAt.
 type DueItem struct {
 	PlanAt    Instant
 	Job       JobID
@@ -252,7 +262,8 @@ func (d DueItem) Less(o DueItem) bool {
 	return d.Run < o.Run
 }
 
-// Tombstone is the rest of a deleted job, kept while a message of the job can be on the delay queue.
+// Tombstone is the record of a deleted job. The tombstone is kept while a message of the job can still be on the
+// delay queue.
 type Tombstone struct {
 	Job   JobID
 	App   string
@@ -261,7 +272,7 @@ type Tombstone struct {
 	RevAt time.Time
 }
 
-// PartitionOf returns which of the n partitions of the due index contains the job.
+// PartitionOf returns the number, from 0 to n-1, of the due index partition that contains the job.
 func PartitionOf(job JobID, n int) int {
 	if n <= 1 {
 		return 0

@@ -7,39 +7,41 @@ import (
 	"time"
 )
 
-// Bounds of the time window of a join.
+// Bounds of Def.Within, the time window of a join.
 const (
 	MinWithin = time.Second
 	MaxWithin = 7 * day
 )
 
-// Join collects the ends of the parents of a job that runs after all of them. Each Join is stored in its own Permits item,
-// under the rules of Permits.
+// Join records which parents have ended, for a job that runs once after all its parents. A round begins when the
+// first parent ends, and leads to one run of the job. Each Join is stored in a Permits item of its own.
 type Join struct {
-	Round  RunID   `json:"round,omitempty"`  // ID of the resulting run; 0: no end is recorded
-	Parent RunID   `json:"parent,omitempty"` // the parent run that was recorded first
-	Begun  Instant `json:"begun,omitempty"`  // when the first end was recorded
-	End    Instant `json:"end,omitempty"`    // end of the window
-	Full   bool    `json:"full,omitempty"`   // all parents are recorded: the run must be created
-	Over   bool    `json:"over,omitempty"`   // the window is over: the run must be skipped
-	Marks  []Mark  `json:"marks,omitempty"`  // one for each parent, in the order of their first ends
+	Round  RunID   `json:"round,omitempty"`  // ID of the run that this round leads to; 0: no round has begun
+	Parent RunID   `json:"parent,omitempty"` // ID of the parent run that ended first in this round
+	Begun  Instant `json:"begun,omitempty"`  // when the round began
+	End    Instant `json:"end,omitempty"`    // end of the time window of the round
+	Full   bool    `json:"full,omitempty"`   // all parents have ended, and the run must be created
+	Over   bool    `json:"over,omitempty"`   // the time window has ended before all parents did, and the run must be skipped
+	Marks  []Mark  `json:"marks,omitempty"`  // one for each parent that has ended
 }
 
-// Mark is the last recorded end of a parent.
+// Mark records the last end of one parent.
 type Mark struct {
 	Run    RunID `json:"run"`
-	Drawn  RunID `json:"drawn"` // ID allocated for this child when the parent run ended
-	Counts bool  `json:"counts,omitempty"`
-	// Data is the text that the parent run passes on, stored because that run may be removed earlier.
+	Drawn  RunID `json:"drawn"`            // ID of a run of the job with the join, allocated when the parent run ended
+	Counts bool  `json:"counts,omitempty"` // the end belongs to the current round
+	// Data is the text that the parent run passes on. It is stored here because the parent run may be removed before
+	// the round ends.
 	Data string `json:"data,omitempty"`
 }
 
 func (d *Def) JoinName() string { return "join/" + d.ID.String() }
 
-// Joins reports whether the job runs once after all of its parents.
+// Joins reports whether the job has a join: it runs once after all of its parents.
 func (d *Def) Joins() bool { return d.Within > 0 }
 
-// Noted reports whether this end of a parent, or a later one of the same parent, is recorded.
+// Noted reports whether the end of the parent run, or the end of a later run of that parent, is recorded. drawn is
+// the run ID that was allocated when the parent run ended.
 func (j *Join) Noted(run, drawn RunID) bool {
 	i := j.of(run.Job())
 	return i >= 0 && j.Marks[i].Drawn >= drawn
@@ -49,7 +51,8 @@ func (j *Join) of(parent JobID) int {
 	return slices.IndexFunc(j.Marks, func(m Mark) bool { return m.Run.Job() == parent })
 }
 
-// Note records the end of a parent's run. The first end begins the round, the last one completes it.
+// Note records the end of run, a run of a parent. The first end begins the round. When all parents have ended, the
+// round is complete.
 func (j *Join) Note(d *Def, run *Run, drawn RunID, now Instant) {
 	if j.Round == 0 {
 		j.Round, j.Parent, j.Begun, j.End = drawn, run.ID, now, now.Add(d.Within)
@@ -90,7 +93,7 @@ func (j *Join) Missing(d *Def) (names []string) {
 	return names
 }
 
-// Lacks returns a text of less than 200 bytes that lists the parents missing in a round.
+// Lacks returns a text of less than 200 bytes for users about the parents that have not ended in the round.
 func (j *Join) Lacks(d *Def) string {
 	missing := j.Missing(d)
 	if len(missing) == 0 { // the parents were changed
@@ -114,7 +117,7 @@ func (j *Join) Lacks(d *Def) string {
 	return fmt.Sprintf("%s did not end as required within %s after %s", text, FormatDuration(j.End.Time().Sub(j.Begun.Time())), first)
 }
 
-// Clear ends the round. The marks stay, so that no end is recorded twice.
+// Clear ends the round. Marks keeps the ends of the parents, so that no end is recorded twice.
 func (j *Join) Clear() {
 	j.Round, j.Parent, j.Begun, j.End, j.Full, j.Over = 0, 0, 0, 0, false, false
 	for i := range j.Marks {
@@ -132,14 +135,14 @@ func (j *Join) Clone() *Join {
 	return &n
 }
 
-// AwaitsJoin reports whether a run waits for its other parents. Its At is the first recorded end, and its Slot is the
-// end of the window.
+// AwaitsJoin reports whether r is the run of a join that waits until more parents end. For this run, At is when the
+// first parent ended, and Slot is when the time window ends.
 func (r *Run) AwaitsJoin() bool {
 	return r.Cause == CauseParent && r.Attempt == 1 && r.At != r.Slot && r.State == Planned && r.Owner == "" && !r.MaybeSent
 }
 
-// JoinedData returns the text that the round passes on: a JSON object from parent names to their data, at most
-// DataMax bytes long. Data that does not fit is replaced by an empty text.
+// JoinedData returns the text that the round passes to the run: a JSON object of at most DataMax bytes. The object
+// maps the name of each parent to the data of the parent's run. Data that does not fit is replaced by an empty text.
 func (j *Join) JoinedData(d *Def) string {
 	data := make(map[string]string, len(d.After))
 	for _, p := range d.After {

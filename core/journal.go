@@ -9,37 +9,37 @@ import (
 	"time"
 )
 
-// JournalKey identifies a journal by the minute of its claims, a suffix and the nonce of the invocation. The 16
-// suffixes spread the load of a minute.
+// JournalKey identifies the journal of one dispatcher invocation by the minute of its claims, a suffix, and the nonce
+// of the invocation. The suffix spreads the journals of one minute over 16 storage keys.
 type JournalKey struct {
-	Minute int64 // since 1970
-	Suffix int   // 0 … 15
+	Minute int64 // minutes since 1970
+	Suffix int   // from 0 to 15
 	Nonce  string
 }
 
-// NewJournalKey returns the key of the journal of an invocation that begins at now.
+// NewJournalKey returns the journal key of a dispatcher invocation that begins at the time now.
 func NewJournalKey(nonce string, now time.Time) JournalKey {
 	h := fnv.New32a()
 	h.Write([]byte(nonce))
 	return JournalKey{Minute: now.Unix() / 60, Suffix: int(h.Sum32() % JournalSuffixes), Nonce: nonce}
 }
 
-// JournalSuffixes is the number of suffixes.
+// JournalSuffixes is the number of values of JournalKey.Suffix.
 const JournalSuffixes = 16
 
 func (k JournalKey) IsZero() bool { return k.Nonce == "" }
 
 func (k JournalKey) String() string { return fmt.Sprintf("%d.%d.%s", k.Minute, k.Suffix, k.Nonce) }
 
-// Outcome is the state of a run in a journal.
+// Outcome is the result of the dispatch of one run, as a journal records it.
 type Outcome uint8
 
 const (
-	Begun       Outcome = iota + 1 // claimed, no answer yet
-	Accepted                       // the executor has it
+	Begun       Outcome = iota + 1 // claimed; the executor has not answered
+	Accepted                       // the executor accepted the run
 	Unconfirmed                    // sent, without a conclusive answer
-	Left                           // untouched: this dispatcher did nothing and acks the message
-	Done                           // claimed, and then closed or requeued
+	Left                           // the dispatcher did nothing with the run and acknowledged the message
+	Done                           // claimed, and then closed or released
 	Recorded                       // queued, skipped or found closed, without a claim
 )
 
@@ -61,20 +61,21 @@ func (o Outcome) String() string {
 	return "none"
 }
 
-// Settled reports whether the message that brought the run can be acked, because the watchdog takes
-// care of the run.
+// Settled reports whether the dispatcher can acknowledge the message with the run, because the watchdog checks the
+// run later.
 func (o Outcome) Settled() bool { return o == Accepted || o == Unconfirmed || o == Left }
 
-// Watched reports whether the watchdog checks the run. Stores use the other outcomes to list runs
-// by journal.
+// Watched reports whether the watchdog checks a run with this outcome. Entries with other outcomes exist only so that
+// stores can list runs by journal.
 func (o Outcome) Watched() bool { return o != Done && o != Recorded }
 
-// EndedWithin is the maximum number of minutes between the journal and the end of a run without a claim. If more time
-// passed, the end sets another journal. Reports count such a run at its end, and find it by its journal.
+// EndedWithin is the maximum time, in minutes, between the journal of an unclaimed run and the end of the run. If an
+// unclaimed run ends later, a new journal lists the run. So reports find a run by a journal that is not much older
+// than the end of the run.
 const EndedWithin = 60
 
-// Journal records for a batch of claims where the runs were sent and which were accepted. V grows
-// with each write; a write with a lower V fails.
+// Journal lists the runs that one dispatcher invocation handled, with the address and the outcome of each run. V
+// grows with each write of the journal, and the store rejects a write with a lower V.
 type Journal struct {
 	Key     JournalKey
 	V       int
@@ -86,22 +87,22 @@ type Entry struct {
 	Run     RunID
 	Address string
 	Outcome Outcome
-	// Answer is the answer to an unconfirmed send, at most AnswerMax bytes; empty if none is kept.
+	// Answer is the executor's answer to an unconfirmed send, at most AnswerMax bytes; empty if no answer is stored.
 	Answer string
 }
 
-// AnswerMax is the maximum length in bytes of an answer in an entry.
-// AnswersMax is the maximum number of entries of a journal that keep an answer.
+// AnswerMax is the maximum length of Entry.Answer in bytes. AnswersMax is the maximum number of entries with an
+// Answer in one journal.
 const (
 	AnswerMax  = 200
 	AnswersMax = 100
 )
 
-// NotConfirmed is the prefix of the message of a lost or timed-out run whose send got an
-// inconclusive answer.
+// NotConfirmed is the prefix of a run's message if the run was lost or timed out after its send got an inconclusive
+// answer.
 const NotConfirmed = "the executor did not confirm the run"
 
-// CutAnswer returns the first line of an answer, shortened for an entry.
+// CutAnswer returns the first line of an executor's answer, shortened to AnswerMax bytes.
 func CutAnswer(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	if len(text) > AnswerMax {
@@ -110,7 +111,7 @@ func CutAnswer(text string) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// PackAnswers encodes the answers of a journal's entries; nil if there are none.
+// PackAnswers encodes the answers of a journal's entries; nil if no entry has an answer.
 func PackAnswers(entries []Entry) (b []byte) {
 	for i := range entries {
 		if a := entries[i].Answer; a != "" {
@@ -121,7 +122,7 @@ func PackAnswers(entries []Entry) (b []byte) {
 	return b
 }
 
-// UnpackAnswers decodes the result of PackAnswers into the entries.
+// UnpackAnswers decodes the result of PackAnswers and sets Answer in the entries.
 func UnpackAnswers(b []byte, entries []Entry) error {
 	for len(b) > 0 {
 		i, n := binary.Uvarint(b)

@@ -11,74 +11,75 @@ import (
 	"unicode/utf8"
 )
 
-// Permits is the state of one limit: which retry chains hold a slot and which wait. It is one
-// stored item, written only if no other writer changed it. The rules are in
-// docs/internals/claim-protocol.md section 9.
+// Permits is the state of one concurrency limit: the retry chains that hold a slot, and the retry chains that wait
+// for one. Permits is stored as one item, and a write fails if another writer changed the item. Section 9 of
+// docs/internals/claim-protocol.md has the rules.
 type Permits struct {
-	Name string // see Job.Permit
+	Name string // name of the limit, see PermitNames
 	V    int64  // incremented by each write; 0: not stored
-	// Limit is the number of slots, as set by the last run that asked.
+	// Limit is the number of slots, as configured for the last run that requested a slot.
 	Limit   int
 	Holders []Holder
-	Queue   []RunID // first runs of the waiting chains, in order of arrival
-	// Second is the latest second that was assigned to an attempt, if the limit has a rate. Begun is the number of attempts
-	// in that second.
+	Queue   []RunID // first run of each waiting chain, in order of arrival
+	// Second is the latest second that was assigned to an attempt as its start, if Limits.PerSecond is set. Begun is
+	// the number of attempts that start in Second.
 	Second Instant `json:",omitempty"`
 	Begun  int     `json:",omitempty"`
-	// Join is the only field set in the item of a job that follows all of its parents.
+	// Join is set only in the item of a job with a join. This item has no limit, holders or queue.
 	Join *Join `json:",omitempty"`
 }
 
-// Holder is a chain of attempts that holds a slot, named by its first run. The end of the chain frees the slot. Only a slot
-// without a stored run is freed after a time.
+// Holder is a retry chain that holds a slot. First is the first run of the chain. The slot is freed when the chain
+// ends or, if no run of the chain is stored, after Until.
 type Holder struct {
 	First RunID
-	// Until is the end of the next claim. Zero: the run was stored and did not have to ask again.
+	// Until is when the claim expires that the dispatcher makes after it requested the slot. Until is zero if the run
+	// was stored before the request.
 	Until time.Time `json:",omitzero"`
-	// Attempt is the last attempt that got a second to start in. From is this second.
+	// Attempt is the last attempt that was assigned a second as its start, counted from 1. From is this second.
 	Attempt int     `json:",omitempty"`
 	From    Instant `json:",omitempty"`
 }
 
 const (
 	MaxLimit      = 1000
-	MaxQueue      = 1000 // runs waiting for a slot
+	MaxQueue      = 1000 // runs that wait for a slot
 	QueueIfUnsaid = 100
 )
 
-// PermitRequest is the request of a run before its claim.
+// PermitRequest is the request of a run for a slot, before the run is claimed.
 type PermitRequest struct {
 	First RunID
-	Until time.Time // end of the next claim
+	Until time.Time // when the claim after this request expires
 	Limit int
-	Max   int // longest queue
-	// PerSecond is how many attempts can start in a second; 0: no limit. Attempt is the number of
-	// the attempt in its chain. Now is from the caller's clock.
+	Max   int // maximum number of waiting runs
+	// PerSecond is the maximum number of attempts that start in one second; 0: no limit. Attempt is the number of the
+	// run's attempt, counted from 1. Now is the time of the caller's clock.
 	PerSecond int
 	Attempt   int
 	Now       Instant
 	Skips     bool // the run is skipped if no slot is free
 	Stored    bool // the run is stored; only stored runs can wait in the queue
-	Anew      bool // the run has no permit, but may hold a slot that is being freed
+	Anew      bool // the stored run has an empty Permit, but may still hold a slot that is being freed
 }
 
 // clocksApart is the largest difference in seconds between the clocks of two callers. A larger one
 // is treated as a clock that was set back.
 const clocksApart = 5
 
-// PermitResult is the result of Permits.Ask.
+// PermitResult is the answer to a request for a slot.
 type PermitResult uint8
 
 const (
 	PermitGranted PermitResult = iota
 	PermitWaits
-	PermitSkips // no slot is free, and the run does not wait
+	PermitSkips // no slot is free, and the run must be skipped
 	PermitFull  // the queue is full
-	PermitLater // the run holds a slot and starts in a later second, see Permits.From
+	PermitLater // the run holds a slot, but must not start before the second that Permits.From returns
 )
 
-// Ask decides whether a run gets a slot, and records it in p; changed reports whether p changed. A
-// new run gets a free slot only if the queue is empty, because waiting runs come first.
+// Ask decides whether a run gets a slot, and records the decision in p. changed reports whether p changed. A new run
+// gets a free slot only if no run waits in the queue.
 func (p *Permits) Ask(a PermitRequest) (answer PermitResult, changed bool) {
 	if changed = p.Limit != a.Limit; changed {
 		p.Limit = a.Limit
@@ -154,7 +155,8 @@ func (p *Permits) second(at Instant) {
 	}
 }
 
-// From returns the second in which the holder's attempt starts; 0 if unknown.
+// From returns the second that was assigned to the chain's last attempt as its start; 0 if the chain has no such
+// second.
 func (p *Permits) From(first RunID) Instant {
 	if i := p.holder(first); i >= 0 {
 		return p.Holders[i].From
@@ -162,7 +164,7 @@ func (p *Permits) From(first RunID) Instant {
 	return 0
 }
 
-// Past reports whether the time for a holder's next claim has passed.
+// Past reports whether the chain holds a slot and its Holder.Until has passed. A zero Until counts as passed.
 func (p *Permits) Past(first RunID, now time.Time) bool {
 	i := p.holder(first)
 	return i >= 0 && now.After(p.Holders[i].Until)
@@ -174,8 +176,8 @@ func (p *Permits) holder(first RunID) int {
 	return slices.IndexFunc(p.Holders, func(h Holder) bool { return h.First == first })
 }
 
-// Release removes the chains for which over is true, and gives free slots to the runs that have
-// waited longest.
+// Release removes the chains for which the function over returns true, and gives the free slots to the chains that
+// have waited longest. Release reports whether p changed.
 func (p *Permits) Release(over func(first RunID) bool) (changed bool) {
 	holders, queue := len(p.Holders), len(p.Queue)
 	p.Holders = slices.DeleteFunc(p.Holders, func(h Holder) bool { return over(h.First) })
@@ -210,17 +212,18 @@ func (p *Permits) Clone() Permits {
 	return n
 }
 
-// Bounds for the key of a limit.
+// Bounds of Overlap.Key, which is a JSON pointer.
 const (
 	MaxPointer      = 256 // bytes
 	MaxPointerDepth = 16
 )
 
-// NoValue replaces the hash if params have no value at the key, or are not JSON.
+// NoValue is the last part of a permit name if the run's params have no value at Overlap.Key, or are not JSON.
 const NoValue = "none"
 
-// Permit returns the names of the limits that count a run: the job's limit and the app's limit over all runs. Without limits
-// it is empty. The names change only with these settings.
+// Permit returns the names of the limits that apply to run r, joined into one text. These are the limit of the job,
+// and the limit over all runs of the app. The text is empty if no limit applies. For one run, the names change only
+// if the settings of the limits change.
 func (j *Job) Permit(app *App, r *Run) string {
 	name := j.permit(app, r)
 	switch {
@@ -245,7 +248,8 @@ func PermitNames(permit string) []string {
 	return strings.Split(permit, permitsPart)
 }
 
-// Counts reports whether name is the permit of the app's limits over all its runs.
+// Counts reports whether name is the permit name for the limits over all runs of the app. It returns false if no
+// limit is set.
 func (l Limits) Counts(app, name string) bool {
 	return l != (Limits{}) && name == permitOfApp+app
 }
@@ -253,7 +257,7 @@ func (l Limits) Counts(app, name string) bool {
 // PermitOfApp returns the permit name of an app's limits over all its runs.
 func PermitOfApp(app string) string { return permitOfApp + app }
 
-// IsPermitOfApp reports whether a permit name is for the limits of an app.
+// IsPermitOfApp reports whether a permit name is for the limits over all runs of an app.
 func IsPermitOfApp(name string) bool { return strings.HasPrefix(name, permitOfApp) }
 
 // permit returns the name of the job's limit. If the limit has a key, a hash of the value in the
@@ -299,7 +303,8 @@ func (j *Job) paramsToCount(r *Run) (string, error) {
 	return t.Fill(Filling{Attempt: 1, At: r.At, Zone: zone})
 }
 
-// SplitPermit splits a permit name into limit and value; value is empty without a key.
+// SplitPermit splits a permit name into the limit's name and the hash of the value at Overlap.Key. The hash is empty
+// if the limit has no key.
 func SplitPermit(name string) (limit, value string) {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 && strings.Count(name, "/") == 2 {
 		return name[:i], name[i+1:]
@@ -307,7 +312,7 @@ func SplitPermit(name string) (limit, value string) {
 	return name, ""
 }
 
-// Counts reports whether a permit name belongs to the limit of this job.
+// Counts reports whether a permit name belongs to the limit o of the job.
 func (o *Overlap) Counts(job JobID, name string) bool {
 	limit, value := SplitPermit(name)
 	return limit == o.name(job) && (value != "") == (o.Key != "")
@@ -356,11 +361,11 @@ func checkPointer(field, p string) error {
 	case len(p) > MaxPointer:
 		return Invalid(field, "", "%d bytes, at most %d are allowed", len(p), MaxPointer)
 	case strings.Count(p, "/") > MaxPointerDepth:
-		return Invalid(field, p, "%d levels deep, at most %d are allowed", strings.Count(p, "/"), MaxPointerDepth)
+		return Invalid(field, p, "nested %d levels deep, at most %d levels are allowed", strings.Count(p, "/"), MaxPointerDepth)
 	case strings.Contains(bad, "~"):
 		return Invalid(field, p, "in a JSON pointer, write ~ as ~0, and / within a name as ~1")
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return Invalid(field, "", "expected a JSON pointer of printable UTF-8")
+		return Invalid(field, "", "expected a JSON pointer of printable UTF-8 characters")
 	}
 	return nil
 }

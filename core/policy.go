@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Misfire is the policy for a late scheduled run.
+// Misfire is the policy for scheduled runs that are later than the job's grace.
 type Misfire string
 
 const (
-	MisfireLatest Misfire = "latest" // sent if the job's next scheduled time is in the future
-	MisfireAll    Misfire = "all"    // sent
-	MisfireSkip   Misfire = "skip"   // skipped
+	MisfireLatest Misfire = "latest" // a late run is sent only until the job's next scheduled time
+	MisfireAll    Misfire = "all"    // late runs are sent
+	MisfireSkip   Misfire = "skip"   // late runs are skipped
 )
 
 // Route is the rule that chooses the executor of a run.
@@ -40,7 +40,7 @@ const (
 	BroadcastFailAll BroadcastFail = "all"
 )
 
-// Block is how an xxl-job executor handles a second run of a job.
+// Block is how an xxl-job executor handles a run while another run of the same job is running.
 type Block string
 
 const (
@@ -49,13 +49,13 @@ const (
 	BlockCoverEarly   Block = "cover-early"
 )
 
-// Full is the action for a run when the limit has no free slot.
+// Full is the action for a run when its concurrency limit has no free slot.
 type Full string
 
 const (
 	FullQueue   Full = "queue"
 	FullSkip    Full = "skip"
-	FullReplace Full = "replace" // replaces the run that has been running longest
+	FullReplace Full = "replace" // the new run replaces the run that has been running longest
 )
 
 // Overlap limits how many runs of a job, or of all jobs in Group, run at once on all executors together. The zero value
@@ -64,18 +64,19 @@ type Overlap struct {
 	Limit int    `json:"limit,omitempty"`
 	Group string `json:"group,omitempty"`
 	Full  Full   `json:"full,omitempty"`
-	Max   int    `json:"max,omitempty"` // longest queue of waiting runs
-	// Key is a JSON pointer into a run's params: each value there has its own limit.
+	Max   int    `json:"max,omitempty"` // maximum number of waiting runs
+	// Key is a JSON pointer into the params of a run. Runs with different values at the pointer are limited
+	// separately.
 	Key string `json:"key,omitempty"`
 }
 
-// Limits bound all runs of an app together: how many run at once, and how many start in a second.
+// Limits are the limits over all runs of an app. The zero value means no limits.
 type Limits struct {
-	InFlight  int `json:"inFlight,omitempty"` // 0: MaxLimit
-	PerSecond int `json:"perSecond,omitempty"`
+	InFlight  int `json:"inFlight,omitempty"`  // maximum number of runs at once; 0: MaxLimit, if PerSecond is set
+	PerSecond int `json:"perSecond,omitempty"` // maximum number of attempts that start in one second; 0: no limit
 }
 
-// Overlap returns the limits in the form of a job's limit.
+// Overlap returns the limit InFlight in the form of a job's concurrency limit.
 func (l Limits) Overlap() Overlap {
 	if l == (Limits{}) {
 		return Overlap{}
@@ -88,10 +89,10 @@ type Backoff string
 
 const (
 	BackoffConstant    Backoff = "constant"
-	BackoffExponential Backoff = "exponential" // doubled after each attempt
+	BackoffExponential Backoff = "exponential" // the delay doubles after each retry
 )
 
-// The allowed values, in the order in which messages list them.
+// Allowed values of each type, in the order in which error messages list them.
 var (
 	Misfires = []Misfire{MisfireLatest, MisfireAll, MisfireSkip}
 	Routes   = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover,
@@ -107,22 +108,22 @@ var (
 type Event string
 
 const (
-	EventFailed     Event = "failed"      // or timed out; no attempt follows
-	EventLost       Event = "lost"        // no attempt follows
-	EventNoExecutor Event = "no-executor" // no executor was available; no attempt follows
-	EventRecovered  Event = "recovered"   // a success after one of these three
-	EventSkipped    Event = "skipped"     // not by a user's action
+	EventFailed     Event = "failed"      // a run failed or timed out, and no attempt follows
+	EventLost       Event = "lost"        // a run was lost, and no attempt follows
+	EventNoExecutor Event = "no-executor" // a run failed because no executor was available, and no attempt follows
+	EventRecovered  Event = "recovered"   // a run succeeded after a failed, lost or no-executor event
+	EventSkipped    Event = "skipped"     // a run was skipped, but not because of a user's action
 	EventLate       Event = "late"
-	EventSlow       Event = "slow"      // running for longer than Notify.Slow
-	EventPaused     Event = "paused"    // through its pauseAfter
+	EventSlow       Event = "slow"      // a run has been running for longer than Notify.Slow
+	EventPaused     Event = "paused"    // the job was paused after consecutive failures (pauseAfter)
 	EventUnplanned  Event = "unplanned" // the job could not be planned
 	EventDeadLetter Event = "dead-letter"
 	EventOverdue    Event = "overdue"
-	EventMute       Event = "mute" // a channel rejected a notification: reported by the other channels, and not configurable
+	EventMute       Event = "mute" // a channel rejected a notification; the other channels report this, and users cannot turn the event off
 )
 
-// Events are the configurable events of a job, in the order in which messages list them.
-// EventsNotYet are values of the manifest that have no effect.
+// Events lists the events that a job can select, in the order in which error messages list them. EventsNotYet lists
+// events that are planned for a later version. Settings that select one of these events are rejected.
 var (
 	Events = []Event{EventFailed, EventLost, EventNoExecutor, EventRecovered, EventSkipped, EventLate, EventSlow, EventPaused,
 		EventUnplanned, EventDeadLetter, EventOverdue}
@@ -134,28 +135,26 @@ var (
 var eventsIfUnsaid = []Event{EventFailed, EventLost, EventNoExecutor, EventRecovered, EventPaused, EventUnplanned, EventDeadLetter,
 	EventOverdue}
 
-// Notify configures a job's notifications. The app's value fills each field that the job leaves
-// empty.
+// Notify configures the notifications of a job. For each field that the job leaves empty, the app's value applies.
 type Notify struct {
-	To      []string      `json:"to,omitempty"` // channels; empty: no notifications
-	On      []Event       `json:"on,omitempty"`
-	Late    time.Duration `json:"late,omitempty"`  // delay after the due time; 0: the job's grace
-	Slow    time.Duration `json:"slow,omitempty"`  // running time since the send
-	Quiet   time.Duration `json:"quiet,omitempty"` // minimum time between two notifications for an event; 0: QuietIfUnsaid
+	To      []string      `json:"to,omitempty"`    // names of channels; empty: no notifications
+	On      []Event       `json:"on,omitempty"`    // events that cause a notification; empty: the default events
+	Late    time.Duration `json:"late,omitempty"`  // delay after the due time that causes EventLate; 0: the job's grace
+	Slow    time.Duration `json:"slow,omitempty"`  // running time since the send that causes EventSlow; 0: never
+	Quiet   time.Duration `json:"quiet,omitempty"` // minimum time between two notifications about an event; 0: QuietIfUnsaid
 	Overdue Overdue       `json:"overdue,omitzero"`
 }
 
-// Overdue sets when a job must have succeeded: each day by a time in its zone, or within a
-// duration after its last success. Only one field is set.
+// Overdue sets when a job must have succeeded. Only one of the two fields is set.
 type Overdue struct {
-	By     string        `json:"by,omitempty"` // 15:04
-	Within time.Duration `json:"within,omitempty"`
+	By     string        `json:"by,omitempty"`     // each day by this time of day in the job's time zone, such as 15:04
+	Within time.Duration `json:"within,omitempty"` // within this duration after the last success
 }
 
 // QuietIfUnsaid is the default of Notify.Quiet.
 const QuietIfUnsaid = time.Hour
 
-// Over returns n with its empty fields filled from o.
+// Over returns n with the value from o for each field that is empty in n.
 func (n Notify) Over(o Notify) Notify {
 	if len(n.To) == 0 {
 		n.To = o.To
@@ -168,8 +167,8 @@ func (n Notify) Over(o Notify) Notify {
 	return n
 }
 
-// Includes reports whether an event causes a notification; false for a nil n. EventSlow and EventOverdue need their limits
-// to be set.
+// Includes reports whether an event causes a notification. It returns false for a nil n, for EventSlow if Slow is not
+// set, and for EventOverdue if Overdue is not set.
 func (n *Notify) Includes(e Event) bool {
 	switch {
 	case n == nil, len(n.To) == 0, e == EventSlow && n.Slow == 0, e == EventOverdue && n.Overdue == Overdue{}:
@@ -180,8 +179,8 @@ func (n *Notify) Includes(e Event) bool {
 	return slices.Contains(n.On, e)
 }
 
-// EventRule returns the notification settings of a job, with its app's settings as defaults. If job is nil, because the
-// event has no readable job, the global settings replace the job's.
+// EventRule returns the notification settings of a job, with the settings of the app as defaults. If job is nil
+// because the event has no readable job, the global settings replace the job's settings.
 func EventRule(job *Job, app *App, g *Global) (n Notify) {
 	if n = g.Notify; job != nil {
 		n = job.Def.Notify
@@ -193,8 +192,8 @@ func EventRule(job *Job, app *App, g *Global) (n Notify) {
 	return n
 }
 
-// EndEvent returns the event for the end of a run. It is empty if the end needs no
-// notification, such as a user's action.
+// EndEvent returns the event for the end of a run. The event is empty if the end never needs a notification, for
+// example after a user's action.
 func EndEvent(r *Run) Event {
 	switch {
 	case r.Then != 0 || r.Shard.Of != 0:
@@ -228,7 +227,7 @@ func SkipTold(reason Reason) bool {
 	return false
 }
 
-// TellsEnd reports whether the end of a run can cause a notification.
+// TellsEnd reports whether the end of a run can cause a notification with these settings.
 func (n *Notify) TellsEnd() bool {
 	return n.Includes(EventFailed) || n.Includes(EventLost) || n.Includes(EventNoExecutor) || n.Includes(EventSkipped) ||
 		n.Includes(EventRecovered) ||
@@ -248,20 +247,20 @@ func (o Overdue) Clock() (hour, minute int, ok bool) {
 	return t.Hour(), t.Minute(), err == nil && len(o.By) == len("15:04")
 }
 
-// Retry is the rule for repeating a failed run.
+// Retry sets when a failed run is retried, and how often.
 type Retry struct {
-	Max      int           `json:"max"` // attempts after the first
+	Max      int           `json:"max"` // maximum number of retries after the first attempt; 0: no retry
 	Delay    time.Duration `json:"delay"`
 	Backoff  Backoff       `json:"backoff"`
-	MaxDelay time.Duration `json:"maxDelay,omitempty"` // upper bound of the delay; 0: one day
-	On       []State       `json:"on"`                 // subset of RetryOns
+	MaxDelay time.Duration `json:"maxDelay,omitempty"` // maximum delay between two attempts; 0: one day
+	On       []State       `json:"on"`                 // states that cause a retry: a subset of RetryOns
 }
 
 func (r Retry) Equal(o Retry) bool {
 	return r.Max == o.Max && r.Delay == o.Delay && r.Backoff == o.Backoff && r.MaxDelay == o.MaxDelay && slices.Equal(r.On, o.On)
 }
 
-// After returns the delay before the attempt that follows attempt n, counted from 1.
+// After returns the delay between attempt n and the next attempt. The first attempt has n = 1.
 func (r Retry) After(n int) time.Duration {
 	limit := 24 * time.Hour
 	if r.MaxDelay > 0 {
@@ -279,32 +278,32 @@ func (r Retry) After(n int) time.Duration {
 	return min(d, limit)
 }
 
-// KeepDays is the default number of days to keep the runs of a job, and the traces of a deleted
-// job. KeepForever in Keep.Days means no limit: manifests and the API write 0 for it, but 0 in a
-// stored job means the default.
+// KeepDays is the default number of days for which the runs of a job, and the records of a deleted job, are kept.
+// KeepForever in Keep.Days means no limit. Manifests and the API write 0 for no limit, but 0 in a stored job means
+// KeepDays.
 const (
 	KeepDays    = 30
 	KeepForever = -1
 )
 
-// KeepLog selects the ends of runs after which the log is kept.
+// KeepLog selects the final states of runs whose log the server keeps.
 type KeepLog string
 
 const (
 	KeepLogNever   KeepLog = "never"
-	KeepLogFailure KeepLog = "on-failure" // failed, timed out or lost
-	KeepLogAlways  KeepLog = "always"     // failed, timed out, lost, killed or succeeded
+	KeepLogFailure KeepLog = "on-failure" // if the run failed, timed out or was lost
+	KeepLogAlways  KeepLog = "always"     // if the run succeeded, failed, timed out, was lost or was killed
 )
 
 var KeepLogs = []KeepLog{KeepLogNever, KeepLogFailure, KeepLogAlways}
 
-// Keep sets how long runs are kept, and for which runs the log.
+// Keep sets how long the runs of a job are kept, and which runs keep their log.
 type Keep struct {
 	Days int     `json:"days"`
 	Log  KeepLog `json:"log,omitempty"` // empty: KeepLogFailure
 }
 
-// Kept returns Log as jobs and runs store it: empty for the default.
+// Kept returns Log in the form that jobs and runs store: empty for the default KeepLogFailure.
 func (k Keep) Kept() KeepLog {
 	if k.Log == KeepLogFailure {
 		return ""
@@ -312,7 +311,7 @@ func (k Keep) Kept() KeepLog {
 	return k.Log
 }
 
-// For returns how long runs are kept. KeepForever gives 200 years.
+// For returns how long runs are kept. For KeepForever, it returns 200 years.
 func (k Keep) For() time.Duration {
 	switch {
 	case k.Days < 0:

@@ -9,10 +9,10 @@ import (
 )
 
 // JobRecord is the state of a job before or after a change, with all data that an audit needs to compute the expected
-// scheduled times. Its JSON is stable: fields are only added.
+// scheduled times. The JSON is stable: new versions only add fields.
 type JobRecord struct {
 	Rev        int64         `json:"rev"`
-	RevAt      int64         `json:"revAt"` // milliseconds
+	RevAt      int64         `json:"revAt"` // milliseconds since 1970
 	State      JobState      `json:"state"`
 	Schedule   Schedule      `json:"schedule"`
 	Misfire    Misfire       `json:"misfire"`
@@ -27,7 +27,7 @@ type JobRecord struct {
 	Def *Def `json:"def,omitempty"`
 }
 
-// RecordOf returns the record of a job without its secrets and its children; def can be nil.
+// RecordOf returns the JobRecord of a job, without secrets and children. If def is nil, the record has no definition.
 func RecordOf(s *Sched, def *Def) JobRecord {
 	if def != nil && (def.Call != nil || def.Command != nil || def.Children != nil) {
 		shown := *def
@@ -41,7 +41,8 @@ func RecordOf(s *Sched, def *Def) JobRecord {
 
 func (r JobRecord) String() string { return marshal(r) }
 
-// ParseJobRecord parses the Old or New of a job's change; false if there is no record.
+// ParseJobRecord parses Change.Old or Change.New of a change to a job. It returns false if the text is not a
+// JobRecord.
 func ParseJobRecord(text string) (JobRecord, bool) {
 	var r JobRecord
 	if text == "" || json.Unmarshal([]byte(text), &r) != nil || r.Rev == 0 {
@@ -50,8 +51,8 @@ func ParseJobRecord(text string) (JobRecord, bool) {
 	return r, true
 }
 
-// AppRecord is the state of an app, without its token, before or after a change. A record without a name is the global
-// state. Its JSON is stable: fields are only added.
+// AppRecord is the state of an app, without its token, before or after a change. If Name is empty, the record is the
+// state of Global instead. The JSON is stable: new versions only add fields.
 type AppRecord struct {
 	Name      string         `json:"name,omitempty"`
 	Rev       int64          `json:"rev"`
@@ -61,13 +62,14 @@ type AppRecord struct {
 	Executors []string       `json:"executors,omitempty"`
 	Allow     []netip.Prefix `json:"allow,omitempty"`
 	Withheld  []string       `json:"withheld,omitempty"`
-	// WaitForExecutor is as in App.
+	// WaitForExecutor is how long runs wait for an available executor; 0: runs do not wait.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
 	Overlap         Overlap       `json:"overlap,omitzero"`
 	Limits          Limits        `json:"limits,omitzero"`
-	Call            *Call         `json:"call,omitempty"` // without its secrets
+	Call            *Call         `json:"call,omitempty"` // without secrets
 	Notify          Notify        `json:"notify,omitzero"`
-	// The latest pause, in milliseconds; zero as in Pause.
+	// PauseFrom and PauseTo are the start and the end of the latest pause, in milliseconds since 1970. 0 means no
+	// pause, or a pause without an end.
 	PauseFrom int64  `json:"pauseFrom,omitempty"`
 	PauseTo   int64  `json:"pauseTo,omitempty"`
 	PauseBy   string `json:"pauseBy,omitempty"`
@@ -98,8 +100,8 @@ func (r AppRecord) Pause() Pause {
 
 func (r AppRecord) String() string { return marshal(r) }
 
-// ParseAppRecord parses the Old or New of a change to an app or the global state; false if there is
-// no record.
+// ParseAppRecord parses Change.Old or Change.New of a change to an app or to the global state. It returns false if
+// the text is not an AppRecord.
 func ParseAppRecord(text string) (AppRecord, bool) {
 	var r AppRecord
 	if text == "" || json.Unmarshal([]byte(text), &r) != nil {
@@ -116,10 +118,10 @@ func marshal(v any) string {
 	return string(b)
 }
 
-// OfPerson is the prefix of Change.Name for a user. No channel has such a name.
+// OfPerson is the prefix of Change.Name if the change is about a user. No channel name begins with this prefix.
 const OfPerson = "person:"
 
-// The verbs of change records.
+// The values of Change.Verb.
 const (
 	VerbCreated   = "created"
 	VerbUpdated   = "updated"
@@ -127,48 +129,48 @@ const (
 	VerbResumed   = "resumed"
 	VerbDeleted   = "deleted"
 	VerbTriggered = "triggered"
-	VerbChanged   = "changed" // a waiting trigger
+	VerbChanged   = "changed" // a waiting trigger was changed
 	VerbCancelled = "cancelled"
 	VerbKilled    = "killed"
 	VerbFenced    = "fenced"
 	VerbRestored  = "restored"
-	VerbTested    = "tested"  // a channel
-	VerbActed     = "acted"   // a bulk operation; the record of each job has its ID
+	VerbTested    = "tested"  // a test message was sent to a channel
+	VerbActed     = "acted"   // a bulk operation was run; the record of each changed job has the operation's ID
 	VerbCleaned   = "cleaned" // ended runs were removed
-	VerbRemoved   = "removed" // the registration of an executor; the reason is its address
-	VerbRotated   = "rotated" // the encryption key of stored secrets; the reason is the ID of the new key
+	VerbRemoved   = "removed" // the registration of an executor was removed; the reason is the executor's address
+	VerbRotated   = "rotated" // the encryption key of stored secrets was replaced; the reason is the ID of the new key
 )
 
 var Verbs = []string{VerbCreated, VerbUpdated, VerbPaused, VerbResumed, VerbDeleted, VerbTriggered, VerbChanged, VerbCancelled, VerbKilled,
 	VerbFenced, VerbRestored, VerbTested, VerbActed, VerbCleaned, VerbRemoved, VerbRotated}
 
-// Actor is the user or client that makes a change. Did copies it into the change record.
+// Actor is the user or client that makes a change.
 type Actor struct {
 	Name string
 	From string // client address; empty: unknown
-	Via  string // BySession or a result of ByToken; empty: neither applies
-	Act  string // ID of the bulk operation that the change belongs to; empty: none
+	Via  string // type of credential: BySession or a result of ByToken; empty: another type
+	Act  string // ID of the bulk operation that makes the change; empty: none
 }
 
-// BySession is the Via of a logged-in user.
+// BySession is the value of Actor.Via for a user with a login session.
 const BySession = "session"
 
-// ByToken returns the Via of a client with the user's token of that name.
+// ByToken returns the value of Actor.Via for a client that uses a user's token with this name.
 func ByToken(name string) string { return tokenOf + name }
 
-// TokenOf returns the token name in a Via; false if there is none.
+// TokenOf returns the token name in a value of Actor.Via; false if the value names no token.
 func TokenOf(via string) (string, bool) { return strings.CutPrefix(via, tokenOf) }
 
 const tokenOf = "token:"
 
-// Did returns the change with the actor's name, address, Via and bulk operation.
+// Did returns the change c with the actor's name, address, type of credential and bulk operation.
 func (a Actor) Did(c Change) Change {
 	c.By, c.From, c.Via, c.Act = a.Name, a.From, a.Via, a.Act
 	return c
 }
 
-// Says returns a text that distinguishes records with the same ID, app and job. A record that is stored again has an equal
-// text. The text contains the name only if there is no job.
+// Says returns a text that distinguishes change records with equal ID, app and job. If a record is stored again, its
+// text does not change. The text contains the name only if the change is not about a job.
 func (c *Change) Says() string {
 	if c.Job != 0 {
 		return c.Verb + " " + c.New
@@ -176,16 +178,16 @@ func (c *Change) Says() string {
 	return c.Verb + " " + c.New + " " + c.Name
 }
 
-// ActRecord is the New of the change record for a whole bulk operation.
+// ActRecord is the content of Change.New in the change record about a whole bulk operation.
 type ActRecord struct {
 	Act   string `json:"act"`
 	Verb  string `json:"verb"`
-	Found int    `json:"found"` // number of jobs at the start
+	Found int    `json:"found"` // number of selected jobs when the operation started
 }
 
 func (r ActRecord) String() string { return marshal(r) }
 
-// Validate returns an error for an actor that a change record could not name.
+// Validate returns an error if the actor's name is empty, too long, not UTF-8, or reserved.
 func (a Actor) Validate() error {
 	if a.Name == "" || len(a.Name) > 128 || !utf8.ValidString(a.Name) {
 		return Invalid("actor", a.Name, "the name of the caller must have 1 to 128 bytes")
@@ -196,15 +198,17 @@ func (a Actor) Validate() error {
 	return nil
 }
 
-// PostRun has the pending follow-ups of a closed run that must not delay other runs. One message on the post-run queue
-// creates them, and then PostRun is cleared. PostRun is not part of Owes, because older versions would create a run from it.
+// PostRun has the pending follow-ups of a closed run that must not delay other runs. A message on the post-run queue
+// causes these follow-ups, and then PostRun is cleared. PostRun is not part of Run.Owes, because older versions would
+// create a run from each item of Run.Owes.
 type PostRun struct {
 	Log    bool `json:"log,omitempty"`    // the log must be kept
 	Notice bool `json:"notice,omitempty"` // users may need a notification
 }
 
-// OwesPostRun returns the pending follow-ups of a closed run for the post-run queue. A success that
-// was closed without reading the run gets its log follow-up from KeepLog.
+// OwesPostRun returns the pending follow-ups of a closed run for the post-run queue. If KeepLog of a succeeded run is
+// KeepLogAlways, the result includes the log even if PostRun does not. The reason is that the server can close a
+// succeeded run without reading the run.
 func (r *Run) OwesPostRun() PostRun {
 	if r.State.Open() {
 		return PostRun{}
@@ -221,7 +225,7 @@ func (r *Run) hasLog() bool {
 		!strings.HasPrefix(r.Address, string(SchemeCall)+":") && !strings.HasPrefix(r.Address, string(SchemeQueue)+":")
 }
 
-// LogOwed reports whether the log must be kept when an open run ends in the given state.
+// LogOwed reports whether the server must keep the log of an open run that ends with this state and reason.
 func (r *Run) LogOwed(state State, reason Reason) bool {
 	switch {
 	case !r.hasLog() || r.KeepLog == KeepLogNever || reason == ReasonNoExecutor || reason == ReasonNotAccepted:
@@ -232,7 +236,7 @@ func (r *Run) LogOwed(state State, reason Reason) bool {
 	return state.Failure()
 }
 
-// ClearPostRun records the follow-ups that are still pending for the post-run queue.
+// ClearPostRun returns a RunPut that records that only the follow-ups in rest are still pending for the post-run queue.
 func (r *Run) ClearPostRun(rest PostRun) RunPut {
 	p := RunPut{ID: r.ID, If: RunState | RunPostRun, Was: *r, Set: RunPostRun, To: Run{PostRun: rest, KeepLog: r.KeepLog}}
 	if !rest.Log && r.State == Succeeded { // after a failure, its retry needs KeepLog too
@@ -244,20 +248,20 @@ func (r *Run) ClearPostRun(rest PostRun) RunPut {
 // KeptLogMax is the maximum size in bytes of a kept log; the end of the log is kept.
 const KeptLogMax = 64 << 10
 
-// KeptLog is the end of a run's log, stored so that it outlives its executor.
+// KeptLog is the end of a run's log, stored by the server so that the log is available without the executor.
 type KeptLog struct {
 	Run RunID     `json:"run"`
 	At  time.Time `json:"at"` // when the log was read
-	// Text is the gzip of the kept lines. Lines are whole, except a single line longer than
-	// KeptLogMax. Empty if the log could not be read.
+	// Text has the kept lines, compressed with gzip. Lines are whole, except a single line longer than KeptLogMax.
+	// Text is empty if the log could not be read.
 	Text []byte `json:"text,omitempty"`
-	// From is the number of its first line, counted from 1; 0: unknown.
+	// From is the line number of the first kept line, counted from 1; 0: unknown.
 	From int `json:"from,omitempty"`
-	// Cut is the number of bytes missing at the start of the first line.
+	// Cut is the number of bytes that are missing at the start of the first kept line.
 	Cut int64 `json:"cut,omitempty"`
-	// More is true if the log is known to continue after the kept text.
+	// More is true if the log continues after the kept lines.
 	More bool `json:"more,omitempty"`
-	// Why is the reason for a missing part. If Text is empty, the whole log is missing.
+	// Why is the reason why a part of the log is missing. If Text is empty, the whole log is missing.
 	Why string `json:"why,omitempty"`
 }
 

@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// State is the status of a run. The state of a closed run never changes.
+// State is the status of a run. When a run is closed, its state is final.
 type State string
 
 const (
-	Planned   State = "planned" // recorded before its due time
-	Queued    State = "queued"  // waits for a concurrency slot, or for an executor of its app
+	Planned   State = "planned" // stored, but neither queued nor claimed
+	Queued    State = "queued"  // waiting for a concurrency slot, or for an available executor
 	Running   State = "running" // claimed: accepted, being sent, or unconfirmed
 	Succeeded State = "succeeded"
 	Failed    State = "failed"
@@ -26,10 +26,10 @@ const (
 
 var States = []State{Planned, Queued, Running, Succeeded, Failed, TimedOut, Killed, Lost, Skipped}
 
-// Open reports whether a run can still change.
+// Open reports whether s is not a final state.
 func (s State) Open() bool { return s == Planned || s == Queued || s == Running }
 
-// CheckEnd returns an error unless runs can end in the state.
+// CheckEnd returns an error unless s is a final state. field is the name of the input field for the error.
 func (s State) CheckEnd(field string) error {
 	if !slices.Contains(States, s) || s.Open() {
 		return Invalid(field, string(s), "expected a final state: succeeded, failed, timed-out, killed, lost, skipped")
@@ -37,38 +37,38 @@ func (s State) CheckEnd(field string) error {
 	return nil
 }
 
-// Failure reports whether a run that ended in this state can be retried.
+// Failure reports whether a run that ended in state s can be retried.
 func (s State) Failure() bool { return s == Failed || s == TimedOut || s == Lost }
 
-// Reason explains the final state of a run. Every closed state except succeeded has one.
+// Reason explains the final state of a run. Every final state except Succeeded has a Reason.
 type Reason string
 
 const (
-	ReasonNotAccepted   Reason = "not-accepted"  // failed: no executor accepted it
+	ReasonNotAccepted   Reason = "not-accepted"  // failed: no executor accepted the run
 	ReasonNoExecutor    Reason = "no-executor"   // failed: no executor was available
 	ReasonHandler       Reason = "handler"       // failed: the handler reported failure
-	ReasonCrashed       Reason = "crashed"       // failed: the executor crashed while running it
+	ReasonCrashed       Reason = "crashed"       // failed: the executor crashed during the run
 	ReasonShards        Reason = "shards"        // failed: shards of the broadcast did not succeed
-	ReasonSnoozed       Reason = "snoozed"       // failed: the handler asked for a later attempt, which follows
-	ReasonTimeout       Reason = "timeout"       // timed-out
-	ReasonPerson        Reason = "person"        // killed by a user
-	ReasonReplaced      Reason = "replaced"      // killed for a newer run
-	ReasonGone          Reason = "gone"          // lost: its executor is not available
-	ReasonForgotten     Reason = "forgotten"     // lost: its executor is idle and never reported
-	ReasonNoReport      Reason = "no-report"     // lost: no report arrived within lostAfter
-	ReasonMisfire       Reason = "misfire"       // skipped
-	ReasonDeadline      Reason = "deadline"      // skipped
-	ReasonOverlap       Reason = "overlap"       // skipped
-	ReasonQueueFull     Reason = "queue-full"    // skipped
-	ReasonPaused        Reason = "paused"        // skipped
-	ReasonChanged       Reason = "changed"       // skipped
-	ReasonDeleted       Reason = "deleted"       // skipped
-	ReasonCancelled     Reason = "cancelled"     // skipped by a user; failed: the handler rejected further attempts
-	ReasonUndeliverable Reason = "undeliverable" // skipped
+	ReasonSnoozed       Reason = "snoozed"       // failed: the handler requested a later attempt, which follows
+	ReasonTimeout       Reason = "timeout"       // timed-out: the run took longer than the job's timeout
+	ReasonPerson        Reason = "person"        // killed: a user killed the run
+	ReasonReplaced      Reason = "replaced"      // killed: a newer run replaced the run
+	ReasonGone          Reason = "gone"          // lost: the executor of the run is not available
+	ReasonForgotten     Reason = "forgotten"     // lost: the executor is idle but never reported a result
+	ReasonNoReport      Reason = "no-report"     // lost: no report arrived within the job's lostAfter
+	ReasonMisfire       Reason = "misfire"       // skipped: the run was late, and the misfire policy skips late runs
+	ReasonDeadline      Reason = "deadline"      // skipped: the deadline passed before the run was sent
+	ReasonOverlap       Reason = "overlap"       // skipped: another run of the job or group was running
+	ReasonQueueFull     Reason = "queue-full"    // skipped: the queue of the concurrency limit was full
+	ReasonPaused        Reason = "paused"        // skipped: the job, its app or all jobs were paused
+	ReasonChanged       Reason = "changed"       // skipped: the job was changed before the run
+	ReasonDeleted       Reason = "deleted"       // skipped: the job was deleted before the run
+	ReasonCancelled     Reason = "cancelled"     // skipped: a user cancelled the run; failed: the handler rejected further attempts
+	ReasonUndeliverable Reason = "undeliverable" // skipped: the message with the run could not be processed
 	ReasonJoin          Reason = "join"          // skipped: a parent did not end in time
 )
 
-// Reasons lists the allowed reasons for each closed state.
+// Reasons lists the allowed reasons for each final state.
 var Reasons = map[State][]Reason{
 	Failed:   {ReasonNotAccepted, ReasonNoExecutor, ReasonHandler, ReasonCrashed, ReasonSnoozed, ReasonCancelled, ReasonShards},
 	TimedOut: {ReasonTimeout},
@@ -99,113 +99,114 @@ func TruncateMessage(s string) string {
 	return s
 }
 
-// DataMax is the maximum length in bytes of the text that a run passes to its followers.
+// DataMax is the maximum length in bytes of the text that a run passes to its child runs.
 const DataMax = 4 << 10
 
-// Run is the record of one execution of a job on one executor.
+// Run is the record of one execution of a job.
 type Run struct {
 	ID    RunID
 	App   string
 	State State
-	// Cause, Rev, At, Slot and Seq are copied from its Fire.
+	// Cause, Rev, At, Slot and Seq are copied from the Fire that created the run.
 	Cause Cause
 	Rev   int64
 	At    Instant
 	Slot  Instant
 	Seq   int64
 
-	// The claim. Owner is the nonce of the only invocation that can send the run, or empty.
-	// Until is when the owner can no longer send it. Without an owner, Until is from the last
-	// claim or the last change of the trigger, or zero. A claim is conditional on Until, so it
-	// fails if another claim or a change came after its read.
+	// Owner is the nonce of the dispatcher invocation that claimed the run and alone can send it; empty: no owner.
+	// Until is when the claim expires. Without an owner, Until has the value from the last claim or from the last
+	// change of the trigger; zero if neither happened. A claim fails if Until has changed since the claiming
+	// dispatcher read the run.
 	Owner     string
 	Until     time.Time
 	Address   string
-	MaybeSent bool // an earlier owner may have sent it to Address; never cleared
+	MaybeSent bool // an earlier owner may have sent the run to Address; never cleared
 	Journal   JournalKey
-	SentAt    time.Time // trigger time, logDateTime in the xxl-job protocol: set by the first claim and kept
-	// SentRev is the job revision that the last claim read; 0: equal to Rev, as in each planned run.
+	SentAt    time.Time // send time, logDateTime in the xxl-job protocol; set by the first claim and kept by later claims
+	// SentRev is the job revision that the last claim read; 0: the same revision as Rev.
 	SentRev int64
 
-	// The retry chain.
+	// Attempt, First and Retries are the position of the run in its retry chain.
 	Attempt int   // counted from 1
-	First   RunID // first run of the chain; its own ID on the first attempt
-	Retries int   // attempts that can follow, set on the first attempt and counted down
+	First   RunID // ID of the first run of the chain; on the first attempt, equal to ID
+	Retries int   // number of retries that can follow this attempt
 
-	// FixedDelay is true if the end of its chain schedules the job's next run.
+	// FixedDelay is true if the end of the run's retry chain schedules the job's next run.
 	FixedDelay bool
 
-	// PauseAfter is true if failures in a row pause the job. A failed chain then has the pause as a
-	// pending follow-up.
+	// PauseAfter is true if consecutive failures pause the job. Then each failed retry chain has a pending follow-up,
+	// which pauses the job if enough chains have failed.
 	PauseAfter bool
 
-	// KeepLog selects the ends after which the run's log is kept; empty: KeepLogFailure. It is cleared once the log is kept.
+	// KeepLog selects the final states for which the server keeps the run's log; empty: KeepLogFailure. KeepLog is
+	// cleared when the log has been kept.
 	KeepLog KeepLog
 
-	// Notice is true if the end of the run can need a notification. Dispatch sets it from the job and app when it claims or
-	// queues the run. Other writers store true.
+	// Notice is true if the end of the run may need a notification. When dispatch claims or queues the run, dispatch
+	// sets Notice from the settings of the job and the app. All other writers set Notice to true.
 	Notice bool
 
-	// Permit names the limits that count the run, see Job.Permit; empty: none. It is set before the
-	// run is first sent, and applies to its whole chain.
+	// Permit has the names of the concurrency limits that apply to the run, see Job.Permit; empty: no limit applies.
+	// Permit is set before the run is first sent, and applies to the whole retry chain.
 	Permit string
 
-	// Parent is the run that this run follows; 0: none.
+	// Parent is the ID of the parent run whose end created this run; 0: none.
 	Parent RunID
-	// Place shows which child jobs still need a run: 1 from the start, then PlaceAfter the last
-	// child. 0: no more children.
+	// Place is the lowest ID of a child job that may still need a run after this run. Place begins at 1 and grows
+	// with each child run that is created. 0 means that no child needs a run.
 	Place int64
 
 	Shard Shard
 
-	// Values from a trigger that replace the job's.
+	// Params and Addresses are values from a trigger that replace the job's params and the app's executors.
 	Params    *string
 	Addresses []string
 	Key       string // idempotency key of the trigger
-	By        string // user or client that triggered it
-	RerunOf   RunID  // the run that it repeats; 0: none
+	By        string // user or client that triggered the run
+	RerunOf   RunID  // ID of the earlier run that this run repeats; 0: none
 
-	// The kill, recorded before it is sent. KillBy is empty for the timeout, and names the newer
-	// run for a replacement, see Replaced.
+	// KillBy and KillAt record a kill before the kill is sent to the executor. KillBy is the user who killed the run.
+	// KillBy is empty if the timeout passed, and names the newer run if a newer run replaces this run.
 	KillBy string
 	KillAt time.Time
 
-	// The end.
+	// EndedAt, Reason, Code, Message and Data are the result of a closed run.
 	EndedAt time.Time
 	Reason  Reason
-	Code    int // exit code from the executor; 0: none
+	Code    int // exit code from the executor; 0: no exit code
 	Message string
-	Data    string  // text that its handler passes to the runs that follow
-	Owes    []Owed  // pending follow-ups that are not proven to exist
-	Then    RunID   // the retry that followed; never cleared
+	Data    string  // text that the handler passes to the child runs
+	Owes    []Owed  // follow-ups that must be created, unless they already exist
+	Then    RunID   // ID of the next attempt; 0: no attempt follows; never cleared
 	PostRun PostRun // further pending follow-ups, see OwesPostRun
-	// Late is the result that was reported after the run was closed as lost or timed out.
+	// Late is a result that was reported after the run was closed as lost or timed out; nil: none.
 	Late *LateResult
-	// Tries are the addresses that were tried before Address, and their answers.
+	// Tries lists the executor addresses that were tried before Address, with the answers of the executors.
 	Tries []Try
 }
 
-// The bounds of a snooze, which the delay queue and the scans need. MaySnooze limits the number of snoozes.
+// MinSnooze and MaxSnooze are the bounds of a snooze, the delay that a handler can request before the next attempt.
 const (
 	MinSnooze = time.Second
 	MaxSnooze = 24 * time.Hour
 )
 
-// NoRetry is the snooze value by which a handler rejects further attempts.
+// NoRetry is the snooze value with which a handler rejects further attempts.
 const NoRetry = -time.Second
 
-// MaySnooze returns the reason why a run cannot snooze for d; empty if it can.
+// MaySnooze returns the reason why the next attempt of the run cannot be delayed by d; empty if it can.
 func (r *Run) MaySnooze(d time.Duration) string {
 	switch {
 	case d < MinSnooze || d > MaxSnooze:
-		return fmt.Sprintf("a snooze is 1s to 24h, not %s", FormatDuration(d))
+		return fmt.Sprintf("the snooze duration is %s; allowed: 1s to 24h", FormatDuration(d))
 	case r.Attempt+r.Retries > MaxRetries:
 		return fmt.Sprintf("a chain has at most %d attempts, so this one cannot snooze", MaxRetries+1)
 	}
 	return ""
 }
 
-// RetriesAfter returns the retries left for the next attempt. A snooze uses none.
+// RetriesAfter returns the value of Retries for the next attempt: one less than in r, or unchanged after a snooze.
 func (r *Run) RetriesAfter() int {
 	if r.Reason == ReasonSnoozed {
 		return r.Retries
@@ -213,35 +214,36 @@ func (r *Run) RetriesAfter() int {
 	return r.Retries - 1
 }
 
-// FailedForGood reports whether the retry chain ends without success at this attempt: it failed,
-// or was a skipped retry, and no attempt follows.
+// FailedForGood reports whether r is the last attempt of a failed retry chain. Then r failed, timed out, was lost or
+// is a skipped retry, and no attempt follows.
 func (r *Run) FailedForGood() bool {
 	return r.Then == 0 && (r.State.Failure() || r.State == Skipped && r.Attempt > 1)
 }
 
-// Expired reports whether the owner of r can no longer send it at now.
+// Expired reports whether r has no owner, or the owner's claim has expired.
 func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(r.Until) }
 
-// MayHaveBeenSent reports whether a run has an owner, or an earlier owner may have sent it. If neither applies, provably no
-// executor has the run.
+// MayHaveBeenSent reports whether an executor may have the run: the run has an owner, or an earlier owner may have
+// sent it.
 func (r *Run) MayHaveBeenSent() bool { return r.Owner != "" || r.MaybeSent }
 
 // replacedBy is the prefix of KillBy in a run that a newer one replaces. No actor has such a name.
 const replacedBy = "run "
 
-// Replaced reports whether the run is killed because a newer one replaces it.
+// Replaced reports whether the run is killed because a newer run replaces it.
 func (r *Run) Replaced() bool { return strings.HasPrefix(r.KillBy, replacedBy) }
 
-// PastTimeout reports whether the run is recorded as timed out. A user's kill takes precedence.
+// PastTimeout reports whether the run is killed because its timeout passed. If a user also killed the run,
+// PastTimeout returns false.
 func (r *Run) PastTimeout() bool { return !r.KillAt.IsZero() && r.KillBy == "" }
 
-// InProgress reports whether an open run has an owner, was sent, or waits in a queue.
+// InProgress reports whether the dispatch of an open run has begun: the run has an owner, was sent, or is queued.
 func (r *Run) InProgress() bool {
 	return r.State.Open() && (r.IsBroadcast() || r.Owner != "" || r.Address != "" || r.State == Queued)
 }
 
-// Sent reports whether the run was sent to an executor. SentAt is not enough: the claim sets it
-// before an executor is known to be available.
+// Sent reports whether the run was sent to an executor. SentAt alone is not a proof, because a claim sets SentAt even
+// if no executor is available.
 func (r *Run) Sent() bool {
 	switch {
 	case r.SentAt.IsZero() || r.Reason == ReasonNoExecutor:
@@ -254,8 +256,9 @@ func (r *Run) Sent() bool {
 	return true
 }
 
-// HasLateness reports whether Lateness is meaningful: the run was sent, and its due time is exact. The due time of a manual
-// trigger or a child is truncated to the second, so the difference is not a delay.
+// HasLateness reports whether Lateness is meaningful. The run must have been sent, and its cause must not be a
+// trigger or a parent. The due time of a trigger or child run is truncated to the second, so the difference is not a
+// delay.
 func (r *Run) HasLateness() bool {
 	return r.Sent() && r.Slot != 0 && r.Cause != CauseManual && r.Cause != CauseAPI && r.Cause != CauseParent
 }
@@ -267,12 +270,13 @@ func (r *Run) Lateness() time.Duration {
 	return r.SentAt.Sub(r.Slot.Time())
 }
 
-// Owed is one pending follow-up of a closed run: the run with this ID, or a pause.
+// Owed is one pending follow-up of a closed run: a run that must be created with this ID, or a pause of the job.
 type Owed struct {
 	Run  RunID   `json:"run,omitempty"`
-	Kind Cause   `json:"kind,omitempty"` // retry, parent
+	Kind Cause   `json:"kind,omitempty"` // CauseRetry for a retry, CauseParent for a child run
 	Slot Instant `json:"slot,omitempty"`
-	// Pause is the only field set if the job must be paused when its last chains have failed.
+	// Pause is true if the follow-up pauses the job, provided that enough consecutive retry chains have failed. The
+	// other fields are empty then.
 	Pause bool `json:"pause,omitempty"`
 }
 
@@ -283,16 +287,17 @@ type LateResult struct {
 	Message string    `json:"message,omitempty"`
 }
 
-// Try is an address that was tried, and its answer. A Try of Address itself has the data to find the run there, or the
-// choice that the route made (ChosenFrom).
+// Try is an executor address that was tried for a run, with the executor's answer. A Try for Run.Address has the data
+// to find the run on its function platform, or the choice of the route (ChosenFrom).
 type Try struct {
 	Address string `json:"address"`
 	Code    int    `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Request is the invocation's ID on the function platform. Log is its log group.
+	// Request is the ID of the function invocation. Log is the log group of the function.
 	Request string `json:"request,omitempty"`
 	Log     string `json:"log,omitempty"`
-	// By is the route that chose Address, Of the number of candidates, From the first of them.
+	// By is the route that chose Address. Of is the number of candidate addresses, and From lists the first
+	// candidates.
 	By   Route    `json:"by,omitempty"`
 	Of   int      `json:"of,omitempty"`
 	From []string `json:"from,omitempty"`
@@ -302,8 +307,9 @@ type Try struct {
 // store.
 const fromMax = 200
 
-// ChosenFrom returns the recorded choice of a route: the number of candidates and the first of
-// them. It is nil if the candidate list or the answers already explain the choice.
+// ChosenFrom returns a Try that records how a route chose one address from a list of candidates. It returns nil for
+// routes that only follow the order of the list or the executors' answers. It also returns nil for a list with fewer
+// than two addresses.
 func ChosenFrom(route Route, address string, list []string) []Try {
 	switch route {
 	case RouteFirst, RouteFailover, RouteBusyover, RouteBroadcast:
@@ -323,9 +329,9 @@ func ChosenFrom(route Route, address string, list []string) []Try {
 	return []Try{t}
 }
 
-// Skip records consecutive scheduled times of a job that were skipped. It uses no run ID, and a run
-// at a covered time takes precedence. Another write with the same Job, First and Reason can only
-// extend it, and restarts its retention.
+// Skip records consecutive scheduled times of a job that were skipped. A skip has no run ID. If a run exists at a
+// covered time, the run takes precedence. A later write with equal Job, First and Reason can only extend the record,
+// and restarts its retention time.
 type Skip struct {
 	Job    JobID
 	First  Instant
@@ -333,25 +339,25 @@ type Skip struct {
 	Count  int64
 	Reason Reason
 	Rev    int64
-	Made   time.Time // start of its retention, never before Last
+	Made   time.Time // start of the retention time, never before Last
 }
 
-// Covers reports whether the record includes a scheduled time.
+// Covers reports whether a scheduled time is from First to Last, both included.
 func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
 
-// RepeatedRetry reports whether a run is at least the third retry, which must not delay other runs.
+// RepeatedRetry reports whether a run is the third or a later retry of its chain. These retries must not delay other
+// runs.
 func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
 
-// Follow copies the job's settings for the end of a run into a new run: pause after failures,
-// children and log retention. Notice stays true until the claim sets it, because the app's
-// notification settings can change before then.
+// Follow copies the job's settings for the end of a run into the new run r: PauseAfter, Place and KeepLog. Follow
+// also sets Notice to true. A later claim sets Notice from the notification settings at that time.
 func (r *Run) Follow(d *Def) {
 	r.Notice = true
 	r.PauseAfter, r.Place, r.KeepLog = d.PauseAfter > 0, d.FirstPlace(), d.Keep.Kept()
 }
 
-// RevSent returns the job revision under which a run was sent. Before the send, or after a claim by
-// an older version, it is the revision at creation.
+// RevSent returns the job revision with which the run was sent. Before the send, it returns the job revision at the
+// run's creation.
 func (r *Run) RevSent() int64 { return cmp.Or(r.SentRev, r.Rev) }
 
 func (r *Run) Fire() Fire {

@@ -5,38 +5,38 @@ import (
 	"strconv"
 )
 
-// JobID is the number of a job. It is positive, and an int32 because executors store job IDs as int32.
+// JobID is the number of a job. A JobID is positive, and an int32 because executors store job IDs as int32.
 type JobID int32
 
-// RunID identifies a run; in the xxl-job protocol it is the logId. It is a positive int64:
+// RunID identifies a run. The xxl-job protocol calls the RunID logId. A RunID is a positive int64 of one of two
+// forms:
 //
-//	jobId<<32 | 0<<31 | seconds since 2020-01-01Z   a run that a planner schedules
-//	jobId<<32 | 1<<31 | n                           a run with a record of its own
+//	jobId<<32 | 0<<31 | seconds since 2020-01-01Z   planned run, created by the planner for a scheduled time
+//	jobId<<32 | 1<<31 | n                           numbered run: a trigger, child run, retry or shard
 //
-// So a scheduled time that is planned again gives the same ID, the ID finds the record without
-// an index, and the history of a job is the ordered merge of two ranges.
+// If a scheduled time is planned again, its run has the same ID. Stores find a run by ID without an index. The
+// history of a job is the merge of two ID ranges.
 type RunID int64
 
 const (
 	runEpoch  = 1577836800 // 2020-01-01T00:00:00Z
 	numbered  = 1 << 31
-	MaxNumber = 1<<31 - 1 // the highest n of a numbered run
+	MaxNumber = 1<<31 - 1 // highest number n of a numbered run
 )
 
-// PlannedRun returns the ID of the job's run at a scheduled time, if the cause is schedule or
-// misfire. The time must be in 2020 … Horizon.
+// PlannedRun returns the ID of the job's planned run for a scheduled time, which must be from 2020-01-01 to Horizon.
 func PlannedRun(job JobID, at Instant) RunID {
 	return RunID(int64(job)<<32 | (int64(at)-runEpoch)&(numbered-1))
 }
 
-// NumberedRun returns the ID of the job's nth run with a record of its own.
+// NumberedRun returns the ID of the job's numbered run with the number n.
 func NumberedRun(job JobID, n uint32) RunID {
 	return RunID(int64(job)<<32 | numbered | int64(n&MaxNumber))
 }
 
 func (r RunID) Job() JobID { return JobID(int64(r) >> 32) }
 
-// Planned returns the scheduled time of a planned run; false for a numbered one.
+// Planned returns the scheduled time in the ID of a planned run; false for a numbered run.
 func (r RunID) Planned() (Instant, bool) {
 	if int64(r)&numbered != 0 {
 		return 0, false
@@ -44,7 +44,7 @@ func (r RunID) Planned() (Instant, bool) {
 	return Instant(int64(r)&(numbered-1) + runEpoch), true
 }
 
-// Number returns n of a numbered run; false for a planned one.
+// Number returns the number n in the ID of a numbered run; false for a planned run.
 func (r RunID) Number() (uint32, bool) {
 	if int64(r)&numbered == 0 {
 		return 0, false
@@ -52,7 +52,7 @@ func (r RunID) Number() (uint32, bool) {
 	return uint32(int64(r) & MaxNumber), true
 }
 
-// Valid reports whether r can be the ID of a run: its job number is positive.
+// Valid reports whether r can be the ID of a run: the job ID in r must be positive.
 func (r RunID) Valid() bool { return r.Job() > 0 }
 
 func (r RunID) String() string { return strconv.FormatInt(int64(r), 10) }
@@ -65,8 +65,8 @@ func ParseRunID(text string) (RunID, error) {
 	return RunID(n), nil
 }
 
-// RunRange returns the first and last ID of the job's planned runs from one scheduled time to
-// another, both included.
+// RunRange returns the first and last ID of the job's planned runs in a range of scheduled times. The range includes
+// both of its ends.
 func RunRange(job JobID, from, to Instant) (first, last RunID) {
 	return PlannedRun(job, max(from, runEpoch)), PlannedRun(job, min(to, Horizon))
 }

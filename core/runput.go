@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RunFields is a set of fields of a Run.
+// RunFields is a set of fields of a Run. One bit can stand for several fields, which a comment lists.
 type RunFields uint32
 
 const (
@@ -23,16 +23,17 @@ const (
 	RunLate
 	RunTime  // At, Slot
 	RunGiven // Params, Addresses, Key, By, RerunOf, Shard, Permit
-	RunApp   // only compared
+	RunApp   // App; can be compared, but not set
 	RunPlace
-	RunPermit  // Permit alone; a put sets this or RunGiven, not both
+	RunPermit  // Permit; a put sets either RunPermit or RunGiven
 	RunUnder   // SentRev, Notice
 	RunPostRun // PostRun, KeepLog
 )
 
-// RunPut is one conditional write of a stored run. It sets the fields of Set to their values in To if the fields of
-// If are as in Was. Open also requires an open run, and Had requires Run.MayHaveBeenSent. If names only the fields that the
-// decision used. Other writers, such as a user who kills the run, can change other fields in the meantime.
+// RunPut is one conditional write of a stored run. The condition is that the fields in the set If have the values in
+// Was. Open also requires that the run is open, and Had requires Run.MayHaveBeenSent. If the condition holds, the
+// store copies the fields in Set from To. Other writers, such as a user who kills the run, can change all fields that
+// are not in If.
 type RunPut struct {
 	ID   RunID
 	Open bool
@@ -41,8 +42,8 @@ type RunPut struct {
 	Was  Run
 	Set  RunFields
 	To   Run
-	// Seen is the run as it was read before. If Seen is nil and the put ends the run, the store may set Seen to the run
-	// before or after its end. Seen stays nil if the store does not know the run.
+	// Seen is the run as the caller read it; nil: not read. If Seen is nil and the put closes the run, the store can
+	// set Seen to the run before or after the put.
 	Seen *Run
 }
 
@@ -80,7 +81,7 @@ var runFields = [...]struct {
 		func(r, to *Run) { r.PostRun, r.KeepLog = to.PostRun, to.KeepLog }},
 }
 
-// Holds reports whether a stored run meets the condition.
+// Holds reports whether the stored run r meets the condition of the put.
 func (p *RunPut) Holds(r *Run) bool {
 	for n := range runFields {
 		if p.If&(1<<n) != 0 && !runFields[n].same(r, &p.Was) {
@@ -90,7 +91,7 @@ func (p *RunPut) Holds(r *Run) bool {
 	return (!p.Open || r.State.Open()) && (!p.Had || r.MayHaveBeenSent())
 }
 
-// Apply makes the changes of the put in r.
+// Apply copies the fields in Set from To into r.
 func (p *RunPut) Apply(r *Run) {
 	for n := range runFields {
 		if p.Set&(1<<n) != 0 {
@@ -99,21 +100,22 @@ func (p *RunPut) Apply(r *Run) {
 	}
 }
 
-// Ends reports whether the put ends a run.
+// Ends reports whether the put closes the run.
 func (p *RunPut) Ends() bool { return p.Set&RunState != 0 && !p.To.State.Open() }
 
-// Made reports whether this put ended the run r, which was read after the put. It is for puts
-// whose answer was lost.
+// Made reports whether this put closed the run, according to r, which was read after the put. Callers use Made if the
+// store's answer to the put was lost.
 func (p *RunPut) Made(r *Run) bool {
 	return p.ID == r.ID && p.Ends() && r.State == p.To.State && r.Reason == p.To.Reason && r.Code == p.To.Code && r.Then == p.To.Then &&
 		Millis(r.EndedAt) == Millis(p.To.EndedAt)
 }
 
-// GoesOn reports whether another attempt follows the run that the put ends.
+// GoesOn reports whether another attempt follows the run that the put closes.
 func (p *RunPut) GoesOn() bool { return p.To.Then != 0 }
 
-// Uncounted removes the permits of a run that has no owner and was never sent, because no executor is available (section 9
-// of the protocol). The run then asks again. Until becomes later, so that a claim from an earlier read fails.
+// Uncounted returns a RunPut that clears Permit of a run that was never sent and has no owner, because no executor is
+// available. The run must request its slots again. The put increases Until, so that a claim fails if it is based on
+// an earlier read. See section 9 of docs/internals/claim-protocol.md.
 func (r *Run) Uncounted(now time.Time) RunPut {
 	to := *r
 	to.Permit, to.Until = "", now
@@ -123,7 +125,7 @@ func (r *Run) Uncounted(now time.Time) RunPut {
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunUntil|RunPermit, to)
 }
 
-// Counted adds the limits that count the run to a put that claims or queues it.
+// Counted returns the RunPut p, which claims or queues a run, with the names of the run's limits added.
 func (p RunPut) Counted(permit string) RunPut {
 	if p.Was.Permit != permit {
 		p.To.Permit, p.Set = permit, p.Set|RunPermit
@@ -131,8 +133,8 @@ func (p RunPut) Counted(permit string) RunPut {
 	return p
 }
 
-// Under adds two values to a put that claims a run: the job revision, if it is not the run's own, and whether the end can
-// need a notification.
+// Under returns the RunPut p, which claims a run, with SentRev and Notice added. SentRev is the job revision at the
+// claim. Notice is true if the end of the run may need a notification.
 func (p RunPut) Under(rev int64, tells bool) RunPut {
 	if rev == p.Was.Rev {
 		rev = 0
@@ -148,17 +150,17 @@ func (r *Run) put(if_, set RunFields, to Run) RunPut {
 	return RunPut{ID: r.ID, Open: true, If: if_, Was: *r, Set: set, To: to, Seen: r}
 }
 
-// Claim is the entry that an invocation makes in the runs that it owns.
+// Claim has the values that a dispatcher invocation stores in each run that it claims.
 type Claim struct {
 	Owner   string
 	Until   time.Time
 	Journal JournalKey
 }
 
-// Take is table C of the protocol: an invocation becomes the owner of the run. Its Until is later
-// than the one read, so each claim has another Until and a claim from an earlier read fails. It
-// sets address only if the run has none, at only if it was never sent, and tries only if there are
-// any.
+// Take returns a RunPut that makes a dispatcher invocation the owner of the run. The new Until is later than r.Until,
+// so that a claim fails if it is based on an earlier read. Take sets the address only if the run has none, and SentAt
+// only if SentAt is zero. If the list of tries is empty, Tries does not change. Take is table C of
+// docs/internals/claim-protocol.md.
 func (r *Run) Take(c Claim, address string, at time.Time, tries []Try) RunPut {
 	to := *r
 	to.State, to.Owner, to.Until, to.Journal = Running, c.Owner, c.Until, c.Journal
@@ -179,16 +181,17 @@ func (r *Run) Take(c Claim, address string, at time.Time, tries []Try) RunPut {
 	return r.put(RunOwner|RunUntil|RunAddress, set, to)
 }
 
-// Readdress is table E: the owner moves the run to another address because the first one
-// provably does not have it. With an unchanged address it only replaces the tries.
+// Readdress returns a RunPut by which the owner changes the run's address, because the executor at the old address
+// provably does not have the run. If the address does not change, the put only replaces Tries. Readdress is table E
+// of docs/internals/claim-protocol.md.
 func (r *Run) Readdress(address string, tries []Try) RunPut {
 	to := *r
 	to.Address, to.Tries = address, tries
 	return r.put(RunOwner|RunAddress, RunAddress|RunTries, to)
 }
 
-// GiveBack is table G: the owner releases the run. A run that may have been sent keeps its
-// address. Until stays, so a claim from an earlier read, with an earlier Until, fails.
+// GiveBack returns a RunPut by which the owner releases the run. A run that may have been sent keeps its address. Until
+// does not change. GiveBack is table G of docs/internals/claim-protocol.md.
 func (r *Run) GiveBack() RunPut {
 	to := *r
 	to.State, to.Owner = Planned, ""
@@ -199,26 +202,28 @@ func (r *Run) GiveBack() RunPut {
 	return r.put(RunOwner, RunState|RunOwner|RunAddress, to)
 }
 
-// Wait queues a run that has no owner and was never sent, until an executor is available.
+// Wait returns a RunPut that queues a run until an executor is available. The run must have no owner and must never have
+// been sent.
 func (r *Run) Wait() RunPut {
 	to := *r
 	to.State = Queued
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState, to)
 }
 
-// SkipUnsent skips a run that has no owner and was never sent.
+// SkipUnsent returns a RunPut that skips a run. The run must have no owner and must never have been sent.
 func (r *Run) SkipUnsent(reason Reason, at time.Time) RunPut {
 	to := Run{State: Skipped, Reason: reason, EndedAt: at}
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState|RunEnd, to)
 }
 
-// In adds the journal that lists the run to the put.
+// In returns the RunPut p with the key of the journal that lists the run added.
 func (p RunPut) In(k JournalKey) RunPut {
 	p.To.Journal, p.Set = k, p.Set|RunJournal
 	return p
 }
 
-// Told adds a pending notification to a put that skips a run, if the reason can cause one.
+// Told returns the RunPut p, which skips a run. Told adds a pending notification if the job has notifications and the
+// reason of the skip can cause one.
 func (p RunPut) Told(tells bool) RunPut {
 	if tells && SkipTold(p.To.Reason) {
 		p.To.PostRun, p.To.KeepLog, p.Set = PostRun{Notice: true}, p.Was.KeepLog, p.Set|RunPostRun
@@ -226,37 +231,41 @@ func (p RunPut) Told(tells bool) RunPut {
 	return p
 }
 
-// ClearOwed records that all pending follow-ups of a closed run exist.
+// ClearOwed returns a RunPut that records that all pending follow-ups of a closed run exist.
 func (r *Run) ClearOwed() RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunOwes, Was: *r, Set: RunOwes}
 }
 
-// NoteLate stores the first result that was reported after a run was closed as lost or timed out.
+// NoteLate returns a RunPut that stores a result that was reported after the run was closed as lost or timed out. If a
+// late result is already stored, the put fails.
 func (r *Run) NoteLate(l LateResult) RunPut {
 	l.At = FromMillis(Millis(l.At))
 	return RunPut{ID: r.ID, If: RunState | RunLate, Was: Run{State: r.State}, Set: RunLate, To: Run{Late: &l}}
 }
 
-// Kill records who kills an open run. Changes by the run's owner do not conflict with this put.
+// Kill returns a RunPut that records the user who kills an open run. Changes by the run's owner do not conflict with
+// this put.
 func (r *Run) Kill(by string, at time.Time) RunPut {
 	return r.put(0, RunKill, Run{KillBy: by, KillAt: at})
 }
 
-// Replace records that an open run is killed for a newer one, unless it is already killed.
+// Replace returns a RunPut that records the kill of an open run that a newer run replaces. If a kill is already
+// recorded, the put fails.
 func (r *Run) Replace(newer RunID, at time.Time) RunPut {
 	p := r.GiveUp(at)
 	p.To.KillBy = replacedBy + newer.String()
 	return p
 }
 
-// GiveUp records that the time limit of an open run has passed, unless the run is already killed.
+// GiveUp returns a RunPut that records that the timeout of an open run has passed. If a kill is already recorded, the
+// put fails.
 func (r *Run) GiveUp(at time.Time) RunPut {
 	return RunPut{ID: r.ID, Open: true, If: RunKill, Set: RunKill, To: Run{KillAt: FromMillis(Millis(at))}}
 }
 
-// Retime sets the scheduled time, params and addresses of a waiting trigger to the values in to. The run asks for its
-// permits again. Until becomes now; if now is not after r.Until, it becomes r.Until plus 1 ms. SentAt
-// becomes zero.
+// Retime returns a RunPut that sets the scheduled time, params and addresses of a waiting trigger to the values in to.
+// The run must request its slots again. The put sets SentAt to zero, and Until to now or, if now is not after
+// r.Until, to r.Until plus 1 ms.
 func (r *Run) Retime(to Run, now time.Time) RunPut {
 	to.SentAt, to.Until, to.Permit = time.Time{}, now, ""
 	if !now.After(r.Until) {
@@ -265,7 +274,7 @@ func (r *Run) Retime(to Run, now time.Time) RunPut {
 	return r.put(RunState|RunOwner|RunMaybeSent|RunUntil, RunTime|RunGiven|RunUntil|RunSentAt, to)
 }
 
-// End ends an open run with the result in to. The caller adds further conditions.
+// End returns a RunPut that closes an open run with the result in to. The caller can add further conditions.
 func End(id RunID, to Run) RunPut {
 	return RunPut{ID: id, Open: true, Set: RunState | RunEnd | RunOwes, To: to}
 }

@@ -6,11 +6,11 @@ import "time"
 type Kind string
 
 const (
-	KindCron       Kind = "cron"       // Quartz, 6 or 7 fields
-	KindCrontab    Kind = "crontab"    // Unix, 5 fields
+	KindCron       Kind = "cron"       // a Quartz expression with 6 or 7 fields
+	KindCrontab    Kind = "crontab"    // a Unix crontab expression with 5 fields
 	KindEvery      Kind = "every"      // a fixed period counted from the Unix epoch
 	KindFixedDelay Kind = "fixedDelay" // a delay counted from the end of the last attempt
-	KindAt         Kind = "at"         // once
+	KindAt         Kind = "at"         // one scheduled time
 )
 
 var Kinds = []Kind{KindCron, KindCrontab, KindEvery, KindFixedDelay, KindAt}
@@ -18,26 +18,26 @@ var Kinds = []Kind{KindCron, KindCrontab, KindEvery, KindFixedDelay, KindAt}
 // When is one rule of a schedule.
 type When struct {
 	Kind   Kind          `json:"kind"`
-	Expr   string        `json:"expr,omitempty"`   // cron, crontab
-	Every  time.Duration `json:"every,omitempty"`  // every, fixedDelay: whole seconds
-	Offset time.Duration `json:"offset,omitempty"` // every: whole seconds, less than the period
-	// Aligned is true if Offset applies even if it is 0. Otherwise the offset is a hash of the job, so that jobs with
-	// equal periods are spread.
+	Expr   string        `json:"expr,omitempty"`   // for KindCron and KindCrontab
+	Every  time.Duration `json:"every,omitempty"`  // for KindEvery and KindFixedDelay: whole seconds
+	Offset time.Duration `json:"offset,omitempty"` // for KindEvery: whole seconds, less than the period
+	// Aligned is true if an Offset of 0 is intended. If Aligned is false and Offset is 0, the offset is a hash of the
+	// job ID. So jobs with equal periods do not fire together.
 	Aligned bool    `json:"aligned,omitempty"`
-	At      Instant `json:"at,omitempty"` // at
+	At      Instant `json:"at,omitempty"` // for KindAt
 }
 
-// Schedule is the schedule of a job as its owner wrote it; package schedule computes its
-// scheduled times. Without rules, the job has only manual runs.
+// Schedule is the schedule of a job as its owner wrote it. Package schedule computes the scheduled times. A job
+// without rules has no scheduled times.
 type Schedule struct {
-	Any      []When        `json:"any,omitempty"`      // the earliest time of all rules is next; fixedDelay is used alone
-	Timezone string        `json:"timezone,omitempty"` // IANA; empty is UTC
+	Any      []When        `json:"any,omitempty"`      // rules: the job fires at all times of all rules; a fixedDelay rule must be alone
+	Timezone string        `json:"timezone,omitempty"` // IANA name; empty: UTC
 	From     string        `json:"from,omitempty"`     // a date or a time, included
 	Until    string        `json:"until,omitempty"`    // a date or a time, included
 	Jitter   time.Duration `json:"jitter,omitempty"`   // whole seconds
 }
 
-// FixedDelay returns the delay if the schedule counts from the end of a run.
+// FixedDelay returns the delay of a schedule with a fixedDelay rule; false for other schedules.
 func (s Schedule) FixedDelay() (time.Duration, bool) {
 	if len(s.Any) == 1 && s.Any[0].Kind == KindFixedDelay {
 		return s.Any[0].Every, true

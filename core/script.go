@@ -16,52 +16,56 @@ const (
 	ScriptNodeJS     ScriptKind = "nodejs"
 	ScriptPHP        ScriptKind = "php"
 	ScriptPowerShell ScriptKind = "powershell"
-	ScriptGroovy     ScriptKind = "groovy" // runs inside executors in Java
+	ScriptGroovy     ScriptKind = "groovy" // only executors in Java run this kind
 )
 
 var ScriptKinds = []ScriptKind{ScriptShell, ScriptPython, ScriptNodeJS, ScriptPHP, ScriptPowerShell, ScriptGroovy}
 
 const (
-	// MaxScript is the longest source, in bytes. An item of DynamoDB holds 400 KB, and executors accept 5 MiB of
-	// JSON, in which one byte takes at most six.
+	// MaxScript is the maximum length of a script's source in bytes. A DynamoDB item holds 400 KB, and executors
+	// accept 5 MiB of JSON, in which one byte of source takes at most 6 bytes.
 	MaxScript = 256 << 10
 	MaxNote   = 256 // characters
-	// KeepVersions is how many versions of a script are kept, including the current one. Versions that an open run
-	// uses are kept too.
+	// KeepVersions is the number of versions of a job's script that are kept, including the current version. Versions
+	// that an open run uses are kept in addition.
 	KeepVersions = 30
-	// MostVersions is the maximum number of versions, including the versions of the last hour.
+	// MostVersions is the maximum number of earlier versions of a job's script. Saving another version fails if
+	// MostVersions versions must be kept. Versions are kept if open runs use them, or if they are less than an hour
+	// old.
 	MostVersions = 100
 )
 
-// Script is a version of the script that a job runs instead of a handler. The source is a separate record.
+// Script describes one version of the script that a job runs instead of a handler. The source is stored in a separate
+// record.
 type Script struct {
 	Kind ScriptKind `json:"kind"`
 	Note string     `json:"note,omitempty"`
-	// Hash is the SHA-256 of the source, in hex. Size is its length in bytes.
+	// Hash is the SHA-256 of the source, in hex. Size is the length of the source in bytes.
 	Hash string `json:"hash"`
 	Size int    `json:"size,omitempty"`
-	// Version counts from 1. A change of kind or source creates the next version, a change of the note does not.
+	// Version is the number of the version, counted from 1. A change of kind or source creates the next version. A
+	// change of the note does not.
 	Version int `json:"version,omitempty"`
 	// Rev is the job revision that created the version, in milliseconds: glueUpdatetime in the xxl-job protocol.
 	Rev int64  `json:"rev,omitempty"`
-	By  string `json:"by,omitempty"` // user or client that created it
+	By  string `json:"by,omitempty"` // user or client that created the version
 }
 
-// ScriptOf returns the script of a source as its owner wrote it.
+// ScriptOf returns the Script for a source, without a version.
 func ScriptOf(kind ScriptKind, note, source string) *Script {
 	return &Script{Kind: kind, Note: note, Hash: HashScript(source), Size: len(source)}
 }
 
-// HashScript returns the hash that identifies a source.
+// HashScript returns the SHA-256 of a source, in hex.
 func HashScript(source string) string {
 	sum := sha256.Sum256([]byte(source))
 	return hex.EncodeToString(sum[:])
 }
 
-// Equal reports whether both are the same version with the same note. A nil script means none.
+// Equal reports whether two scripts are equal in all fields, such as version and note, or both nil.
 func (s *Script) Equal(o *Script) bool { return s == o || s != nil && o != nil && *s == *o }
 
-// Same reports whether both run the same source. A nil script means none.
+// Same reports whether two scripts have equal kinds and sources. It returns false if one of them is nil.
 func (s *Script) Same(o *Script) bool {
 	return s != nil && o != nil && s.Kind == o.Kind && s.Hash == o.Hash
 }
@@ -102,7 +106,7 @@ func (d *Def) validateScript() error {
 		return Invalid("command", "", "leave this field out: a job has either a script or a command")
 	}
 	if hash, err := hex.DecodeString(s.Hash); err != nil || len(hash) != sha256.Size || strings.ToLower(s.Hash) != s.Hash {
-		return Invalid("script.hash", s.Hash, "expected the SHA-256 of a source: 64 characters of 0-9 a-f")
+		return Invalid("script.hash", s.Hash, "expected the SHA-256 of a script source: 64 characters from 0-9 and a-f")
 	}
 	if d.Call != nil {
 		return Invalid("call", "", "leave this field out: scripts are not called over HTTP")
@@ -110,13 +114,15 @@ func (d *Def) validateScript() error {
 	return nil
 }
 
-// Scripts is the record of a job's earlier scripts.
+// Scripts is the record of the earlier versions of a job's script.
 type Scripts struct {
 	Job JobID `json:"-"`
 	V   int64 `json:"-"` // grows with each write
-	// Old are the earlier versions, oldest first, and the current one if it is about to be replaced.
+	// Old lists the earlier versions, oldest first. Old also has the current version if that version is about to be
+	// replaced.
 	Old []Script `json:"old,omitempty"`
-	// Stored maps the hash of each stored source to the milliseconds of its last write, which may have failed.
+	// Stored maps the hash of each stored source to the time of the source's last write, in milliseconds since 1970.
+	// The last write may have failed.
 	Stored map[string]int64 `json:"stored,omitempty"`
 }
 
@@ -130,7 +136,7 @@ func (s Scripts) Clone() Scripts {
 	return s
 }
 
-// All returns all versions, oldest first. The current version is present; nil means none.
+// All returns all versions, oldest first. present is the job's current version, or nil if the job has no script.
 func (s Scripts) All(present *Script) []Script {
 	list := slices.Clone(s.Old)
 	if present == nil {
@@ -142,7 +148,7 @@ func (s Scripts) All(present *Script) []Script {
 	return append(list, *present)
 }
 
-// Last returns the highest version number that ever existed.
+// Last returns the highest version number in Old; 0 if Old is empty.
 func (s Scripts) Last() int {
 	if n := len(s.Old); n > 0 {
 		return s.Old[n-1].Version
@@ -150,9 +156,9 @@ func (s Scripts) Last() int {
 	return 0
 }
 
-// Trim keeps in Old the last KeepVersions-1 versions, leaving room for the next one. It also keeps versions that were
-// replaced after the time since (in milliseconds), and versions that open runs use; revs has the job revisions of these
-// runs. Sources without a version are deleted later.
+// Trim removes the oldest versions from Old, but keeps the newest KeepVersions-1 versions. Trim also keeps versions
+// that were replaced at or after since, in milliseconds since 1970, and versions that open runs use. revs lists the
+// job revisions of these open runs.
 func (s *Scripts) Trim(since int64, revs []int64) {
 	used := map[int]bool{}
 	for _, rev := range revs {
@@ -175,8 +181,8 @@ func (s *Scripts) Trim(since int64, revs []int64) {
 
 func (s *Scripts) Trims() bool { return len(s.Old) >= KeepVersions }
 
-// Unnamed returns the hashes of sources that were stored before a time in milliseconds and that no version uses, except the
-// hash present.
+// Unnamed returns the hashes of stored sources that no version in Old uses, except the hash present. A source that
+// was written at or after before, in milliseconds since 1970, is left out.
 func (s *Scripts) Unnamed(before int64, present string) (list []string) {
 	for hash, at := range s.Stored {
 		if at < before && hash != present && !slices.ContainsFunc(s.Old, func(v Script) bool { return v.Hash == hash }) {

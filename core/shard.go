@@ -2,36 +2,38 @@ package core
 
 import "fmt"
 
-// MaxShards is the maximum number of shards of a broadcast, equal to an app's maximum of executors.
+// MaxShards is the maximum number of shards of a broadcast.
 const MaxShards = 1000
 
-// Shard links a run with a broadcast; it is empty for most runs.
+// Shard marks a run as a broadcast, or as one shard of a broadcast. All other runs have a zero Shard.
 type Shard struct {
-	// Of is the broadcast that contains this shard. A shard that is rerun alone has only Index and Total.
+	// Of is the run ID of the broadcast to which this shard belongs; 0: none. A shard that is rerun alone has only
+	// Index and Total.
 	Of    RunID `json:"of,omitempty"`
 	Index int   `json:"index,omitempty"` // counted from 0
 	Total int   `json:"total,omitempty"`
-	// First is set in a broadcast: the ID of its first shard. The IDs of the other shards follow. A
-	// broadcast itself is never sent, and its Addresses are the addresses of its shards.
+	// First is the run ID of the broadcast's first shard; 0 in all other runs. The other shards have the run IDs that
+	// follow. A broadcast itself is never sent. Run.Addresses of a broadcast lists the addresses of the shards.
 	First RunID `json:"first,omitempty"`
-	// All is true if the broadcast fails only when all shards fail.
+	// All is true if the broadcast fails only if all shards fail.
 	All bool `json:"all,omitempty"`
 }
 
-// IsBroadcast reports whether a run represents its shards and is not sent itself.
+// IsBroadcast reports whether r is a broadcast: its shards are sent, but r itself is not.
 func (r *Run) IsBroadcast() bool { return r.Shard.First != 0 }
 
-// ShardEnded reports whether a run is the closed last attempt of a shard. Then the broadcast may
-// be over.
+// ShardEnded reports whether r is the closed last attempt of a shard. If so, all shards of the broadcast may have
+// ended.
 func (r *Run) ShardEnded() bool { return r.Shard.Of != 0 && !r.State.Open() && r.Then == 0 }
 
-// EndsRow reports whether r ends the consecutive failures of its job.
+// EndsRow reports whether r succeeded and so ends a series of consecutive failures. It returns false if failures do
+// not pause the job.
 func (r *Run) EndsRow() bool { return r.PauseAfter && r.State == Succeeded }
 
-// IDOf returns the ID of shard i of a broadcast.
+// IDOf returns the run ID of the shard with index i. s must be the Shard of a broadcast.
 func (s Shard) IDOf(i int) RunID { return s.First + RunID(i) }
 
-// ShardOf returns the shard with this ID; false if the broadcast has no shard with the ID.
+// ShardOf returns the shard of broadcast r with the run ID id; false if r has no such shard.
 func (r *Run) ShardOf(id RunID) (Shard, bool) {
 	i := int64(id - r.Shard.First)
 	if !r.IsBroadcast() || i < 0 || i >= int64(r.Shard.Total) || i >= int64(len(r.Addresses)) {
@@ -40,15 +42,16 @@ func (r *Run) ShardOf(id RunID) (Shard, bool) {
 	return Shard{Of: r.ID, Index: int(i), Total: r.Shard.Total}, true
 }
 
-// ShardRun returns the record of a shard before it is claimed or skipped.
+// ShardRun returns the run of a shard of broadcast r, as it is before a claim or a skip.
 func (r *Run) ShardRun(id RunID) Run {
 	s, _ := r.ShardOf(id)
 	return Run{ID: id, App: r.App, Cause: r.Cause, Rev: r.Rev, At: r.At, Slot: r.Slot, Seq: r.Seq, Attempt: 1, First: id, Shard: s,
 		Addresses: r.Addresses[s.Index:][:1:1], Params: r.Params, By: r.By, Retries: r.Retries}
 }
 
-// Spread turns a claimed run into a broadcast. first is the ID of the first shard; the other shards have the following IDs. A broadcast has
-// no owner, because it is never sent.
+// Spread turns a claimed run into a broadcast with one shard for each address. first is the run ID of the first
+// shard, and the other shards have the run IDs that follow. Spread removes the owner, because a broadcast is never
+// sent.
 func (r *Run) Spread(first RunID, addresses []string, all bool) {
 	r.State, r.Owner, r.Address = Running, "", ""
 	r.Addresses, r.Shard = addresses, Shard{Total: len(addresses), First: first, All: all}
@@ -64,7 +67,7 @@ func (r *Run) ShardFires() []Fire {
 	return list
 }
 
-// Verdict returns the result of a broadcast from the last attempts of its shards.
+// Verdict computes the result of a broadcast from the last attempts of all its shards.
 func (s Shard) Verdict(ends []Run) (state State, reason Reason, message string) {
 	n, failures := map[State]int{}, 0
 	for i := range ends {
@@ -95,11 +98,13 @@ func (s Shard) Verdict(ends []Run) (state State, reason Reason, message string) 
 func (d *Def) validateBroadcast() error {
 	switch {
 	case d.Route == RouteBroadcast && d.Overlap.Full == FullReplace:
-		return Invalid("overlap.whenFull", string(FullReplace), "broadcast runs cannot be replaced: with route: broadcast use queue or skip")
+		return Invalid("overlap.whenFull", string(FullReplace), "broadcast runs cannot be replaced: with 'route: broadcast', set whenFull "+
+			"to queue or skip")
 	case d.BroadcastFail == "":
 		return nil
 	case d.Route != RouteBroadcast:
-		return Invalid("broadcast", string(d.BroadcastFail), "only for route: broadcast, but the route of this job is %s", d.Route)
+		return Invalid("broadcast", string(d.BroadcastFail), "allowed only with `route: broadcast`; the route of this job is "+
+			"%s", d.Route)
 	}
 	return oneOf("broadcast.fail", d.BroadcastFail, BroadcastFails)
 }

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Template is a params text with placeholders that are filled for each run: {{name}},
-// {{name pattern}}, {{name offset}} or {{name pattern offset}}. There are no expressions, and
-// Placeholders lists all names.
+// Template is a params text with placeholders, which are replaced by values for each run. The forms of a placeholder
+// are {{name}}, {{name pattern}}, {{name offset}} and {{name pattern offset}}. Placeholders lists all names.
 type Template struct {
 	text   string
 	places []place
@@ -50,14 +49,14 @@ const (
 type Filling struct {
 	Run     RunID
 	Attempt int
-	At      Instant // scheduledAt
-	// LastSuccess is the scheduled time of the job's last successful run; 0: unknown.
+	At      Instant // value of scheduledAt
+	// LastSuccess is the scheduled time of the job's last run that succeeded; 0: unknown.
 	LastSuccess Instant
 	Zone        *time.Location // time zone of the job
-	ParentData  string         // empty without a parent
+	ParentData  string         // data from the parent run; empty without a parent
 }
 
-// ParseTemplate parses params as a template. Its error names the position and the allowed syntax.
+// ParseTemplate parses params as a template. The error names the position of the mistake and the allowed syntax.
 func ParseTemplate(text string) (*Template, error) {
 	t := &Template{text: text}
 	for at := 0; ; {
@@ -105,13 +104,13 @@ func parsePlace(text string) (p place, err error) {
 	case !slices.Contains(Placeholders, p.name):
 		return p, Errorf(CodeInvalid, "%s is not a known name; allowed values: %s", p.name, strings.Join(Placeholders, ", "))
 	case p.name != "scheduledAt" && p.name != "lastSuccessAt" && len(words) > 1:
-		return p, Errorf(CodeInvalid, "%s is not a time: nothing can follow the name", p.name)
+		return p, Errorf(CodeInvalid, "%s is not a time, so no pattern or offset can follow its name", p.name)
 	}
 	for k, w := range words[1:] {
 		switch {
 		case w[0] == '+' || w[0] == '-':
 			if p.offset != (offset{}) {
-				return p, Errorf(CodeInvalid, "only one offset is allowed, but %s is a second one", w)
+				return p, Errorf(CodeInvalid, "only one offset is allowed: remove the second offset %s", w)
 			}
 			if p.offset, err = parseOffset(w); err != nil {
 				return p, err
@@ -232,12 +231,12 @@ func parsePattern(w string) (parts []part, err error) {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// NeedsLastSuccess reports whether the template uses the last success.
+// NeedsLastSuccess reports whether the template has the placeholder lastSuccessAt.
 func (t *Template) NeedsLastSuccess() bool {
 	return slices.ContainsFunc(t.places, func(p place) bool { return p.name == "lastSuccessAt" })
 }
 
-// NeedsParent reports whether the template uses the data of a parent.
+// NeedsParent reports whether the template has the placeholder parent.data.
 func (t *Template) NeedsParent() bool {
 	return slices.ContainsFunc(t.places, func(p place) bool { return p.name == parentData })
 }
@@ -261,12 +260,13 @@ func (t *Template) checkParent() error {
 		}
 	}
 	if longest > MaxParams {
-		return Invalid("params", "", "with the longest data, %d bytes in each place, the params would exceed %d bytes", DataMax, MaxParams)
+		return Invalid("params", "", "with the longest data (%d bytes for each placeholder), the params would exceed %d bytes",
+			DataMax, MaxParams)
 	}
 	return nil
 }
 
-// Fill returns the params of one run, or an error if they are too long.
+// Fill returns the params of one run, or an error if the params are too long.
 func (t *Template) Fill(f Filling) (string, error) {
 	var b strings.Builder
 	at := 0

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	MaxJob       = 256 << 10 // bytes of JSON; also fits an item of DynamoDB when encrypted
+	MaxJob       = 256 << 10 // bytes of a job definition as JSON; an encrypted definition also fits an item of DynamoDB
 	MaxParams    = 64 << 10  // bytes
 	MaxTitle     = 256       // characters
 	MaxLabels    = 32
 	MaxLabelKey  = 63  // bytes
 	MaxLabel     = 256 // characters
 	MaxHandler   = 512 // bytes
-	MaxRules     = 16  // rules of a schedule
+	MaxRules     = 16  // rules in a schedule
 	MaxExpr      = 256 // bytes
-	MaxZone      = 64  // bytes; also for from and until
+	MaxZone      = 64  // bytes of a time zone, and of a schedule's from and until
 	MaxAddress   = 512 // bytes
 	MaxAddresses = 1000
 	MaxAllow     = 64
@@ -34,12 +34,12 @@ const (
 	MaxGrace      = day
 	MaxDeadline   = 30 * day
 	MaxRetries    = 100
-	MaxDelay      = day       // between attempts
-	MaxAhead      = 366 * day // delay of a trigger
+	MaxDelay      = day       // delay between attempts
+	MaxAhead      = 366 * day // time from a trigger to the due time of the run
 	MaxPauseAfter = 100
 	MinLostAfter  = time.Minute
 	MaxLostAfter  = 30 * day
-	MaxWait       = day // waiting time for an executor
+	MaxWait       = day // time that a run waits for an executor
 	MaxKeepDays   = 3650
 
 	MaxNotifyTo   = 10 // channels
@@ -51,8 +51,8 @@ const (
 	MaxOverdue    = 366 * day
 )
 
-// Normalize sets defaults and converts fields with several spellings to one, so that jobs with equal meaning are
-// Equal.
+// Normalize sets defaults, and converts values that can be written in several ways to one form. So jobs with equal
+// meaning become equal.
 func (j *Job) Normalize() {
 	d, s := &j.Def, &j.Sched
 	s.ID, s.App = d.ID, d.App
@@ -112,7 +112,8 @@ func inOrder[T comparable](list, known []T) []T {
 	return out
 }
 
-// Normal returns n with distinct events in order. Unknown events stay for Validate.
+// Normal returns n with the events in On sorted and without duplicates. Unknown events stay, and Validate rejects
+// them.
 func (n Notify) Normal() Notify {
 	if len(n.To) == 0 {
 		n.To = nil
@@ -125,8 +126,8 @@ func (n Notify) Normal() Notify {
 	return n
 }
 
-// Validate returns an error with the field's path if n exceeds a bound. It does not check that the channels exist;
-// the caller that stores n does.
+// Validate returns an error with the path of a field, beginning with path, if the field has an invalid value. It does
+// not check that the channels exist.
 func (n Notify) Validate(path string) error {
 	if len(n.To) > MaxNotifyTo {
 		return Invalid(path+".to", strconv.Itoa(len(n.To)), "at most %d channels are allowed", MaxNotifyTo)
@@ -166,7 +167,8 @@ func (n Notify) Validate(path string) error {
 			return Invalid(path+"."+f.name, FormatDuration(f.d), "allowed values: whole seconds from %s to %s",
 				FormatDuration(f.least), FormatDuration(f.most))
 		case f.of != "" && !said(f.of):
-			return Invalid(path+"."+f.name, FormatDuration(f.d), "on does not include %s: add it to on, or leave this field out", f.of)
+			return Invalid(path+"."+f.name, FormatDuration(f.d), "`on` does not include %s: add this event to `on`, or leave "+
+				"this field out", f.of)
 		}
 	}
 	if by := n.Overdue.By; by != "" {
@@ -174,14 +176,14 @@ func (n Notify) Validate(path string) error {
 		case !ok:
 			return Invalid(path+".overdue.by", by, `expected a time of day, such as "06:00"`)
 		case n.Overdue.Within != 0:
-			return Invalid(path+".overdue", by, "use either by or within, not both")
+			return Invalid(path+".overdue", by, "use either `by` or `within`, not both")
 		case !said(EventOverdue):
-			return Invalid(path+".overdue.by", by, "on does not include %s: add it to on, or leave this field out", EventOverdue)
+			return Invalid(path+".overdue.by", by, "`on` does not include %s: add this event to `on`, or leave this field out", EventOverdue)
 		}
 	}
 	switch {
 	case slices.Contains(n.On, EventSlow) && n.Slow == 0:
-		return Invalid(path+".on", string(EventSlow), "set a duration, such as slow: 45m")
+		return Invalid(path+".on", string(EventSlow), "set a duration, such as `slow: 45m`")
 	case slices.Contains(n.On, EventOverdue) && n.Overdue == Overdue{}:
 		return Invalid(path+".on", string(EventOverdue), `set a time, such as overdue: {by: "06:00"} or {within: 26h}`)
 	}
@@ -195,8 +197,9 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// Validate returns an error with the field's path if a normalized job exceeds a bound. Package schedule validates the
-// schedule except for lengths, and App.CheckHandler validates the handler.
+// Validate returns an error with the path of a field if the field of a normalized job has an invalid value. Validate
+// checks only the lengths of texts in the schedule. Package schedule checks the rest of the schedule, and
+// App.CheckHandler checks the handler.
 func (j *Job) Validate() error {
 	d, s := &j.Def, &j.Sched
 	if err := CheckAppName("app", d.App); err != nil {
@@ -352,7 +355,7 @@ func (o *Overlap) validate() error {
 		return Invalid("overlap.limit", fmt.Sprint(o.Limit), "1 to %d are allowed", MaxLimit)
 	}
 	if o.Max < 0 || o.Max > MaxQueue {
-		return Invalid("overlap.max", fmt.Sprint(o.Max), "1 to %d runs can wait", MaxQueue)
+		return Invalid("overlap.max", fmt.Sprint(o.Max), "allowed values: 1 to %d waiting runs", MaxQueue)
 	}
 	if o.Group != "" {
 		if err := CheckName("overlap.group", o.Group); err != nil {
@@ -363,13 +366,14 @@ func (o *Overlap) validate() error {
 		return err
 	}
 	if o.Full == FullReplace && o.Max != 0 {
-		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave this field out: with whenFull: replace, limit sets how many runs wait, and the "+
-			"newest runs are kept")
+		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave this field out: with `whenFull: replace`, at most `limit` "+
+			"runs wait, and the newest runs are kept")
 	}
 	return oneOf("overlap.whenFull", o.Full, Fulls)
 }
 
-// CheckParams returns an error if params are too long or not UTF-8.
+// CheckParams returns an error if the params of a job or run are too long or not UTF-8. field is the name of the
+// input field for the error.
 func CheckParams(field, params string) error {
 	if len(params) > MaxParams {
 		e := Invalid(field, "", "%d bytes, at most %d (64 KB) are allowed", len(params), MaxParams)
@@ -403,7 +407,7 @@ func (r Retry) validate() error {
 		return err
 	}
 	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
-		return Invalid("retry.maxDelay", FormatDuration(r.MaxDelay), "shorter than retry.delay, %s", FormatDuration(r.Delay))
+		return Invalid("retry.maxDelay", FormatDuration(r.MaxDelay), "shorter than `retry.delay`, %s", FormatDuration(r.Delay))
 	}
 	for _, on := range r.On {
 		if err := oneOf("retry.on", on, RetryOns); err != nil {
@@ -450,8 +454,8 @@ func oneOf[T ~string](field string, value T, allowed []T) error {
 	return Invalid(field, string(value), "allowed values: %s%s", JoinAllowed(allowed), XXLEquivalent(string(value)))
 }
 
-// XXLEquivalent returns the tickring name for a value or field name of xxl-job, as the end of an error message. It is empty
-// for other words.
+// XXLEquivalent returns the end of an error message: the tickring name for a value or field name of xxl-job. It
+// returns the zero Text for other words.
 func XXLEquivalent(word string) Text {
 	if here, ok := fromXXL[word]; ok {
 		return Say("; xxl-job's %s is %s in tickring", word, here)
@@ -485,7 +489,7 @@ const (
 	scriptXXL = "script: {kind: shell, file: FILE}"
 )
 
-// JoinAllowed returns the allowed values as messages and help list them: "a, b, c".
+// JoinAllowed returns a list of allowed values for messages and help texts: "a, b, c".
 func JoinAllowed[T ~string](list []T) string {
 	names := make([]string, len(list))
 	for i, w := range list {
@@ -519,7 +523,7 @@ func printable(s string) bool {
 	return true
 }
 
-// Validate returns an error with the field's path if an app exceeds a bound.
+// Validate returns an error with the path of a field if the field of the app has an invalid value.
 func (a *App) Validate() error {
 	if err := CheckAppName("name", a.Name); err != nil {
 		return err
@@ -581,8 +585,9 @@ func at(err error, field string) error {
 	return err
 }
 
-// CheckHandler returns an error if the app's executors cannot run the handler: `call:` executors need "POST /path" or
-// "/path", others accept any name. An empty handler is valid here.
+// CheckHandler returns an error if the app's executors cannot run the handler. For `call:` executors, the handler
+// must be an HTTP method and a path, or only a path. All other executors accept any handler. An empty handler is
+// valid.
 func (a *App) CheckHandler(handler string) error {
 	if handler == "" {
 		return nil
@@ -596,8 +601,8 @@ func (a *App) CheckHandler(handler string) error {
 	return nil
 }
 
-// CheckWork returns an error if the app's executors cannot run the job. It checks a handler with CheckHandler;
-// scripts run only on xxl-job executors.
+// CheckWork returns an error if the app's executors cannot run the job's handler or script. Scripts run only on
+// executors that use the xxl-job protocol.
 func (a *App) CheckWork(d *Def) error {
 	if d.Script == nil {
 		return a.CheckHandler(d.Handler)
@@ -610,13 +615,13 @@ func (a *App) CheckWork(d *Def) error {
 	return nil
 }
 
-// NoScript returns the error for a script and an address that cannot run scripts.
+// NoScript returns the error for a script of this kind and an executor address that cannot run scripts.
 func NoScript(kind, address string) *Error {
-	return Invalid("script", kind, "only executors that use the xxl-job protocol can run scripts, and %s does not use it", address)
+	return Invalid("script", kind, "only executors that use the xxl-job protocol can run scripts: %s uses another protocol", address)
 }
 
-// CheckRoute returns an error if the app's executors do not support the route. Route "busyover" asks each executor whether
-// it is busy, and a function or a queue cannot answer this.
+// CheckRoute returns an error if the app's executors do not support the route. RouteBusyover asks each executor
+// whether the executor is busy, and a function or a queue cannot answer.
 func (a *App) CheckRoute(route Route) error {
 	if route != RouteBusyover {
 		return nil
@@ -624,8 +629,8 @@ func (a *App) CheckRoute(route Route) error {
 	for _, address := range a.Executors {
 		if scheme, _, err := ParseAddress(address); err == nil && (scheme == SchemeLambda || scheme == SchemeQueue) {
 			return Invalid("route", string(route),
-				"this route asks each executor whether it is busy, and %s cannot report that: use %s, which tries the next executor after a "+
-					"rejection, or %s", address, RouteFailover, RouteRound)
+				"this route asks each executor whether the executor is busy, and %s cannot answer: use %s, which tries the "+
+					"next executor after a rejection, or %s", address, RouteFailover, RouteRound)
 		}
 	}
 	return nil
@@ -633,8 +638,8 @@ func (a *App) CheckRoute(route Route) error {
 
 var callMethods = []string{"POST", "GET", "PUT", "PATCH", "DELETE"}
 
-// ParseCallHandler splits the handler of a `call:` executor into a method, by default POST, and a path. The path begins with
-// a slash and can have a query.
+// ParseCallHandler splits the handler of a `call:` executor into an HTTP method and a path. The default method is
+// POST. The path begins with a slash and can have a query.
 func ParseCallHandler(handler string) (method, path string, err error) {
 	method, path, found := strings.Cut(handler, " ")
 	if !found {
@@ -642,13 +647,13 @@ func ParseCallHandler(handler string) (method, path string, err error) {
 	}
 	if !slices.Contains(callMethods, method) {
 		return "", "", Invalid("handler", handler,
-			`the executors of the app are call: addresses: the handler must be "POST /path" or "/path"; allowed methods are %s`, strings.Join(callMethods, ", "))
+			`the executors of the app are "call:" addresses: the handler must be "POST /path" or "/path"; allowed methods are %s`, strings.Join(callMethods, ", "))
 	}
 	u, perr := url.ParseRequestURI(path)
 	if perr != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #\\") ||
 		!printable(path) || u.Host != "" {
 		return "", "", Invalid("handler", handler,
-			`the executors of the app are call: addresses: the handler must be "POST /path" or "/path"; the path starts with one slash, is escaped, and has no fragment`)
+			`the executors of the app are "call:" addresses: the handler must be "POST /path" or "/path"; the path starts with one slash, is escaped, and has no fragment`)
 	}
 	return method, path, nil
 }
@@ -658,17 +663,17 @@ type Scheme string
 const (
 	SchemeWire   Scheme = "wire"   // http:// or https://: the xxl-job protocol
 	SchemeCall   Scheme = "call"   // call:https://…: a plain HTTP URL
-	SchemeLambda Scheme = "lambda" // lambda:<name or ARN>: a function invocation
-	SchemeQueue  Scheme = "queue"  // queue:<name or ARN>: pulled by executors
-	SchemeLocal  Scheme = "local"  // only LocalAddress
+	SchemeLambda Scheme = "lambda" // lambda:<name or ARN>: an AWS Lambda function
+	SchemeQueue  Scheme = "queue"  // queue:<name or ARN>: a queue from which executors pull runs
+	SchemeLocal  Scheme = "local"  // only for LocalAddress
 )
 
-// LocalAddress is the address of the server itself, for jobs with a Command. ParseAddress rejects it, so no executor
-// can have it.
+// LocalAddress is the address of the server itself, for jobs with a Command. ParseAddress rejects LocalAddress, so no
+// executor can have this address.
 const LocalAddress = "local:commands"
 
-// IsQueue reports whether runs wait at an address: a queue, or the server's commands. The time limit of a run begins when it
-// is taken from there.
+// IsQueue reports whether sent runs can wait at the address, because the address is a queue or LocalAddress. The
+// timeout of a waiting run begins when an executor or the server takes the run.
 func IsQueue(address string) bool {
 	return address == LocalAddress || strings.HasPrefix(address, string(SchemeQueue)+":")
 }
@@ -677,8 +682,9 @@ func IsQueue(address string) bool {
 var addresses = Say("allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME " +
 	"or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)")
 
-// ParseAddress splits the address of an executor into its scheme and target. The target is the base URL for wire and
-// call, the name or ARN for lambda and queue. It does not resolve or check the host; the dialer does.
+// ParseAddress splits the address of an executor into its scheme and target. The target is a base URL for SchemeWire
+// and SchemeCall, and a name or ARN for SchemeLambda and SchemeQueue. ParseAddress does not resolve or check the
+// host.
 func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 	if raw == "" || len(raw) > MaxAddress {
 		return "", "", Invalid("address", raw, "an address has 1 to %d bytes; %s", MaxAddress, addresses)
@@ -701,8 +707,8 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 	return scheme, target, nil
 }
 
-// NormalAddress returns the one spelling under which an address is stored and compared: the host in lower case, without the
-// default port and without a slash at the end. Any other text stays unchanged.
+// NormalAddress returns the form in which an address is stored and compared. The host is in lower case, and the
+// default port and slashes at the end are removed. NormalAddress returns an invalid address unchanged.
 func NormalAddress(raw string) string {
 	scheme, target, err := ParseAddress(raw)
 	if err != nil || scheme != SchemeWire && scheme != SchemeCall {
@@ -720,7 +726,7 @@ func NormalAddress(raw string) string {
 	return target
 }
 
-// NormalAddresses returns each address as NormalAddress does.
+// NormalAddresses returns a copy of the list in which each address is normalized by NormalAddress.
 func NormalAddresses(list []string) []string {
 	list = slices.Clone(list)
 	for i := range list {
@@ -729,14 +735,14 @@ func NormalAddresses(list []string) []string {
 	return list
 }
 
-// ARN is the parsed name of an AWS function or queue.
+// ARN is a parsed Amazon Resource Name of a function or queue.
 type ARN struct {
 	Partition, Region, Account string
 	Name                       string // name of a function, without its version
 	Version                    string // version or alias of a function; may be empty
 }
 
-// ParseARN parses the target of a lambda: or queue: address; false if it is a plain name.
+// ParseARN parses the target of a lambda: or queue: address; false if the target is not an ARN but a plain name.
 func ParseARN(target string) (ARN, bool) {
 	p := strings.Split(target, ":")
 	if len(p) < 6 || p[0] != "arn" {
@@ -766,7 +772,7 @@ func nameOrARN(s Scheme, target string) Text {
 			"both can end with :ALIAS or :VERSION")
 	case queueName.MatchString(target) || queueARN.MatchString(target):
 	case strings.HasSuffix(target, ".fifo"):
-		return Say("FIFO queues are not supported: they hold back messages of one group, and runs have no group; create a standard queue")
+		return Say("FIFO queues are not supported, because they deliver the messages of a group one after another; create a standard queue")
 	case strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://"):
 		return Say("queue URLs are not supported: use queue:NAME, or the queue's ARN, arn:aws:sqs:REGION:ACCOUNT:NAME")
 	default:
@@ -789,7 +795,7 @@ func baseURL(raw string) Text {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return Say("not an http or https URL")
 	case u.User != nil:
-		return Say("the URL has user info")
+		return Say("the URL has a user name or password")
 	case u.Opaque != "" || u.Hostname() == "":
 		return Say("the URL has no host")
 	case u.RawQuery != "" || u.ForceQuery:
@@ -807,7 +813,8 @@ func baseURL(raw string) Text {
 	return Text{}
 }
 
-// CheckKey checks the idempotency key of a trigger; an empty key means none.
+// CheckKey returns an error if the idempotency key of a trigger is invalid. An empty key, which means no key, is
+// valid.
 func CheckKey(key string) error {
 	if len(key) > MaxKey {
 		return Invalid("key", key, "at most %d bytes are allowed", MaxKey)
@@ -820,12 +827,12 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// KnownToken reports whether an app's token is the public default of xxl-job. Such a token is accepted, because
-// migrated executors use it, but it causes a warning.
+// KnownToken reports whether an app's token is the public default token of xxl-job. The default token is accepted,
+// because migrated executors use it, but it causes a warning.
 func KnownToken(token string) bool { return token == "default_token" }
 
-// CheckToken returns an error if a token of the API can be guessed. The API proves to any client that it knows the
-// token, so attackers can test guesses offline.
+// CheckToken returns an error if an API token is too short, is too long or has spaces. Short tokens are not safe,
+// because attackers can test guesses of a token offline.
 func CheckToken(field, token string) error {
 	if len(token) < 20 || len(token) > 512 || strings.ContainsAny(token, " \t\r\n") {
 		return Invalid(field, "", "a token needs 20 to 512 random characters without spaces, such as the output of openssl rand -hex 20")

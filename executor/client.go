@@ -43,7 +43,7 @@ func (c *client) speaksD() {
 }
 
 // errRefused reports that a server read the request and rejected it.
-var errRefused = errors.New("the server refused it")
+var errRefused = errors.New("the server rejected the request")
 
 // post sends one request to one server; nil only for code 200.
 func (c *client) post(ctx context.Context, base, path string, body []byte) error {
@@ -75,7 +75,7 @@ func (c *client) post(ctx context.Context, base, path string, body []byte) error
 	case err != nil && res.StatusCode != http.StatusOK:
 		return fmt.Errorf("HTTP %d", res.StatusCode)
 	case err != nil:
-		return fmt.Errorf("the answer is not the protocol's: %w", err)
+		return fmt.Errorf("the answer does not follow the protocol: %w", err)
 	case !reply.OK():
 		return fmt.Errorf("%w: code %d: %s", errRefused, reply.Code, oneLine(reply.Msg, 500))
 	case res.StatusCode < 200 || res.StatusCode > 299:
@@ -157,14 +157,14 @@ func (e *Executor) heartbeat(ctx context.Context) {
 		}
 		if err == nil {
 			if failures > 0 {
-				e.log.Info("The executor is registered again.", "app", e.o.App, "address", e.o.Address)
+				e.log.Info("executor registered again", "app", e.o.App, "address", e.o.Address)
 			}
 			failures = 0
 			t.Reset(e.o.Heartbeat)
 			continue
 		}
 		if failures++; failures == 1 {
-			e.log.Warn("No server takes the registration; it is tried again.", "app", e.o.App, "address", e.o.Address, "error", err)
+			e.log.Warn("registration not accepted by any server: retrying", "app", e.o.App, "address", e.o.Address, "error", err)
 		}
 		t.Reset(backoff(failures, e.o.Heartbeat))
 	}
@@ -293,11 +293,11 @@ func (e *Executor) report(ctx context.Context) {
 			return // interrupted by the stop, which sends the rest
 		case err != nil && (!errors.Is(err, errRefused) || e.reporter.row >= refusals):
 			if failures++; failures == 1 {
-				e.log.Warn("No server takes the results of runs; they are kept and sent again.", "error", err)
+				e.log.Warn("results of runs not accepted by any server: stored and resent", "error", err)
 			}
 		case failures > 0 && e.reporter.row < refusals:
 			failures = 0
-			e.log.Info("Results of runs are taken again.")
+			e.log.Info("results of runs accepted again")
 		}
 		if failures > 0 {
 			t.Reset(backoff(failures, e.o.CallbackRetry))
@@ -328,7 +328,7 @@ func (e *Executor) sendBatch(ctx context.Context, most int) (int, error) {
 	if err != nil {
 		refused := errors.Is(err, errRefused)
 		if refused && len(ps) == 1 && ps[0].tries == 0 {
-			e.log.Warn("The result of a run is refused; it is kept and sent again.", "run", ids[0], "error", err)
+			e.log.Warn("result of a run rejected: stored and resent", "run", ids[0], "error", err)
 		}
 		e.reporter.back(ps, refused, e.o.CallbackRetry)
 		if refused {

@@ -13,57 +13,60 @@ import (
 	"time"
 )
 
-// A Job is a job declared in code. When the executor starts, it creates the job on the server or updates it to match the
-// declaration. The server knows who changed each job last. It does not change a job that others created or changed, and does
-// not create a job again that a user deleted. The command tickring return-to-code returns such a job to code. A pause is not
-// a change.
+// A Job is a job declared in code. When the executor starts, it creates the job on the server, or updates the job to match the
+// declaration.
 //
-// Declared jobs need a tickring server and [Options].Token, the token of the app; the app must exist.
+// The executor does not change a job that a user created, or that a user changed after the last declaration. The executor does
+// not recreate a job that a user deleted. The command "tickring return-to-code" returns such a job to code. Pausing a job does
+// not count as a change.
+//
+// Declared jobs need a tickring server, an app that exists there, and [Options].Token, the token of the app.
 type Job struct {
 	// Name of the job, unique in the app.
 	Name string
 	// Handler is the name of the handler that runs the job. Empty: the name of the job.
 	Handler string
-	// Title for users.
+	// Title is a description of the job for users.
 	Title string
-	// Author is the contact for the job; free text.
+	// Author is the contact for the job, as free text.
 	Author string
-	// Schedule comes from [Cron], [Crontab], [Every], [FixedDelay] or [At]. The zero Schedule: the job runs only when triggered.
+	// Schedule is the result of [Cron], [Crontab], [Every], [FixedDelay] or [At]. A job with the zero Schedule runs only when
+	// triggered.
 	Schedule Schedule
 	Params   string
-	// Timeout after which the handler's context ends; whole seconds. 0: none.
+	// Timeout is how long a run may last, in whole seconds. When it has passed, the handler's context ends. 0: no timeout.
 	Timeout time.Duration
-	// Retries is how many attempts follow a failed one, and RetryDelay the delay between them.
+	// Retries is the maximum number of attempts after the first attempt failed. RetryDelay is the delay before each retry.
 	Retries    int
 	RetryDelay time.Duration
-	// Block decides about a run that starts while another run of the job is running on the same executor: "serial" (also if
-	// empty), "discard-later" or "cover-early".
+	// Block decides about a run that arrives while another run of the job is running on the executor. Allowed values: "serial"
+	// (default) queues it, "discard-later" rejects it, "cover-early" ends the older run.
 	Block string
-	// Misfire decides about a run that could not be sent in time: "latest" (also if empty), "all" or "skip".
+	// Misfire decides which scheduled times run if runs could not be sent in time: "latest" (default), "all" or "skip" (none).
 	Misfire string
 }
 
-// A Schedule defines when a job fires.
+// A Schedule defines the scheduled times of a job.
 type Schedule struct{ rule, text, zone string }
 
-// Cron returns a schedule for an expression of 6 or 7 fields, as in Quartz and xxl-job, in a zone such as "Europe/Berlin";
-// empty is UTC.
+// Cron returns a schedule for a Quartz or xxl-job cron expression of 6 or 7 fields. The parameter zone is an IANA time zone
+// such as "Europe/Berlin"; empty means UTC.
 func Cron(expression, zone string) Schedule { return Schedule{"cron", expression, zone} }
 
-// Crontab returns a schedule for a Unix expression of 5 fields, in a zone; empty is UTC.
+// Crontab returns a schedule for a Unix cron expression of 5 fields. The parameter zone is an IANA time zone; empty means UTC.
 func Crontab(expression, zone string) Schedule { return Schedule{"crontab", expression, zone} }
 
-// Every returns a schedule with a fixed interval of whole seconds, counted from 1970.
+// Every returns a schedule with a fixed interval. The interval is in whole seconds and is counted from 1970-01-01 00:00 UTC.
 func Every(period time.Duration) Schedule { return Schedule{"every", period.String(), ""} }
 
-// FixedDelay returns a schedule that fires the given delay after the end of the last run.
+// FixedDelay returns a schedule that fires after the given delay from the end of the job's last run.
 func FixedDelay(delay time.Duration) Schedule { return Schedule{"fixedDelay", delay.String(), ""} }
 
-// At returns a schedule that fires once, at t.
+// At returns a schedule that fires once, at time t.
 func At(t time.Time) Schedule { return Schedule{"at", t.UTC().Format(time.RFC3339), ""} }
 
-// Declare adds a job. [New] returns an error if the job has no name, its handler is not registered, or it is declared
-// twice. The server reports an invalid schedule; the executor logs it.
+// Declare adds a job. [New] returns an error if the job has no name, its handler is not registered, or its name is declared
+// twice. If the server rejects the schedule, the executor logs the error.
 func (m *Mux) Declare(j Job) {
 	or(&j.Handler, j.Name)
 	m.jobs = append(m.jobs, j)
@@ -162,14 +165,14 @@ func (e *Executor) declare(ctx context.Context) {
 		var err error
 		if err = e.declareOne(ctx, left[0]); err == nil || errors.Is(err, errAPI) {
 			if err != nil {
-				e.log.Error("A declared job was rejected.", "app", e.o.App, "job", left[0].Name, "error", err)
+				e.log.Error("declared job rejected", "app", e.o.App, "job", left[0].Name, "error", err)
 			}
 			left, failures = left[1:], 0
 			t.Reset(0)
 			continue
 		}
 		if failures++; failures == 1 {
-			e.log.Warn("Declared jobs could not be created. The executor retries.", "app", e.o.App, "job", left[0].Name, "error", err)
+			e.log.Warn("declared jobs not created: retrying", "app", e.o.App, "job", left[0].Name, "error", err)
 		}
 		t.Reset(backoff(failures, e.o.CallbackRetry))
 	}
@@ -197,13 +200,14 @@ func (e *Executor) declareAt(ctx context.Context, base string, j Job) error {
 	err := e.put(ctx, base+"/v1/jobs/"+url.PathEscape(e.o.App)+"/"+url.PathEscape(j.Name), e.spec(j), &res)
 	switch {
 	case errors.Is(err, errTheirs):
-		e.log.Info("A declared job was not updated, because a user changed or deleted it. To return it to code, run tickring return-to-code.",
+		e.log.Info("declared job not updated, because a user changed or deleted the job: to return the job to code, run "+
+			"tickring return-to-code",
 			"app", e.o.App, "job", j.Name, "why", err)
 		return nil
 	case err != nil:
 		return err
 	case res.Change != "unchanged":
-		e.log.Info("A job declared in code is on the server.", "app", e.o.App, "job", j.Name, "change", res.Change)
+		e.log.Info("declared job stored on the server", "app", e.o.App, "job", j.Name, "change", res.Change)
 	}
 	return nil
 }

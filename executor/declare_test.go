@@ -124,7 +124,7 @@ func TestDeclaredJobs(t *testing.T) {
 		nightly.Params, other.Params = "r", "s"
 		log := declared(t, a, nightly, other)
 		if a.jobs["demo/nightly"]["params"] != "q" || a.jobs["demo/ok"]["params"] != "s" ||
-			strings.Count(log, "To return it to code, run tickring return-to-code.") != 1 ||
+			strings.Count(log, "to return the job to code, run tickring return-to-code") != 1 ||
 			strings.Count(log, "HTTP 409: anna has changed it") != 1 {
 			t.Errorf("%v, log %s", a.jobs, log)
 		}

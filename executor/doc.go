@@ -15,34 +15,41 @@
 //	if err != nil { … }
 //	err = e.ListenAndServe(ctx) // until ctx ends, then stops in order
 //
-// [Executor] is also an [net/http.Handler], to be mounted into an existing server. Package lambdaexec below makes a Lambda
-// function an executor, and queueexec a program that pulls from a queue. Directory examples of the repository has programs.
-// [Typed] decodes JSON params, [Init] and [Destroy] run before and after a job's runs, [Mux.Declare] declares jobs in
-// code, [Program] runs another program.
+// [Executor] is also an [net/http.Handler] that you can mount into an existing server. With the package lambdaexec, an AWS
+// Lambda function is an executor. With queueexec, a program receives runs from a queue. The directory examples of the
+// repository has programs.
+//
+// [Typed] decodes JSON params. [Init] and [Destroy] set functions to call before and after a job's runs. [Mux.Declare]
+// declares jobs in code. [Program] runs another program.
 //
 // # Guarantees
 //
-// A run that was answered with success is in the journal in [Options].Dir before the answer. It is reported once it ends.
-// If the process dies during a run, the next process with the same directory reports it as failed. With [RerunAfterCrash] at
-// registration, the next process runs it again. A result stays in the journal until a server took it; without servers, results of
-// [Executor.Submit] are not kept. So a server may get one result twice, but never two different ones.
+// Before the executor confirms that it accepted a run, it writes the run to the journal in [Options].Dir. When the run ends,
+// the executor reports it. If the process dies during a run, the next process with the same directory reports the run as
+// failed. If the handler was registered with [RerunAfterCrash], the next process runs it again instead.
 //
-// A run is accepted once: a second order with its ID is rejected while it waits or runs, until a server took its result,
-// and for [Options].Remember after its end.
+// A result stays in the journal until a server has accepted it. Without servers, results of [Executor.Submit] are not kept. A
+// server may therefore receive one result twice, but never two different results of one run.
 //
-// Runs of one job run one after another, in the order of arrival, from a queue of limited length. If a run arrives while
-// another is running, the job's block strategy decides: it waits, is rejected, or replaces the other.
+// A run is accepted once. The executor rejects a second order with the ID of a run that waits, is running, or has a result
+// that no server accepted. The executor also rejects the ID for [Options].Remember after the end of the run.
+//
+// Runs of one job run one after another, in the order of arrival, from a queue of limited length. A run may arrive while
+// another run of its job is running. The job's block strategy decides whether the new run waits, is rejected, or replaces the
+// older run.
 //
 // # Limits
 //
-// Go cannot end a goroutine from outside. A timeout or a kill cancels the handler's context. If the handler ignores that
-// for [Options].CancelGrace, the run is reported as ended, and its log records that the handler goes on. The next run of
-// the job starts beside it. [Executor.Strays] counts such handlers.
+// Go cannot end a goroutine from outside. A timeout or a kill cancels the handler's context. If the handler does not return
+// within [Options].CancelGrace, the run is reported as ended, and its log records that the handler is still running. The next
+// run of the job starts while the old handler is running. [Executor.Strays] counts such handlers.
 //
 // # Rejected requests
 //
-// [New] rejects empty names and names that are registered twice. The executor rejects a run without or with an unknown
-// handler, a wrong token, and a body of more than 5 MiB. It rejects scripts unless [Options].Scripts allows them and a
-// token is set. It also rejects runs that cannot be journaled, that find the queue full, or that arrive while it stops.
-// Their code makes a tickring server send them again, to another executor if possible.
+// [New] rejects handler names that are empty or registered twice. The executor rejects requests with a wrong token or a body
+// of more than 5 MiB. The executor rejects a run without a handler name, or with a name that is not registered. Scripts are
+// rejected unless [Options].Scripts allows them and a token is set.
+//
+// The executor also rejects runs if the journal cannot be written, the queue is full, or the executor is stopping. In these
+// cases, the code of the reply makes a tickring server send the run again, to another executor if possible.
 package executor

@@ -23,95 +23,97 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Options of an executor. App is needed; everything else has a default.
+// Options of an executor. App is required. Every other field has a default.
 type Options struct {
-	// App is the name of the app (xxl-job: appname) that it belongs to.
+	// App is the name of the executor's app (xxl-job: appname).
 	App string
-	// Servers are the base URLs of the servers, as for xxl-job's executors: http://host:8080, or
-	// http://host:8080/xxl-job-admin for xxl-job. They are tried in order until one takes a request. Without servers the
-	// executor does not register, and results stay in the journal, except results of [Executor.Submit], which its caller
-	// gets.
+	// Servers are the base URLs of the servers, such as http://host:8080, or http://host:8080/xxl-job-admin for xxl-job. The
+	// executor tries them in order until one accepts a request. Without servers, the executor does not register. Results then
+	// stay in the journal, except results of [Executor.Submit], which the caller of Submit receives.
 	Servers []string
-	// Token is the token of the app. The executor sends it to the servers and requires it from callers. Empty requires none,
-	// for tests and closed networks. Declared jobs need it.
+	// Token is the access token of the app. The executor sends it to the servers, and rejects requests to the executor without
+	// it. If it is empty, every request is accepted: use this only in tests and closed networks. Declared jobs need a token.
 	Token string
 
-	// Listen is where ListenAndServe listens. Empty: ":9999" with a token. Without a token it is "127.0.0.1:9999", because
-	// every client that reaches it may start runs.
+	// Listen is the address that ListenAndServe listens on. Empty: ":9999" with a token, "127.0.0.1:9999" without one. Without
+	// a token, every client that reaches the port can start runs.
 	Listen string
-	// Address is the base URL that servers use. Empty: ListenAndServe builds it from its port and the local IP address that
-	// reaches the first server. Without ListenAndServe it is required if there are servers.
+	// Address is the base URL at which servers reach the executor. If it is empty, ListenAndServe builds it from its port and
+	// the local IP address that it uses to reach the first server. If you do not use ListenAndServe and have servers, Address
+	// is required.
 	Address string
-	// TLS makes ListenAndServe use HTTPS.
+	// TLS is the configuration with which ListenAndServe serves HTTPS. nil: it serves HTTP.
 	TLS *tls.Config
-	// Client sends the requests to the servers. nil: a client without proxy that follows no redirects.
+	// Client sends the requests to the servers. nil: a client that uses no proxy and follows no redirects.
 	Client *http.Client
 
-	// Dir holds the journal, and also logs and scripts unless they have their own directories. Only one process may use it at
-	// a time. Empty: "executor-data" in the working directory.
+	// Dir is the directory of the journal, and the parent of the default directories of logs and scripts. Only one process can
+	// use it at a time. Empty: "executor-data" in the working directory.
 	Dir string
-	// InMemory disables the journal: a process that dies forgets its runs and its unreported results.
+	// InMemory disables the journal. A process that dies then loses its runs and its unreported results.
 	InMemory bool
-	// NoSync lets the operating system decide when the journal reaches the disk: a dying process loses nothing, a dying
-	// machine may.
+	// NoSync lets the operating system decide when the journal is written to disk. The journal then survives the death of the
+	// process, but not always a crash of the machine.
 	NoSync bool
-	// LogDir holds the runs' logs. Empty: "logs" in Dir.
+	// LogDir is the directory of the runs' logs. Empty: "logs" in Dir.
 	LogDir string
-	// LogWriter receives the runs' logs instead of files. Each line begins with its run. Servers then find no log here.
+	// LogWriter receives the logs of all runs instead of log files. Each line begins with the ID of its run. Servers then
+	// cannot read logs from the executor.
 	LogWriter io.Writer
-	// LogRetention is how long logs are kept. 0: 30 days. Negative: forever.
+	// LogRetention is how long log files are kept. 0: 30 days. Negative: forever.
 	LogRetention time.Duration
-	// LogTail is how many bytes at the end of a run's log go into its message, for executors whose logs no server can request.
-	// 0: none. A message holds 15,000 characters; the handler's own text comes first.
+	// LogTail is how many bytes from the end of a run's log are added to the run's message. LogTail is for executors whose
+	// logs servers cannot request. 0: none. A message has at most 15,000 characters, and begins with the handler's own text.
 	LogTail int
-	// FailedLogTail is LogTail for runs that did not succeed. 0: LogTail.
+	// FailedLogTail replaces LogTail for runs that did not succeed. 0: LogTail.
 	FailedLogTail int
-	// LogMax is the maximum size of one run's log in bytes; the log itself shows that it was cut. 0: 10 MiB. Negative: no
-	// logs.
+	// LogMax is the maximum size of one run's log in bytes. A longer log is truncated and ends with a note. 0: 10 MiB.
+	// Negative: no logs.
 	LogMax int64
 
-	// QueueSize is how many runs of one job may wait. 0: 1,000.
+	// QueueSize is the maximum number of waiting runs of one job. 0: 1,000.
 	QueueSize int
-	// MaxUnreported is how many results may wait for a server before new runs are rejected, and MaxUnreportedBytes their
-	// maximum total size. 0: 100,000 and 64 MiB.
+	// MaxUnreported is the maximum number of results that wait for a server, and MaxUnreportedBytes the maximum of their total
+	// size. If either limit is reached, the executor rejects new runs. 0: 100,000 results and 64 MiB.
 	MaxUnreported      int
 	MaxUnreportedBytes int64
-	// Remember is how long the ID of an ended run is rejected. 0: 1 h.
+	// Remember is how long the executor rejects the ID of a run after its end. 0: 1 h.
 	Remember time.Duration
-	// RememberMax is the maximum number of remembered IDs, which limits memory. 0: 200,000.
+	// RememberMax is the maximum number of IDs of ended runs in memory. 0: 200,000.
 	RememberMax int
 
-	// Unregistered disables the registration of the address at the servers: for executors whose runs come from
-	// [Executor.Submit], or whose address is fixed on the server.
+	// Unregistered disables registration at the servers. Use it if runs come from [Executor.Submit], or if the address is
+	// configured on the server.
 	Unregistered bool
-	// Heartbeat is the interval of registrations. 0: 30 s.
+	// Heartbeat is the interval at which the executor registers its address. 0: 30 s.
 	Heartbeat time.Duration
-	// Idle is how long a job's worker waits for a run before it ends. 0: 90 s.
+	// Idle is how long the worker goroutine of a job waits for a run before it ends. 0: 90 s.
 	Idle time.Duration
-	// StopGrace is how long Stop waits for running handlers before it cancels their contexts. 0: 30 s. Negative: not at all.
+	// StopGrace is how long Stop waits for running handlers before it cancels their contexts. 0: 30 s. Negative: no wait.
 	StopGrace time.Duration
-	// CancelGrace is how long a cancelled handler may take to return before the executor abandons it. 0: 10 s.
+	// CancelGrace is how long the executor waits for a handler to return after it cancelled the handler's context. Then it
+	// reports the run as ended, although the handler is still running. 0: 10 s.
 	CancelGrace time.Duration
-	// CallbackRetry is the longest wait between attempts to report results that no server takes; the first wait is 1 s. 0: 30
-	// s.
+	// CallbackRetry is the maximum delay between attempts to report results. The first delay is 1 s, and each further delay
+	// doubles. 0: 30 s.
 	CallbackRetry time.Duration
-	// RequestTimeout bounds one request to one server. 0: 5 s.
+	// RequestTimeout is the timeout of one request to one server. 0: 5 s.
 	RequestTimeout time.Duration
 
-	// Scripts allows jobs whose script comes with the run. nil: they are rejected.
+	// Scripts allows jobs whose script comes with the run. nil: the executor rejects them.
 	Scripts *Scripts
 
-	// Log receives the executor's log messages. nil: slog.Default().
+	// Log receives the executor's log messages, but not the logs of runs. nil: slog.Default().
 	Log *slog.Logger
 
 	journalMost int64 // size in bytes at which the journal starts a new file
 }
 
-// ErrStarted is the error of a second Start, also after Stop.
-var ErrStarted = errors.New("executor: it was started before; make a new one")
+// ErrStarted is the error of [Executor.Start] if Start was called before, even if the executor was stopped since.
+var ErrStarted = errors.New("executor: an executor starts only once: create a new executor")
 
-// An Executor accepts runs and executes them. It is an [http.Handler]; only the last element of a path counts, so it may
-// be mounted anywhere.
+// An Executor accepts runs and executes them. An Executor is an [http.Handler] that you can mount at any path, because it uses
+// only the last element of a request's path.
 type Executor struct {
 	o        Options
 	mux      *Mux
@@ -150,7 +152,8 @@ const (
 	stateStopping
 )
 
-// New returns an executor for handlers and options. It uses neither disk nor network. Its error names every problem.
+// New returns an executor for the handlers and jobs in mux. New does not access disk or network. If mux or o are invalid, the
+// error names every problem.
 func New(mux *Mux, o Options) (*Executor, error) {
 	errs := append(slices.Clone(mux.errs), mux.checkJobs()...)
 	if strings.TrimSpace(o.App) == "" || len(o.App) > wire.MaxApp {
@@ -173,7 +176,7 @@ func New(mux *Mux, o Options) (*Executor, error) {
 		}
 	}
 	if len(mux.jobs) > 0 && (o.Token == "" || len(o.Servers) == 0) {
-		errs = append(errs, errors.New("jobs are declared, which requires the options Servers and Token"))
+		errs = append(errs, errors.New("declared jobs require the options Servers and Token"))
 	}
 	errs = append(errs, o.Scripts.check(o.Token)...)
 	if len(errs) > 0 {
@@ -234,13 +237,13 @@ func or[T comparable](v *T, def T) {
 	}
 }
 
-// Start reads the journal, handles runs that a dead process left, and begins to accept runs, to register and to report. If
-// servers are down, it keeps trying; that is not an error. [Executor.ListenAndServe] calls it.
+// Start reads the journal, and reports or reruns runs that a dead process left. Then the executor accepts, registers and
+// reports. If all servers are down, it keeps trying, and Start returns no error. [Executor.ListenAndServe] calls Start.
 //
-// It returns an error if another process uses the directory, the address is missing, or the executor was started before.
+// Start returns an error if another process uses the directory, the address is missing, or Start was called before.
 func (e *Executor) Start() error {
 	if e.registers() && e.o.Address == "" {
-		return errors.New("executor: option Address is required to register without ListenAndServe")
+		return errors.New("executor: option Address is required, unless ListenAndServe starts the executor")
 	}
 	e.mu.Lock()
 	if e.state != stateNew {
@@ -271,7 +274,7 @@ func (e *Executor) Start() error {
 	// Before servers learn that these runs have ended, or callers submit them again.
 	left := endGroups(was.open, e.o.CancelGrace)
 	for id := range left {
-		e.log.Error("A program that a process which died has left cannot be ended.", "run", id)
+		e.log.Error("program of an earlier executor process not ended", "run", id)
 	}
 	if len(e.o.Servers) == 0 {
 		j.forgetSubmitted(&was)
@@ -285,12 +288,13 @@ func (e *Executor) Start() error {
 		e.reporter.add(pending{item: it})
 	}
 	if e.o.Token == "" {
-		e.log.Warn("The executor has no token: every client that reaches the executor, and every program on this machine, can start runs.",
+		e.log.Warn("executor has no token: every client that reaches the executor, and every program on this machine, can "+
+			"start runs",
 			"app", e.o.App)
 	}
 	if !e.begin(j, was.open, left) {
 		j.close()
-		return errors.New("executor: it was stopped while it started")
+		return errors.New("executor: the executor was stopped during its start")
 	}
 	return nil
 }
@@ -335,13 +339,16 @@ func (e *Executor) sweeps(ctx context.Context) {
 	}
 }
 
-// Stop stops the executor in order: it rejects arriving runs so that the scheduler sends them again, removes the address
-// from the servers, and reports waiting runs as not executed. Running handlers may go on for StopGrace; then their
-// contexts end, and CancelGrace later their runs are reported as ended. Last, it reports results. Results
-// that no server takes stay in the journal for the next start.
+// Stop stops the executor in these steps:
 //
-// When ctx ends, Stop skips the remaining waits. It returns an error if handlers did not return. Stopping twice is not
-// an error. A Stop during Start makes Start give up, and does not wait for it.
+//   - It rejects new runs, so that the scheduler sends them again, and removes its address from the servers.
+//   - It reports runs in its queues as not executed.
+//   - It waits for running handlers, at most [Options].StopGrace, and then cancels their contexts.
+//   - After [Options].CancelGrace, it reports the runs of handlers that did not return as ended.
+//   - It reports the remaining results. Results that no server accepts stay in the journal for the next start.
+//
+// When ctx ends, Stop skips the remaining waits. Stop returns an error if handlers did not return. A second Stop does nothing
+// and returns nil. If Start is in progress, Stop cancels it and returns without waiting.
 func (e *Executor) Stop(ctx context.Context) error {
 	e.mu.Lock()
 	if e.state != stateRunning {
@@ -396,7 +403,7 @@ func (e *Executor) Stop(ctx context.Context) error {
 	select {
 	case <-ended:
 	default:
-		err = errors.New("executor: handlers did not return; their runs are reported as ended")
+		err = errors.New("executor: some handlers did not return; the runs of these handlers are reported as ended")
 		e.giveUp()
 	}
 	e.quit()
@@ -418,9 +425,9 @@ func (e *Executor) Stop(ctx context.Context) error {
 	switch left := e.journal.unreported(); {
 	case left == 0 || len(e.o.Servers) == 0:
 	case e.o.InMemory:
-		e.log.Error("Results of runs are lost: no server took them, and there is no journal.", "results", left)
+		e.log.Error("results of runs lost: no server accepted the results, and the executor has no journal", "results", left)
 	default:
-		e.log.Warn("Results of runs are left in the journal for the next start.", "results", left, "folder", e.o.Dir)
+		e.log.Warn("results of runs left in the journal for the next start", "results", left, "folder", e.o.Dir)
 	}
 	e.journal.close()
 	removed()
@@ -440,7 +447,7 @@ func (e *Executor) unregister(ctx context.Context) (removed func()) {
 	go func() {
 		defer close(done)
 		if err := e.client.toOne(ctx, wire.PathRegistryRemove, wire.AppendRegistration(nil, e.registration())); err != nil {
-			e.log.Warn("The address could not be removed; the servers forget it by themselves.", "address", e.o.Address, "error", err)
+			e.log.Warn("address not removed from the servers: it expires there without heartbeats", "address", e.o.Address, "error", err)
 		}
 	}()
 	return func() {
@@ -454,11 +461,11 @@ func (e *Executor) unregister(ctx context.Context) (removed func()) {
 	}
 }
 
-// Strays returns how many handlers still run although their runs have ended: they ignore a timeout, a kill, a newer run or a
-// stop.
+// Strays returns the number of handlers that are still running although their runs have ended. Such a handler ignored the
+// cancellation of its context.
 func (e *Executor) Strays() int { return int(e.strays.Load()) }
 
-// Unreported returns how many results no server has taken.
+// Unreported returns the number of results that no server has accepted.
 func (e *Executor) Unreported() int {
 	e.mu.Lock()
 	j := e.journal
@@ -469,8 +476,8 @@ func (e *Executor) Unreported() int {
 	return j.unreported()
 }
 
-// ListenAndServe listens, starts, and serves until ctx ends. Then it stops like [Executor.Stop], and returns nil if the stop
-// succeeded.
+// ListenAndServe starts the executor and serves HTTP requests until ctx ends. Then it stops as [Executor.Stop] does, and
+// returns the error of the stop.
 func (e *Executor) ListenAndServe(ctx context.Context) error {
 	listen, err := e.listenAt()
 	if err != nil {
@@ -494,15 +501,15 @@ func (e *Executor) listenAt() (string, error) {
 	}
 	for _, s := range e.o.Servers {
 		if from, to := route(s); e.o.Address == "" && (from == "" || from != to) {
-			return "", fmt.Errorf("executor: without a token it would listen on this machine only, out of reach of the server %s: "+
-				"give it the app's token (Options.Token, --app-token), or set the listen address to accept every client "+
-				"(Options.Listen, --listen :9999)", s)
+			return "", fmt.Errorf("executor: without a token, the executor listens only on this machine, where the server %s "+
+				"cannot reach it: set the app's token (Options.Token, --app-token), or accept every client with a "+
+				"listen address (Options.Listen, --listen :9999)", s)
 		}
 	}
 	return "127.0.0.1:9999", nil
 }
 
-// Serve does what ListenAndServe does, on the open listener ln, and closes ln.
+// Serve does what [Executor.ListenAndServe] does, but with the listener ln, which it closes.
 func (e *Executor) Serve(ctx context.Context, ln net.Listener) error {
 	if e.o.Address == "" {
 		e.o.Address = e.findAddress(ln.Addr())
@@ -525,7 +532,7 @@ func (e *Executor) Serve(ctx context.Context, ln net.Listener) error {
 			failed <- srv.Serve(ln)
 		}
 	}()
-	e.log.Info("The executor serves.", "app", e.o.App, "address", e.o.Address, "handlers", e.mux.Names())
+	e.log.Info("executor started", "app", e.o.App, "address", e.o.Address, "handlers", e.mux.Names())
 	var err error
 	select {
 	case <-ctx.Done():

@@ -16,15 +16,15 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Handler does the work of one run. nil is success; an error is a failure with its text as the message. [Run.SetResult]
-// sets more. A panic is a failure with its stack in the run's log.
+// A Handler executes one run. The run succeeds if it returns nil, and fails with the error's text as the message if it returns
+// an error. [Run.SetResult] can set another result. If the handler panics, the run fails, and its log has the stack.
 //
-// ctx ends when the job's timeout passes, when the run is killed or replaced, and when a stopping executor has waited long
-// enough; [context.Cause] returns the reason. The handler should then return soon: its result does not count.
+// The executor cancels ctx when the job's timeout has passed, the run is killed or replaced, or a stopping executor has waited
+// for StopGrace. [context.Cause] returns the reason. The handler should then return soon, because its result is ignored.
 type Handler func(ctx context.Context, run *Run) error
 
-// Typed returns a Handler with JSON params. Empty params are the zero T. The run fails without a call of h if the params
-// are not JSON, do not fit T, or have a field that T lacks.
+// Typed returns a Handler that decodes a run's params from JSON and calls h. Empty params are decoded as the zero value of T.
+// The run fails, without a call of h, if the params are not JSON, do not fit T, or have a field that T lacks.
 func Typed[T any](h func(ctx context.Context, run *Run, params T) error) Handler {
 	return func(ctx context.Context, run *Run) error {
 		p, err := ParseParams[T](run)
@@ -35,7 +35,7 @@ func Typed[T any](h func(ctx context.Context, run *Run, params T) error) Handler
 	}
 }
 
-// ParseParams reads the params of a run as JSON, by the rules of [Typed].
+// ParseParams decodes the params of a run from JSON, by the rules of [Typed].
 func ParseParams[T any](run *Run) (T, error) {
 	var p T
 	if strings.TrimSpace(run.Params) == "" {
@@ -52,24 +52,25 @@ func ParseParams[T any](run *Run) (T, error) {
 	return p, nil
 }
 
-// A HandlerOption changes how a handler is treated.
+// A HandlerOption is an option of [Mux.Register].
 type HandlerOption func(*registered)
 
-// Init sets f to be called before the first run of a job. It is called again after the job's worker has ended because it
-// had no runs, or after the job changed to another handler and back. If f fails, the run fails; the next run calls f
-// again. Each job has its own call.
+// Init sets f to be called before the first run of each job of the handler. If f fails, the run fails, and the next run calls
+// f again. f is also called again if the job was idle for [Options].Idle, or if the job changed to another handler and back.
 func Init(f func(ctx context.Context) error) HandlerOption {
 	return func(r *registered) { r.init = f }
 }
 
-// Destroy sets f to be called when a worker whose Init succeeded ends or changes to another handler, and none of its runs is
-// still running. An error is logged.
+// Destroy sets f to be called after the last run of a job whose Init function succeeded. This happens when the job has been
+// idle for [Options].Idle, changes to another handler, or the executor stops. The executor does not call f while a run of the
+// job is running. Errors of f are logged.
 func Destroy(f func(ctx context.Context) error) HandlerOption {
 	return func(r *registered) { r.destroy = f }
 }
 
-// RerunAfterCrash reruns the runs that were waiting or running when the process died. They start from the beginning at the next
-// start of the process, with [Run.Again] set. Without this option, they are reported as failed. The handler must be idempotent.
+// RerunAfterCrash makes the executor run a handler's unfinished runs again if the process died. At the next start of the
+// process, they start from the beginning, with [Run.Again] set. Without this option, they are reported as failed. The handler
+// must be idempotent.
 func RerunAfterCrash() HandlerOption {
 	return func(r *registered) { r.again = true }
 }
@@ -82,7 +83,7 @@ type registered struct {
 	again   bool
 }
 
-// A Mux holds handlers by name, and jobs declared in code. It may be filled until it is passed to [New].
+// A Mux holds handlers by name, and jobs declared in code. Do not change it after you passed it to [New].
 type Mux struct {
 	handlers map[string]*registered
 	jobs     []Job
@@ -92,12 +93,12 @@ type Mux struct {
 // NewMux returns an empty Mux.
 func NewMux() *Mux { return &Mux{handlers: map[string]*registered{}} }
 
-// Register adds a handler under the name that jobs call it by. [New] returns an error for a nil handler, and for a name
-// that is empty, has white space at its ends or is already registered.
+// Register adds h under a name, which jobs use to select their handler. [New] returns an error if h is nil, or if the name is
+// empty, starts or ends with white space, or is already registered.
 func (m *Mux) Register(name string, h Handler, opts ...HandlerOption) {
 	switch {
 	case name == "" || name != strings.TrimSpace(name):
-		m.errs = append(m.errs, fmt.Errorf("handler name %q is empty or has white space at its ends", name))
+		m.errs = append(m.errs, fmt.Errorf("handler name %q is empty, or starts or ends with white space", name))
 		return
 	case h == nil:
 		m.errs = append(m.errs, fmt.Errorf("handler %q is nil", name))
@@ -113,7 +114,7 @@ func (m *Mux) Register(name string, h Handler, opts ...HandlerOption) {
 	m.handlers[name] = r
 }
 
-// Names returns the names of the handlers, sorted.
+// Names returns the names of the registered handlers, sorted.
 func (m *Mux) Names() []string {
 	names := make([]string, 0, len(m.handlers))
 	for n := range m.handlers {
@@ -123,7 +124,7 @@ func (m *Mux) Names() []string {
 	return names
 }
 
-// An Outcome is how a run ended.
+// An Outcome is the result code of a run.
 type Outcome int
 
 // The outcomes.
@@ -133,38 +134,40 @@ const (
 	Timeout Outcome = wire.CodeTimeout
 )
 
-// A Run is one run of a job, as its handler sees it. You can create a Run to test a handler; its log is discarded.
+// A Run is one run of a job, as passed to its handler. You can create a Run to test a handler; its log is then discarded.
 type Run struct {
-	ID      int64  // the scheduler's ID of the run, its logId
-	JobID   int32  // the job's number
-	Handler string // the name that the job calls; empty for scripts
+	ID      int64  // the scheduler's ID of the run (xxl-job: logId)
+	JobID   int32  // the scheduler's ID of the job
+	Handler string // the name of the handler; empty for scripts
 	Params  string
 
-	// ScheduledAt is the scheduled time of the run, in UTC. A retry has the scheduled time of the first attempt; a manual run
-	// has the second that it was requested for. It is zero if the scheduler does not send it, like xxl-job's admin.
+	// ScheduledAt is the scheduled time of the run, in UTC. A retry has the scheduled time of its first attempt. A manual run
+	// has the time for which a user requested the run. ScheduledAt is zero if the scheduler does not send it; xxl-job's admin
+	// does not.
 	ScheduledAt time.Time
-	// TriggeredAt is when the scheduler sent the run, by its clock.
+	// TriggeredAt is when the scheduler sent the run, by the scheduler's clock.
 	TriggeredAt time.Time
 
-	// ShardIndex counts from 0 to ShardTotal-1 in a broadcast; otherwise they
-	// are 0 and 1.
+	// ShardIndex is the number of the shard in a broadcast, from 0 to ShardTotal-1. In other runs, ShardIndex is 0 and
+	// ShardTotal is 1.
 	ShardIndex, ShardTotal int
 
-	// Attempt counts from 1 in a retry chain; 0 if the scheduler does not send it, like xxl-job's admin.
+	// Attempt is the number of the attempt in the run's retry chain; the first attempt is 1. Attempt is 0 if the scheduler
+	// does not send it; xxl-job's admin does not.
 	Attempt int
 
-	// Cause is why the run exists: "schedule", "misfire", "manual", "api", "parent", "retry", or a later addition.
-	// It is empty if the scheduler does not send it, like xxl-job's admin.
+	// Cause is why the run exists: "schedule", "misfire", "manual", "api", "parent", "retry", or another cause of a newer
+	// server. Cause is empty if the scheduler does not send it; xxl-job's admin does not.
 	Cause string
 
-	// Traceparent is the span that sent the run, in the format of W3C Trace Context: the parent for the handler's own spans.
-	// It is empty if the scheduler creates no traces.
+	// Traceparent is the trace span that sent the run, in the format of W3C Trace Context. Use it as the parent of the
+	// handler's spans. Traceparent is empty if the scheduler creates no traces.
 	Traceparent string
 
-	// Timeout is the timeout of the job; 0 if the job has none. The context has the deadline.
+	// Timeout is the timeout of the job; 0 if the job has none. The handler's context has the matching deadline.
 	Timeout time.Duration
 
-	// Again reports that another process had this run before and died, or released it.
+	// Again reports whether the run may have started before: in a process that died, or in one that released the run.
 	Again bool
 
 	log     *runLog
@@ -177,12 +180,12 @@ type Run struct {
 	logger  *slog.Logger
 }
 
-// Printf writes a line to the run's log, with the time before it.
+// Printf writes a line to the run's log, after the current time.
 func (r *Run) Printf(format string, args ...any) {
 	r.log.line(fmt.Sprintf(format, args...))
 }
 
-// Logger writes to the run's log, in the form of [slog.TextHandler].
+// Logger returns a logger that writes to the run's log, in the format of [slog.TextHandler].
 func (r *Run) Logger() *slog.Logger {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,12 +195,12 @@ func (r *Run) Logger() *slog.Logger {
 	return r.logger
 }
 
-// Output writes unchanged bytes to the run's log, for example the output of another program. Several goroutines may use
-// it.
+// Output returns a writer that appends bytes unchanged to the run's log, such as the output of another program. The writer is
+// safe for concurrent use.
 func (r *Run) Output() io.Writer { return r.log }
 
-// SetResult sets how the run ends if the handler returns nil; the last call counts. An error, a panic, a kill and the
-// job's timeout take precedence. The message is truncated at 50,000 characters; schedulers keep 15,000.
+// SetResult sets the result of the run if the handler returns nil. The last call takes precedence. A returned error, a panic,
+// a kill and the job's timeout override it. The message is truncated at 50,000 characters; schedulers store at most 15,000.
 func (r *Run) SetResult(o Outcome, message string) {
 	r.mu.Lock()
 	r.outcome, r.message = o, message
@@ -213,12 +216,12 @@ type retryError struct {
 func (e *retryError) Error() string { return e.err.Error() }
 func (e *retryError) Unwrap() error { return e.err }
 
-// Snooze returns an error with which a handler postpones its run. The run fails as snoozed, and tickring retries it after
-// d (1 s to 24 h, rounded up to a second). The job's retry settings do not matter, and no retry is used up; a retry chain
-// has at most 101 attempts. xxl-job's admin treats it as any failure.
+// Snooze returns an error with which a handler postpones its run. The run fails as snoozed, and tickring retries it after d,
+// rounded up to a second. d is 1 s to 24 h. The retry does not count as one of the job's retries, and ignores the job's retry
+// delay. A retry chain has at most 101 attempts, including the first. xxl-job's admin treats the run as failed.
 func Snooze(d time.Duration) error {
 	if d <= 0 || d > 24*time.Hour {
-		return fmt.Errorf("a snooze is 1s to 24h, not %s", short(d))
+		return fmt.Errorf("the snooze duration is %s; allowed: 1s to 24h", short(d))
 	}
 	return &retryError{int64((d + time.Second - 1) / time.Second), fmt.Errorf("snoozed for %s", short(d))}
 }
@@ -234,29 +237,29 @@ func short(d time.Duration) string {
 	return s
 }
 
-// Cancel returns an error with which a handler fails its run for good, with err as the reason: tickring does not retry it,
-// regardless of the job's retry settings.
+// Cancel returns an error with which a handler fails its run without a retry, for the reason err. The error overrides the
+// job's retry settings.
 func Cancel(err error) error {
 	if err == nil {
-		err = errors.New("cancelled by its handler")
+		err = errors.New("the handler cancelled the run")
 	}
 	return &retryError{wire.NeverRetry, err}
 }
 
-// MaxData is the maximum length in bytes of the data that a run passes on.
+// MaxData is the maximum length in bytes of the data that [Run.SetData] accepts.
 const MaxData = wire.MaxData
 
-// SetData sets the data that the run passes to the runs that follow it: tickring replaces {{parent.data}} in the params of
-// child jobs. The last call counts. The data goes with any result that the handler returns; a run that was killed or timed
-// out passes nothing. xxl-job's admin ignores it.
+// SetData sets the data for child jobs of the run's job: tickring replaces {{parent.data}} in their params by it. The last
+// call takes precedence. The data is sent whether the run succeeds or fails, but not if the run is killed or times out.
+// xxl-job's admin ignores the data.
 //
-// It returns an error, and keeps the earlier data, if data is longer than [MaxData] bytes or is not UTF-8.
+// SetData returns an error and keeps the previous data if data is longer than [MaxData] bytes or is not UTF-8.
 func (r *Run) SetData(data string) error {
 	switch {
 	case len(data) > MaxData:
-		return fmt.Errorf("data has %d bytes; at most %d are allowed", len(data), MaxData)
+		return fmt.Errorf("the data has %d bytes; at most %d are allowed", len(data), MaxData)
 	case !utf8.ValidString(data):
-		return errors.New("data is no UTF-8")
+		return errors.New("the data is not UTF-8")
 	}
 	r.mu.Lock()
 	r.data = data

@@ -19,8 +19,8 @@ var accepted = wire.AppendReply(nil, wire.CodeSuccess, "")
 
 var contentType = []string{wire.ContentType}
 
-// ServeHTTP answers schedulers at paths that end in /beat, /idleBeat, /run, /trigger, /kill and /log. Every answer is HTTP
-// 200; the result is in the body, as schedulers expect.
+// ServeHTTP handles scheduler requests. Their paths end in /beat, /idleBeat, /run, /trigger, /kill or /log. Every response has
+// HTTP status 200, as schedulers expect, and has the result in the body.
 func (e *Executor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	buf := bodies.Get().(*[]byte)
 	reply := e.answer(w, r, buf)

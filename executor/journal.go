@@ -140,7 +140,7 @@ func (j *journal) start(past func() []remembered) {
 	j.past = past
 	if j.dir != "" {
 		if err := j.store(nil); err != nil {
-			j.log.Error("The journal cannot be written; runs are refused until it can.", "folder", j.dir, "error", err)
+			j.log.Error("journal not writable: runs are rejected until a write succeeds", "folder", j.dir, "error", err)
 		}
 	}
 	go j.loop()
@@ -215,9 +215,9 @@ func (j *journal) store(buf []byte) error {
 	err := j.tryStore(buf)
 	switch {
 	case err != nil && j.failed == nil:
-		j.log.Error("The journal cannot be written.", "folder", j.dir, "error", err)
+		j.log.Error("journal not writable", "folder", j.dir, "error", err)
 	case err == nil && j.failed != nil:
-		j.log.Info("The journal can be written again.", "folder", j.dir)
+		j.log.Info("journal writable again", "folder", j.dir)
 	}
 	if j.failed, j.tried = err, time.Now(); err != nil && j.f != nil {
 		// Remove as much as possible of a partial write; the next attempt starts a new file.
@@ -521,7 +521,7 @@ func (j *journal) replay() (past []remembered) {
 	for _, name := range j.files() {
 		f, err := os.Open(name)
 		if err != nil {
-			j.log.Error("A file of the journal cannot be read.", "file", name, "error", err)
+			j.log.Error("journal file not read", "file", name, "error", err)
 			continue
 		}
 		j.seq = max(j.seq, number(name))
@@ -530,7 +530,7 @@ func (j *journal) replay() (past []remembered) {
 			kind, rec, err := readFrame(r)
 			if err != nil {
 				if !errors.Is(err, io.EOF) {
-					j.log.Warn("The journal ends in a record that is not whole.", "file", name, "error", err)
+					j.log.Warn("journal ends in an incomplete record", "file", name, "error", err)
 				}
 				break
 			}
@@ -611,7 +611,7 @@ func readFrame(r *bufio.Reader) (kind byte, payload []byte, err error) {
 	}
 	n := binary.LittleEndian.Uint32(head[:])
 	if n == 0 || n > 64<<20 {
-		return 0, nil, fmt.Errorf("a record of %d bytes", n)
+		return 0, nil, fmt.Errorf("the length of a record is invalid: %d bytes", n)
 	}
 	// The length is believed no further than there are bytes.
 	b, err := io.ReadAll(io.LimitReader(r, int64(n)))
@@ -622,7 +622,7 @@ func readFrame(r *bufio.Reader) (kind byte, payload []byte, err error) {
 		return 0, nil, io.ErrUnexpectedEOF
 	}
 	if crc32.Checksum(b, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
-		return 0, nil, errors.New("a wrong checksum")
+		return 0, nil, errors.New("the checksum of a record is wrong")
 	}
 	return b[0], b[1:], nil
 }

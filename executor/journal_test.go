@@ -71,7 +71,7 @@ func TestCrash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := two.Start(); err == nil || !strings.Contains(err.Error(), "another process uses the folder") {
+		if err := two.Start(); err == nil || !strings.Contains(err.Error(), "another process uses the directory") {
 			t.Errorf("second executor on a folder: %v", err)
 		}
 
@@ -130,7 +130,7 @@ func TestJournalFolderCannotBeWritten(t *testing.T) {
 			o.LogDir = filepath.Join(file, "logs")
 			o.Log = slog.New(slog.NewTextHandler(&out, nil))
 		})
-		if !strings.Contains(out.String(), "The journal cannot be written") {
+		if !strings.Contains(out.String(), "journal not writable") {
 			t.Errorf("it says: %s", out.String())
 		}
 		r := send(e, order(1, 1, "ok"))
@@ -162,7 +162,7 @@ func TestLogFolderCannotBeWritten(t *testing.T) {
 	run := order(1, 1, "ok")
 	mustSend(t, e, run)
 	f.want(t, 1, 200, "")
-	if n := strings.Count(out.String(), "logs cannot be written"); n != 1 {
+	if n := strings.Count(out.String(), "logs of runs not writable"); n != 1 {
 		t.Errorf("it is logged %d times: %s", n, out.String())
 	}
 	if log := readLog(t, e, run); log != "" {

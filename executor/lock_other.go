@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-var errLocked = errors.New("another process uses the folder: give this one another (Options.Dir, --dir)")
+var errLocked = errors.New("another process uses the directory: set another directory for this process (Options.Dir, --dir)")
 
 // lockFolder opens the file without a lock: this system cannot report whether another process uses the directory.
 func lockFolder(name string) (*os.File, error) {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-var errLocked = errors.New("another process uses the folder: give this one another (Options.Dir, --dir)")
+var errLocked = errors.New("another process uses the directory: set another directory for this process (Options.Dir, --dir)")
 
 // lockFolder takes a lock that the kernel releases when the process ends.
 func lockFolder(name string) (*os.File, error) {

@@ -32,7 +32,7 @@ func TestWantOfOurOwnIsNoAnswer(t *testing.T) {
 			if d := time.Since(began); d > startFor || d < startFor-2*time.Second {
 				t.Errorf("%v for good: tried for %s", want, d)
 			}
-			if !errors.Is(err, want) || !strings.Contains(err.Error(), "this executor had no descriptors, processes or memory left") {
+			if !errors.Is(err, want) || !strings.Contains(err.Error(), "this executor had too few file descriptors, processes or memory") {
 				t.Errorf("%v for good: %v", want, err)
 			}
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errTimeout)

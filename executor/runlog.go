@@ -63,7 +63,7 @@ func (l *logs) failed(err error) {
 	l.said = true
 	l.mu.Unlock()
 	if !said {
-		l.log.Error("The runs' logs cannot be written; runs go on without.", "folder", l.dir, "error", err)
+		l.log.Error("logs of runs not writable: runs continue without logs", "folder", l.dir, "error", err)
 	}
 }
 
@@ -118,8 +118,8 @@ func (g *runLog) first(s string) {
 	}
 }
 
-// Write implements io.Writer. It accepts everything, including bytes beyond the limit or that cannot be stored: a log must
-// not end a handler.
+// Write implements io.Writer. Write always succeeds, and discards bytes beyond the size limit or that cannot be stored. A
+// failing log must not end a handler.
 func (g *runLog) Write(b []byte) (int, error) {
 	if g == nil || len(b) == 0 {
 		return len(b), nil
@@ -405,7 +405,7 @@ func (l *logs) sweep(now time.Time, keep time.Duration) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(l.dir, d.Name())); err != nil {
-			l.log.Warn("Old logs cannot be removed.", "day", d.Name(), "error", err)
+			l.log.Warn("old logs not removed", "day", d.Name(), "error", err)
 		}
 	}
 }

@@ -35,7 +35,8 @@ func TestResults(t *testing.T) {
 		msg     string
 	}{
 		{"ok", 200, ""}, {"says", 200, "7 rows"}, {"fails", 500, "no luck"}, {"sets", 500, "set"}, {"times", 502, "my own"},
-		{"beats", 500, "error"}, {"panics", 500, "panic: oh"}, {"exits", 500, "the handler ended its goroutine"},
+		{"beats", 500, "error"}, {"panics", 500, "panic: oh"}, {"exits", 500, "the handler ended its goroutine instead of " +
+			"returning"},
 		{"long", 500, strings.Repeat("é", 50_000)},
 	} {
 		run := order(int32(i+1), int64(i+1), c.handler)
@@ -244,7 +245,7 @@ func TestTimeout(t *testing.T) {
 		if e.Strays() != 0 {
 			t.Errorf("%d strays", e.Strays())
 		}
-		if log := readLog(t, e, run); !strings.Contains(log, "The handler has returned, after its run was ended.") {
+		if log := readLog(t, e, run); !strings.Contains(log, "The handler returned after its run had ended.") {
 			t.Errorf("log:\n%s", log)
 		}
 	})

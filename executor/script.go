@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Kinds of scripts, as the xxl-job protocol names them.
+// Kinds of scripts. Their values are the glue types of the xxl-job protocol.
 const (
 	Shell      = wire.GlueShell
 	Python     = wire.GluePython
@@ -27,20 +27,21 @@ const (
 	PowerShell = wire.GluePowerShell
 )
 
-// Scripts allows jobs whose script comes with the run: everyone with the token can then run any command as this process's
-// user. A script gets params, shard index and shard total as arguments. Its output goes into the run's log; exit code 0 is
-// success. When its run is ended, it is killed with all processes of its group (on Unix; elsewhere alone). If this process
-// is killed, the next one ends the processes that are left: see [Program].
+// Scripts allows jobs whose script comes with the run. Everyone with the app's token can then run any command as this
+// process's user. A script's arguments are params, shard index and shard total. Its output goes to the run's log, and exit
+// code 0 means success.
+//
+// When its run is ended, the script is killed with all processes of its process group. On systems other than Unix, only the
+// script itself is killed. [Program] explains what happens if the executor's process is killed.
 type Scripts struct {
-	// Kinds that are allowed. Empty: none.
+	// Kinds are the allowed kinds of scripts. Empty: none.
 	Kinds []string
-	// Dir is where scripts are stored and run. Empty: "scripts" in Options.Dir.
+	// Dir is the directory where scripts are stored and executed. Empty: "scripts" in Options.Dir.
 	Dir string
-	// Env is the environment of scripts, as "NAME=value". nil: only PATH, HOME and LANG of this process, which hides its
-	// secrets.
+	// Env is the environment of scripts, as "NAME=value". nil: only PATH, HOME and LANG of this process, so that scripts
+	// cannot read its secrets.
 	Env []string
-	// Commands are the programs to use instead of bash, python3, node, php and
-	// pwsh, by kind.
+	// Commands are the interpreters by kind. A missing kind has its default: bash, python3, node, php or pwsh.
 	Commands map[string]string
 }
 
@@ -95,7 +96,7 @@ func (s *Scripts) handler(run *incoming, dir string) (*registered, string) {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("place the script: %w", err)
+			return fmt.Errorf("store the script: %w", err)
 		}
 		return s.run(ctx, r, lang.command, file)
 	}}, ""
@@ -144,44 +145,51 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 	}, nil, "script exit value(%d) is failed", "run the script")
 }
 
-// A Program is another program as a [Handler]. Its output goes into the run's log and exit code 0 is success; [ExitSnooze]
-// and [ExitCancel] decide about the retry. The error of another exit has a method ExitCode, or wraps the [exec.ExitError]
-// of a signal. When its run is ended, the program is killed with all processes of its group (on Unix; elsewhere alone).
+// A Program is a [Handler] that executes another program. Its output goes to the run's log, and exit code 0 means success.
+// With the exit codes [ExitSnooze] and [ExitCancel], it decides about the retry. For other exit codes, the error of the run
+// has a method ExitCode. If a signal killed the program, the error wraps an [exec.ExitError].
 //
-// If this process is killed, Linux kills the program too. Processes that the program started, and on other Unix systems
-// the program itself, continue until the next process with the same directory starts. The next process ends the group
-// before it reports the run or runs it again. On Unix systems other than Linux it recognizes the group only if its first process
-// still exists. Processes that left the group, and programs on other systems, go on. With [Options].InMemory all of them
-// go on, except the program itself on Linux.
+// When its run is ended, the program is killed with all processes of its process group. On systems other than Unix, only the
+// program itself is killed.
 //
-// The run's params, if there are any, are its last argument. Its environment has TICKRING_RUN, TICKRING_JOB,
-// TICKRING_HANDLER, TICKRING_PARAMS, TICKRING_SHARD_INDEX and TICKRING_SHARD_TOTAL. If the scheduler sends them, it also
-// has TICKRING_ATTEMPT, TICKRING_SCHEDULED_AT (RFC 3339), TICKRING_CAUSE, TICKRING_TIMEOUT (seconds), and TRACEPARENT, with
-// which OpenTelemetry tools join the run's trace. TICKRING_AGAIN=1 means that another process had the run before.
+// If the executor's process is killed, Linux also kills the program. Other processes of its group, and the program itself on
+// other Unix systems, keep running. The next executor process with the same directory kills the group before it reports or
+// reruns the run. On Unix systems other than Linux, it can do this only if the first process of the group still exists.
+//
+// Processes that left the group, and programs on systems other than Unix, keep running. With [Options].InMemory, all these
+// processes keep running, except the program itself on Linux.
+//
+// The run's params are the last argument of the program, unless they are empty. Its environment has TICKRING_RUN,
+// TICKRING_JOB, TICKRING_HANDLER, TICKRING_PARAMS, TICKRING_SHARD_INDEX and TICKRING_SHARD_TOTAL.
+//
+// The environment also has TICKRING_ATTEMPT, TICKRING_SCHEDULED_AT (RFC 3339), TICKRING_CAUSE, TICKRING_TIMEOUT (seconds) and
+// TRACEPARENT, if the scheduler sends their values. OpenTelemetry tools read TRACEPARENT to join the run's trace.
+// TICKRING_AGAIN=1 means that the run may have started before in another process.
 type Program struct {
-	// Path of the program; a path without a slash is searched in PATH.
+	// Path is the program's path. A path without a slash is searched in PATH.
 	Path string
 	Args []string
-	// Dir is its working directory. Empty: the directory of this process.
+	// Dir is the working directory of the program. Empty: the working directory of this process.
 	Dir string
-	// Env is its environment, as "NAME=value", without the variables above. nil: the environment of this process without
-	// variables named TICKRING_TOKEN or TICKRING_…_TOKEN, because others can read the output of a program in logs.
+	// Env is the environment of the program, as "NAME=value", in addition to the variables above. nil: the environment of this
+	// process, except variables named TICKRING_TOKEN or TICKRING_…_TOKEN. Other users can read a program's output, so it must
+	// not have these tokens.
 	Env []string
-	// Snooze is how long [ExitSnooze] postpones a run. 0: a minute.
+	// Snooze is the delay before a run that exited with [ExitSnooze] is retried. 0: 1 minute.
 	Snooze time.Duration
-	// Prepare, if set, may change how the program is started, for example its user or its output. It is called before each
-	// attempt to start the program.
+	// Prepare may change how the program is started, for example its user or its output. Prepare is called before each attempt
+	// to start the program. nil: no change.
 	Prepare func(*exec.Cmd)
 }
 
-// Exit codes of a [Program] that decide about its retry. sysexits.h defines them for temporary failures and for invalid
+// Exit codes with which a [Program] decides about its retry. sysexits.h defines them for temporary failures and for invalid
 // input.
 const (
-	ExitSnooze = 75 // EX_TEMPFAIL: as [Snooze]
-	ExitCancel = 65 // EX_DATAERR: as [Cancel]
+	ExitSnooze = 75 // EX_TEMPFAIL: the run is postponed, see [Snooze]
+	ExitCancel = 65 // EX_DATAERR: the run fails without a retry, see [Cancel]
 )
 
-// Handle runs the program for r; it is the [Handler].
+// Handle runs the program for r. Handle is a [Handler].
 func (p Program) Handle(ctx context.Context, r *Run) error {
 	args := slices.Clone(p.Args)
 	if r.Params != "" {
@@ -242,7 +250,7 @@ type exitCode struct {
 
 func (e exitCode) Error() string { return fmt.Sprintf(e.text, e.code) }
 
-// ExitCode returns the exit code, like [exec.ExitError].
+// ExitCode returns the exit code of the program.
 func (e exitCode) ExitCode() int { return e.code }
 
 // isToken reports whether a variable, as NAME=value, is a token of the scheduler.
@@ -270,11 +278,12 @@ func withRoom(ctx context.Context, r *Run, do func() error) error {
 			return err
 		}
 		if time.Since(began)+wait > startFor {
-			return fmt.Errorf("this executor had no descriptors, processes or memory left to begin it, for %s: give it more "+
-				"(ulimit -n, ulimit -u, LimitNOFILE= and TasksMax= of systemd) or fewer runs: %w", startFor, err)
+			return fmt.Errorf("this executor had too few file descriptors, processes or memory for %s to start the program: "+
+				"raise its limits (ulimit -n, ulimit -u, LimitNOFILE= and TasksMax= of systemd), or send fewer runs: "+
+				"%w", startFor, err)
 		}
 		if wait == 50*time.Millisecond {
-			r.Printf("There is no room to begin it, which is tried again for %s: %v", startFor, err)
+			r.Printf("The program cannot start for lack of resources. The executor retries the start for %s: %v", startFor, err)
 		}
 		t := time.NewTimer(wait)
 		select {

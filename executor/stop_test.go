@@ -219,7 +219,7 @@ func TestStopCutsAReportOff(t *testing.T) {
 		if err := e.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if len(f.items) != 1 || asked != 2 || strings.Contains(out.String(), "No server takes") {
+		if len(f.items) != 1 || asked != 2 || strings.Contains(out.String(), "not accepted by any server") {
 			t.Errorf("%d asked, taken %+v, log %s", asked, f.items, out.String())
 		}
 	})

@@ -10,27 +10,30 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Reasons why [Executor.Submit] rejects a run.
+// Errors of [Executor.Submit].
 var (
-	// ErrBusy: the queue is full, or the executor stops. The run may be accepted later, or by another executor.
-	ErrBusy = errors.New("the executor takes no run now")
-	// ErrOpen: a run with this ID waits or runs here, or its result waits for a server.
-	ErrOpen = errors.New("the run is here already")
-	// ErrReported: a run with this ID has ended here, and a server (without servers: the caller of Submit) took its result.
-	ErrReported = errors.New("the run has ended and is reported")
+	// ErrBusy means that the queue is full or the executor is not running. The run can be submitted later, or to another
+	// executor.
+	ErrBusy = errors.New("the executor accepts no runs at the moment")
+	// ErrOpen means that a run with this ID is waiting or running, or that no server has accepted its result.
+	ErrOpen = errors.New("the executor already has the run")
+	// ErrReported means that a run with this ID has ended, and a server has accepted its result. Without servers, it means
+	// that the caller of Submit received the result.
+	ErrReported = errors.New("the run has ended, and its result was reported")
 )
 
-// A Result is the end of a run.
+// A Result is the result of a run.
 type Result struct {
 	RunID   int64   `json:"logId,string"`
 	Outcome Outcome `json:"code"`
 	Message string  `json:"msg"`
-	Data    string  `json:"tickringData,omitempty"` // see [Run.SetData]
-	// RetryAfter is the delay in seconds before the retry of a failed run, see [Snooze]; -1: no retry, see [Cancel].
+	Data    string  `json:"tickringData,omitempty"` // data for child jobs, see [Run.SetData]
+	// RetryAfter is the delay in seconds before the retry of a failed run, see [Snooze]. 0: the job's setting applies. -1: no
+	// retry, see [Cancel].
 	RetryAfter int64 `json:"tickringRetryAfter,omitempty"`
 }
 
-// A Submitted is a run that [Executor.Submit] has accepted.
+// A Submitted is a run that [Executor.Submit] accepted.
 type Submitted struct {
 	e        *Executor
 	t        *task
@@ -42,21 +45,22 @@ type Submitted struct {
 	dropped bool
 }
 
-// RunID is the scheduler's ID of the run.
+// RunID returns the scheduler's ID of the run.
 func (s *Submitted) RunID() int64 { return s.t.wire.LogID }
 
 // Ended returns a channel that is closed when the run has ended.
 func (s *Submitted) Ended() <-chan struct{} { return s.ended }
 
-// Reported returns a channel that is closed when a server has taken the result. Without servers, and after Drop, it is never
-// closed.
+// Reported returns a channel that is closed when a server has accepted the result. The channel is never closed if the executor
+// has no servers, or after Drop.
 func (s *Submitted) Reported() <-chan struct{} { return s.reported }
 
-// Result returns the end of the run. Call it after Ended is closed.
+// Result returns the result of the run. Call it only after the channel of Ended is closed.
 func (s *Submitted) Result() Result { return s.result }
 
-// Drop ends the run without a report, because another executor has it or gets it: its context ends with cause, and the
-// result of its handler is ignored. A run that has ended keeps its result, and Drop returns false.
+// Drop ends the run without reporting it, because another executor has the run or will receive it. The run's context ends with
+// cause, and the result of its handler is ignored. If the run has already ended with a result, Drop keeps the result and
+// returns false.
 func (s *Submitted) Drop(cause error) bool {
 	e := s.e
 	e.mu.Lock()
@@ -73,8 +77,8 @@ func (s *Submitted) Drop(cause error) bool {
 	return true
 }
 
-// Kill ends the run as killed by a user, and reports it: its context ends, or it does not start. A run that has ended is
-// left alone.
+// Kill ends the run and reports it as killed by a user. A waiting run does not start. The context of a running run is
+// cancelled. If the run has ended, Kill does nothing.
 func (s *Submitted) Kill() {
 	e := s.e
 	e.mu.Lock()
@@ -89,21 +93,22 @@ func (s *Submitted) Kill() {
 	e.cancel(s.t, reasonKill)
 }
 
-// A SubmitOption adds facts about a run.
+// A SubmitOption is an option of [Executor.Submit].
 type SubmitOption func(*incoming)
 
-// Redelivered marks a run that an executor got before and may have started: it sets [Run.Again].
+// Redelivered sets [Run.Again]. Use it for a run that another executor received before and may have started.
 func Redelivered() SubmitOption { return func(in *incoming) { in.again = true } }
 
-// Submit accepts a run that did not come by HTTP; order is a body as for /run. It returns once the run is journaled and
-// queued. If ctx has a deadline, it also applies to the run, beside its job's timeout; nothing else of ctx reaches the
-// run.
+// Submit accepts a run that did not arrive by HTTP. The parameter order has the format of the body of /run. Submit returns
+// when the run is in the journal and in the queue. A deadline of ctx ends the run, in addition to the job's timeout. Apart
+// from its deadline, ctx does not affect the run.
 //
-// A run with an unknown handler is accepted, and fails at once, because its caller could not report the rejection.
+// A run that cannot be executed, for example because its handler is unknown, is accepted and fails immediately. The failure is
+// reported as the result.
 func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOption) (*Submitted, error) {
 	in, err := decodeRun(order)
 	if err != nil {
-		return nil, fmt.Errorf("read the order: %w", err)
+		return nil, fmt.Errorf("read the run: %w", err)
 	}
 	s := &Submitted{e: e, ended: make(chan struct{}), reported: make(chan struct{})}
 	in.sub = s
@@ -118,7 +123,7 @@ func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOptio
 	e.mu.Unlock()
 	switch {
 	case !started:
-		return nil, fmt.Errorf("%w: it is not started", ErrBusy)
+		return nil, fmt.Errorf("%w: the executor is not started", ErrBusy)
 	case open:
 		return nil, ErrOpen
 	case past:
@@ -148,9 +153,9 @@ func (e *Executor) refuseSubmitted(in *incoming, msg string) (*Submitted, error)
 	return in.sub, nil
 }
 
-// Log reads the log of a run of Submit, as /log does: as many whole lines as fit into 500 KB, from line from on (1 is the
-// first). triggered is when the run was sent, according to its order. next is the line to continue from; end reports that
-// no more lines follow.
+// Log returns lines of a submitted run's log, beginning with line from; the first line is 1. Log returns at most 500 KB of
+// complete lines. The parameter triggered is Run.TriggeredAt of the run. The result next is the line from which to continue.
+// The result end reports whether no more lines follow.
 func (e *Executor) Log(run int64, triggered time.Time, from int) (text string, next int, end bool) {
 	e.mu.Lock()
 	open := e.open[run] != nil

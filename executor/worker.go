@@ -85,8 +85,8 @@ func (e *Executor) resolve(run *incoming) (*registered, key, string) {
 		if h := e.mux.handlers[run.Handler]; h != nil {
 			return h, k, ""
 		}
-		e.log.Warn("A run names a handler that is not there.", "job", run.JobID, "run", run.LogID, "handler", oneLine(run.Handler, 200), "known",
-			e.mux.Names())
+		e.log.Warn("run names a handler that is not registered", "job", run.JobID, "run", run.LogID,
+			"handler", oneLine(run.Handler, 200), "known", e.mux.Names())
 		return nil, k, fmt.Sprintf("job handler [%s] not found.", oneLine(run.Handler, 200))
 	}
 	k.updated = run.GlueUpdated
@@ -147,7 +147,7 @@ func (e *Executor) accept(run *incoming) (code int, msg string) {
 		e.journal.taken(run.LogID)
 		e.mu.Unlock()
 		t.cancel(nil)
-		e.log.Error("A run is refused: it cannot be journaled.", "job", run.JobID, "run", run.LogID, "error", err)
+		e.log.Error("run rejected: the journal is not writable", "job", run.JobID, "run", run.LogID, "error", err)
 		return wire.CodeBusy, wire.MsgQueueFull + ": the run cannot be journaled"
 	}
 	w.wake()
@@ -211,7 +211,7 @@ func (e *Executor) recover(open []*incoming, left map[int64]bool) {
 		t.cancel(nil)
 	}
 	if len(open) > 0 {
-		e.log.Warn("The process before this one died with runs open.", "failed", len(open)-again, "again", again)
+		e.log.Warn("previous executor process died with open runs", "failed", len(open)-again, "again", again)
 	}
 }
 
@@ -356,7 +356,7 @@ func (e *Executor) teardown(w *worker) {
 	last := func() {
 		strays.Wait()
 		if err := guard(func() error { return h.destroy(ctx) }); err != nil {
-			e.log.Error("Destroy of a handler has failed.", "handler", h.name, "job", w.id, "error", err)
+			e.log.Error("destroy function of a handler failed", "handler", h.name, "job", w.id, "error", err)
 		}
 	}
 	if stray {
@@ -391,7 +391,7 @@ func (e *Executor) do(w *worker, t *task) {
 			r.JobID, r.ID, t.handler.name, r.ShardIndex, r.ShardTotal, oneLine(r.Params, 2000)))
 	}
 	if r.Again {
-		r.log.line("The process that had this run died or gave it back; it runs again.")
+		r.log.line("The process that had this run died or returned the run. The run starts again.")
 	}
 	err := e.setup(w, t.handler)
 	if err != nil {
@@ -436,7 +436,7 @@ func (e *Executor) do(w *worker, t *task) {
 			e.mu.Unlock()
 			if gone {
 				e.strays.Add(-1)
-				r.log.line("The handler has returned, after its run was ended.")
+				r.log.line("The handler returned after its run had ended.")
 			}
 			close(returned)
 		}()
@@ -478,12 +478,12 @@ func (e *Executor) do(w *worker, t *task) {
 	e.complete(t, it)
 }
 
-var errGoexit = errors.New("the handler ended its goroutine")
+var errGoexit = errors.New("the handler ended its goroutine instead of returning")
 
 // abandon completes a run whose handler ignores the end of its context.
 func (e *Executor) abandon(t *task, kill string) {
 	e.strays.Add(1)
-	e.log.Warn("A handler goes on though its run was ended.", "handler", t.handler.name, "job", t.run.JobID, "run", t.run.ID, "cause",
+	e.log.Warn("handler still running after its run was ended", "handler", t.handler.name, "job", t.run.JobID, "run", t.run.ID, "cause",
 		context.Cause(t.ctx))
 	const note = "(the handler has not returned and goes on)"
 	if kill != "" {

@@ -1,3 +1,4 @@
-// Package infra deploys tickring on AWS: a construct for any CDK app, [NewScheduler], and a stack around it, [NewTickringStack]. It
-// is a public API. Props that contradict each other are rejected with a message when the app is synthesized, before any deployment.
+// Package infra deploys tickring on AWS. [NewScheduler] is a construct for any CDK app, and [NewTickringStack] is a
+// stack with this construct. The package is a public API. When a CDK app is synthesized, contradictory props are
+// rejected with a message, before any deployment.
 package infra

@@ -25,157 +25,174 @@ import (
 	"github.com/tickring/tickring/internal/oidc"
 )
 
-// Props of a Scheduler. The zero value is a working deployment: tables on demand, kept when the stack is deleted, a function
-// URL, alarms, and a canary.
+// Props has the settings of a Scheduler. The zero value is a working deployment: on-demand tables, which are kept when
+// the stack is deleted, a function URL, alarms, and a canary.
 type Props struct {
-	// Source is the directory of the Go module github.com/tickring/tickring, from which the functions are built. Empty:
-	// where Go finds that module.
+	// Source is the directory of the Go module github.com/tickring/tickring, from which the functions are built.
+	// If empty, the Go command finds the module.
 	Source string
-	// Functions is a directory with functions built elsewhere, each <name>/bootstrap. Empty: the Go on this machine builds them.
+	// Functions is a directory with functions that were already built, each as <name>/bootstrap. If empty, the
+	// Go installation of this machine builds the functions.
 	Functions string
-	// Architecture of the functions; ARM_64 if nil.
+	// Architecture is the processor architecture of the functions; ARM_64 if nil.
 	Architecture awslambda.Architecture
-	// Memory of single functions in MB, by name.
+	// Memory maps the names of functions to their memory in MB. Functions that are not in the map get a default
+	// size.
 	Memory map[string]float64
 
-	// Tables names existing tables: tables that an earlier stack left with their data, or replicas. They stay outside the stack;
-	// nil: it creates its own.
+	// Tables has the names of existing tables: tables that an earlier stack left behind, or replicas. These
+	// tables do not belong to the stack. If nil, the stack creates its own tables.
 	Tables *Tables
-	// Provisioned capacity of the tables and of the index; nil: on demand.
+	// Provisioned is the provisioned capacity of the tables and of the index; nil means on-demand capacity.
 	Provisioned *Provisioned
-	// WarmThroughput is the throughput for which the tables of jobs and of runs are prepared.
+	// WarmThroughput is the throughput that AWS prepares for the tables of jobs and of runs in advance.
 	WarmThroughput *Throughput
-	// RecoverRuns turns point-in-time recovery on for the table of runs too.
+	// RecoverRuns turns on point-in-time recovery for the table of runs, in addition to the other tables.
 	RecoverRuns bool
-	// RemovalPolicy of the tables: RETAIN if empty.
+	// RemovalPolicy is the removal policy of the tables; RETAIN if empty.
 	RemovalPolicy awscdk.RemovalPolicy
-	// DeletionProtection of the tables: on if nil, off with RemovalPolicy DESTROY.
+	// DeletionProtection is the deletion protection of the tables. If nil, the protection is on, unless
+	// RemovalPolicy is DESTROY.
 	DeletionProtection *bool
-	// Replicas are other Regions that DynamoDB copies the tables to. A scheduler runs in one Region only: see Tables.
+	// Replicas has further Regions to which DynamoDB copies the tables. A scheduler runs in only one Region: see
+	// Tables.
 	Replicas []string
-	// EncryptionKey of tables, queues, tokens and logs; nil: keys that AWS owns. Its policy must let CloudWatch Logs use it.
+	// EncryptionKey encrypts tables, queues, tokens and logs; nil means keys that AWS owns. The key policy must
+	// allow CloudWatch Logs to use the key.
 	EncryptionKey awskms.IKey
 
-	// MaxPartitions is the maximum number of partitions of the index of due jobs under load: 16.
+	// MaxPartitions is the maximum number of partitions of the index of due jobs under load; 16 if nil.
 	MaxPartitions *float64
-	// MaxConcurrency limits the concurrent invocations that send; nil: the account's limit. SlowConcurrency limits the invocations
-	// for slow executors and for the post-run queue; nil: the account's limit if AccountConcurrency is at least 1000, a fifth of a
-	// smaller one, 5 if it is not set. Each limit of a queue costs three more idle pollers, $0.16 a month.
+	// MaxConcurrency limits the concurrent function invocations that send runs; nil means the limit of the
+	// account. SlowConcurrency limits the invocations for slow executors and for the post-run queue. If
+	// SlowConcurrency is nil, the default depends on AccountConcurrency: 5 if it is not set, a fifth of a value
+	// below 1000, or else the limit of the account. A limit on a queue adds three idle pollers, which cost $0.16
+	// a month.
 	MaxConcurrency, SlowConcurrency *float64
-	// LogRetentionDays is how long the functions' logs stay: 14.
+	// LogRetentionDays is the number of days for which the logs of the functions are kept; 14 if nil.
 	LogRetentionDays *float64
-	// LogLevel of the functions' own lines: debug, info, warn, error; info if empty.
+	// LogLevel is the lowest level of the functions' log lines: debug, info, warn or error; info if empty.
 	LogLevel string
-	// ReportZone is the time zone of the days in tickring report, such as Europe/Berlin; UTC if empty.
+	// ReportZone is the time zone of the days in `tickring report`, such as Europe/Berlin; UTC if empty.
 	ReportZone string
 
-	// RunUrl is the URL of a run's page, with {run} for its number, such as https://jobs.example.com/runs/{run}: notifications link
-	// to it. Empty: no links.
+	// RunUrl is the URL of the web page for a run, such as https://jobs.example.com/runs/{run}. The ID of the
+	// run replaces {run}. Notifications link to this page; if RunUrl is empty, they have no link.
 	RunUrl string
 
-	// Allow names the private networks that executors may live in, as CIDRs.
+	// Allow has the private networks that executors may use, as CIDRs.
 	Allow []string
-	// Invoke names Lambda functions as allowed executors, by ARN, including other accounts'. InvokeTag allows the functions of this
-	// account and Region that have a tag.
+	// Invoke has the ARNs of Lambda functions that may be executors, in this account or in other accounts.
+	// InvokeTag also allows the functions of this account and Region that have this tag.
 	Invoke    []string
 	InvokeTag *Tag
-	// Queues names SQS queues that may be executors, by ARN.
+	// Queues has the ARNs of SQS queues that may be executors.
 	Queues []string
-	// Topics names SNS topics that notifications may go to, by ARN.
+	// Topics has the ARNs of SNS topics that notifications may be sent to.
 	Topics []string
-	// NoToken lets apps without a token accept executors without one, which then receive the params of jobs. The URL of a
-	// deployment is public, so any client can be one: NoTokenPublic confirms that, and NoToken is rejected without it.
+	// NoToken allows apps without a token to accept executors that send no token. These executors receive the
+	// params of jobs. The URL of a deployment is public, so any client can then register as an executor. Set
+	// NoTokenPublic to confirm this risk; without NoTokenPublic, NoToken is rejected.
 	NoToken, NoTokenPublic bool
-	// ReadToken creates a second, read-only token of the API. Its parameter stays when this is unset.
+	// ReadToken creates a second token of the API, which is read-only. If you later unset ReadToken, the SSM
+	// parameter of the token is kept.
 	ReadToken bool
 
-	// Oidc is the provider of logins to the console; nil: there is none.
+	// Oidc is the identity provider for logins to the console; nil means no provider.
 	Oidc *Oidc
 
-	// Vpc is the VPC of the functions that call executors; nil: none.
+	// Vpc is the VPC of the functions that call executors; nil means no VPC.
 	Vpc            awsec2.IVpc
 	Subnets        *awsec2.SubnetSelection
 	SecurityGroups []awsec2.ISecurityGroup
-	// VpcEndpoints creates the endpoints of the VPC that the functions need.
+	// VpcEndpoints creates the VPC endpoints that the functions need.
 	VpcEndpoints bool
 
-	// HttpApi puts an HTTP API in front of three functions, instead of one function with a URL. It costs $1 per million
-	// requests, and has a throttle, access logs and a Domain, which implies it.
+	// HttpApi puts an HTTP API in front of three functions. Without HttpApi, one function has a function URL.
+	// The HTTP API costs $1 per million requests, and has a throttle, access logs and a Domain. Setting Domain
+	// also sets HttpApi.
 	HttpApi bool
-	// Throttle of each path of the HTTP API; nil: as many requests a second as AccountConcurrency, at least 1,000, and twice as
-	// many at once.
+	// Throttle limits the requests to each path of the HTTP API. If nil, Rate is AccountConcurrency, at least
+	// 1,000, and Burst is twice Rate.
 	Throttle *Throttle
-	// EndpointConcurrency is the reserved concurrency of each function that is called over HTTP; 0: none, the account bounds
-	// them. Nil: with an AccountConcurrency of at least 200, three twentieths of it for the function behind a function URL,
-	// and one twentieth for each of the three functions behind an HTTP API; else 0, because AWS rejects a deployment whose
-	// reservations leave less than 100 to other functions.
+	// EndpointConcurrency is the reserved concurrency of each function that is called over HTTP. 0 means no
+	// reservation, so only the account limits the functions. If nil, the default depends on AccountConcurrency.
+	// Below 200 or without AccountConcurrency, the default is 0, because AWS rejects reservations that leave
+	// less than 100 to other functions. From 200 on, the function behind a function URL gets 15 percent of
+	// AccountConcurrency. Each of the three functions behind an HTTP API gets 5 percent.
 	EndpointConcurrency *float64
-	// Domain of the HTTP API, which answers only under that name.
+	// Domain is the domain name of the HTTP API. The HTTP API then answers only requests to this name.
 	Domain *Domain
-	// PublicUrl is the URL of the scheduler for executors and users if it is not the stack's own URL: behind a proxy, or in an
-	// emulator. {api} in it stands for the identifier of the HTTP API.
+	// PublicUrl is the URL of the scheduler for executors and users. Set PublicUrl if they do not use the
+	// stack's own URL, for example because of a proxy or an emulator. {api} stands for the identifier of the
+	// HTTP API.
 	PublicUrl string
-	// AccessLogs makes the HTTP API log each request.
+	// AccessLogs turns on a log of each request to the HTTP API.
 	AccessLogs bool
 
-	// PermissionsBoundary of every role.
+	// PermissionsBoundary is the permissions boundary of every IAM role in the stack.
 	PermissionsBoundary awsiam.IManagedPolicy
 
-	// NoAlarms removes the alarms, NoCanary the canary.
+	// NoAlarms leaves out the alarms. NoCanary leaves out the canary.
 	NoAlarms, NoCanary bool
-	// AlarmTopic receives alarms; nil: they are only shown.
+	// AlarmTopic is the SNS topic that receives alarms. If nil, alarms are only shown in CloudWatch.
 	AlarmTopic awssns.ITopic
-	// AccountConcurrency is the maximum number of concurrent functions in the account. The limits of the endpoints and of
-	// the slow queue follow it: 1000.
+	// AccountConcurrency is the maximum number of concurrent function invocations in the account; 1000 if nil.
+	// The default limits of the endpoints and of the slow queue depend on this number.
 	AccountConcurrency *float64
-	// InvocationsAlarm and WriteUnitsAlarm are the numbers per minute above which alarms fire: for function invocations of
-	// the account, 60,000, and for writes to the table of runs, 120,000.
+	// InvocationsAlarm and WriteUnitsAlarm are numbers per minute above which an alarm fires. InvocationsAlarm
+	// counts function invocations of the account; 60,000 if nil. WriteUnitsAlarm counts write units of the table
+	// of runs; 120,000 if nil.
 	InvocationsAlarm, WriteUnitsAlarm *float64
-	// Budget sends an email when the costs of a month approach a limit; nil: none.
+	// Budget sends an email when the costs of a month approach a limit; nil means no budget.
 	Budget *Budget
-	// XRay sends the spans of runs to AWS X-Ray. The account needs CloudWatch Transaction Search.
+	// XRay sends the traces of runs to AWS X-Ray. The account needs CloudWatch Transaction Search.
 	XRay bool
 	// Dashboard creates a CloudWatch dashboard.
 	Dashboard bool
 
-	// Environment is added to the environment of each function.
+	// Environment has environment variables that are added to each function.
 	Environment map[string]string
 }
 
-// Tables names tables of tickring.
+// Tables has the names of tickring's three tables.
 type Tables struct{ Jobs, Runs, State string }
 
-// Provisioned bounds the capacity of a table, which follows its use in between.
+// Provisioned limits the provisioned capacity of a table. Between these limits, the capacity follows the use of the
+// table.
 type Provisioned struct {
 	MinRead, MaxRead, MinWrite, MaxWrite float64
 }
 
-// Budget is in dollars a month. AWS sends Email at 80 and 100 percent.
+// Budget is a monthly cost limit in US dollars. AWS sends an email to the address Email at 80 and 100 percent of the
+// limit.
 type Budget struct {
 	Dollars float64
 	Email   string
 }
 
-// Throughput is in units a second.
+// Throughput is a number of read and write units for each second.
 type Throughput struct{ Read, Write float64 }
 
-// Throttle admits Rate requests a second, and Burst at once.
+// Throttle limits HTTP requests. Rate is the number of requests in each second. Burst is the number of requests at
+// once.
 type Throttle struct{ Rate, Burst float64 }
 
-// Oidc is a provider of OpenID Connect, such as a user pool of Cognito.
+// Oidc is an OpenID Connect identity provider, such as a Cognito user pool.
 type Oidc struct {
-	// Issuer of its tokens; ClientId is its ID of the console.
+	// Issuer is the issuer URL in the provider's tokens. ClientId is the ID of the console at the provider.
 	Issuer, ClientId string
-	// SecretParameter names an existing SSM parameter with the client's secret, a SecureString; empty: the client has none.
+	// SecretParameter is the name of an existing SSM parameter of type SecureString with the client secret.
+	// Leave SecretParameter empty if the client has no secret.
 	SecretParameter string
-	// Url is where browsers reach the deployment; empty: its Domain or PublicUrl. The stack's own URL is only known after
-	// the deployment.
+	// Url is the URL at which browsers reach the deployment. If empty, Domain or PublicUrl applies. The stack's
+	// own URL cannot be the default, because it is only known after the deployment.
 	Url string
-	// Name is the provider's display name; Scopes are the requested scopes.
+	// Name is the provider's display name. Scopes are the OpenID Connect scopes that the console requests.
 	Name   string
 	Scopes []string
-	// NameClaim is the claim with the user's name, preferred_username if empty. The values of RoleClaim map to roles by Roles:
-	// devs=shop:editor, ops=admin.
+	// NameClaim is the claim with the user's name; preferred_username if empty. RoleClaim is the claim with the
+	// user's groups. Roles maps values of RoleClaim to roles, such as devs=shop:editor or ops=admin.
 	NameClaim, RoleClaim string
 	Roles                []string
 }
@@ -234,7 +251,7 @@ var parameterName = regexp.MustCompile(`^(/[A-Za-z0-9_.-]+){1,15}$`)
 
 var functionArn = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_-]+|:\$LATEST)?$`)
 
-// Check returns an error with a sentence for each invalid value or combination.
+// Check returns an error with one sentence for each invalid value or combination of props.
 func (p *Props) Check() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

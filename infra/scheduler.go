@@ -20,20 +20,20 @@ import (
 	"github.com/tickring/tickring/internal/iampolicy"
 )
 
-// Scheduler is one deployment of tickring.
+// Scheduler is the construct for one deployment of tickring.
 type Scheduler struct {
 	constructs.Construct
-	// Tables and queues.
+	// The DynamoDB tables and the SQS queues of the deployment.
 	Jobs, Runs, State   awsdynamodb.ITableV2
 	Fires, Slow, Checks awssqs.Queue
 	PostRun             awssqs.Queue // the post-run queue
 	Results, Dead       awssqs.Queue
-	// Functions by name.
+	// Functions maps the name of each function to the function.
 	Functions map[string]awslambda.Function
-	// Url is the base of all its URLs.
+	// Url is the base URL of the deployment's API, console and endpoints for executors.
 	Url *string
-	// TokenParameter names the SSM parameter with the token of the API, ReadTokenParameter the parameter with the read-only
-	// token; nil: there is none.
+	// TokenParameter is the name of the SSM parameter with the token of the API. ReadTokenParameter is the name
+	// of the parameter with the read-only token; nil if the deployment has no read-only token.
 	TokenParameter, ReadTokenParameter *string
 
 	wakes       awsevents.Rule
@@ -43,8 +43,8 @@ type Scheduler struct {
 	api         awsapigatewayv2.HttpApi
 }
 
-// NewScheduler creates a Scheduler. It panics with the error of Props.Check, and if the functions cannot be built. A stack can hold
-// several, each with its own id.
+// NewScheduler creates a Scheduler. It panics if Props.Check returns an error, or if the functions cannot be built. A
+// stack can have several Schedulers with different values of id.
 func NewScheduler(scope constructs.Construct, id string, props *Props) *Scheduler {
 	p := Props{}
 	if props != nil {

@@ -9,22 +9,23 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// StackProps of a TickringStack.
+// StackProps has the settings of a TickringStack.
 type StackProps struct {
 	awscdk.StackProps
 	Props
-	// Refer, if not nil, adds references to existing resources to the props. Such references need the stack.
+	// Refer, if not nil, adds references to existing AWS resources to the props. Such a reference can only be
+	// created after the stack, which Refer gets as an argument.
 	Refer func(awscdk.Stack, *Props)
 }
 
-// TickringStack is a stack with one Scheduler.
+// TickringStack is a CloudFormation stack with one Scheduler.
 type TickringStack struct {
 	awscdk.Stack
 	*Scheduler
 }
 
-// NewTickringStack creates a stack and panics like NewScheduler. The command line finds the deployment by the stack's
-// outputs.
+// NewTickringStack creates a stack with a Scheduler. It panics if the props are invalid or the functions cannot be
+// built. The CLI finds the deployment through the outputs of the stack.
 func NewTickringStack(scope constructs.Construct, id string, props *StackProps) *TickringStack {
 	if props == nil {
 		props = &StackProps{}

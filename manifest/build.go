@@ -127,7 +127,7 @@ func (b *builder) checkSchedule(job object, path string) {
 			wrong(kinds[0], "the expression is empty")
 		}
 		if r.object["offset"] != nil && (len(kinds) == 0 || kinds[0] != string(core.KindEvery)) {
-			wrong("offset", "allowed only with the key every")
+			wrong("offset", "allowed only with the key `every`")
 		}
 		for i, name := range shared {
 			v := r.object[name]
@@ -138,7 +138,8 @@ func (b *builder) checkSchedule(job object, path string) {
 				first[name] = r
 			} else if was.object[name] != v {
 				at := b.places[path+"."+join(was.path, name)]
-				wrong(name, "differs from %d:%d: the schedules of a job share one %s; write it once, or the same value in each",
+				wrong(name, "differs from the value at %d:%d: the schedules of a job share one %s: write the field once, or "+
+					"write the same value in each schedule",
 					at.Line, at.Column, name)
 			}
 			if len(kinds) == 0 && single && i > 0 {
@@ -308,7 +309,7 @@ func message(e *core.Error) core.Text {
 	case e.Value == "":
 		return e.Reason
 	case e.Reason.Code() == "named twice":
-		return core.Say("%q is named twice", e.Value)
+		return core.Say("%q appears twice", e.Value)
 	}
 	return core.Say("%q: %s", e.Value, e.Reason)
 }

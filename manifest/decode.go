@@ -124,7 +124,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 				if !s.secret() && x.Value != nil {
 					name = truncate(x.Value.GetToken().Value)
 				}
-				d.errorf(at, path, "anchor &%s is not defined before this: quote a text that starts with *", name)
+				d.errorf(at, path, "anchor &%s is not defined above this line: if this is a text that starts with *, use quotes", name)
 				return nil, false
 			}
 			d.aliases++
@@ -254,7 +254,8 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		}
 		if text != "" && text != core.AsStored {
 			d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
-				Reason: core.Say("the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} to keep it out of the file")})
+				Reason: core.Say("the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} to keep the " +
+					"secret out of the file")})
 			d.known(text, path, at)
 		}
 	case kHeader:
@@ -407,7 +408,7 @@ func (d *decoder) key(n ast.MapKeyNode, path string, keys map[string]Pos) (strin
 		return "", false
 	}
 	if p, ok := keys[key]; ok {
-		d.errorf(at, join(path, truncate(key)), "duplicate key: already set at %d:%d", p.Line, p.Column)
+		d.errorf(at, join(path, truncate(key)), "duplicate key: the key is already set at %d:%d", p.Line, p.Column)
 		return "", false
 	}
 	keys[key] = at
@@ -435,7 +436,7 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 	name, isParameter := where["ssm"].(string)
 	switch {
 	case len(where) != 1:
-		d.errorf(at, path, "use exactly one of env, file and ssm; allowed values: %s", references)
+		d.errorf(at, path, "use exactly one of `env`, `file` and `ssm`; allowed values: %s", references)
 		return nil, false
 	case isParameter && d.o.Parameter == nil:
 		return refuse("ssm", "SSM parameters are not supported here")
@@ -456,7 +457,7 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 		}
 		return refuse("env", "the environment variable %s is not set", truncate(env))
 	case d.o.ReadFile == nil:
-		return refuse("file", "file references are not supported here")
+		return refuse("file", "file references are not supported here: only `tickring apply` reads files")
 	}
 	b, err := d.o.ReadFile(file)
 	switch {

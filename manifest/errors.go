@@ -10,15 +10,16 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Error is one problem of a manifest, or one warning: a *core.Error with a place in a file.
+// Error is one error or warning about a manifest: a *core.Error with a position in a file.
 type Error struct {
 	File         string
-	Line, Column int       // position, from 1; 0: the file as a whole
-	Path         string    // path such as jobs[3].schedule.cron; empty: the file as a whole
-	Reason       core.Text // the problem and the allowed values
+	Line, Column int // the line in the file, counted from 1; 0: the error concerns the whole file
+	// Path is the path of the field, such as jobs[3].schedule.cron; empty: the error concerns the whole file.
+	Path   string
+	Reason core.Text // the problem, and the allowed values
 }
 
-// Error returns "file:line:column: path: reason".
+// Error returns the text "file:line:column: path: reason".
 func (e *Error) Error() string { return e.In(words.English) }
 
 func (e *Error) In(l words.Language) string {
@@ -34,10 +35,11 @@ func (e *Error) In(l words.Language) string {
 	return b.String()
 }
 
-// Errors lists problems in the order of files and positions: at most MaxErrors, and one that counts the rest.
+// Errors is a list of errors, sorted by file and position. It has at most MaxErrors errors, and one more with the
+// number of further errors.
 type Errors []*Error
 
-// Error returns one line for each problem.
+// Error returns one line for each error.
 func (e Errors) Error() string { return e.In(words.English) }
 
 func (e Errors) In(l words.Language) string {

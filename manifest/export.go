@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// FormatDuration writes a duration as the API does, except that a minute is 60s.
+// FormatDuration returns a duration in the format of the API, except that one minute is 60s.
 func FormatDuration(d time.Duration) string {
 	if d == time.Minute {
 		return "60s"
@@ -147,16 +147,19 @@ func (s *schema) write(v any) *node {
 	return n
 }
 
-// Export writes apps and jobs as an equivalent manifest that Parse accepts. It omits defaults. It never writes tokens: a comment
-// marks each, and apply keeps it. A job that is not paused has no paused field, so that apply never undoes a pause. It writes the
-// set if all have the same one; otherwise comments name it, and apply keeps it. Each document is short enough for Parse.
+// Export writes apps and jobs as a manifest, from which Parse reads equal apps and jobs. Fields with default values
+// are left out. Tokens are never written: a comment marks each token, and `apply` keeps the stored token. A job that
+// is not paused has no field `paused`, so that `apply` never resumes a paused job. If all objects have one set, the
+// set is written. Otherwise comments name the set of each object, and `apply` keeps it. Each document is small enough
+// for Parse.
 func Export(apps []client.App, jobs []client.Job) ([]byte, error) {
 	return ExportAll(nil, nil, apps, jobs)
 }
 
-// ExportAll is Export with channels, and with the recipients of notifications without a job; nil: none. It never writes secrets of
-// channels: *** stands for each, which apply keeps. The recipients are in `defaults` of a separate document, so that they apply to
-// no job.
+// ExportAll writes apps, jobs and channels, and the recipients of notifications that belong to no job; nil: no
+// recipients. In place of a channel's secret it writes ***, and `apply` keeps the stored secret. The recipients are
+// under `defaults` in a document without jobs, so that they apply to no job. Apps and jobs are written by the rules of
+// Export.
 func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.App, jobs []client.Job) ([]byte, error) {
 	var b bytes.Buffer
 	sets := map[string]bool{}
@@ -285,12 +288,12 @@ func (n *node) flows() string {
 	return strings.Join(parts, ", ")
 }
 
-// FieldChange is one difference, in the notation of the manifest: the values as YAML on one line. Old or New is empty if the
-// field has no value.
+// FieldChange is the difference of one field. Its values are written as YAML on one line, as in a manifest. Old or New
+// is empty if the field has no value.
 type FieldChange struct{ Path, Old, New string }
 
-// Diff returns the differences between two jobs, by fields in the order of the manifest. Defaults are written out. If one
-// job is nil, all fields of the other job are listed, except defaults.
+// Diff returns the differences between two jobs, by field in the order of the manifest. Fields with default values are
+// compared too. If one job is nil, Diff returns all fields of the other job that do not have default values.
 func Diff(old, new *client.Job) []FieldChange {
 	tree := func(j *client.Job) []FieldChange {
 		if j == nil {
@@ -302,7 +305,8 @@ func Diff(old, new *client.Job) []FieldChange {
 	return compare(tree(old), tree(new))
 }
 
-// Recorded returns the job in the Old or New of a change record, and its revision; nil if that has no definition.
+// Recorded returns the job in the field Old or New of a change record, and the revision of the job. It returns nil if
+// the record has no job definition.
 func Recorded(record []byte) (*client.Job, int64) {
 	r, ok := core.ParseJobRecord(string(record))
 	if !ok || r.Def == nil {
@@ -324,7 +328,7 @@ func RecordedApp(record []byte) *client.App {
 	return &a
 }
 
-// DiffApp is Diff for apps. It shows only whether a token is set.
+// DiffApp returns the differences between two apps. For the token, it shows only whether a token is set.
 func DiffApp(old, new *client.App) []FieldChange {
 	tree := func(a *client.App) []FieldChange {
 		if a == nil {
@@ -360,7 +364,7 @@ func channelForm(c *client.Channel) object {
 	return form
 }
 
-// DiffNotify is Diff for the recipients of notifications without a job.
+// DiffNotify returns the differences between two lists of recipients of notifications that belong to no job.
 func DiffNotify(old, new *client.Notify) []FieldChange {
 	tree := func(n *client.Notify) []FieldChange {
 		return component("ManifestDefaults").write(object{"notify": plainly(n)}).leaves("", nil)
@@ -368,7 +372,7 @@ func DiffNotify(old, new *client.Notify) []FieldChange {
 	return compare(tree(old), tree(new))
 }
 
-// DiffChannel is Diff for channels. It shows only whether a secret is set.
+// DiffChannel returns the differences between two channels. For a secret, it shows only whether the secret is set.
 func DiffChannel(old, new *client.Channel) []FieldChange {
 	tree := func(c *client.Channel) []FieldChange {
 		if c == nil {

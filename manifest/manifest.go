@@ -1,10 +1,11 @@
-// Package manifest reads and writes the file for `tickring apply`: YAML (or JSON, which is YAML) in, the specs of package manage
-// out, and back. Every error has a position, a path, and the allowed values. It makes no requests: it reads files and the
-// environment through [Options].
+// Package manifest reads and writes manifests, the YAML or JSON files of `tickring apply`. It converts a manifest to
+// the specs of package manage, and back. Every error has a position, a path, and the allowed values. The package sends
+// no requests. It reads files and the environment through [Options].
 //
-// A job has one external form: the form in the API. The document of the API, api/openapi.yaml, defines the kind, limits and values
-// of each field, and whether it is for a later version. The reader, the nearest-name hints, [Export], the differences and the JSON
-// [Schema] all use the document's components Manifest….
+// The fields of a job in a manifest are the fields of a job in the API. api/openapi.yaml defines the type, limits and
+// values of each field, and whether a later version supports the field. The components in api/openapi.yaml whose names
+// begin with Manifest define the format. The parser, the hints about misspelled names, [Export], the differences and
+// the JSON [Schema] use these components.
 package manifest
 
 import (
@@ -12,32 +13,35 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// Bounds of a manifest.
+// Limits of a manifest.
 const (
-	MaxFile     = 32 << 20 // bytes of one file
-	MaxDocument = 4 << 20  // bytes of one document in a file: reading it takes up to 100 times as much memory
-	MaxJobs     = 100_000  // jobs of all files together
-	MaxApps     = 10_000   // apps of all files together
-	MaxErrors   = 50       // reported at once
+	MaxFile = 32 << 20 // maximum size of one file in bytes
+	// MaxDocument is the maximum size of one document in a file, in bytes; reading a document takes up to 100 times
+	// this size in memory.
+	MaxDocument = 4 << 20
+	MaxJobs     = 100_000 // maximum number of jobs in all files together
+	MaxApps     = 10_000  // maximum number of apps in all files together
+	MaxErrors   = 50      // maximum number of errors that are reported at once
 )
 
-// Pos is a place in a file. Lines and columns count from 1, columns in characters.
+// Pos is a position in a file. Lines and columns are counted from 1. A column is a number of characters.
 type Pos struct {
 	File         string
 	Line, Column int
 }
 
-// Document is the content of one or several manifests.
+// Document is the content of one or more manifests.
 type Document struct {
 	Set string
-	// Notify sets the recipients of notifications without a job: notify of `defaults`, if that has a to or is empty. The first of
-	// several documents applies. Nil: not set.
+	// Notify sets the recipients of notifications that belong to no job. The value is the field `notify` under
+	// `defaults`, if this field has a `to` or is empty. If several documents have the field, the first document
+	// applies. nil: not set.
 	Notify   *core.Notify
 	NotifyAt Pos
 	Channels []Channel
 	Apps     []App
 	Jobs     []Job
-	// Warnings are not errors; one reports, for example, a secret in plain text.
+	// Warnings are problems that are not errors, such as a secret in plain text.
 	Warnings []*Error
 }
 
@@ -51,22 +55,25 @@ type App struct {
 	Pos  Pos
 }
 
-// Job is one entry of jobs, with the values of its app and `defaults` filled in. Spec.Def.Set is the set of the document.
+// Job is one job in a manifest. Missing fields are filled in from its app and from `defaults`. Spec.Def.Set is the set
+// of the document.
 type Job struct {
 	Spec manage.JobSpec
 	Pos  Pos
 }
 
-// Options are the functions by which the parser reads external data. A nil function finds nothing.
+// Options has the functions with which the parser reads external data. A nil function finds nothing.
 type Options struct {
-	// Getenv looks up a secret written as {env: NAME}, like os.LookupEnv.
+	// Getenv returns the environment variable of a secret that is written as {env: NAME}. Its results are
+	// the results of os.LookupEnv.
 	Getenv func(name string) (string, bool)
-	// ReadFile reads a secret written as {file: PATH}, and the file of a script. Load joins a
-	// relative path to the manifest's folder first.
+	// ReadFile reads the file of a secret that is written as {file: PATH}, or the file of a script. Load first
+	// makes a relative path relative to the manifest's directory.
 	ReadFile func(path string) ([]byte, error)
-	// Parameter reads a secret written as {ssm: NAME}.
+	// Parameter reads the SSM parameter of a secret that is written as {ssm: NAME}.
 	Parameter func(name string) (string, error)
-	// Small bounds the memory for the text of one job, as from a form of the console: at most 40,000 lines and marks, and
-	// aliases that stand for at most 1 MB. A file has only the limit of aliases, 32 MB.
+	// Small limits the memory for a manifest with one job, for example from a form of the console. The limits
+	// are 40,000 lines and symbols, and aliases that expand to at most 1 MB. Without Small, only aliases are
+	// limited, to 32 MB.
 	Small bool
 }

@@ -16,17 +16,18 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Parse reads one file: one YAML document, or several between lines ---. Its
-// error is Errors; the name is only for messages.
+// Parse parses one manifest file with one YAML document, or with several documents separated by lines with ---. The
+// parameter name is used only in messages. A returned error has the type Errors.
 func Parse(name string, data []byte, o Options) (*Document, error) {
 	l := &loader{o: o, channels: map[string]int{}, apps: map[string]int{}, jobs: map[string]int{}}
 	l.file(name, data, o)
 	return l.done()
 }
 
-// Load reads files, directories (their *.yaml, *.yml and *.json, sorted, with subdirectories, without names that begin with a dot)
-// and "-", which is stdin. It joins them: one set (files without a set take the set of the others), and each app and job once.
-// `defaults` apply to their own file. Its error is Errors.
+// Load reads and joins manifests from files, directories, and stdin (the name "-"). In a directory, Load reads all
+// *.yaml, *.yml and *.json files in sorted order, including subdirectories. It skips names that begin with a dot. All
+// files together must have one set; files without a set get this set. Each app and each job may occur once. The
+// `defaults` of a file apply only to this file. A returned error has the type Errors.
 func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
 	l := &loader{o: o, channels: map[string]int{}, apps: map[string]int{}, jobs: map[string]int{}}
 	used := map[string]bool{}
@@ -227,7 +228,7 @@ func (l *loader) joinSet(b *builder, set string) {
 	}
 }
 
-// String returns "file:line:column".
+// String returns the text "file:line:column".
 func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
 
 func (l *loader) addChannel(b *builder, channel object, path string) {

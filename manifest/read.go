@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Limits against input that takes the library too deep or too long.
+// Limits on YAML nesting and size, which protect the YAML library.
 const (
 	maxFlow  = 64     // brackets in brackets
 	maxBlock = 256    // columns in columns
@@ -83,8 +83,8 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 		}
 	}()
 	if len(p.text) > MaxDocument {
-		return nil, problem(0, 0, "the document has %d bytes, at most %d (%d MB) are allowed: "+
-			"start the next document with the lines --- and version: 1, or use several files", len(p.text), MaxDocument, MaxDocument>>20)
+		return nil, problem(0, 0, "the document has %d bytes, at most %d (%d MB) are allowed: split it with the lines `---` "+
+			"and `version: 1`, or use several files", len(p.text), MaxDocument, MaxDocument>>20)
 	}
 	marks := 0
 	for i := range len(p.text) {
@@ -93,7 +93,8 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 		}
 	}
 	if small && marks > maxMarks {
-		return nil, problem(0, 0, "more than %d lines, commas, colons and brackets: a job has only a few thousand", maxMarks)
+		return nil, problem(0, 0, "the manifest of one job has more than %d lines, commas, colons and brackets: at most a few "+
+			"thousand are expected", maxMarks)
 	}
 	if !small && json.Valid([]byte(p.text)) {
 		j := jsonText{text: p.text, dec: json.NewDecoder(strings.NewReader(p.text)), line: p.line + 1, column: 1}
@@ -123,7 +124,7 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 		case d.Body == nil || d.Body.Type() == ast.CommentType:
 		case body != nil:
 			at := posOf(d.Body)
-			return nil, problem(at.Line, at.Column, "a second document starts here without a line ---")
+			return nil, problem(at.Line, at.Column, "a second document starts here, but the line --- before it is missing")
 		default:
 			body = d.Body
 		}
@@ -135,7 +136,7 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 func reason(msg string) core.Text {
 	switch {
 	case strings.HasPrefix(msg, "invalid header option"): // the rest quotes the text, perhaps a secret
-		return core.Say("only -, + and a digit are allowed after | and >")
+		return core.Say("only `-`, `+` and a digit are allowed after `|` and `>`")
 	case strings.Contains(msg, "character '\t'") || strings.Contains(msg, "tab character"):
 		return core.Say("tabs are not allowed: indent YAML with spaces")
 	}
@@ -183,7 +184,7 @@ func tooDeep(tokens token.Tokens) (at *token.Position, why core.Text) {
 		}
 		if tk.Type == token.MappingKeyType || tk.Type == token.MappingValueType && flow == 0 {
 			if keys++; keys > maxKeys {
-				return tk.Position, core.Say("more than %d keys in a row: a map in a manifest has only a few", maxKeys)
+				return tk.Position, core.Say("more than %d map keys follow each other: a map in a manifest has only a few keys", maxKeys)
 			}
 		}
 		if flow == 0 {

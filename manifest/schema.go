@@ -44,7 +44,7 @@ const references = "{env: NAME}, {file: PATH} and {ssm: NAME}"
 // manifest needs it. Once it is resolved Ref and AllOf count no more.
 type schema struct {
 	Ref         string `json:"$ref"`
-	Title       string // name of an object for messages: "a job"
+	Title       string // the name of the object in messages, such as "a job"
 	Type        string
 	Format      string
 	Description string
@@ -52,20 +52,22 @@ type schema struct {
 	Default     any
 	Minimum     int64
 	Maximum     int64
-	MinSpan     string            `json:"x-min"`
-	MaxSpan     string            `json:"x-max"`
-	MaxLength   int               `json:"maxLength"`
-	MinItems    int               `json:"minItems"`
-	MaxItems    int               `json:"maxItems"`
-	MaxEntries  int               `json:"maxProperties"`
-	Entries     *schema           `json:"additionalProperties"`
-	Later       map[string]string `json:"x-later"`   // fields or values that are refused as not yet, and why
-	Instead     map[string]string `json:"x-instead"` // fields, and the required one that each stands for
-	Properties  properties
-	Required    []string
-	Items       *schema
-	OneOf       []*schema `json:"oneOf"`
-	AllOf       []*schema `json:"allOf"`
+	MinSpan     string  `json:"x-min"`
+	MaxSpan     string  `json:"x-max"`
+	MaxLength   int     `json:"maxLength"`
+	MinItems    int     `json:"minItems"`
+	MaxItems    int     `json:"maxItems"`
+	MaxEntries  int     `json:"maxProperties"`
+	Entries     *schema `json:"additionalProperties"`
+	// Later has the fields or values that only a later version supports, with a message.
+	Later map[string]string `json:"x-later"`
+	// Instead has the fields that replace a required field, with the name of the required field.
+	Instead    map[string]string `json:"x-instead"`
+	Properties properties
+	Required   []string
+	Items      *schema
+	OneOf      []*schema `json:"oneOf"`
+	AllOf      []*schema `json:"allOf"`
 
 	kind     kind
 	words    []string // the values of Enum that this version supports
@@ -288,7 +290,7 @@ func fold(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(s))
 }
 
-// Distance is the number of letters to change, add, remove or swap with their neighbor to turn a into b.
+// Distance returns the number of letters to change, add, remove, or swap with a neighbor to turn a into b.
 func Distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
@@ -313,7 +315,8 @@ func Distance(a, b string) int {
 
 type props = map[string]any
 
-// Schema returns the JSON Schema (draft 2020-12) of a manifest. It forbids fields for later versions, with the reason.
+// Schema returns the JSON Schema (draft 2020-12) of a manifest. The schema rejects fields of later versions, with the
+// reason.
 func Schema() []byte {
 	defs := props{}
 	s := component("Manifest").fieldsJSON(defs)

@@ -32,13 +32,13 @@ func (b *builder) script(form object, path string) {
 	file, isFile := s["file"].(string)
 	switch {
 	case hasFile && hasSource:
-		refuse("source", "file and source are both set: use only one of them")
+		refuse("source", "`file` and `source` are both set: use only one of these fields")
 	case !hasFile && !hasSource:
-		refuse("", "required: file (name of the script file) or source (text of the script)")
+		refuse("", "required: `file` (name of the script file) or `source` (text of the script)")
 	case hasFile && !isFile, hasSource && s["source"] == nil:
 		right = false // already reported
 	case isFile && b.o.ReadFile == nil:
-		refuse("file", "file references are not supported here")
+		refuse("file", "file references are not supported here: only `tickring apply` reads files")
 	case isFile:
 		text, err := b.o.ReadFile(file)
 		if err != nil {

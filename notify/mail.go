@@ -145,7 +145,7 @@ func (s *Sender) mail(ctx context.Context, ch *core.Channel, m *Message) error {
 		for _, u := range refused {
 			whys = append(whys, u.Reason)
 		}
-		return permanent("%d of %d addresses were rejected, the others got the mail: %s", len(refused), len(to),
+		return permanent("%d of %d addresses were rejected, and the other addresses got the mail: %s", len(refused), len(to),
 			clean(strings.Join(whys, "; "), maxRefused))
 	}
 	return nil

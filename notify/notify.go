@@ -1,9 +1,9 @@
-// Package notify sends one message to one channel: by mail, to a webhook, to Slack, Feishu, DingTalk, WeCom, or to an SNS topic. If
-// a message does not arrive, its error explains why and whether a retry makes sense; the caller retries.
+// Package notify sends one message to one channel: by email, to a webhook, to Slack, Feishu, DingTalk or WeCom, or to an SNS
+// topic. If a send fails, the error explains why and whether a retry can help. The caller is responsible for retries.
 // docs/reference/notification-events.md describes the messages of each channel.
 //
-// It keeps no state, decides nothing about runs, follows no redirect, and connects to no address that the deployment's policy
-// rejects. Its input can come from executors, so no text in it can change the recipient or the structure of a message.
+// The package keeps no state and follows no redirects. The package connects only to addresses that the deployment's policy
+// allows. Texts in a message can come from executors, so no text can change the recipient or the structure of the message.
 package notify
 
 import (
@@ -23,35 +23,35 @@ import (
 
 type Message = core.Message
 
-// Options of a Sender. The zero value of a field means its default.
+// Options of a Sender. A field with its zero value gets the default in its comment.
 type Options struct {
-	// Policy judges the IP addresses that may be connected to.
+	// Policy decides which IP addresses the sender may connect to.
 	Policy safedial.Policy
-	// Timeout of one message, from the look-up of a name to the end of the answer.
-	Timeout time.Duration // 15 s
-	// Topics publishes to SNS topics; nil: channels of them are rejected.
+	// Timeout is the timeout of one message, from name resolution to the end of the response.
+	Timeout time.Duration // default: 15 s
+	// Topics publishes to SNS topics; nil: messages to SNS channels are rejected.
 	Topics Topics
-	// Deployment is the name in messages without their own deployment name.
+	// Deployment is the deployment name in messages that do not have one.
 	Deployment string
 	Now        func() time.Time
 }
 
 // Topics publishes to SNS topics.
 type Topics interface {
-	// Ready returns why nothing can be published from here; nil if it can.
+	// Ready returns nil if this server can publish to SNS, and otherwise why not.
 	Ready(ctx context.Context) error
-	// Publish publishes a text. Its error is a *core.Undelivered.
+	// Publish publishes a text to the topic with the given ARN. Its error is a *core.Undelivered.
 	Publish(ctx context.Context, arn, subject, text string) error
 }
 
-// Sender sends. It has no goroutine, and no state except idle connections.
+// A Sender sends messages to channels. A Sender has no goroutine, and no state except idle connections.
 type Sender struct {
 	o    Options
 	http *http.Client
 	tls  *tls.Config // trusted certificates; nil: the machine's certificates
 }
 
-// New returns a Sender; Close closes its connections.
+// New returns a Sender. Call Close to close its connections.
 func New(o Options) *Sender {
 	o.Timeout = cmp.Or(o.Timeout, 15*time.Second)
 	if o.Now == nil {
@@ -70,7 +70,7 @@ func New(o Options) *Sender {
 
 func (s *Sender) Close() { s.http.CloseIdleConnections() }
 
-// Send sends a message to a channel, once. Its error is a *core.Undelivered.
+// Send sends a message to a channel once, without a retry. Its error is a *core.Undelivered.
 func (s *Sender) Send(ctx context.Context, ch core.Channel, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
@@ -103,7 +103,8 @@ func (s *Sender) Test(ctx context.Context, ch core.Channel) error {
 	return s.Send(ctx, ch, Message{ID: "test-" + hex.EncodeToString(id[:]), At: s.o.Now()})
 }
 
-// Takes returns why this sender cannot send to a channel, apart from the channel's form; nil if it can.
+// Takes returns nil if this sender can send to a channel, and otherwise why not. Takes does not check the form of the
+// channel's settings.
 func (s *Sender) Takes(ctx context.Context, ch core.Channel) error {
 	if err := ch.Locked(); err != nil || ch.Kind != core.ChannelSNS {
 		return err

@@ -9,45 +9,46 @@ import (
 	"github.com/tickring/tickring/send"
 )
 
-// The headers of a webhook, in addition to send.HeaderRun, HeaderJob, HeaderTime and HeaderSignature.
+// Header names of a webhook request, in addition to send.HeaderRun, send.HeaderJob, send.HeaderTime and send.HeaderSignature.
 const (
 	HeaderEvent  = "Tickring-Event"
-	HeaderNotice = "Tickring-Notice" // the notification's ID, the same for each attempt
+	HeaderNotice = "Tickring-Notice" // ID of the notification; it stays the same for each attempt
 )
 
 // maxWebhook is how many bytes a webhook gets at most.
 const maxWebhook = 64 << 10
 
-// Body is the JSON body for a webhook. Fields are only added; times are RFC 3339 in UTC. docs/reference/notification-events.md has
-// its schema.
+// Body is the JSON body of a webhook request. New versions only add fields. Times are in RFC 3339 format, in UTC.
+// docs/reference/notification-events.md has the schema.
 type Body struct {
 	Version    int       `json:"version"` // 1
 	ID         string    `json:"id"`
-	Event      string    `json:"event"` // or "test"
+	Event      string    `json:"event"` // kind of event; "test" for a test message
 	Channel    string    `json:"channel"`
 	Deployment string    `json:"deployment,omitempty"`
 	Language   string    `json:"language"`
 	Subject    string    `json:"subject"` // subject in the language of the channel
-	Text       string    `json:"text"`    // the whole message, for users
+	Text       string    `json:"text"`    // text of the whole message
 	At         time.Time `json:"at"`
-	Count      int       `json:"count"` // number of notifications that this one represents, including itself
+	Count      int       `json:"count"` // number of notifications that this message represents; at least 1
 	Since      time.Time `json:"since,omitzero"`
 	Link       string    `json:"link,omitempty"`
 	Job        *BodyJob  `json:"job,omitempty"`
 	Run        *BodyRun  `json:"run,omitempty"`
 	TookMs     int64     `json:"tookMs,omitempty"`
 	Times      int       `json:"times,omitempty"`
-	Muted      string    `json:"muted,omitempty"` // for event "mute": the channel that rejected a notification
+	Muted      string    `json:"muted,omitempty"` // only for event "mute": name of the channel that rejected a notification
 }
 
-// BodyJob is the job or, without a name, the app that a notification is about.
+// BodyJob is the job of a notification. If Name is empty, the notification is about the app.
 type BodyJob struct {
 	App   string `json:"app"`
 	Name  string `json:"name,omitempty"`
 	Title string `json:"title,omitempty"`
 }
 
-// BodyRun is the run of a notification or, without an ID, its scheduled time.
+// BodyRun is the run of a notification. If ID is empty, no run exists, and ScheduledAt is the time that the notification is
+// about.
 type BodyRun struct {
 	ID          string    `json:"id,omitempty"`
 	ScheduledAt time.Time `json:"scheduledAt,omitzero"`
@@ -56,7 +57,7 @@ type BodyRun struct {
 	Reason      string    `json:"reason,omitempty"`
 	Code        int       `json:"code,omitempty"`
 	Message     string    `json:"message,omitempty"`
-	Log         string    `json:"log,omitempty"` // last lines of the log
+	Log         string    `json:"log,omitempty"` // last lines of the run's log
 }
 
 // webhook is a message for a webhook, signed as the calls of executors are where the channel has

@@ -28,15 +28,16 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// The headers of a call, in addition to the headers of wire.About. Times are RFC 3339 in UTC.
+// Header names of a call to a plain HTTP endpoint, in addition to the headers of wire.About. Times are in RFC 3339 format, in
+// UTC.
 const (
-	HeaderRun      = "Tickring-Run"      // the run's ID, the same if the run is sent again
-	HeaderJob      = "Tickring-Job"      // app/name
-	HeaderCallback = "Tickring-Callback" // where to POST the result after a 202
+	HeaderRun      = "Tickring-Run"      // run ID; it stays the same if the run is sent again
+	HeaderJob      = "Tickring-Job"      // full name of the job, app/name
+	HeaderCallback = "Tickring-Callback" // URL to which the endpoint POSTs the result if it responds with 202
 	HeaderTime     = "Tickring-Time"     // time of the signature
-	// HeaderSignature has the result of Signature. It is missing if the app has no token.
+	// HeaderSignature is the header with the result of Signature. HeaderSignature is missing if the app has no token.
 	HeaderSignature = "Tickring-Signature"
-	// HeaderRetry is a header of answers: RetryNever means that a failure is not retried.
+	// HeaderRetry is a header of responses. The value RetryNever means that a failed run is not retried.
 	HeaderRetry = "Tickring-Retry"
 	RetryNever  = "never"
 )
@@ -216,9 +217,10 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.SendReque
 	return req, nil
 }
 
-// Signature returns the value of HeaderSignature: "v2=" and the hex HMAC-SHA256, keyed with the app's token, of the time,
-// method, host in lower case, path with query, run, job, attempt, instant, callback and body, each but the last followed by
-// a line feed. examples/endpoint has code that verifies it in four languages.
+// Signature returns the value of HeaderSignature for a call: "v2=" and the HMAC-SHA256 in hexadecimal digits, with the app's
+// token as the key. Signature covers the time, method, host in lower case, path with query, run, job, attempt, scheduled time,
+// callback and body. A line feed follows each part except the body. examples/endpoint has code in four languages that verifies
+// a signature.
 func Signature(token, method, host, path string, h http.Header, body string) string {
 	m := hmac.New(sha256.New, []byte(token))
 	for _, s := range []string{h.Get(HeaderTime), method, strings.ToLower(host), path, h.Get(HeaderRun), h.Get(HeaderJob),
@@ -230,7 +232,7 @@ func Signature(token, method, host, path string, h http.Header, body string) str
 	return "v2=" + hex.EncodeToString(m.Sum(nil))
 }
 
-// ReportSignature returns the key in the URL at which a run is reported.
+// ReportSignature returns the key parameter of the URL to which the result of a run is reported.
 func ReportSignature(key []byte, run core.RunID) string {
 	m := hmac.New(sha256.New, key)
 	io.WriteString(m, "report\n"+run.String())

@@ -13,24 +13,24 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// MaxPayload is the maximum size of an asynchronous invocation of Lambda, and of a message of SQS.
+// MaxPayload is the maximum size in bytes of the payload for a Lambda function, and of a message for a queue.
 const MaxPayload = 1 << 20
 
-// A Note is the member "tickring" in the payload of a run for a function or a queue, in addition to the fields of the xxl-job
-// protocol. It has the fields of wire.About, the job of the run, and the address for reports.
+// A Note is the member "tickring" in the payload of a run for a function or a queue. The other members are the fields of the
+// xxl-job protocol. A Note has the fields of wire.About, the job of the run, and the URL for reports.
 type Note struct {
-	Job         string    `json:"job"` // app/name
+	Job         string    `json:"job"` // full name of the job, app/name
 	App         string    `json:"app"`
-	Run         string    `json:"run"` // run ID as text: not every language has 64-bit integers
+	Run         string    `json:"run"` // run ID, as text because some languages have no 64-bit integers
 	ScheduledAt time.Time `json:"scheduledAt"`
 	Attempt     int       `json:"attempt"`
 	Cause       string    `json:"cause"`
-	// Traceparent is the span that sent the run; empty without traces.
+	// Traceparent identifies the trace span that sent the run, in the format of W3C Trace Context. Empty: no tracing.
 	Traceparent string `json:"traceparent,omitempty"`
-	// ReportURL takes the end of the run, as for a call that answered 202; empty if executors cannot reach the scheduler by a
+	// ReportURL is the URL to which the executor POSTs the result of the run. Empty: the executor cannot reach the server at a
 	// URL.
 	ReportURL string `json:"reportUrl,omitempty"`
-	// Key proves that a report answers this run.
+	// Key proves that a report belongs to this run.
 	Key string `json:"key,omitempty"`
 }
 
@@ -156,14 +156,14 @@ func (s *Sender) Reachable(address string) error {
 	return err
 }
 
-// Limit returns how long a run at an address can last, or an error if the limit is unknown.
+// Limit returns the maximum duration of a run at an address, or an error if it is unknown.
 func (s *Sender) Limit(ctx context.Context, address string) (time.Duration, error) {
 	scheme, target, err := s.place(address)
 	if err != nil {
 		return 0, err
 	}
 	if scheme != core.SchemeLambda {
-		return 0, fmt.Errorf("%s: has no limit", scheme)
+		return 0, fmt.Errorf("%s addresses have no timeout limit", scheme)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()

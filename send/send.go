@@ -1,6 +1,7 @@
-// Package send sends one run to one address, by the scheme of the address. It handles http (the xxl-job protocol) and call (a plain
-// HTTP endpoint) itself; lambda and queue use the given senders (awssend, or core/pullqueue on one machine). It reports the proven
-// result of each send, and never sends twice. It keeps no state of runs.
+// Package send sends one run to one address. The scheme of the address decides how. The package itself implements "http" (the
+// xxl-job protocol) and "call" (plain HTTP endpoints). For "lambda" and "queue", it uses the senders in [Options], such as
+// awssend or core/pullqueue. The package returns a conclusion from the response, and never sends a run twice. The package
+// keeps no state of runs.
 package send
 
 import (
@@ -23,69 +24,70 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// Options of a Sender. The zero value of a field means its default.
+// Options of a Sender. A field with its zero value gets the default in its comment.
 type Options struct {
-	// Policy judges the IP addresses that may be connected to; an app's Allow
-	// widens it.
+	// Policy decides which IP addresses the sender may connect to. The setting App.Allow adds networks for one app.
 	Policy safedial.Policy
-	// Timeout of one send over the wire.
-	Timeout time.Duration // 3 s
-	// CallTimeout is the timeout of a call whose job has none.
-	CallTimeout time.Duration // 60 s
-	// MaxConns bounds the connections to one address.
-	MaxConns int // 512
-	// ReportURL is the base URL for reports: of a `call:` executor that answered 202, of a function, and of a consumer of a
-	// queue.
+	// Timeout is the timeout of one send in the xxl-job protocol, to a function or to a queue.
+	Timeout time.Duration // default: 3 s
+	// CallTimeout is the timeout of a call to a plain HTTP endpoint if its job has no timeout.
+	CallTimeout time.Duration // default: 60 s
+	// MaxConns is the maximum number of connections to one address.
+	MaxConns int // default: 512
+	// ReportURL is the base URL to which results are reported by `call:` executors that responded with 202, by functions and
+	// by queue consumers.
 	ReportURL string
-	// ReportKey signs those URLs and the payloads of functions; nil: nothing is signed.
+	// ReportKey signs report URLs and the payloads of functions and queues; nil: nothing is signed.
 	ReportKey Key
 	Now       func() time.Time
 
-	// Functions sends to lambda: addresses, SQS to SQS queues, and Queues to this server's queues, which have a name and no ARN. If
-	// one is nil, its addresses are rejected.
+	// Functions sends to `lambda:` addresses, SQS to SQS queues, and Queues to the queues of this server. A queue of this
+	// server has a plain name instead of an ARN. If one of them is nil, its addresses are rejected.
 	Functions Functions
 	SQS       Queues
 	Queues    Queues
-	// Commands runs the commands of jobs on this machine; nil: they are rejected.
+	// Commands runs the commands of jobs on this machine; nil: commands are rejected.
 	Commands Commands
 }
 
-// A Key returns the key that signs reports. An error means that the key cannot be read at the moment.
+// A Key returns the key that signs reports. A Key returns an error if the key cannot be read.
 type Key func(context.Context) ([]byte, error)
 
 // Functions invokes functions.
 type Functions interface {
-	// Invoke starts a function with a payload and does not wait for its end. It never starts a function twice.
+	// Invoke starts a function with a payload, and does not wait for its end. Invoke never starts a function twice.
 	Invoke(ctx context.Context, function string, payload []byte) dispatch.Answer
-	// Limit returns how long an invocation can last.
+	// Limit returns the maximum duration of an invocation.
 	Limit(ctx context.Context, function string) (time.Duration, error)
-	// Log reads the function's log of a run, from line from (1 is the first); next is the line to continue from, end reports that
-	// no lines follow.
+	// Log reads lines of a run's log, beginning with line from; the first line is 1. The result next is the line from which to
+	// continue, and the result end reports whether the log is complete.
 	Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 
 type Queues interface {
-	// Put puts a run into an app's queue. It never puts a run twice.
+	// Put adds a run to an app's queue. Put never adds a run twice.
 	Put(ctx context.Context, app *core.App, queue string, run core.RunID, payload []byte) dispatch.Answer
 	// Polled returns nil if the queue may have consumers.
 	Polled(ctx context.Context, app *core.App, queue string) error
-	// Idle reports whether no run of the job is in the queue, waiting or running.
+	// Idle reports whether the queue has no run of the job, waiting or running.
 	Idle(ctx context.Context, app *core.App, queue string, job core.JobID) (bool, error)
 }
 
 // Commands runs commands of jobs on this machine.
 type Commands interface {
-	// Run accepts a run, which begins when its turn comes; order is the body of /run. It never starts a run twice.
+	// Run queues a run. The parameter order has the format of the body of /run. Run never starts a run twice.
 	Run(ctx context.Context, sh dispatch.SendRequest, order []byte) dispatch.Answer
 	// Idle reports whether no command of the job is waiting or running.
 	Idle(ctx context.Context, job core.JobID) (bool, error)
-	// Kill ends the running commands of the job whose runs are recorded as killed.
+	// Kill ends those running commands of the job whose runs are recorded as killed.
 	Kill(ctx context.Context, job core.JobID) error
-	// Log reads lines of a run's log, as Sender.Log.
+	// Log reads lines of a run's log, beginning with line from; the first line is 1. The result next is the line from which to
+	// continue, and the result end reports whether the log is complete.
 	Log(run *core.Run, from int) (text string, next int, end bool)
 }
 
-// Sender sends, asks and kills. It is the Sender of dispatch, the Prober of finish and the Killer of operate.
+// A Sender sends runs to executors, checks executors, and sends kill requests. A Sender implements dispatch.Sender,
+// finish.Prober and operate.Killer.
 type Sender struct {
 	o    Options
 	wire *wirehttp.Client
@@ -107,7 +109,7 @@ var (
 	_ operate.Killer  = (*Sender)(nil)
 )
 
-// New returns a Sender; Close closes its connections.
+// New returns a Sender. Call Close to close its connections.
 func New(o Options) *Sender {
 	if o.Timeout == 0 {
 		o.Timeout = 3 * time.Second
@@ -286,7 +288,8 @@ func errOf(o wirehttp.Outcome) error {
 	return fmt.Errorf("answered %d", o.Code)
 }
 
-// AskClock is Beat that also returns the clock offset of an executor, if its answer has the time.
+// AskClock checks whether an address is available, as Beat does. For an executor of the xxl-job protocol, it also returns the
+// executor's clock if the response has the time.
 func (s *Sender) AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error) {
 	scheme, target, err := s.place(address)
 	if err != nil {
@@ -300,9 +303,9 @@ func (s *Sender) AskClock(ctx context.Context, app *core.App, address string) (c
 	return core.ClockOf(o.Date, begun, o.Took), errOf(o)
 }
 
-// Beat checks whether an address is available. A call: address is available if it accepts a connection. A function counts as
-// available until it rejects an invocation, a queue while it may have consumers. The error is core.CodeUnavailable if the
-// address could not be asked.
+// Beat returns nil if an address is available. A `call:` address is available if it accepts a connection, and a queue if it
+// may have consumers. A function always counts as available. The error has the code core.CodeUnavailable if this server could
+// not send the check.
 func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error {
 	scheme, target, err := s.place(address)
 	if err != nil {
@@ -323,7 +326,7 @@ func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error 
 	return s.queuesOf(target).Polled(ctx, app, target)
 }
 
-// Idle asks an executor whether it neither runs nor queues the job.
+// Idle reports whether an executor has no running or queued run of the job.
 func (s *Sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error) {
 	scheme, target, err := s.place(address)
 	if err != nil {
@@ -336,7 +339,7 @@ func (s *Sender) Idle(ctx context.Context, app *core.App, address string, job co
 	case core.SchemeQueue:
 		return s.queuesOf(target).Idle(ctx, app, target, job)
 	default:
-		return false, fmt.Errorf("%s: cannot report its running jobs", scheme)
+		return false, fmt.Errorf("%s executors cannot report running jobs", scheme)
 	}
 	o := s.wire.IdleBeat(allowing(ctx, app), target, auth(app), int32(job))
 	switch o.Kind {
@@ -368,18 +371,18 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 			"a Lambda invocation cannot be stopped from outside: the kill is recorded and takes effect when the function fails or times out")
 	default:
 		return core.Errorf(core.CodeRefused,
-			"%s: executors cannot be asked to stop a run; the kill is recorded and takes effect when the run fails", scheme)
+			"'%s:' executors cannot be asked to stop a run; the kill is recorded and takes effect when the run fails", scheme)
 	}
 	return errOf(s.wire.Kill(allowing(ctx, app), target, auth(app), int32(job)))
 }
 
-// Log reads a run's log from its executor, from line from (1 is the first). next is the line to continue from; end reports that no
-// lines follow. Executors of xxl-job answer with everything after that line. If that exceeds the limit of an answer, the error is
-// core.CodeTooLarge.
+// Log reads lines of a run's log from its executor, beginning with line from; the first line is 1. The result next is the line
+// from which to continue, and the result end reports whether the log is complete. An xxl-job executor returns all lines from
+// there on. If its response is too large, the error has the code core.CodeTooLarge.
 func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
 	scheme, target, err := s.parse(run.Address)
 	if err != nil || run.SentAt.IsZero() {
-		return "", from, true, core.Errorf(core.CodeNotFound, "run %d was not sent to an executor: it has no log", run.ID)
+		return "", from, true, core.Errorf(core.CodeNotFound, "run %d has no log, because it was not sent to an executor", run.ID)
 	}
 	if scheme == core.SchemeLambda {
 		if err := s.Reachable(run.Address); err != nil {

@@ -24,13 +24,14 @@ func (a asks) note(ctx context.Context, app *core.App, address string, begun tim
 	return err
 }
 
-// Beat checks whether an executor is available at address.
+// Beat checks whether the executor at address is available.
 func (a asks) Beat(ctx context.Context, app *core.App, address string) error {
 	_, err := a.AskClock(ctx, app, address)
 	return err
 }
 
-// AskClock is Beat that also returns the clock offset of an executor.
+// AskClock checks whether an executor is available, and also returns the difference between its clock and the server's
+// clock.
 func (a asks) AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error) {
 	begun := time.Now()
 	clock, err := a.Sender.AskClock(ctx, app, address)

@@ -21,8 +21,8 @@ import (
 	"github.com/tickring/tickring/manifest"
 )
 
-// Demo is a small company whose executors run in the process of the server. It prints each
-// run with its lateness and its result.
+// Demo is an example company with jobs and executors that run in the process of the server. Demo prints each run with
+// its lateness and its result.
 type Demo struct {
 	out   io.Writer
 	execs []*miniexec.Executor
@@ -47,12 +47,12 @@ type sentRun struct {
 	printed bool
 }
 
-// NewDemo returns a demo that prints to out. Hook connects it to a server.
+// NewDemo returns a Demo that prints to out. Call Hook to connect the Demo to a server.
 func NewDemo(out io.Writer) *Demo {
 	return &Demo{out: out, sent: map[core.RunID]sentRun{}, jobs: map[core.JobID]string{}}
 }
 
-// Hook sets the demo's functions in the options of its server.
+// Hook sets the functions of the demo in the options of its server.
 func (d *Demo) Hook(o *Options) {
 	o.Opened, o.Closing, o.Sent, o.Closed = d.Open, d.Close, d.Sent, d.Closed
 }
@@ -117,9 +117,9 @@ func (d *Demo) line(at time.Time, job core.JobID, late, what string) {
 	fmt.Fprintf(d.out, "%s  %-26s %9s   %s\n", at.UTC().Format("15:04:05.000"), name, late, what)
 }
 
-// Open creates the apps of the demo, starts and registers their executors, and only then
-// creates the jobs. So each run finds an executor: on the first start, after an outage, and
-// on a standby that takes over. Jobs that exist keep the changes of users.
+// Open creates the apps of the demo, starts and registers their executors, and then creates the jobs. Each run
+// therefore finds an executor on the first start, after an outage, and after a takeover by a standby server. Changes
+// that users made to existing jobs are kept.
 func (d *Demo) Open(ctx context.Context, s *Server) error {
 	doc, err := demoCompany()
 	if err != nil {
@@ -192,7 +192,7 @@ func (d *Demo) startExecutors(ctx context.Context, s *Server, doc *manifest.Docu
 	}
 	lines := []byte(strings.Join(addresses, "\n") + "\n")
 	if err := os.WriteFile(path, lines, 0o600); err != nil { //nolint:gosec // in the operator's data directory
-		return fmt.Errorf("keep the addresses of the demo's executors: %w", err)
+		return fmt.Errorf("store the addresses of the demo's executors: %w", err)
 	}
 	limit := time.NewTimer(10 * time.Second)
 	defer limit.Stop()
@@ -202,7 +202,8 @@ func (d *Demo) startExecutors(ctx context.Context, s *Server, doc *manifest.Docu
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limit.C:
-			return errors.New("the demo's executors could not register: see the log, --log-level debug")
+			return errors.New("the demo's executors could not register: start the demo with --log-level debug, then check the " +
+				"log")
 		}
 	}
 	return nil
@@ -223,7 +224,7 @@ func (d *Demo) startExecutor(ctx context.Context, s *Server, app, token, last st
 	return miniexec.Start(o)
 }
 
-// Close ends the executors. Runs in progress are reported as failed.
+// Close stops the executors. Running runs are reported as failed.
 func (d *Demo) Close() {
 	var wg sync.WaitGroup
 	for _, e := range d.execs {
@@ -232,7 +233,7 @@ func (d *Demo) Close() {
 	wg.Wait()
 }
 
-// Run prints runs that take longer than 500 ms while they run, until ctx ends.
+// Run prints each running run that takes longer than 500 ms, until ctx ends.
 func (d *Demo) Run(ctx context.Context, s *Server) {
 	select {
 	case <-s.Ready():

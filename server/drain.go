@@ -36,7 +36,7 @@ func counts(r *http.Request) bool {
 	return strings.HasSuffix(r.URL.Path, wire.PathCallback) || strings.HasPrefix(r.URL.Path, "/v1/report/")
 }
 
-// String lists the operations in progress; it is empty if there are none.
+// String lists the operations in progress; empty if no operation is in progress.
 func (u *underWay) String() string {
 	var parts []string
 	for _, p := range []struct {

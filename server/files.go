@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ReadableByOthers reports whether users other than the owner may use a file.
+// ReadableByOthers reports whether users other than the owner may read or write a file.
 func ReadableByOthers(info os.FileInfo) bool {
 	return runtime.GOOS != "windows" && // its permissions are not in the mode bits
 		info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0

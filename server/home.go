@@ -19,7 +19,8 @@ import (
 // hereKey marks the context of a request that came from this machine, directly.
 type hereKey struct{}
 
-// AsksTokens reports whether the server rejects all executors of apps without a token, including executors on this machine.
+// AsksTokens reports whether every executor must send a token, including executors on this machine and executors of
+// apps without a token.
 func (s *Server) AsksTokens() bool { return !s.o.AllowNoToken && !s.home }
 
 // letsIn reports whether a request is let in for an app that has no token.

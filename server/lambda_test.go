@@ -90,7 +90,7 @@ func TestLambda(t *testing.T) {
 		{"fail", "no money left", nil, core.Failed, core.ReasonHandler},
 		{"later", "snoozed for 1h", nil, core.Failed, core.ReasonSnoozed},
 		{"never", "there is no such month", nil, core.Failed, core.ReasonCancelled},
-		{"x", "no such function: nobody", []string{"lambda:nobody"}, core.Failed, core.ReasonNotAccepted},
+		{"x", "the function does not exist: nobody", []string{"lambda:nobody"}, core.Failed, core.ReasonNotAccepted},
 	} {
 		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/salaries", Params: &c.params, Addresses: c.addresses})
 		if err != nil {

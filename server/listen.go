@@ -55,16 +55,16 @@ func listen(address string) (net.Listener, error) {
 		"another program already listens on this address: choose another address with --listen, such as 127.0.0.1:7701")
 }
 
-// The headers of /healthz that identify a tickring server.
+// HTTP headers of /healthz that identify a tickring server.
 const (
 	HeaderVersion = "Tickring-Version"
 	headerPID     = "Tickring-Pid"
 )
 
-// The files of a data directory that locate its server.
+// Names of the files in a data directory with which programs find the server.
 const (
-	EndpointFile = "endpoint"    // the URL that it listens on
-	TokenFile    = "admin-token" // the admin token of the API
+	EndpointFile = "endpoint"    // contains the URL that the server listens at
+	TokenFile    = "admin-token" // contains the admin token of the API
 )
 
 // serve passes requests to the current handler; /healthz also identifies this process.
@@ -118,7 +118,7 @@ func (s *Server) setClient(r *http.Request) {
 	r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
 }
 
-// Identity describes the server at an address.
+// Identity identifies the tickring server at an address.
 type Identity struct {
 	Version string
 	PID     int
@@ -128,8 +128,8 @@ func (i Identity) String() string {
 	return fmt.Sprintf("tickring %s (process %d)", i.Version, i.PID)
 }
 
-// WhoIs returns the identity of the tickring server at a base URL. The error explains why no tickring server answers: for example,
-// another program listens there.
+// WhoIs returns the identity of the tickring server at a base URL. If no tickring server answers, the error has the
+// reason, for example that another program listens at the address.
 func WhoIs(ctx context.Context, base string) (Identity, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/healthz", nil)
 	if err != nil {
@@ -146,7 +146,7 @@ func WhoIs(ctx context.Context, base string) (Identity, error) {
 	pid, _ := strconv.Atoi(resp.Header.Get(headerPID))
 	who := Identity{resp.Header.Get(HeaderVersion), pid}
 	if who.Version == "" {
-		return who, errors.New("another program answers there")
+		return who, errors.New("another program answers at this address")
 	}
 	return who, nil
 }
@@ -170,7 +170,7 @@ func isBase(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == ""
 }
 
-// OnAllNetworks reports whether the server listens on every address of the machine.
+// OnAllNetworks reports whether the server listens at all network addresses of the machine.
 func (s *Server) OnAllNetworks() bool {
 	a, ok := s.ln.Addr().(*net.TCPAddr)
 	return ok && a.IP.IsUnspecified()

@@ -21,99 +21,112 @@ import (
 	"github.com/tickring/tickring/send"
 )
 
-// Options of a Server. The zero value of a field means its default, which is
-// what `tickring serve` runs with; tests run with shorter durations.
+// Options has the settings of a Server. The zero value of a field means its default, which `tickring serve` uses.
+// Tests use shorter durations.
 type Options struct {
 	Dir string // data directory
-	// SecretKeyFile has the key that encrypts stored secrets; empty: Dir.key, next to Dir, so that a copy of Dir does not contain it.
+	// SecretKeyFile is the file with the key that encrypts stored secrets. If empty, the file is Dir.key, next
+	// to the directory Dir, so that a copy of Dir does not contain the key.
 	SecretKeyFile string
-	Listen        string // host:port; port 0 takes a free one
-	Token         string // admin token of the API; empty: the token in DIR/admin-token, which the first start creates
-	// ReadToken is a second token, which permits only reads; empty: none.
+	Listen        string // address to listen at, as host:port; port 0 selects a free port
+	// Token is the admin token of the API; empty: the token in the file DIR/admin-token, which the first start
+	// creates.
+	Token string
+	// ReadToken is a second, read-only token of the API; empty means no such token.
 	ReadToken string
-	// AllowNoToken accepts executors of apps without a token from all addresses, RequireToken from none. If neither is set,
-	// a server on loopback accepts them if they connect directly, at the server's own address.
+	// AllowNoToken accepts executors of apps without a token from all addresses. RequireToken accepts none of
+	// these executors. If neither is set, a server on a loopback address accepts executors that connect directly
+	// to the server's own address.
 	AllowNoToken, RequireToken bool
-	Policy                     safedial.Policy // addresses of executors
-	// TrustedProxies are the networks of reverse proxies whose X-Forwarded-For names the client
-	// of a request.
+	Policy                     safedial.Policy // addresses that executors may have
+	// TrustedProxies are the networks of reverse proxies. The server trusts the client address in the
+	// X-Forwarded-For header of these proxies.
 	TrustedProxies []netip.Prefix
-	// TLSCert and TLSKey are the PEM files with which the server serves HTTPS; it reloads them when they change.
+	// TLSCert and TLSKey are the PEM files of the certificate and key for HTTPS. The server reloads the files
+	// when they change.
 	TLSCert, TLSKey string
-	ReportURL       string // base URL for reports of call: executors; empty: the address of Listen for other machines
-	// Provider is the identity provider for single sign-on; the zero value: none. Its URL defaults to ReportURL, or to the server's
-	// own URL on loopback.
+	// ReportURL is the base URL to which `call:` executors send reports; empty: the listening address, as other
+	// machines reach it.
+	ReportURL string
+	// Provider is the identity provider for single sign-on; the zero value means no provider. Its URL defaults
+	// to ReportURL, or to the server's own URL if the server listens on loopback.
 	Provider oidc.Settings
-	// Functions sends to lambda: executors, SQS to queues on AWS; nil: these addresses are rejected.
+	// Functions sends runs to lambda: executors. SQS sends runs to queue: executors on AWS. If nil, the server
+	// rejects these addresses.
 	Functions send.Functions
 	SQS       send.Queues
-	// Topics publishes to SNS topics; nil: channels of them are rejected.
+	// Topics sends notifications to SNS topics. If nil, the server rejects channels with SNS topics.
 	Topics  notify.Topics
 	Version string
 	Log     *slog.Logger
 
-	// Commands configures which commands jobs may run on this machine, under which users and in which directories; nil: none.
-	// CommandsMost is the maximum number of concurrent commands.
+	// Commands has the users and directories with which jobs may run commands on this machine; nil means that no
+	// job may run commands. CommandsMost is the maximum number of concurrent commands.
 	Commands     *localexec.Allowed
-	CommandsMost int // 10
+	CommandsMost int // default: 10
 
-	// PostRun configures the post-run queue, which keeps logs.
+	// PostRun has the settings of the post-run queue, whose worker stores logs.
 	PostRun postrun.Options
-	// Notices configures notifications; LookEvery is the time between checks for due notifications.
+	// Notices has the settings of notifications. LookEvery is the time between two checks for due notifications.
 	Notices   notification.Options
-	LookEvery time.Duration // 10 s
+	LookEvery time.Duration // default: 10 s
 	Plan      plan.Options
-	// Beat is the interval between planner passes.
-	Beat time.Duration // 1 s
+	// Beat is the time between two scans of the planner.
+	Beat time.Duration // default: 1 s
 	// LeaseFor is the duration of a lease on a partition.
-	LeaseFor time.Duration // 45 s
-	// Expiry is how long an executor counts as live after its heartbeat. BeatWrite is how old the stored heartbeat must be for a new
-	// one to be written.
-	Expiry, BeatWrite time.Duration // 90 s, 40 s
-	// ResumeAhead is the delay until the end of a pause of an app or of everything takes effect (people.Options).
-	ResumeAhead time.Duration // 1 s
-	// Invocation is how long one dispatch may last, JournalEvery how long
-	// answers wait for the journal, SendTimeout how long a send may take.
-	Invocation, JournalEvery, SendTimeout, CallTimeout time.Duration // 30 s, 250 ms, 3 s, 60 s
-	BackoffMin, BackoffMax                             time.Duration // 1 s, 60 s
-	// Settings of dispatch and the watchdog.
-	WatchEvery, Behind, IdleGap, TimeoutGrace, LostAfter time.Duration // 10 s, 10 min, 1 min, 5 s, 10 min
-	// KeepRuns overrides how long runs are kept, unless it is zero. KeepJournals is how long journals are kept, SweepEvery the time
-	// between sweeps.
-	KeepRuns, KeepJournals, SweepEvery time.Duration // 0, 20 days, 1 min
-	// ReportZone is the time zone whose days reports use; UTC if nil. ReportEvery is the time between report passes, ReportFor the
-	// maximum duration of one.
+	LeaseFor time.Duration // default: 45 s
+	// Expiry is the time after its last heartbeat for which an executor counts as live. BeatWrite is the minimum
+	// age of a stored heartbeat before the server stores a newer heartbeat.
+	Expiry, BeatWrite time.Duration // default: 90 s for Expiry, 40 s for BeatWrite
+	// ResumeAhead is the time from a resume of an app or of everything until the resume takes effect
+	// (people.Options).
+	ResumeAhead time.Duration // default: 1 s
+	// Invocation is the maximum duration of one dispatch. JournalEvery is the maximum time for which answers
+	// wait to be stored in the journal. SendTimeout is the timeout of a send, and CallTimeout is the timeout of
+	// a call to a `call:` executor. BackoffMin and BackoffMax bound the delay between two attempts of a store
+	// request. The defaults are 30 s, 250 ms, 3 s and 60 s.
+	Invocation, JournalEvery, SendTimeout, CallTimeout time.Duration
+	BackoffMin, BackoffMax                             time.Duration // default: 1 s, 60 s
+	// WatchEvery, Behind, IdleGap, TimeoutGrace and LostAfter are settings of dispatch and of the watchdog. The
+	// defaults are 10 s, 10 min, 1 min, 5 s and 10 min.
+	WatchEvery, Behind, IdleGap, TimeoutGrace, LostAfter time.Duration
+	// KeepRuns is the time for which all runs are kept; 0 means the setting of each job. KeepJournals is the
+	// time for which journals are kept. SweepEvery is the time between two sweeps that delete expired data.
+	KeepRuns, KeepJournals, SweepEvery time.Duration // default: 0, 20 days, 1 min, in the order of the fields
+	// ReportZone is the time zone in which the days of reports begin and end; UTC if nil. ReportEvery is the
+	// time between two report scans. ReportFor is the maximum duration of one report scan.
 	ReportZone             *time.Location
-	ReportEvery, ReportFor time.Duration // 1 min, 1 min
-	// ProbeEvery is how often fixed addresses are checked: 1 min.
+	ReportEvery, ReportFor time.Duration // default: 1 min each
+	// ProbeEvery is the time between two checks of fixed executor addresses; default: 1 min.
 	ProbeEvery time.Duration
-	// AliveEvery is how often the server records that it is alive. A gap longer than OutageAfter between these records counts as an
-	// outage.
-	AliveEvery, OutageAfter time.Duration // 1 s, 20 s
-	// RefusedWait is the maximum delay of the response to a client that repeatedly sends wrong tokens.
-	RefusedWait time.Duration // 2 s
-	// Drain is the maximum duration of a stop, which waits for sends, calls and callbacks. DrainTold is the time between its
-	// progress messages.
-	Drain, DrainTold time.Duration // 10 s, 3 s
-	// Traces holds the durations of traces, which are exported if the environment names a collector. The server sets its other
-	// fields.
+	// AliveEvery is the time between two records that the server is alive. If the time between two records is
+	// longer than OutageAfter, the server reports an outage.
+	AliveEvery, OutageAfter time.Duration // default: 1 s for AliveEvery, 20 s for OutageAfter
+	// RefusedWait is the maximum delay of the answer to a client that repeatedly sends wrong tokens.
+	RefusedWait time.Duration // default: 2 s
+	// Drain is the maximum duration of a stop, in which the server waits for sends, calls and callbacks.
+	// DrainTold is the time between two progress messages of the stop.
+	Drain, DrainTold time.Duration // default: 10 s for Drain, 3 s for DrainTold
+	// Traces has the durations with which traces are exported, if the environment names a collector. The server
+	// sets the other fields of Traces.
 	Traces traces.Options
-	// Synchronous is SQLite's: FULL if empty; with NORMAL a loss of power may lose
-	// the last commits.
+	// Synchronous is the synchronous setting of SQLite; FULL if empty. With NORMAL, a power failure may lose the
+	// last commits.
 	Synchronous string
 
-	// Restored marks the data as a copy of an earlier moment. Before planning begins and endpoints open, the server advances its ID
-	// counters and recovers runs that were in progress.
+	// Restored marks the data as a copy from an earlier time. Before planning begins and endpoints open, the
+	// server advances its ID counters and recovers the runs that were in progress.
 	Restored bool
-	// Hold makes the server answer requests only: it does not plan, send or probe. The server whose data was copied may still be
-	// running.
+	// Hold makes the server only answer requests. The server then does not plan, send or probe, because the
+	// server whose data was copied may still run.
 	Hold bool
 
-	// Opened is called after the data and the endpoints are open and before planning begins. Closing is called after the last send,
-	// while callbacks are still accepted.
+	// Opened is called when the data and the endpoints are open, before planning begins. Closing is called after
+	// the last send, while callbacks are still accepted.
 	Opened  func(ctx context.Context, s *Server) error
 	Closing func()
-	// Closed and Sent are called for each run; they must not block. Notice receives the lines that the server prints for its operator.
+	// Closed and Sent are called for each run that was closed or sent, and must not block. Notice receives the
+	// messages that the server prints for its operator.
 	Closed func(r *core.Run)
 	Sent   func(r *core.Run, at time.Time)
 	Notice io.Writer

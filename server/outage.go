@@ -112,7 +112,7 @@ func (s *Server) tellOutage(ctx context.Context, p *parts) {
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("effect of the outage not known yet", "err", err)
+			s.log.Warn("effect of the outage not determined", "err", err)
 		}
 		select {
 		case <-again.C:
@@ -166,16 +166,17 @@ func lookBack(ctx context.Context, m *people.People, up time.Time, from, to core
 // An OutageReport describes the effects of an outage.
 type OutageReport struct {
 	Down  time.Duration
-	Audit query.AuditSum // results of the scheduled times in the outage
-	// Sent is how many of the due runs were sent after the outage, and Worst their maximum lateness. The other sent runs were sent just
-	// before the stop.
+	Audit query.AuditSum // results of the scheduled times during the outage
+	// Sent is the number of due runs that were sent after the outage. Worst is the maximum lateness of these
+	// runs. All other runs counted as sent were sent just before the stop.
 	Sent  int64
 	Worst time.Duration
-	// UnderWay is how many runs were running when the outage ended, and Open how many of them are still running.
+	// UnderWay is the number of runs that were running when the outage ended. Open is the number of these runs
+	// that are still running.
 	UnderWay, Open int
 }
 
-// String returns one line for users.
+// String returns one line about the outage for users.
 func (r OutageReport) String() string {
 	a := &r.Audit
 	var b strings.Builder
@@ -228,7 +229,7 @@ func plural(n int64, one, many string) string {
 	return many
 }
 
-// Span formats d for users, with about two digits.
+// Span formats a duration for users, with about two significant digits.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Second:

@@ -64,10 +64,11 @@ func (s *Server) healthz(p *parts, w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(body)
 }
 
-// LocalPolicy allows executors on this machine, in private networks and in public networks.
+// LocalPolicy returns a policy that allows executors on this machine, in private networks and in public networks.
 func LocalPolicy() safedial.Policy {
 	return safedial.Policy{AllowLoopback: true, AllowPrivate: true}
 }
 
-// NamedPolicy requires an app's allow list to name executors on this machine or in private networks.
+// NamedPolicy returns a policy for executors on this machine and in private networks: an app's allow list must name
+// their addresses.
 func NamedPolicy() safedial.Policy { return safedial.Policy{ListLoopback: true} }

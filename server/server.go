@@ -1,5 +1,6 @@
-// Package server runs tickring on one machine: an engine, the use cases and one mux in one process, as a value that a test can
-// start. A second server on the same data directory stands by until the first has ended.
+// Package server runs tickring on one machine. One process has an engine, the use cases and one HTTP mux. A test can
+// start a Server as a Go value. A second server with the same data directory waits as a standby until the first server
+// has ended.
 package server
 
 import (
@@ -124,8 +125,9 @@ type parts struct {
 	verdict   verdict
 }
 
-// New listens, and creates the data directory and its admin token if they are missing. It rejects invalid addresses before it
-// touches the disk. Run opens the data, once the directory is free.
+// New listens at the addresses in the options. It creates the data directory and its admin token if they are missing.
+// New returns an error for invalid addresses before it writes to the disk. Run opens the data when no other server
+// uses the directory.
 func New(o Options) (_ *Server, err error) {
 	o.defaults()
 	if o.Dir == "" {
@@ -242,7 +244,7 @@ func (s *Server) base(host, port string) string {
 	return "https://" + net.JoinHostPort(s.cert.name(s.listenHost(), host), port)
 }
 
-// InClear reports whether tokens cross a network unencrypted: the server has no TLS, and there is no TLS proxy before it.
+// InClear reports whether tokens cross a network unencrypted: the server has no TLS and is not behind a TLS proxy.
 func (s *Server) InClear() bool {
 	return s.cert == nil && !s.onLoopback() && !strings.HasPrefix(s.reportURL, "https:")
 }
@@ -250,30 +252,30 @@ func (s *Server) InClear() bool {
 // ReportURL returns the URL to which executors report results.
 func (s *Server) ReportURL() string { return s.reportURL }
 
-// Cut makes Run stop without waiting, even if the stop has begun.
+// Cut makes Run return without waiting for operations in progress, even if the stop has already begun.
 func (s *Server) Cut() { s.cut() }
 
 func (s *Server) Token() string { return s.token }
 
-// Ready returns a channel that is closed once the data is open and planning has begun.
+// Ready returns a channel that is closed when the data is open and planning has begun.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Manage returns the use cases for users, once the server is ready.
+// Manage returns the operations of users. Call Manage only after the server is ready.
 func (s *Server) Manage() *people.People {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parts.manage
 }
 
-// Access returns the checks of logins and permissions, once the server is ready.
+// Access returns the checks of logins and permissions. Call Access only after the server is ready.
 func (s *Server) Access() *access.Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parts.access
 }
 
-// LogInLink returns a one-time login link for the terminal of a server on loopback; it is empty for any other server. The server
-// must be ready.
+// LogInLink returns a one-time login link to print in the terminal, if the server listens on loopback. For another
+// server, the link is empty. Call LogInLink only after the server is ready.
 func (s *Server) LogInLink() string {
 	if !s.onLoopback() {
 		return ""
@@ -281,8 +283,8 @@ func (s *Server) LogInLink() string {
 	return s.URL() + console.Root + "once/" + s.Access().Once()
 }
 
-// Run serves until ctx ends. Then it stops planning, releases its leases, finishes sends and callbacks within Options.Drain, and
-// returns nil.
+// Run serves until ctx ends. Then Run stops planning, releases the server's leases, waits up to Options.Drain for
+// sends and callbacks, and returns nil.
 func (s *Server) Run(ctx context.Context) error {
 	if s.o.Hold {
 		s.log.Warn(onHold.String())

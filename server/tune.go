@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Tune sets one duration by its name, for suites that need short ones.
+// Tune sets the duration with the given name, for test suites that need short durations.
 func (o *Options) Tune(name, value string) error {
 	fields := map[string]*time.Duration{
 		"beat": &o.Beat, "leaseFor": &o.LeaseFor, "expiry": &o.Expiry, "resumeAhead": &o.ResumeAhead, "beatWrite": &o.BeatWrite,

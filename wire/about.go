@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// An About holds the facts about a run that a tickring server sends beyond xxl-job's fields. A missing fact has its zero value.
+// An About holds the facts about a run that a tickring server sends in addition to xxl-job's fields. An unknown fact has its
+// zero value.
 //
-// Over HTTP it is sent in headers and never in the body: foreign executors ignore unknown headers, but can reject a body with an
-// unknown member. If there are no headers (the message of a queue, the payload of a function, a journal), it is the member
-// "tickring" of the run, see [AppendOrder]; only tickring's own executors read those.
+// Over HTTP, an About is sent in headers and never in the body. Executors of xxl-job ignore unknown headers, but can reject a
+// body with an unknown member. In queue messages, function payloads and journals, an About is the member "tickring" of the
+// run, see [AppendOrder]. Only tickring's own executors read this member.
 type About struct {
-	Attempt int    // number in its retry chain, from 1
+	Attempt int    // number of the attempt in its retry chain; the first attempt is 1
 	Instant int64  // scheduled time, in seconds since the Unix epoch
-	Cause   string // why the run exists: schedule, retry and so on
+	Cause   string // why the run exists, such as "schedule" or "retry"
 
-	// Traceparent is the span that sent the run, as W3C Trace Context writes it.
+	// Traceparent identifies the trace span that sent the run, in the format of the W3C Trace Context header traceparent.
 	Traceparent string
 }
 
-// The headers of an About. Executors called as plain HTTP endpoints get the same headers.
+// Header names of the fields of an About. Calls to plain HTTP endpoints use these headers too.
 const (
 	HeaderAttempt     = "Tickring-Attempt"
 	HeaderScheduledAt = "Tickring-Scheduled-At" // RFC 3339 in UTC
@@ -36,8 +37,8 @@ const (
 	maxCause   = 32
 )
 
-// ParseAbout reads an About from headers, whose values get returns. A header that is missing, malformed or over its limit is
-// ignored.
+// ParseAbout returns the About in a set of headers. The function get returns the value of a header, or "" if the header is
+// missing. ParseAbout ignores a header whose value is malformed or too large.
 func ParseAbout(get func(header string) string) About {
 	attempt, instant, cause := get(HeaderAttempt), get(HeaderScheduledAt), get(HeaderCause)
 	var a About
@@ -84,8 +85,8 @@ func isWord(s string) bool {
 	return s != "" && len(s) <= maxCause
 }
 
-// Headers calls set with the name and the value of each header that a fact of a needs. It omits values that ParseAbout would
-// ignore.
+// Headers calls set with the name and the value of the header of each field that is not zero. Headers omits values that
+// ParseAbout would ignore.
 func (a About) Headers(set func(name, value string)) {
 	if a.Attempt > 0 && a.Attempt <= maxAttempt {
 		set(HeaderAttempt, strconv.Itoa(a.Attempt))
@@ -101,7 +102,8 @@ func (a About) Headers(set func(name, value string)) {
 	}
 }
 
-// AppendOrder is [AppendRun] with the run's About in the member "tickring", for transports without headers.
+// AppendOrder appends r as JSON, with its About as the member "tickring". Use it for transports without headers; otherwise use
+// [AppendRun].
 func AppendOrder(dst []byte, r *Run) []byte {
 	dst = AppendRun(dst, r)
 	if r.About == (About{}) {

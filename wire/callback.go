@@ -10,58 +10,57 @@ import (
 	"unicode/utf8"
 )
 
-// A CallbackItem is the end of one run as an executor reports it.
+// A CallbackItem is the result of one run, as reported by an executor.
 type CallbackItem struct {
 	LogID   int64
-	LogTime int64 // ms; 0 if the executor sent none that can be read
-	Code    int   // CodeSuccess, CodeFailure, CodeTimeout or whatever the handler chose; > 0
+	LogTime int64 // ms since the Unix epoch; 0 if missing or malformed
+	Code    int   // always positive: CodeSuccess, CodeFailure, CodeTimeout or a code that the handler chose
 	Msg     string
 
-	// Data is an addition of tickring: the handler's data for child runs. It is sent, in a member that other admins ignore, only if
-	// it is not empty.
+	// Data is the handler's data for child runs, an addition of tickring. Encoders omit it if it is empty. The admin of
+	// xxl-job ignores it.
 	Data string
 
-	// RetryAfter is another addition of tickring: the delay in seconds that a failed handler asks for before its retry, or
-	// [NeverRetry]. 0: the job's setting applies.
+	// RetryAfter is the delay before the retry of a failed run in seconds, as requested by its handler. 0 means that the job's
+	// setting applies; [NeverRetry] forbids a retry. RetryAfter is an addition of tickring.
 	RetryAfter int64
 }
 
-// NeverRetry is the RetryAfter of a handler that forbids retries.
+// NeverRetry is the value of CallbackItem.RetryAfter that forbids a retry.
 const NeverRetry = -1
 
-// MaxData is the longest Data that executors send and servers keep, in bytes.
+// MaxData is the maximum length in bytes of CallbackItem.Data, for executors and servers.
 const MaxData = 4 << 10
 
 // An ItemError explains why one item of a callback is unusable.
 type ItemError struct {
-	Index  int // position in the list, from 0
+	Index  int // position in the list; the first is 0
 	Reason string
 }
 
 func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %s", e.Index, e.Reason) }
 
-// A Callback is the body of callback: the ends of runs, in the order sent,
-// duplicates included.
+// A Callback is the body of a callback request: the results of runs. Items are in the order of the body, including duplicates.
 type Callback struct {
 	Items   []CallbackItem
-	Bad     []*ItemError // items that are not in Items, and why
-	Dialect Dialect      // recognized by form; B stands for B and C, which look alike
-	Broken  error        // where the body stops being JSON; nil: it is all JSON
+	Bad     []*ItemError // one error for each unusable item, which is missing in Items
+	Dialect Dialect      // recognized by the form of the body; DialectB means B or C, which look alike
+	Broken  error        // syntax error after which the body was read leniently; nil: the whole body is JSON
 }
 
-// MaxItems is the maximum number of items of [DecodeCallback] by default. Executors before D send their whole queue at once, so it
-// is large: a body of [MaxBody] bytes rarely has more.
+// MaxItems is the default maximum number of items that [DecodeCallback] accepts. Executors older than dialect D send their
+// whole queue at once, so the limit is high. A body of [MaxBody] bytes rarely has more items.
 const MaxItems = 50_000
 
-// ErrTooManyItems is wrapped in DecodeCallback's error when the maximum is exceeded.
+// ErrTooManyItems is wrapped in the error of [DecodeCallback] if a body has more than the maximum number of items.
 var ErrTooManyItems = errors.New("too many items")
 
-// DecodeCallback reads the body of a callback in any dialect; most is the maximum number of items (0: MaxItems). The result of an
-// item is its handleCode and handleMsg if handleCode is positive, else its executeResult.
+// DecodeCallback reads the body of a callback in any dialect. The parameter most is the maximum number of items; 0 means
+// [MaxItems]. An item's result is its handleCode and handleMsg if handleCode is positive, and its executeResult otherwise.
 //
-// An item without a positive int64 as logId, or without a positive result code, is listed in Bad; the others are returned all the
-// same. If the list stops being JSON, for example because quotes in a message are not escaped, the items from there on are read
-// leniently and Broken is set. An error means that nothing of the body is usable.
+// An item without a positive 64-bit logId or a positive result code is listed in Bad, and the other items are still returned.
+// Some executors do not escape quotes in messages. If an item is not JSON, this item and all later ones are read leniently,
+// and Broken is set. DecodeCallback returns an error only if nothing in the body is usable.
 func DecodeCallback(body []byte, most int) (Callback, error) {
 	if len(body) == 0 {
 		return Callback{}, errEmpty
@@ -294,8 +293,8 @@ func result(s *scanner) (code int64, msg string, ok bool, err error) {
 	}
 }
 
-// AppendCallback appends a callback body as an executor of dialect d sends it.
-// Unknown is sent like Go's, which every admin before D reads.
+// AppendCallback appends a callback body as an executor of dialect d sends it. DialectUnknown is encoded as DialectGo, which
+// every admin older than D can read.
 func AppendCallback(dst []byte, d Dialect, items []CallbackItem) []byte {
 	if d == DialectD {
 		dst = append(dst, `{"callbackList":`...)

@@ -1,19 +1,19 @@
 package wire
 
-// Dialect is one of the five variants of the protocol.
+// Dialect is one of the five variants of the xxl-job protocol. The package comment compares them.
 type Dialect uint8
 
-// The dialects. DialectUnknown is the zero value: no message has identified the dialect.
+// The dialects. DialectUnknown is the zero value: no message identified the dialect.
 const (
 	DialectUnknown Dialect = iota
 	DialectA               // xxl-job 2.2
-	DialectB               // xxl-job 2.3 to 3.2; C's callbacks look the same
+	DialectB               // xxl-job 2.3 to 3.2; has the same callbacks as DialectC
 	DialectC               // xxl-job 3.3 and 3.4
 	DialectD               // xxl-job 3.5
-	DialectGo              // xxl-job-executor-go: A and B mixed
+	DialectGo              // xxl-job-executor-go, a mixture of A and B
 )
 
-// String returns the letter of the table in the package comment, "Go", or "unknown".
+// String returns the letter of the dialect ("A" to "D"), "Go" or "unknown".
 func (d Dialect) String() string {
 	switch d {
 	case DialectA:
@@ -30,8 +30,8 @@ func (d Dialect) String() string {
 	return "unknown"
 }
 
-// ParseDialect is the inverse of String. It returns DialectUnknown for an unknown name, so a value stored by a newer version does
-// no harm.
+// ParseDialect returns the dialect whose String is s. ParseDialect returns DialectUnknown for any other text, so that values
+// stored by newer versions are accepted.
 func ParseDialect(s string) Dialect {
 	for d := DialectA; d <= DialectGo; d++ {
 		if d.String() == s {
@@ -41,8 +41,8 @@ func ParseDialect(s string) Dialect {
 	return DialectUnknown
 }
 
-// DialectOfHeader returns the dialect for the value of [HeaderApp] on a registration or callback: only D sends it. An empty value
-// identifies none.
+// DialectOfHeader returns DialectD if app, the value of [HeaderApp] in a registration or callback, is not empty. Only
+// executors of dialect D send this header. For an empty value it returns DialectUnknown.
 func DialectOfHeader(app string) Dialect {
 	if app != "" {
 		return DialectD
@@ -50,8 +50,8 @@ func DialectOfHeader(app string) Dialect {
 	return DialectUnknown
 }
 
-// RunPath returns the path, with its slash, under an executor's base URL for runs. DialectUnknown has the path of A to C and
-// Go, which most deployed executors use.
+// RunPath returns the path for starting a run, with a leading slash, to append to an executor's base URL. For DialectUnknown
+// it returns the path of dialects A to C and Go, because most deployed executors use this path.
 func (d Dialect) RunPath() string {
 	if d == DialectD {
 		return PathTrigger
@@ -59,7 +59,7 @@ func (d Dialect) RunPath() string {
 	return PathRun
 }
 
-// PayloadKey returns the key under which a reply in this dialect has its payload.
+// PayloadKey returns the name of the JSON member that has the payload of a reply in this dialect.
 func (d Dialect) PayloadKey() string {
 	if d == DialectC || d == DialectD {
 		return "data"
@@ -70,35 +70,36 @@ func (d Dialect) PayloadKey() string {
 const (
 	CodeSuccess = 200
 	CodeFailure = 500
-	CodeTimeout = 502 // only as the result of a run: the executor ended it
-	CodeBusy    = 429 // not xxl-job's: tickring's own executors report a full queue with it
+	CodeTimeout = 502 // only as the result of a run: the executor ended the run at its timeout
+	CodeBusy    = 429 // an addition of tickring: its own executors send this code if their queue is full
 )
 
-// Headers. Both can be sent to every dialect, because dialects ignore unknown headers.
+// Headers of requests. They can be sent to every dialect, because every dialect ignores unknown headers.
 const (
 	HeaderToken = "XXL-JOB-ACCESS-TOKEN" //nolint:gosec // the name of a header
 	HeaderApp   = "XXL-JOB-APPNAME"
 )
 
-// ContentType is the type that both sides send. Java executors answer with text/html anyway, so the type of a reply proves nothing.
+// ContentType is the content type of requests and replies. Java executors send JSON replies as text/html, so decoders ignore
+// the type.
 const ContentType = "application/json;charset=UTF-8"
 
-// Paths under an executor's base URL.
+// Paths of the requests to an executor, to append to its base URL.
 const (
 	PathBeat     = "/beat"
 	PathIdleBeat = "/idleBeat"
 	PathRun      = "/run"
-	PathTrigger  = "/trigger" // D
+	PathTrigger  = "/trigger" // PathRun in dialect D
 	PathKill     = "/kill"
 	PathLog      = "/log"
 )
 
-// Paths under an admin's base URL.
+// Paths of the requests to an admin, to append to its base URL.
 const (
 	PathRegistry       = "/api/registry"
 	PathRegistryRemove = "/api/registryRemove"
 	PathCallback       = "/api/callback"
 )
 
-// MaxBody is the largest body in bytes that executors accept.
+// MaxBody is the maximum size in bytes of a request body that executors accept.
 const MaxBody = 5 << 20

@@ -2,19 +2,19 @@ package wire
 
 import "errors"
 
-// A LogRequest is the body of /log: lines of a run's log from one line on.
+// A LogRequest is the body of a /log request, which asks for the log of a run from a certain line on.
 type LogRequest struct {
 	LogID    int64
-	LogTime  int64 // ms: time of the run; the executor finds the file by its date
-	FromLine int32 // number of the first line, from 1
+	LogTime  int64 // send time of the run in ms since the Unix epoch; the executor finds the log file by this date
+	FromLine int32 // number of the first requested line; the first line of a log is 1
 }
 
-// A LogResult is the payload of the answer to /log.
+// A LogResult is the payload of the reply to a /log request.
 type LogResult struct {
-	FromLine int32 // repeats the request's
-	ToLine   int32 // the last line in Content; below FromLine when there are none. The next request asks for ToLine+1
+	FromLine int32 // FromLine of the request
+	ToLine   int32 // number of the last line in Content; less than FromLine if Content has no lines
 	Content  string
-	End      bool // no lines will follow; Java sets it only when the file is missing
+	End      bool // whether the log is complete; Java executors set it only if the log file is missing
 }
 
 func AppendLogRequest(dst []byte, q LogRequest) []byte {
@@ -25,8 +25,8 @@ func AppendLogRequest(dst []byte, q LogRequest) []byte {
 	return append(dst, '}')
 }
 
-// DecodeLogRequest reads the body of /log, with the time under either
-// spelling. The logId must be positive.
+// DecodeLogRequest reads the body of a /log request. DecodeLogRequest accepts both spellings of the time. DecodeLogRequest
+// returns an error unless logId is positive.
 func DecodeLogRequest(body []byte) (LogRequest, error) {
 	var q LogRequest
 	err := decodeObject(body, func(s *scanner, key []byte) (err error) {
@@ -51,8 +51,7 @@ func DecodeLogRequest(body []byte) (LogRequest, error) {
 	return q, err
 }
 
-// AppendLogReply appends the answer to /log as an executor of dialect d gives
-// it. An empty msg is sent as null.
+// AppendLogReply appends the reply to a /log request, as an executor of dialect d sends it. An empty msg is encoded as null.
 func AppendLogReply(dst []byte, d Dialect, code int, msg string, res LogResult) []byte {
 	dst = appendInt(dst, `{"code":`, int64(code))
 	dst = appendMsg(dst, msg)
@@ -67,8 +66,7 @@ func AppendLogReply(dst []byte, d Dialect, code int, msg string, res LogResult) 
 	return append(dst, `,"isEnd":false}}`...)
 }
 
-// LogResult reads the payload of an answer to /log. A reply without payload is
-// an error.
+// LogResult decodes the payload of the reply to a /log request. LogResult returns an error if the reply has no payload.
 func (r Reply) LogResult() (LogResult, error) {
 	if r.Payload == nil {
 		return LogResult{}, errors.New("the reply has neither content nor data")
@@ -97,9 +95,9 @@ func (r Reply) LogResult() (LogResult, error) {
 	return res, nil
 }
 
-// CutLog reads the beginning of an answer to /log that was cut off inside its text, with lines from number from on. The
-// result has whole lines or, if the first line is longer, its beginning, and a text that reports the cut. ok is false if the
-// beginning has no lines.
+// CutLog decodes a reply to a /log request whose end is missing. The parameter from is the number of its first log line. The
+// result has the complete lines, or the start of the first line if no line is complete. A last line reports the cut. The
+// result ok is false if body has no log text.
 func CutLog(body []byte, from int32) (res LogResult, ok bool) {
 	code := int64(CodeSuccess)
 	var raw []byte

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxMessage is the longest result message that is kept, in characters
-// (Unicode code points). xxl-job's admin truncates there; executors send up to
-// 50,000.
+// MaxMessage is the maximum length of a stored result message, in Unicode code points. The xxl-job admin truncates at this
+// length; executors send up to 50,000 code points.
 const MaxMessage = 15_000
 
-// TruncateMessage returns s as valid UTF-8 of at most MaxMessage characters. Each run of invalid bytes counts as one U+FFFD.
+// TruncateMessage returns s as valid UTF-8, truncated to MaxMessage code points. Consecutive invalid bytes are replaced by one
+// U+FFFD.
 func TruncateMessage(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\ufffd")

@@ -1,8 +1,8 @@
 package wire
 
-// FromPage reports whether the header of a request shows that a page in a browser sent it: executors, servers and endpoints send
-// none of these fields. A page of any site can reach servers on loopback, even under a host name of its own. Browsers let it POST
-// without permission, although it cannot read the answer. header has canonical names, as an http.Header.
+// FromPage reports whether a page of another site in a browser sent a request. Such requests must be rejected: browsers let
+// any page POST to a server on loopback, although the page cannot read the response. Executors, servers and HTTP clients send
+// none of the headers that browsers add. The parameter header has canonical keys; an http.Header can be passed.
 func FromPage(header map[string][]string) bool {
 	if len(header["Origin"]) > 0 {
 		return true

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// GroupExecutor is the only registryGroup that executors use.
+// GroupExecutor is the registryGroup of every executor.
 const GroupExecutor = "EXECUTOR"
 
-// Bounds of a registration in bytes.
+// Maximum lengths in bytes of the fields of a Registration.
 const (
 	MaxApp     = 255
 	MaxAddress = 512
 )
 
-// A Registration is the body of registry and registryRemove, the same in all
-// dialects: one address of one app. Java registers "http://ip:port/", Go
-// "http://ip:port"; a removal must repeat the exact text.
+// A Registration is the body of a registry or registryRemove request: one address of one app. A Registration is the same in
+// all dialects. Java executors register "http://ip:port/" and Go executors "http://ip:port". A removal must repeat the
+// registered text exactly.
 type Registration struct {
 	Group   string // registryGroup
 	App     string // registryKey
@@ -31,8 +31,8 @@ func AppendRegistration(dst []byte, r Registration) []byte {
 	return append(dst, '}')
 }
 
-// DecodeRegistration reads the body of registry and registryRemove. Its error names a field that is blank, not a string or
-// too long. The values are verbatim: white space around them is not removed.
+// DecodeRegistration reads the body of a registry or registryRemove request. Its error names the field that is blank, too long
+// or not a string. White space around values is kept.
 func DecodeRegistration(body []byte) (Registration, error) {
 	if len(body) == 0 {
 		return Registration{}, errEmpty

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// A Verdict is the meaning of the answer to /run or /trigger for the run.
+// A Verdict is the meaning of an executor's reply to a /run or /trigger request.
 type Verdict uint8
 
-// The verdicts. The zero value is VerdictGarbage: nothing is known.
+// The verdicts. The zero value is VerdictGarbage.
 const (
-	VerdictGarbage       Verdict = iota // not an answer of the protocol: the run may have been started
-	VerdictAccepted                     // queued, not finished
-	VerdictRepeatTrigger                // this logId was accepted before
+	VerdictGarbage       Verdict = iota // not a reply of the protocol: the executor may have started the run
+	VerdictAccepted                     // the executor queued the run
+	VerdictRepeatTrigger                // the executor accepted this logId before
 	VerdictBlockStrategy                // rejected because another run of the job is running
-	VerdictQueueFull                    // rejected temporarily: only tickring's own executors answer this
+	VerdictQueueFull                    // rejected temporarily, because the queue is full; only tickring's own executors send this
 	VerdictRefused                      // rejected for another reason
 )
 
-// String names the verdict for logs.
+// String returns the name of the verdict for logs.
 func (v Verdict) String() string {
 	switch v {
 	case VerdictAccepted:
@@ -35,29 +35,28 @@ func (v Verdict) String() string {
 	return "garbage"
 }
 
-// How executors begin the messages of rejections with a separate Verdict.
+// Prefixes of the messages of rejections that have their own Verdict.
 const (
-	MsgRepeatTrigger = "repeate trigger job" // Java, sic: the logId is queued already
+	MsgRepeatTrigger = "repeate trigger job" // Java; the misspelling is xxl-job's. The executor has this logId
 	MsgBlockStrategy = "block strategy effect"
-	MsgGoRunning     = "There are tasks running" // Go, for every block strategy except COVER_EARLY
+	MsgGoRunning     = "There are tasks running" // Go executor, for every block strategy except COVER_EARLY
 	MsgQueueFull     = "queue full"              // tickring's own executors, with CodeBusy
 )
 
-// A Reply is the envelope that answers every request of the protocol. The zero
-// value is garbage.
+// A Reply is the decoded reply to any request of the protocol. The verdict of the zero value is VerdictGarbage.
 type Reply struct {
 	Code int
-	Msg  string // empty for null; anything but a string as its JSON
+	Msg  string // empty if null; the JSON text if the value is not a string
 
-	// Payload is the JSON under "content" or "data", whichever is present and not null; nil if neither. It aliases the decoded
-	// body.
+	// Payload is the JSON value of "content" or "data", whichever is not null; nil if both are null or missing. Payload shares
+	// memory with the decoded body.
 	Payload []byte
-	// PayloadKey is "content" (A, B, Go) or "data" (C, D); empty if Payload
-	// is nil.
+	// PayloadKey is the name of the payload's member: "content" (A, B, Go) or "data" (C, D). PayloadKey is empty if Payload is
+	// nil.
 	PayloadKey string
 
-	// Array reports that the answer had the form of a callback, with which the Go executor rejects a run; Code and Msg come from
-	// its first item.
+	// Array reports whether the reply is a JSON array, with which the Go executor rejects runs. Code and Msg then come from
+	// the first item.
 	Array bool
 
 	valid bool
@@ -66,8 +65,8 @@ type Reply struct {
 // errNoEnvelope: JSON, but not an answer of the protocol.
 var errNoEnvelope = errors.New("the reply has no whole number as code")
 
-// DecodeReply reads the answer to any request, in all dialects and in the callback shape of the Go executor. An error means
-// that the bytes are not an answer of the protocol; the Reply is then zero and its verdict garbage.
+// DecodeReply reads the reply to any request, in all dialects. DecodeReply also accepts the array with which the Go executor
+// rejects runs. DecodeReply returns an error and the zero Reply if body is not a reply of the protocol.
 func DecodeReply(body []byte) (Reply, error) {
 	s := scanner{b: body}
 	var r Reply
@@ -161,11 +160,12 @@ func arrayReply(s *scanner) (r Reply, err error) {
 	}
 }
 
-// OK reports whether the reply is an envelope with code 200.
+// OK reports whether r was decoded and has code 200.
 func (r Reply) OK() bool { return r.valid && r.Code == CodeSuccess }
 
-// Verdict classifies r as the answer to a run. The Go executor rejects a run of a job that it is running under every block
-// strategy except COVER_EARLY, even under SERIAL_EXECUTION, which Java would queue. That answer is VerdictBlockStrategy too.
+// Verdict returns the meaning of r as the reply to a /run or /trigger request. The Go executor rejects a run whose job is
+// already running, except under COVER_EARLY. The Go executor rejects the run even under SERIAL_EXECUTION, where Java executors
+// queue it. This rejection is VerdictBlockStrategy too.
 func (r Reply) Verdict() Verdict {
 	switch {
 	case !r.valid:
@@ -186,14 +186,14 @@ func (r Reply) Verdict() Verdict {
 	return VerdictRefused
 }
 
-// NoMapping reports whether an executor does not know the called path (Java: an envelope that names the path). Only this answer, or
-// HTTP 404 from the Go executor, proves that the other path can be tried.
+// NoMapping reports whether r means that a Java executor does not know path. Only this reply, or HTTP 404 from a Go executor,
+// proves that the run can be sent to the other run path.
 func (r Reply) NoMapping(path string) bool {
 	return r.valid && r.Code != CodeSuccess && strings.Contains(r.Msg, "uri-mapping("+path+") not found")
 }
 
-// AppendReply appends the answer to an executor, in a form that all dialects
-// read: no payload, under both keys. An empty msg is sent as null.
+// AppendReply appends a reply to an executor, in a form that all dialects read. Both payload members are null. An empty msg is
+// encoded as null.
 func AppendReply(dst []byte, code int, msg string) []byte {
 	dst = appendInt(dst, `{"code":`, int64(code))
 	dst = appendMsg(dst, msg)

@@ -6,17 +6,17 @@ import (
 	"math"
 )
 
-// Block strategies: how an executor treats a run of a job that is already running.
+// Block strategies. A block strategy decides about a new run while another run of its job is running on the executor.
 const (
-	BlockSerial  = "SERIAL_EXECUTION" // queue it; the Go executor rejects it instead
-	BlockDiscard = "DISCARD_LATER"    // reject it
-	BlockCover   = "COVER_EARLY"      // end the older one for it
+	BlockSerial  = "SERIAL_EXECUTION" // queue the new run; the Go executor rejects it instead
+	BlockDiscard = "DISCARD_LATER"    // reject the new run
+	BlockCover   = "COVER_EARLY"      // end the older run and start the new one
 )
 
-// Glue types: GlueBean is for a handler that is part of the executor; the others include a script.
+// Glue types. GlueBean means that the executor has a handler for the job. With any other type, the run includes its script.
 const (
 	GlueBean       = "BEAN"
-	GlueGroovy     = "GLUE_GROOVY" // runs inside executors in Java
+	GlueGroovy     = "GLUE_GROOVY" // runs inside Java executors
 	GlueShell      = "GLUE_SHELL"
 	GluePython     = "GLUE_PYTHON"
 	GluePHP        = "GLUE_PHP"
@@ -24,28 +24,27 @@ const (
 	GluePowerShell = "GLUE_POWERSHELL"
 )
 
-// A Run is the body of /run (A to C, Go) and /trigger (D): the order to start
-// one run. It is the same in all dialects.
+// A Run is the body of a /run (A to C, Go) or /trigger (D) request: the order to start one run. A Run is the same in all
+// dialects.
 type Run struct {
 	JobID          int32
 	Handler        string
 	Params         string
 	BlockStrategy  string
-	Timeout        int32 // seconds; 0 = none
+	Timeout        int32 // seconds; 0 means no timeout
 	LogID          int64
-	LogTime        int64 // ms; a re-send and later /log calls must repeat it
+	LogTime        int64 // ms since the Unix epoch; a resent order and later /log requests must repeat the value
 	GlueType       string
 	GlueSource     string
-	GlueUpdated    int64 // ms; executors compile a script again when this value changes
+	GlueUpdated    int64 // ms since the Unix epoch; executors recompile the script if the value changes
 	BroadcastIndex int32
-	BroadcastTotal int32 // 1 unless the run is one shard of a broadcast
+	BroadcastTotal int32 // number of shards of a broadcast; 1 for other runs
 
-	// About is an addition of tickring and not part of xxl-job's body.
+	// About has facts that only tickring sends. About is not part of xxl-job's body.
 	About About
 }
 
-// AppendRun appends r as JSON, without its About. It allocates only to grow
-// dst.
+// AppendRun appends r as JSON, without its About. AppendRun allocates memory only if dst is too small.
 func AppendRun(dst []byte, r *Run) []byte {
 	dst = appendInt(dst, `{"jobId":`, int64(r.JobID))
 	dst = appendText(dst, `,"executorHandler":`, r.Handler)
@@ -62,8 +61,9 @@ func AppendRun(dst []byte, r *Run) []byte {
 	return append(dst, '}')
 }
 
-// DecodeRun reads the body of /run or /trigger, or the output of [AppendOrder]. Fields that are missing or null keep their zero
-// value; a jobId or logId that is not a positive number of its type, or a field of the wrong type, is an error.
+// DecodeRun reads the body of a /run or /trigger request, or the output of [AppendOrder]. Fields that are missing or null have
+// their zero value. DecodeRun returns an error if a field has the wrong type, or if jobId or logId is not positive or too
+// large.
 func DecodeRun(body []byte) (Run, error) {
 	var r Run
 	err := decodeObject(body, func(s *scanner, key []byte) (err error) {
@@ -113,23 +113,23 @@ func DecodeRun(body []byte) (Run, error) {
 	return r, nil
 }
 
-// A KillRequest is the body of /kill, which ends all running and waiting runs of the job.
+// A KillRequest is the body of a /kill request, which ends all running and queued runs of a job.
 type KillRequest struct{ JobID int32 }
 
-// An IdleBeatRequest is the body of /idleBeat, which asks whether the job runs or waits.
+// An IdleBeatRequest is the body of an /idleBeat request, which asks whether a job has running or queued runs.
 type IdleBeatRequest struct{ JobID int32 }
 
 func AppendKill(dst []byte, k KillRequest) []byte { return appendJobID(dst, k.JobID) }
 
 func AppendIdleBeat(dst []byte, b IdleBeatRequest) []byte { return appendJobID(dst, b.JobID) }
 
-// DecodeKill reads the body of /kill. The jobId must be positive.
+// DecodeKill reads the body of a /kill request. DecodeKill returns an error unless jobId is positive.
 func DecodeKill(body []byte) (KillRequest, error) {
 	id, err := decodeJobID(body)
 	return KillRequest{id}, err
 }
 
-// DecodeIdleBeat reads the body of /idleBeat. The jobId must be positive.
+// DecodeIdleBeat reads the body of an /idleBeat request. DecodeIdleBeat returns an error unless jobId is positive.
 func DecodeIdleBeat(body []byte) (IdleBeatRequest, error) {
 	id, err := decodeJobID(body)
 	return IdleBeatRequest{id}, err

@@ -12,10 +12,10 @@ import (
 // maxDepth limits the nesting of skipped values. The protocol needs 3; the limit keeps a hostile body from growing the stack.
 const maxDepth = 1000
 
-// A SyntaxError is the position at which a body stopped being JSON.
+// A SyntaxError reports where and why a body is not JSON.
 type SyntaxError struct {
 	Offset int    // offset in bytes from the start of the body
-	What   string // text found or expected there
+	What   string // unexpected or missing text
 }
 
 func (e *SyntaxError) Error() string {

@@ -12,32 +12,32 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Kind is the proven result of a call. The caller decides how to react; for a run see the constants.
+// A Kind is the conclusion from the result of a call. The constants describe the meaning for a run.
 type Kind uint8
 
-// The kinds. The zero value is Unknown, the one that claims least.
+// The kinds. The zero value is Unknown, which proves least.
 const (
-	// Unknown: the request may have been received and processed, but no answer of the protocol proves it. A run stays where it was
-	// sent: unconfirmed.
+	// Unknown: the executor may have received and processed the request, but did not send a reply of the protocol. A run stays
+	// unconfirmed at this address.
 	Unknown Kind = iota
-	// Accepted: code 200. A run is queued, not finished.
+	// Accepted: the reply has code 200. A run is queued, not finished.
 	Accepted
-	// Repeat: the executor has this logId already. To a re-send this means
-	// accepted.
+	// Repeat: the executor already has the logId. If the run was sent again, this means that the executor accepted the earlier
+	// request.
 	Repeat
-	// Refused: it is proven that nothing was started, and the same request would be rejected again. Outcome.Verdict separates block
+	// Refused: the executor started nothing, and would reject the same request again. Outcome.Verdict distinguishes block
 	// strategies from other reasons.
 	Refused
-	// RefusedPassing: it is proven that nothing was started, for a temporary reason: HTTP 429 or a full queue of the executor.
-	// Before the first byte the reason can also be local: the caller's context, the client's limit of connections, a closed client,
-	// or a shortage on this machine (safedial.OwnWant). The address is not to blame.
+	// RefusedPassing: the executor started nothing, for a temporary reason. The executor responded with HTTP 429, or its queue
+	// is full. Or nothing was sent, for a local reason: the context ended, the connection limit is reached, the client is
+	// closed, or this machine lacks resources. A local reason does not mean that the address has a problem.
 	RefusedPassing
-	// BeforeFirstByte: no byte of the request left this process: the address
-	// is not allowed, does not resolve, refuses connections or fails TLS.
+	// BeforeFirstByte: no byte of the request was sent. The address is not allowed, its name does not resolve, it refuses
+	// connections, or TLS fails.
 	BeforeFirstByte
 )
 
-// String names the kind for logs.
+// String returns the name of the kind for logs.
 func (k Kind) String() string {
 	switch k {
 	case Accepted:
@@ -57,46 +57,48 @@ func (k Kind) String() string {
 // An Outcome is the result of one call.
 type Outcome struct {
 	Kind       Kind
-	Verdict    wire.Verdict // verdict of the reply; VerdictGarbage without a reply
-	Code       int          // code of the envelope; 0 without an envelope
-	Msg        string       // message of the envelope, at most wire.MaxMessage characters
+	Verdict    wire.Verdict // verdict of the reply; VerdictGarbage if there is none
+	Code       int          // code in the reply; 0 if there is none
+	Msg        string       // message in the reply, at most wire.MaxMessage characters
 	HTTPStatus int          // 0 if no response arrived
 	Took       time.Duration
-	Date       time.Time // the executor's clock in an answer to Beat, in whole seconds; zero: unknown
-	Err        error     // why Kind is not Accepted, if the envelope does not explain it
-	// Dialect is set if the answer proved another dialect than expected: a run was accepted at the path of D, or at the other path
-	// (B stands for its dialects), or /log identified C.
+	Date       time.Time // for Beat: the executor's clock, in whole seconds; zero if the reply does not have it
+	Err        error     // why Kind is not Accepted; nil if Code and Msg explain it
+	// Dialect is the dialect that the reply proves, if it differs from Auth.Dialect. A run accepted at the path of dialect D
+	// proves DialectD. A run accepted at the other path proves DialectB, which stands for all other dialects. A reply to Log
+	// can prove DialectC. Otherwise Dialect is DialectUnknown.
 	Dialect wire.Dialect
 }
 
-// Auth identifies the admin to an executor. Executors before D ignore the app, and all executors ignore a token that they do
-// not expect.
+// Auth identifies the admin to an executor. Executors older than dialect D ignore App. An executor without a token ignores
+// Token.
 type Auth struct {
 	Token string
 	App   string
 
-	// Dialect of the executor if known: it decides the path of a run. A wrong guess costs a second call, but no run.
+	// Dialect is the executor's dialect; DialectUnknown if it is not known. Dialect decides which path Client.Run tries first.
+	// A wrong dialect costs a second request, but never starts a run twice.
 	Dialect wire.Dialect
 }
 
-// ClientOptions of [New]. The zero value reaches public addresses only.
+// ClientOptions are the options of [New]. With the zero value, the client connects only to public IP addresses.
 type ClientOptions struct {
-	// Policy checks IP addresses: when connecting, after DNS, and again when a kept connection is used, with the networks that
-	// safedial.WithAllow put into the context of the call.
+	// Policy checks IP addresses: when the client connects, after name resolution, and when it reuses a connection. The
+	// context of a call can allow further networks, with safedial.WithAllow.
 	Policy safedial.Policy
 
-	// Dial replaces the dialer of Policy. Policy still checks the remote IP address of its connections, if they have one.
+	// Dial replaces the dialer of Policy. Policy still checks the remote IP address of its connections. nil: the dialer of
+	// Policy.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Timeout bounds one call from beginning to end, beside the context's own
-	// deadline. 0: 3 s.
+	// Timeout is the timeout of one call, in addition to the deadline of its context. 0: 3 s.
 	Timeout time.Duration
 
-	// MaxConnsPerHost bounds the connections, and so the concurrent calls, for each base URL. Further calls wait, within
-	// their timeout. 0: 256.
+	// MaxConnsPerHost is the maximum number of connections, and so of concurrent calls, for each base URL. Further calls wait
+	// within their timeout. 0: 256.
 	MaxConnsPerHost int
 
-	// TLS is for https; nil uses the system's roots.
+	// TLS is the configuration for https; nil uses the root certificates of the system.
 	TLS *tls.Config
 }
 
@@ -111,15 +113,14 @@ const (
 var (
 	// ErrClosed is the error of calls to a closed client.
 	ErrClosed = errors.New("the client is closed")
-	// ErrBadHeader is the error of calls whose token or app is invalid in a header.
+	// ErrBadHeader is the error of calls whose token or app cannot be sent in a header.
 	ErrBadHeader = errors.New("token or app has a control character, or a space at an end")
 
 	errBusy = errors.New("all connections to the executor are in use")
 )
 
-// A Client calls executors. It may be used by any number of goroutines, and
-// must be closed. It follows no redirects, uses no proxy, and never repeats a
-// request of which a byte was written.
+// A Client calls executors. A Client is safe for concurrent use and must be closed. A Client follows no redirects and uses no
+// proxy. A Client never repeats a request after its first byte was sent.
 type Client struct {
 	timeout time.Duration
 	pool    *pool
@@ -127,7 +128,7 @@ type Client struct {
 	secure  transport
 }
 
-// New returns a client. It starts nothing until it is used.
+// New returns a client. The client opens no connection and starts no goroutine before the first call.
 func New(o ClientOptions) *Client {
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
@@ -147,15 +148,15 @@ func New(o ClientOptions) *Client {
 	}
 }
 
-// Close closes idle connections and leaves no goroutine. Calls in progress continue to their end; their connections are
-// closed then. Later calls send nothing and get ErrClosed.
+// Close closes idle connections. Calls in progress continue, and then close their connections. Later calls send nothing and
+// return ErrClosed.
 func (c *Client) Close() {
 	c.plain.closeIdle()
 	c.secure.closeIdle()
 }
 
-// Run sends an order to start a run to the executor at base; r.About goes in headers. It uses the path of auth.Dialect, and the
-// other path if the executor proves that it does not know the first.
+// Run sends the order to start the run r to the executor at the base URL base. r.About is sent in headers. Run uses the path
+// of auth.Dialect. If the executor proves that it does not know this path, Run uses the other path.
 func (c *Client) Run(ctx context.Context, base string, auth Auth, r *wire.Run) Outcome {
 	buf := bodies.Get().(*[]byte)
 	defer putBody(buf)
@@ -194,24 +195,24 @@ func (c *Client) Beat(ctx context.Context, base string, auth Auth) Outcome {
 	return out
 }
 
-// IdleBeat asks whether the executor neither runs nor queues the job. The outcome is Accepted if this is so, else Refused.
+// IdleBeat asks the executor whether it has no running or queued run of the job. The outcome is Accepted if it has none, and
+// Refused otherwise.
 func (c *Client) IdleBeat(ctx context.Context, base string, auth Auth, jobID int32) Outcome {
 	body := wire.AppendIdleBeat(make([]byte, 0, 32), wire.IdleBeatRequest{JobID: jobID})
 	out, _ := c.call(ctx, base, exchange{path: wire.PathIdleBeat, auth: auth, body: body, most: maxReply}, nil)
 	return out
 }
 
-// Kill asks the executor to end all runs of the job, running and queued. If there is nothing to end, Java accepts and Go
-// rejects.
+// Kill asks the executor to end all runs of the job, running and queued. If there is no such run, Java executors accept the
+// request and Go executors reject it.
 func (c *Client) Kill(ctx context.Context, base string, auth Auth, jobID int32) Outcome {
 	body := wire.AppendKill(make([]byte, 0, 32), wire.KillRequest{JobID: jobID})
 	out, _ := c.call(ctx, base, exchange{path: wire.PathKill, auth: auth, body: body, most: maxReply}, nil)
 	return out
 }
 
-// Log asks for lines of a run's log. The result counts only if the outcome is
-// Accepted; an answer without log is Unknown with the reason in Err. An answer of
-// more than 4 MB is read as a stream to there, and its result ends with a whole line.
+// Log requests lines of a run's log. The result is valid only if the outcome is Accepted. A reply without a log is Unknown,
+// and Err has the reason. If a reply has more than 4 MB, the result has the complete lines of the first 4 MB.
 func (c *Client) Log(ctx context.Context, base string, auth Auth, q wire.LogRequest) (wire.LogResult, Outcome) {
 	var res wire.LogResult
 	body := wire.AppendLogRequest(make([]byte, 0, 128), q)
@@ -270,7 +271,7 @@ func (c *Client) call(ctx context.Context, base string, x exchange,
 	}
 	if !res.began {
 		if err == nil {
-			err = errors.New("nothing was written")
+			err = errors.New("no byte of the request was written")
 		}
 		return notBegun(ctx, err), reply
 	}

@@ -1,6 +1,6 @@
-// Package wirehttp carries package wire over HTTP, in both directions: a handler for the executors' requests (registrations and
-// callbacks), and a client for requests to executors.
+// Package wirehttp transports the messages of package wire over HTTP, in both directions. The package has a handler for
+// requests from executors (registrations and callbacks), and a client for requests to executors.
 //
-// Both implement the protocol and know nothing of tickring's state: the handler passes plain values to two small ports, and the
-// client returns the proven result of each call.
+// Handler and client implement only the protocol. The handler passes plain values to the interfaces Registry and Callbacks.
+// The client returns a conclusion (Kind) for each call.
 package wirehttp

@@ -19,7 +19,7 @@ const (
 )
 
 var (
-	// ErrTooLarge means that an answer exceeds its maximum size.
+	// ErrTooLarge means that a response exceeds its maximum size.
 	ErrTooLarge  = errors.New("the response body is too large")
 	errMalformed = errors.New("malformed HTTP response")
 )
@@ -37,7 +37,7 @@ func readResponse(br *bufio.Reader, dst []byte, most int, cut bool, date *time.T
 	h, err := readHead(br, date)
 	for i := 0; err == nil && h.status < 200; i++ {
 		if i == maxInterim || h.status == 101 {
-			err = malformed("too many interim responses, or one that switches protocols")
+			err = malformed("too many interim responses, or an interim response that switches protocols")
 			break
 		}
 		h, err = readHead(br, date)
@@ -113,7 +113,7 @@ func readHead(br *bufio.Reader, date *time.Time) (h head, err error) {
 		}
 		colon := bytes.IndexByte(line, ':')
 		if colon <= 0 || line[0] == ' ' || line[0] == '\t' || line[colon-1] == ' ' || line[colon-1] == '\t' {
-			return h, malformed("a header line without a name, or a folded one")
+			return h, malformed("a header line has no name or is folded")
 		}
 		name, value := line[:colon], bytes.Trim(line[colon+1:], " \t")
 		switch {
@@ -125,7 +125,7 @@ func readHead(br *bufio.Reader, date *time.Time) (h head, err error) {
 			h.length = n
 		case fold(name, "transfer-encoding"):
 			if h.chunked || old || !fold(value, "chunked") {
-				return h, malformed("Transfer-Encoding is not chunked, given twice, or in HTTP/1.0")
+				return h, malformed("Transfer-Encoding is not chunked, is set twice, or is used in HTTP/1.0")
 			}
 			h.chunked = true
 		case date != nil && fold(name, "date"):

@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/internal/fairsem"
 )
 
-// Room limits the request bodies that an endpoint holds at once. Long ones have a separate limit, so that a backlog of reports
-// blocks no heartbeat. Each app, identified by its token, has a fair share of both limits (internal/fairsem).
+// Room limits the number of request bodies that a server holds in memory at the same time. Long bodies have a separate limit,
+// so that a backlog of callbacks blocks no heartbeat. Each app, identified by its token, gets a fair share of both limits.
 type Room struct {
 	short, long *fairsem.Semaphore
 	wait        time.Duration
@@ -20,13 +20,15 @@ type Room struct {
 // heldShort is how many bodies of at most MaxRegistration bytes are held at once.
 const heldShort = 1024
 
-// NewRoom returns a Room. long is the maximum number of long bodies and wait how long each body waits for room;
-// 0 means the default: 4, and 5 s.
+// NewRoom returns a Room. The parameter long is the maximum number of bodies longer than MaxRegistration; 0 means 4. The
+// parameter wait is how long each body waits for its turn; 0 means 5 s.
 func NewRoom(long int, wait time.Duration) *Room {
 	return &Room{fairsem.New(heldShort), fairsem.New(cmp.Or(long, 4)), cmp.Or(wait, 5*time.Second)}
 }
 
-// Enter waits for room for the body of a request, of most bytes at most, on behalf of who; leave releases it.
+// Enter waits until the body of a request may be read. The parameter most is the maximum size of the body in bytes, and the
+// parameter who identifies the app of the request. Call leave when the body is not needed any more. The result ok is false if
+// the wait was too long.
 func (m *Room) Enter(r *http.Request, who string, most int64) (leave func(), ok bool) {
 	return m.enter(r.Context(), who, sizeOf(r, most))
 }
@@ -49,8 +51,9 @@ func (m *Room) enter(ctx context.Context, token string, size int64) (leave func(
 	return func() { p.Release(token) }, p.Acquire(ctx, token, m.wait)
 }
 
-// ReadBody reads the body of a request into buf, or into a larger buffer that it allocates once. A body of more than most bytes is
-// a *http.MaxBytesError. The body must arrive within the duration within (0: 10 s).
+// ReadBody reads the body of a request into buf. If buf is too small, it allocates a larger buffer once. The parameter most is
+// the maximum size of the body in bytes; a larger body is an *http.MaxBytesError. The parameter within is how long the body
+// may take to arrive; 0 means 10 s.
 func ReadBody(w http.ResponseWriter, r *http.Request, buf []byte, most int64, within time.Duration) ([]byte, error) {
 	if r.ContentLength != 0 { // else the deadline would apply to the next request
 		// Without deadlines (a function), the body has already arrived.

@@ -18,81 +18,85 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Caller is the sender of a request, as the request identifies it. None of it is proven: the ports check the token, which belongs
-// to an app.
+// A Caller is the sender of a request, as described by the request. Its values are not verified. The implementations of
+// Registry and Callbacks must check the token, which belongs to an app.
 type Caller struct {
-	Token   string       // header XXL-JOB-ACCESS-TOKEN; may be empty
-	App     string       // header XXL-JOB-APPNAME, which only dialect D sends
-	Dialect wire.Dialect // dialect, as far as header and form identify it; B stands for B and C
-	Remote  string       // IP address and port of the connection
-	Date    time.Time    // header Date, the caller's clock; zero: unknown
+	Token   string       // header XXL-JOB-ACCESS-TOKEN; empty if missing
+	App     string       // header XXL-JOB-APPNAME, which only dialect D sends; empty if missing
+	Dialect wire.Dialect // dialect that header and form prove; DialectB means B or C, which look alike
+	Remote  string       // IP address and port of the client
+	Date    time.Time    // header Date, which has the caller's clock; zero if missing
 }
 
 // A Registration is one address of one app.
 type Registration struct {
 	App     string
-	Address string // a base URL as it was sent
+	Address string // base URL, exactly as it was sent
 }
 
-// Registry keeps the addresses of apps. Both methods return nil only when the change is stored; both are repeated every 20 to 30 s,
-// so they must be cheap. Removing a missing address succeeds.
+// A Registry stores the addresses of apps. Both methods return nil only after the change is stored. Executors repeat a
+// registration every 20 to 30 s, so Register must be cheap. Removing a missing address succeeds.
 type Registry interface {
 	Register(ctx context.Context, c Caller, r Registration) error
 	Remove(ctx context.Context, c Caller, r Registration) error
 }
 
-// Callbacks stores the ends of runs. It returns nil, or one error for each item of the batch, in order; nil for an item means that
-// it is stored or never needs to be sent again (unknown, or closed before). One error makes the executor keep and repeat the whole
-// batch. A batch can contain duplicates, of itself and of earlier ones.
+// Callbacks stores the results of runs. Callback returns nil, or one error for each item of the batch, in order. A nil error
+// means that the result is stored, or that the executor need not send it again because the run is unknown or already closed.
+// If one item has an error, the executor repeats the whole batch. A batch can contain duplicates of its own items and of
+// earlier ones.
 type Callbacks interface {
 	Callback(ctx context.Context, c Caller, batch []wire.CallbackItem) (perItem []error)
 }
 
-// Ports are the handler's dependencies. Both must be set.
+// Ports are the dependencies of the handler. Both are required.
 type Ports struct {
 	Registry  Registry
 	Callbacks Callbacks
 }
 
-// Options of the handler. The zero value is usable.
+// Options of the handler. A field with its zero value gets the default in its comment.
 type Options struct {
-	// Admit accepts or rejects a caller before its body is read; the ports check accepted callers. nil: all are accepted.
+	// Admit returns an error if a caller must be rejected before its body is read. Registry and Callbacks still check other
+	// callers. nil: every caller is accepted.
 	Admit func(ctx context.Context, c Caller) error
-	// Refused records rejected clients; nil: they are not recorded.
+	// Refused records rejected requests. nil: they are not recorded.
 	Refused *rejectlog.Trace
 
-	MaxBody int64 // bytes of a callback; 0: wire.MaxBody. A registration has MaxRegistration
-	// Stranger reports whether an admitted caller is unknown: its callback has at most MaxStranger bytes. nil: every caller is
-	// known.
+	MaxBody int64 // maximum size of a callback in bytes; 0: wire.MaxBody. A registration is limited by MaxRegistration
+	// Stranger reports whether an admitted caller is unknown. A callback of an unknown caller has at most MaxStranger bytes.
+	// nil: every caller is known.
 	Stranger func(ctx context.Context, c Caller) bool
-	MaxItems int // items of one callback; 0: wire.MaxItems
-	// HeldLong is the maximum number of bodies longer than MaxRegistration to hold at once, in addition to 1024 shorter ones. The
-	// first app (a token) gets at most half of them, a second a quarter. Further callers wait up to HoldFor, and are then asked to
-	// retry. A body must arrive within ReadFor.
-	HeldLong int           // 0: 4
-	HoldFor  time.Duration // 0: 5 s
-	ReadFor  time.Duration // 0: 10 s
+	MaxItems int // maximum number of items in a callback; 0: wire.MaxItems
+	// HeldLong is the maximum number of bodies longer than MaxRegistration in memory, in addition to 1,024 shorter bodies. The
+	// first app, identified by its token, gets at most half of them, and a second app a quarter. Further requests wait up to
+	// HoldFor, and are then rejected with a message to retry. A body must arrive within ReadFor.
+	HeldLong int           // default: 4
+	HoldFor  time.Duration // default: 5 s
+	ReadFor  time.Duration // default: 10 s
 
-	// CheckAddress judges the address of a registration (not of a removal).
-	// Its error reaches the executor. nil: safedial.ParseBase.
+	// CheckAddress returns an error if an address may not be registered. The error is sent to the executor. Removals are not
+	// checked. nil: safedial.ParseBase.
 	CheckAddress func(address string) error
 
-	// Log receives details that the caller does not get: errors of the ports, and unusable items. nil: nothing is logged.
+	// Log receives errors that the caller does not get in detail: errors of Registry and Callbacks, and unusable items. nil:
+	// nothing is logged.
 	Log *slog.Logger
 }
 
-// ErrUnauthorized is the error of a port for a token that is not the app's.
+// ErrUnauthorized is the error that Registry and Callbacks return if the token does not belong to the app.
 var ErrUnauthorized = errors.New("unauthorized")
 
-// Refuse returns an error whose text is sent to the executor. The text of any other error is logged and not sent.
+// Refuse returns an error whose text the handler sends to the executor. The text of any other error is only logged.
 func Refuse(format string, args ...any) error {
 	return RefuseFor(rejectlog.Invalid, fmt.Sprintf(format, args...))
 }
 
-// RefuseFor is Refuse with a reason other than rejectlog.Invalid for the rejection log.
+// RefuseFor returns an error whose text the handler sends to the executor. The parameter reason is recorded in the rejection
+// log. [Refuse] records rejectlog.Invalid.
 func RefuseFor(reason, text string) error { return &refused{text: text, trace: reason} }
 
-// Unauthorized returns an ErrUnauthorized with a text that is sent to the executor.
+// Unauthorized returns an error that wraps ErrUnauthorized. The handler sends its text to the executor.
 func Unauthorized(text string) error { return &refused{text, rejectlog.Token, ErrUnauthorized} }
 
 type refused struct {
@@ -103,8 +107,8 @@ type refused struct {
 func (r *refused) Error() string { return r.text }
 func (r *refused) Unwrap() error { return r.is }
 
-// MaxRegistration is the maximum body of a registration in bytes, MaxStranger the maximum of a callback from an unknown caller
-// (Options.Stranger).
+// MaxRegistration is the maximum size of a registration in bytes. MaxStranger is the maximum size in bytes of a callback from
+// an unknown caller; see Options.Stranger.
 const (
 	MaxRegistration = 16 << 10
 	MaxStranger     = 256 << 10
@@ -114,15 +118,15 @@ const (
 // about three times its bytes.
 const decodedAtOnce = 2
 
-// Patterns are the patterns at which to mount the handler of [NewHandler]: executors have admin base URLs with and without
-// the path of xxl-job's own admin.
+// Patterns are the URL patterns at which to mount the handler of [NewHandler]. Executors are configured with an admin base URL
+// that has, or does not have, the path of xxl-job's own admin.
 var Patterns = []string{"/api/", adminPrefix + "/api/"}
 
 const adminPrefix = "/xxl-job-admin"
 
-// CleanPath returns r with each run of slashes in its path as one slash. A server calls it
-// before its mux, which would redirect: executors whose admin address ends with a slash
-// POST to //api/registry, and follow no redirect.
+// CleanPath returns r with consecutive slashes in its path replaced by one slash. Call it before an http.ServeMux, which would
+// redirect the request. Executors whose admin address ends with a slash send requests to //api/registry, and do not follow
+// redirects.
 func CleanPath(r *http.Request) *http.Request {
 	path := r.URL.EscapedPath()
 	if !strings.Contains(path, "//") {
@@ -141,12 +145,14 @@ func CleanPath(r *http.Request) *http.Request {
 }
 
 // NewHandler returns the handler of /api/registry, /api/registryRemove and /api/callback, with and without the prefix
-// /xxl-job-admin. It needs the whole path; mount it at [Patterns].
+// /xxl-job-admin. NewHandler needs the full path of a request; mount it at [Patterns].
 //
-// Every reply is HTTP 200 with an envelope, because Java executors treat any other status as a broken network. Code 200 means that
-// a port has stored the request; otherwise the code is 500 with a message for readers of the executor's log. Unusable items of a
-// callback (no positive logId or no result) are named in the message and logged. They fail the request only if it has no other
-// item, because executors repeat a failed batch forever and the items would never get better.
+// Every response has HTTP status 200 and a reply of the protocol, because Java executors treat any other status as a network
+// failure. Code 200 in the reply means that the request is stored. Otherwise the code is 500, with a message for the
+// executor's log.
+//
+// An item of a callback is unusable if it has no positive logId or no result. Unusable items are logged and named in the
+// message. They fail the request only if it has no usable item, because executors repeat a failed callback forever.
 func NewHandler(p Ports, o Options) http.Handler {
 	if p.Registry == nil || p.Callbacks == nil {
 		panic("wirehttp: NewHandler without its ports")

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// Unproven describes the result of a call that was sent and got no answer of the protocol: "no answer within 3 s", "closed the
-// connection", "answered with HTML" or "HTTP 500: " and the first line of the body. status is 0 if no response arrived; err is why
-// it could not be read completely. The result wraps err.
+// Unproven returns an error for a call that was sent and got no reply of the protocol. Its text is, for example, "no answer
+// within 3 s", "closed the connection", "answered with HTML", or "HTTP 500: " and the first line of the body. The parameter
+// status is the HTTP status; 0 if no response arrived. The parameter err is why the response could not be read completely. The
+// result wraps it.
 func Unproven(status int, body []byte, err error, within time.Duration) error {
 	text, _, _ := bytes.Cut(bytes.TrimSpace(body), []byte("\n"))
 	var said string

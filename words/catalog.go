@@ -19,7 +19,7 @@ import (
 //go:embed catalog/*.po
 var files embed.FS
 
-// Languages are English and the languages with a catalog.
+// Languages has English and the languages that have a translation catalog.
 var Languages = append([]Language{English}, languages(files)...)
 
 func languages(fsys fs.FS) (list []Language) {
@@ -33,10 +33,10 @@ func languages(fsys fs.FS) (list []Language) {
 	return list
 }
 
-// Known reports whether a language has texts.
+// Known reports whether the package has texts in the language.
 func Known(l Language) bool { return slices.Contains(Languages, l) }
 
-// CheckLanguage rejects a language without texts; empty is allowed.
+// CheckLanguage returns an error if the package has no texts in the language. The empty language is allowed.
 func CheckLanguage(l Language) error {
 	if l != "" && !Known(l) {
 		return core.Invalid("language", string(l), "allowed values: %s", core.JoinAllowed(Languages))
@@ -44,7 +44,7 @@ func CheckLanguage(l Language) error {
 	return nil
 }
 
-// Name returns the name of a language in that language: "中文".
+// Name returns the name of the language in this language, such as "中文".
 func Name(l Language) string { return in(l, "language", "English") }
 
 // An entry names a text of a catalog: its English, and for a value of a closed list its list.

@@ -1,7 +1,7 @@
 package words
 
-// Choice returns the display name of a value that a user chooses for a field of a job or an app: "round", "轮询 (round)". field is
-// the field's path in a manifest, which has the value itself.
+// Choice returns the display name of a value that a user chooses for a field of a job or an app. Examples are "round"
+// and "轮询 (round)". The parameter field is the path of the field in a manifest.
 func Choice(l Language, field, value string) string {
 	if name, ok := translated(l, field, value); ok {
 		return name + " (" + value + ")"
@@ -9,7 +9,7 @@ func Choice(l Language, field, value string) string {
 	return value
 }
 
-// Means returns the effect of a value in one line; empty if its name is clear without it.
+// Means returns the effect of a value in one line; empty if the name of the value is clear enough.
 func Means(l Language, field, value string) string {
 	if text := choices[field][value]; text != "" {
 		return in(l, field, text)
@@ -52,7 +52,7 @@ var choices = map[string]map[string]string{
 	"overlap.whenFull": {
 		"queue":   "the new run waits",
 		"skip":    "the new run is skipped",
-		"replace": "the new run replaces the longest-running one, which is killed",
+		"replace": "the new run replaces the longest-running run, which is killed",
 	},
 	"after.when": {
 		"succeeded": "when it succeeded",
@@ -61,7 +61,7 @@ var choices = map[string]map[string]string{
 	},
 	"retention.log": {
 		"on-failure": "logs of runs that failed, timed out or were lost",
-		"never":      "of none",
-		"always":     "of all",
+		"never":      "no logs",
+		"always":     "logs of all runs",
 	},
 }

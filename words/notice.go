@@ -7,22 +7,28 @@ import (
 	"time"
 )
 
-// Facts are the values for the sentence of a notification. Each event uses the values in its line of the table; the others can be
-// empty.
+// Facts has the values for the sentence of a notification. Each event uses the values in its line of the table; the
+// other values can be empty.
 type Facts struct {
-	Job     string        // app/name; empty for a dead-letter message without a job
-	Due     string        // scheduled time, in the zone and format of the notification; overdue: time limit of the success
-	Took    time.Duration // late: lateness; slow: time since it began to run; overdue: time without a success
-	Times   int           // failed: attempts; recovered and paused: failures before; skipped: runs; dead-letter: its runs
-	Channel string        // mute: the channel that rejected a notification
-	Why     string        // reason, in the language of the notification: from Reason or Say
+	Job string // the job as app/name; empty for a dead-letter message without a job
+	// Due is the scheduled time, in the time zone and format of the notification. For overdue: the time limit of the
+	// success.
+	Due string
+	// Took is a duration. For late: the lateness. For slow: the time since the run began. For overdue: the time
+	// without a success.
+	Took time.Duration
+	// Times is a number. For failed: attempts. For recovered and paused: failures before the event. For skipped:
+	// runs. For dead-letter: runs in the message.
+	Times   int
+	Channel string // for mute: the channel that rejected a notification
+	Why     string // the reason in the language of the notification, from Reason or Say
 }
 
 func Subject[E ~string](l Language, event E, f Facts) string {
 	return oneLine(fill(sentences[string(event)].subject, l, f))
 }
 
-// Sentence describes an event in one complete sentence.
+// Sentence returns one complete sentence that describes an event.
 func Sentence[E ~string](l Language, event E, f Facts) string {
 	s, ok := sentences[string(event)]
 	if !ok {
@@ -40,7 +46,8 @@ func Sentence[E ~string](l Language, event E, f Facts) string {
 	return text
 }
 
-// Others returns the number of further notifications of the same kind: " 2 more like it since 02:30."; empty for none.
+// Others returns the number of further notifications of one kind as text, such as " 2 more like it since 02:30.";
+// empty for none.
 func Others(l Language, more int, since string) string {
 	if more <= 0 {
 		return ""
@@ -48,7 +55,7 @@ func Others(l Language, more int, since string) string {
 	return fmt.Sprintf(in(l, "notice", others), more, since)
 }
 
-// Test returns the subject and the sentence of a notification that only tests a channel.
+// Test returns the subject and the sentence of a notification that tests a channel.
 func Test(l Language, channel string) (subject, sentence string) {
 	return oneLine(fmt.Sprintf(in(l, "notice", testSubject), channel)), fmt.Sprintf(in(l, "notice", testSentence), channel)
 }
@@ -63,7 +70,7 @@ func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 }
 
-// Label returns the name of a field of a notification.
+// Label returns the display name of a field of a notification.
 func Label(l Language, label string) string { return in(l, "notice", label) }
 
 const (
@@ -123,7 +130,7 @@ var sentences = map[string]notification{
 	},
 	"unplanned": {
 		subject: "{job} has an invalid schedule",
-		one:     "{job} has a schedule that cannot be computed. It will not run.",
+		one:     "{job} has a schedule that cannot be computed. The job will not run.",
 	},
 	"dead-letter": {
 		subject: "{job}: a message is in the dead-letter queue",
@@ -141,7 +148,7 @@ var sentences = map[string]notification{
 }
 
 const (
-	others       = " %d more since %s."
+	others       = " %d more events of this kind since %s."
 	testSubject  = "tickring: test message for channel %s"
 	testSentence = "This is a test message for channel %s."
 )

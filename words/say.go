@@ -6,8 +6,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Say returns a text of core in a language. Arguments that are texts or errors for users are translated too; other arguments
-// are data and stay unchanged.
+// Say returns a text of package core in a language. Arguments that are themselves texts or errors for users are also
+// translated. Other arguments are data and stay unchanged.
 func Say(l Language, t core.Text) string {
 	if l == English || l == "" {
 		return t.String()
@@ -33,7 +33,7 @@ func Say(l Language, t core.Text) string {
 	return fmt.Sprintf(code, args...)
 }
 
-// Error returns an error for users in a language: its field, the given value, and the reason.
+// Error returns the text of an error for users in a language, with the field, the rejected value, and the reason.
 func Error(l Language, e *core.Error) string {
 	reason := Say(l, e.Reason)
 	switch {

@@ -399,9 +399,9 @@ func TestSay(t *testing.T) {
 	for name, text := range map[string]string{
 		"English":             Say(English, ended),
 		"Chinese":             Say(Chinese, ended),
-		"another order":       Say(Chinese, core.Say("%d polls of %s are already waiting: try again, or use fewer connections", 20, "a/b")),
+		"another order":       Say(Chinese, core.Say("%d polls of app %s are already waiting: try again, or use fewer connections", 20, "a/b")),
 		"error in a sentence": Say(Chinese, core.Say("the schedule of job %s cannot be started: %v", "a/b", inner)),
-		"text in a sentence":  Say(Chinese, core.Say("%s has no run at %s: %s", "a/b", "02:30", core.Say("it cannot be read"))),
+		"text in a sentence":  Say(Chinese, core.Say("%s has no run at %s: %s", "a/b", "02:30", core.Say("the parent job cannot be read"))),
 		"error with a field":  Error(Chinese, core.Invalid("handler", "", "required")),
 		"error":               Error(Chinese, core.Errorf(core.CodeNotFound, "app %s does not exist", "pay")),
 		"no translation":      Say(Chinese, core.Say("untranslated: %d", 1)),

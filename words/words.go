@@ -1,12 +1,12 @@
-// Package words translates what users read: notifications, answers of the API, the CLI and
-// the console. The English text in the source is the key of its translation, which is in
-// catalog/LANGUAGE.po. A new file there adds a language. The caller chooses the language
-// (of a channel, an Accept-Language header or LANG).
+// Package words translates the texts that users read: notifications, answers of the API, the CLI and the console. The
+// English text in the source code is the key of its translation in catalog/LANGUAGE.po. A new file in this directory
+// adds a language. The caller chooses the language: of a channel, of an Accept-Language header, or of the variable
+// LANG.
 //
-// The values of closed lists of package core (states, reasons) are data and stay the same in
-// every language. This package has their descriptions.
+// The values of closed lists in package core, such as states and reasons, are data. They are equal in every language,
+// and this package has descriptions of these values.
 //
-// A text that is not translated is shown in English. The tests report it.
+// A text without a translation is shown in English, and a test reports it.
 package words
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Language is a language of texts. The zero value is English.
+// Language is a language of texts, such as "zh". The zero value is English.
 type Language = core.Language
 
 const (
@@ -27,7 +27,8 @@ const (
 	Chinese = core.Chinese
 )
 
-// Of returns the language of a tag such as "zh", "zh-CN" or "zh_CN.UTF-8" (as in LANG), and English if that language has no texts.
+// Of returns the language of a language tag such as "zh", "zh-CN" or, in LANG, "zh_CN.UTF-8". If the package has no
+// texts in this language, Of returns English.
 func Of(tag string) Language {
 	base := strings.FieldsFunc(tag, func(r rune) bool { return r == '-' || r == '_' || r == '.' || r == '@' })
 	if len(base) > 0 && Known(Language(strings.ToLower(base[0]))) {
@@ -36,8 +37,8 @@ func Of(tag string) Language {
 	return English
 }
 
-// Asked returns the language of an Accept-Language header: the one in Languages with the highest weight, or English if it names
-// none.
+// Asked returns the language that an Accept-Language header requests: the supported language with the highest weight,
+// or English if the header has no supported language.
 func Asked(header string) Language {
 	best, want := English, 0.0
 	for i, part := range strings.SplitN(header, ",", maxAsked+1) {
@@ -63,7 +64,8 @@ func Asked(header string) Language {
 // maxAsked is the maximum number of languages of a header to read.
 const maxAsked = 20
 
-// Span returns a duration as text, to the second: "1 h 30 min", "1 小时 30 分钟"; below a second "0 s".
+// Span returns a duration as text, rounded to seconds, such as "1 h 30 min" or "1 小时 30 分钟". A duration below one
+// second is "0 s".
 func Span(l Language, d time.Duration) string {
 	units := []struct {
 		n    time.Duration

@@ -1,10 +1,11 @@
-// Package client calls a tickring server. New returns a client with a method for each operation of the OpenAPI document:
+// Package client has a Go client for the API of a tickring server. New returns a client with one method for each
+// operation of the OpenAPI document:
 //
 //	c, err := client.New("http://127.0.0.1:7700", token, client.Config{})
 //	job, err := c.GetJob(ctx, "reports", "nightly")
 //
-// The error of a call is an *Error if the server returned one. It wraps ErrNoAnswer if there was no answer, and
-// ErrUnproven if the token was not sent.
+// If the server returned an error, the error of the method is an *Error. Otherwise it wraps ErrNoAnswer if no answer
+// arrived, or ErrUnproven if the client did not send the token.
 //
 // This package is public and imports nothing else from this repository.
 package client
@@ -32,23 +33,27 @@ import (
 	"time"
 )
 
-// Config of New. The zero value is usable.
+// Config has the settings of New. The zero value is valid.
 type Config struct {
-	// HTTP sends the requests; http.DefaultClient if nil. It does not follow redirects, because a token is for one server.
+	// HTTP is the HTTP client that sends the requests; http.DefaultClient if nil. Redirects are not followed,
+	// because a token is for only one server.
 	HTTP *http.Client
-	// Timeout limits a call, including reading its answer; 5 minutes if 0.
+	// Timeout is the maximum duration of a call, including the time to read the answer; 5 minutes if 0.
 	Timeout time.Duration
-	// MaxAnswer is the maximum number of bytes to read from an answer. 0, or more than the limit of a call, means that limit.
+	// MaxAnswer is the maximum number of bytes that the client reads from an answer. Each call also has a limit
+	// of its own, and the lower limit applies. 0 means only the limit of the call.
 	MaxAnswer int64
-	// Language is the language of errors and of schedule descriptions, "en" or "zh"; English if empty.
+	// Language is the language of errors and schedule descriptions, "en" or "zh". If empty, the language is
+	// English.
 	Language string
 }
 
-// Client calls one server. Its methods are safe for concurrent use.
+// Client sends requests to one server. Its methods are safe for concurrent use.
 //
-// Over https the certificate identifies the server. Over http the listener must first prove that it knows the token and is
-// the requested server; only then the client sends the token. This protects against an impostor that replaces the server
-// or forwards requests to it. It does not protect against a listener on the network path, which can read all traffic.
+// Over https, the certificate identifies the server. Over http, the server must first prove that it has the token and
+// that it is the requested server. Only then does the client send the token. The proof protects against another server
+// that listens at the address or forwards requests. It does not protect against an attacker on the network path, who
+// can read all traffic.
 type Client struct {
 	endpoint, host, token string
 	o                     Config
@@ -56,7 +61,7 @@ type Client struct {
 	proven                atomic.Pointer[time.Time]
 }
 
-// New returns a client of the server at endpoint, such as http://127.0.0.1:7700. It does not connect yet.
+// New returns a client of the server at endpoint, such as http://127.0.0.1:7700. New does not connect to the server.
 func New(endpoint, token string, o Config) (*Client, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -71,19 +76,19 @@ func New(endpoint, token string, o Config) (*Client, error) {
 		secure: u.Scheme == "https"}, nil
 }
 
-// Waits reports whether a queued run waits for this limit: it has a place in the queue or a start time to come. If not, the
-// run can only wait for an executor.
+// Waits reports whether a queued run waits for this limit: the run is in the limit's queue, or its start time is in
+// the future. If false, the run can only wait for an executor.
 func (p *Permit) Waits(now time.Time) bool {
 	return p != nil && (p.Place > 0 || p.Begins.After(now))
 }
 
-// Error is an error that the server returned: for a call, or for one item of a call.
+// Error is an error that the server returned for a whole call or for one item of a call.
 type Error struct {
-	Status  int    `json:"-"`               // HTTP status; 0 for one item of a call
-	Code    string `json:"code"`            // a core.Code
-	Field   string `json:"field,omitempty"` // a path such as schedule.cron; may be empty
-	Value   string `json:"value,omitempty"` // the rejected value, truncated; may be empty
-	Message string `json:"message"`         // the problem, and allowed values
+	Status  int    `json:"-"`               // HTTP status of the answer; 0 for an error of one item
+	Code    string `json:"code"`            // error code, such as not-found
+	Field   string `json:"field,omitempty"` // path of the invalid field, such as schedule.cron; may be empty
+	Value   string `json:"value,omitempty"` // rejected value, truncated; may be empty
+	Message string `json:"message"`         // description of the problem, with the allowed values
 }
 
 func (e *Error) Error() string {
@@ -96,10 +101,11 @@ func (e *Error) Error() string {
 	return e.Message
 }
 
-// ErrNoAnswer is the error of a request that reached no server.
+// ErrNoAnswer is wrapped by the error of a request that got no answer from the server.
 var ErrNoAnswer = errors.New("no answer")
 
-// ErrUnproven is the error of a call whose token was not sent, because the listener did not prove that it knows the token.
+// ErrUnproven is wrapped by the error of a call whose token was not sent, because the server did not prove that it has
+// the token.
 var ErrUnproven = errors.New("the server did not prove that it knows the token, so the token was not sent")
 
 const (
@@ -110,8 +116,7 @@ const (
 	proofWait = 10 * time.Second
 )
 
-// Proof returns the proof that its sender knows a token and is the server at host, which includes a port. The client
-// chooses the nonce.
+// Proof returns the proof that the server at host has the token. host includes the port. The client chooses the nonce.
 func Proof(token, host, nonce string) string {
 	m := hmac.New(sha256.New, []byte(token))
 	io.WriteString(m, "tickring proof\n"+host+"\n"+nonce) // the token is the key of other hashes too: none of them starts like this
@@ -132,13 +137,14 @@ func keyOf(token string) (of, key string) {
 	return rest[:i] + ":" + hex.EncodeToString(id[:])[:16], key
 }
 
-// HostOf returns the host of a URL with its port, in the form used in proofs.
+// HostOf returns the host and port of a URL, in the form used in proofs.
 func HostOf(u *url.URL) string {
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return strings.ToLower(net.JoinHostPort(u.Hostname(), port))
 }
 
-// HostAt returns the address of one end of a connection in the form used in proofs; empty if it is not TCP.
+// HostAt returns the host and port of a TCP address, in the form used in proofs. For other addresses it returns an
+// empty string.
 func HostAt(a net.Addr) string {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -7,233 +7,239 @@ import (
 	"time"
 )
 
-// App defines model for App.
+// App An app: a group of executors, and default settings for its jobs.
 type App struct {
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Call How call: executors are called. The job's fields take precedence over the app's fields.
+	// Call How the server calls executors with a `call:` address. For each field that a job does not set, the value of its app applies.
 	Call      Call      `json:"call,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 	Executors []string  `json:"executors,omitempty,omitzero"`
 	HasToken  bool      `json:"hasToken"`
 
-	// Limits Limits for all runs of the app together, in addition to the limits of its jobs. Runs above a limit wait. Default: no limit.
+	// Limits Limits on all runs of an app together. The limits of its jobs apply too. Runs above a limit wait. Default: no limit.
 	Limits AppLimits `json:"limits,omitempty,omitzero"`
 	Name   string    `json:"name"`
 
-	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
+	// Notify Channels and events of notifications. For each field that a job does not set, the value of its app applies. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
 
-	// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
+	// Overlap Limit on the runs of a job at the same time, over all executors. A run counts until its last attempt ends. Default: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
-	Pause   *Pause  `json:"pause,omitempty"`
-	Rev     int64   `json:"rev"`
-	Set     string  `json:"set,omitempty,omitzero"`
-	Title   string  `json:"title,omitempty,omitzero"`
 
-	// WaitForExecutor How long runs wait for an executor, for jobs that do not set it
+	// Pause The current pause of the app; missing if the app is not paused
+	Pause *Pause `json:"pause,omitempty"`
+	Rev   int64  `json:"rev"`
+	Set   string `json:"set,omitempty,omitzero"`
+	Title string `json:"title,omitempty,omitzero"`
+
+	// WaitForExecutor Maximum time that a run waits for an executor after its due time, for jobs that do not set waitForExecutor
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 
-	// Withheld Jobs that code declares and a user deleted: the code does not create them again
+	// Withheld Names of jobs that code declares and that a user deleted. The code does not create these jobs until they are returned to the code
 	Withheld []string `json:"withheld,omitempty,omitzero"`
 }
 
-// AppLimits Limits for all runs of the app together, in addition to the limits of its jobs. Runs above a limit wait. Default: no limit.
+// AppLimits Limits on all runs of an app together. The limits of its jobs apply too. Runs above a limit wait. Default: no limit.
 type AppLimits struct {
-	// InFlight Number of runs at the same time, each counted until its last attempt ends. Default with perSecond: 1000.
+	// InFlight Maximum number of runs at the same time. A run counts until its last attempt ends. Default: 1000 if perSecond is set, otherwise no limit.
 	InFlight int `json:"inFlight,omitempty,omitzero"`
 
-	// PerSecond Number of attempts that start in one second.
+	// PerSecond Maximum number of attempts that start in one second.
 	PerSecond int `json:"perSecond,omitempty,omitzero"`
 }
 
-// AppList defines model for AppList.
+// AppList All apps, in alphabetical order.
 type AppList struct {
 	Apps []App `json:"apps"`
 
-	// Failed Apps that exist but cannot be read; they are not in apps
+	// Failed Apps that exist but cannot be read. The field `apps` does not have these apps
 	Failed []UnreadableApp `json:"failed,omitempty,omitzero"`
 }
 
-// AppResult defines model for AppResult.
+// AppResult Result of a request that creates, replaces or deletes an app.
 type AppResult struct {
 	Change string `json:"change"`
 	Error  *Error `json:"error,omitempty"`
 	Name   string `json:"name"`
-	New    *App   `json:"new,omitempty"`
-	Old    *App   `json:"old,omitempty"`
-	Rev    int64  `json:"rev,omitempty,omitzero"`
+
+	// New The app after the change
+	New *App `json:"new,omitempty"`
+
+	// Old The app before the change
+	Old *App  `json:"old,omitempty"`
+	Rev int64 `json:"rev,omitempty,omitzero"`
 }
 
-// AppSpec defines model for AppSpec.
+// AppSpec The settings of an app in a request that creates or replaces the app.
 type AppSpec struct {
 	// Allow Allowed address ranges of executors, such as 10.0.0.0/8.
 	Allow []string `json:"allow,omitempty,omitzero" most:"64"`
 
-	// Call How call: executors are called. The job's fields take precedence over the app's fields.
+	// Call How the server calls executors with a `call:` address. For each field that a job does not set, the value of its app applies.
 	Call Call `json:"call,omitempty,omitzero"`
 
-	// Executors Fixed addresses: http://…, https://…, call:https://… Default: the executors that register.
+	// Executors Fixed addresses of executors: http://…, https://… or call:https://… Default: the executors that register.
 	Executors []string `json:"executors,omitempty,omitzero" most:"1000"`
 	IfRev     *int64   `json:"ifRev,omitempty"`
 
-	// Limits Limits for all runs of the app together, in addition to the limits of its jobs. Runs above a limit wait. Default: no limit.
+	// Limits Limits on all runs of an app together. The limits of its jobs apply too. Runs above a limit wait. Default: no limit.
 	Limits AppLimits `json:"limits,omitempty,omitzero"`
 
 	// Name 1 to 64 characters a-z A-Z 0-9 . _ -
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
+	// Notify Channels and events of notifications. For each field that a job does not set, the value of its app applies. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
 
-	// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
+	// Overlap Limit on the runs of a job at the same time, over all executors. A run counts until its last attempt ends. Default: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 	Set     string  `json:"set,omitempty,omitzero"`
 
-	// Title Free text.
+	// Title Display name of the app; free text.
 	Title string `json:"title,omitempty,omitzero"`
 
-	// Token The token that executors send as XXL-JOB-ACCESS-TOKEN. Default: unchanged. It is never returned.
+	// Token The token that executors send in the XXL-JOB-ACCESS-TOKEN header. The API never returns the token. Default: the stored token is kept.
 	Token *string `json:"token,omitempty"`
 
-	// WaitForExecutor How long runs wait for an executor, for jobs that do not set it. Default: they fail at once.
+	// WaitForExecutor Maximum time that a run waits for an executor after its due time, for jobs that do not set waitForExecutor. Default: the run fails at once.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 }
 
-// AppWithoutExecutor defines model for AppWithoutExecutor.
+// AppWithoutExecutor An app that has scheduled jobs but no executor.
 type AppWithoutExecutor struct {
 	App string `json:"app"`
 
-	// Job One of the jobs
+	// Job Name of one of the jobs
 	Job  string `json:"job"`
 	Jobs int    `json:"jobs"`
 }
 
-// ApplyRequest notify sets the notifications that belong to no job, or to a job that cannot be read. Missing: unchanged; {}: no notifications.
+// ApplyRequest Channels, apps and jobs to create or update. The field `notify` sets the notifications for events that belong to no job or to an unreadable job. If `notify` is missing, these settings do not change. If `notify` is empty, these notifications are turned off.
 type ApplyRequest struct {
-	// After With prune, the next of the previous answer
+	// After The `next` field of the previous answer; set only with prune
 	After int32     `json:"after,omitempty,omitzero"`
 	Apps  []AppSpec `json:"apps,omitempty,omitzero" most:"100"`
 
-	// Beside With dryRun, jobs that other calls create and that are parents of jobs in this call
+	// Beside Jobs that other calls create and that are parents of jobs in this request. Set only with dryRun
 	Beside   []Beside      `json:"beside,omitempty,omitzero" most:"10000"`
 	Channels []ChannelSpec `json:"channels,omitempty,omitzero" most:"200"`
 
-	// DryRun Report the result for each object without changing anything
+	// DryRun Whether to report the result for each object without changing anything
 	DryRun bool      `json:"dryRun,omitempty,omitzero"`
 	Jobs   []JobSpec `json:"jobs,omitempty,omitzero" most:"500"`
 
-	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
+	// Notify New notification settings for events that belong to no job. Missing: these settings do not change. Empty: these notifications are turned off
 	Notify *Notify `json:"notify,omitempty"`
 	Prune  bool    `json:"prune,omitempty,omitzero"`
 
-	// Set Required for prune; objects without a set get this set
+	// Set Name of the set that the request's objects belong to, unless an object has its own set. Required with prune
 	Set string `json:"set,omitempty,omitzero"`
 }
 
-// ApplyResult defines model for ApplyResult.
+// ApplyResult Result of an apply call for each object.
 type ApplyResult struct {
-	// Applied False for a dry run, and if anything was rejected before the first write
+	// Applied Whether the changes were made. False for a dry run, and if an object was rejected before the first change
 	Applied  bool            `json:"applied"`
 	Apps     []AppResult     `json:"apps"`
 	Channels []ChannelResult `json:"channels,omitempty,omitzero"`
 	Jobs     []JobResult     `json:"jobs"`
 
-	// Next The after of the next call; missing when everything is pruned
+	// Next The `after` field of the next request; missing when prune has deleted all its objects
 	Next int32 `json:"next,omitempty,omitzero"`
 
-	// Notify The result for notifications that belong to no job.
+	// Notify Result of a change of the notification settings for events that belong to no job.
 	Notify *NotifyResult `json:"notify,omitempty"`
 }
 
-// Audit defines model for Audit.
+// Audit Comparison of the expected runs of all scanned jobs with their results.
 type Audit struct {
-	// Behind The due time of the oldest message that is or may be on its way; set if an unaccounted run was due after it
+	// Behind Due time of the oldest message that may be on the way to an executor. Set only if an unaccounted run was due after this time
 	Behind   time.Time `json:"behind,omitempty,omitzero"`
 	Expected int64     `json:"expected"`
 
-	// Failed Jobs whose history could not be read, and why, at most 100: they are not counted
+	// Failed Jobs whose history could not be read, with the error of each job; at most 100. These jobs are not counted
 	Failed []string  `json:"failed,omitempty,omitzero"`
 	From   time.Time `json:"from"`
 	Jobs   int       `json:"jobs"`
 
-	// Late Sent more than 1 s after the due time
+	// Late Number of runs that were sent more than 1 s after the due time
 	Late int64 `json:"late"`
 
-	// Missing Jobs with unaccounted or overdue scheduled times, at most 100
+	// Missing Jobs with unaccounted or overdue scheduled times; at most 100
 	Missing []JobAudit `json:"missing,omitempty,omitzero"`
 
-	// Next The after of the next page; missing on the last page
+	// Next The `after` parameter of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 
-	// NotSent Failed because no executor was available
+	// NotSent Number of runs that failed because no executor was available
 	NotSent int64 `json:"notSent"`
 
-	// OnTime Sent within 1 s after the due time
+	// OnTime Number of runs that were sent at most 1 s after the due time
 	OnTime int64 `json:"onTime"`
 
-	// OutOfReach Neither a run nor a record exists, and both may have been deleted because of their age
+	// OutOfReach Number of scheduled times that have neither a run nor a recorded skip, because both may have been deleted by age
 	OutOfReach int64 `json:"outOfReach"`
 
-	// Overdue Not sent or planned 15 minutes after the due time
+	// Overdue Number of scheduled times whose run was not sent or planned 15 minutes after the due time
 	Overdue int64 `json:"overdue"`
 	Partial bool  `json:"partial,omitempty,omitzero"`
 
-	// Pending On the way to an executor
+	// Pending Number of runs that are on the way to an executor
 	Pending int64 `json:"pending"`
 
-	// Skipped Skipped runs, by reason
+	// Skipped Number of skipped runs, for each reason
 	Skipped map[string]int64 `json:"skipped"`
 	To      time.Time        `json:"to"`
 
-	// Unaccounted Neither a run nor a record exists; must be 0
+	// Unaccounted Number of scheduled times that have neither a run nor a recorded skip, although neither can have been deleted. The number must be 0
 	Unaccounted int64 `json:"unaccounted"`
 	WorstMs     int64 `json:"worstMs"`
 }
 
-// AuditCount defines model for AuditCount.
+// AuditCount Numbers of expected runs, by result.
 type AuditCount struct {
 	Expected int64 `json:"expected"`
 
-	// Late Sent more than 1 s after the due time
+	// Late Number of runs that were sent more than 1 s after the due time
 	Late int64 `json:"late"`
 
-	// NotSent Failed because no executor was available
+	// NotSent Number of runs that failed because no executor was available
 	NotSent int64 `json:"notSent"`
 
-	// OnTime Sent within 1 s after the due time
+	// OnTime Number of runs that were sent at most 1 s after the due time
 	OnTime int64 `json:"onTime"`
 
-	// OutOfReach Neither a run nor a record exists, and both may have been deleted because of their age
+	// OutOfReach Number of scheduled times that have neither a run nor a recorded skip, because both may have been deleted by age
 	OutOfReach int64 `json:"outOfReach"`
 
-	// Overdue Not sent or planned 15 minutes after the due time
+	// Overdue Number of scheduled times whose run was not sent or planned 15 minutes after the due time
 	Overdue int64 `json:"overdue"`
 
-	// Pending On the way to an executor
+	// Pending Number of runs that are on the way to an executor
 	Pending int64 `json:"pending"`
 
-	// Skipped Skipped runs, by reason
+	// Skipped Number of skipped runs, for each reason
 	Skipped map[string]int64 `json:"skipped"`
 
-	// Unaccounted Neither a run nor a record exists; must be 0
+	// Unaccounted Number of scheduled times that have neither a run nor a recorded skip, although neither can have been deleted. The number must be 0
 	Unaccounted int64 `json:"unaccounted"`
 	WorstMs     int64 `json:"worstMs"`
 }
 
-// Auth Credentials of calls: one of bearer, basic and oauth. Secrets are returned as ***; sending *** keeps the stored secret.
+// Auth Credentials for calls: exactly one of bearer, basic and oauth. The API returns a secret as ***. If you send ***, the stored secret is kept.
 type Auth struct {
-	// Basic A user and a password.
+	// Basic A user name and a password for HTTP basic authentication.
 	Basic Basic `json:"basic,omitempty,omitzero"`
 
-	// Bearer A token.
+	// Bearer The bearer token.
 	Bearer string `json:"bearer,omitempty,omitzero"`
 
-	// Oauth Client credentials. The server gets a token with them and uses it until shortly before it expires.
+	// Oauth OAuth client credentials. The server exchanges them for a token, and uses the token until shortly before the token expires.
 	Oauth OAuth `json:"oauth,omitempty,omitzero"`
 }
 
-// Basic A user and a password.
+// Basic A user name and a password for HTTP basic authentication.
 type Basic struct {
 	// Password The password.
 	Password string `json:"password,omitempty,omitzero"`
@@ -242,7 +248,7 @@ type Basic struct {
 	User string `json:"user"`
 }
 
-// Beside defines model for Beside.
+// Beside A job that another apply call creates, with its parents.
 type Beside struct {
 	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
@@ -250,20 +256,20 @@ type Beside struct {
 	Job string `json:"job"`
 }
 
-// Broadcast With route: broadcast, how the results of the shards decide the result of the run. A shard is the run at one executor.
+// Broadcast How the results of the shards decide the result of a run with the route broadcast. A shard is the part of the run at one executor.
 type Broadcast struct {
-	// Fail Whether one failed shard fails the run (any), or only the failure of all shards. Default: any.
+	// Fail Number of failed shards that fails the run. any: one failed shard is enough. all: every shard must fail. Default: any.
 	Fail string `json:"fail,omitempty,omitzero"`
 }
 
-// BulkFailure defines model for BulkFailure.
+// BulkFailure A job that a bulk operation could not change, with the error.
 type BulkFailure struct {
 	Code    string `json:"code,omitempty,omitzero"`
 	Job     string `json:"job"`
 	Message string `json:"message"`
 }
 
-// BulkFilter The filters of the list of jobs.
+// BulkFilter Filter that selects jobs, with the fields of the job list.
 type BulkFilter struct {
 	App    string   `json:"app,omitempty,omitzero"`
 	Label  []string `json:"label,omitempty,omitzero" most:"32"`
@@ -273,144 +279,144 @@ type BulkFilter struct {
 	Text   string   `json:"text,omitempty,omitzero"`
 }
 
-// BulkRequest defines model for BulkRequest.
+// BulkRequest Request for one part of a bulk operation. Exactly one of jobs, filter and undo selects the jobs.
 type BulkRequest struct {
-	// After The next of the previous part
+	// After The `next` field of the answer to the previous part
 	After int32 `json:"after,omitempty,omitzero"`
 
-	// Cause For trigger; default: api. Runs with the cause manual also run while their app is paused
+	// Cause Cause of the new runs, for the verb trigger; default: api. Runs with the cause manual also run while their app is paused
 	Cause string `json:"cause,omitempty,omitzero"`
 
-	// DryRun Only count the jobs
+	// DryRun Whether to count the jobs without changing any job
 	DryRun bool `json:"dryRun,omitempty,omitzero"`
 
-	// Filter The filters of the list of jobs.
+	// Filter Filter that selects the jobs, instead of the list `jobs`. An empty filter selects all jobs
 	Filter *BulkFilter `json:"filter,omitempty"`
 
-	// Jobs app/name or number; at most 1000
+	// Jobs Jobs to change, each as app/name or by its number; at most 1000
 	Jobs []string `json:"jobs,omitempty,omitzero" most:"1000"`
 
-	// Labels For label: the labels to set; an empty value removes a label
+	// Labels Labels to set, for the verb label. An empty value removes a label
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
-	// Operation The name that the previous part returned, or a new name of up to 48 bytes: repeated requests with this name are one bulk operation. Default: a new bulk operation
+	// Operation The `operation` field of the answer to the previous part, or a new name of at most 48 bytes. Requests with the same name are parts of one bulk operation. Default: the request starts a new bulk operation
 	Operation string `json:"operation,omitempty,omitzero"`
 
-	// Params For trigger: params instead of the job's
+	// Params Params that replace the job's params in the new run. Set only for the verb trigger
 	Params *string `json:"params,omitempty"`
 
-	// Reason Reason, visible to other users
+	// Reason Your reason for the operation, visible to other users
 	Reason string `json:"reason,omitempty,omitzero"`
 
-	// Undo For resume, instead of jobs: the name of the bulk operation that paused them
+	// Undo Name of the bulk operation that paused the jobs. Set only for the verb resume, instead of `jobs`
 	Undo string `json:"undo,omitempty,omitzero"`
 
-	// Until For pause: the time at which the pause ends by itself
+	// Until Time at which the pause ends by itself. Set only for the verb pause
 	Until time.Time `json:"until,omitempty,omitzero"`
 	Verb  string    `json:"verb"`
 }
 
-// BulkResult defines model for BulkResult.
+// BulkResult Result of one part of a bulk operation.
 type BulkResult struct {
-	// Done Number of jobs changed in this part
+	// Done Number of jobs that this part changed
 	Done int `json:"done,omitempty,omitzero"`
 
 	// Fail Number of jobs that could not be changed
 	Fail int `json:"fail,omitempty,omitzero"`
 
-	// Failed The first hundred jobs that could not be changed
+	// Failed The first 100 jobs that could not be changed, with the error of each job
 	Failed []BulkFailure `json:"failed,omitempty,omitzero"`
 
-	// Found Total number of jobs
+	// Found Number of jobs that the request selects, in all parts
 	Found int `json:"found"`
 
-	// Next The after of the next part; missing after the last part
+	// Next The `after` field of the request for the next part; missing after the last part
 	Next int32 `json:"next,omitempty,omitzero"`
 
-	// Operation The name of the bulk operation: its author and the chosen name
+	// Operation Name of the bulk operation: its author, followed by the name from the request
 	Operation string `json:"operation,omitempty,omitzero"`
 
 	// Same Number of jobs that needed no change
 	Same int `json:"same,omitempty,omitzero"`
 
-	// Sample With dryRun: some of the jobs
+	// Sample Names of some of the selected jobs; set only with dryRun
 	Sample []string `json:"sample,omitempty,omitzero"`
 }
 
-// Call How call: executors are called. The job's fields take precedence over the app's fields.
+// Call How the server calls executors with a `call:` address. For each field that a job does not set, the value of its app applies.
 type Call struct {
-	// Auth Credentials of calls: one of bearer, basic and oauth. Secrets are returned as ***; sending *** keeps the stored secret.
+	// Auth Credentials for calls: exactly one of bearer, basic and oauth. The API returns a secret as ***. If you send ***, the stored secret is kept.
 	Auth Auth `json:"auth,omitempty,omitzero"`
 
-	// Expect Status codes of a success. Default: 200 to 299 except 202, after which the endpoint reports the result.
+	// Expect HTTP status codes that mean success. Default: 200 to 299 except 202. After a 202, the endpoint reports the result later.
 	Expect []int `json:"expect,omitempty,omitzero" most:"32"`
 
-	// Headers Headers sent with each call. Hidden values are returned as ***; sending *** keeps the stored value.
+	// Headers HTTP headers sent with each call. The API returns a hidden value as ***. If you send ***, the stored value is kept.
 	Headers map[string]string `json:"headers,omitempty,omitzero" most:"32"`
 
-	// Hidden Headers whose values are never returned: values given by reference, Authorization and Cookie.
+	// Hidden Names of the headers whose values the API never returns: Authorization, Cookie, and headers whose values are given by reference.
 	Hidden []string `json:"hidden,omitempty,omitzero" most:"32"`
 
-	// MaxAnswer Maximum size of an answer that is read; the rest is ignored. Default: 16MB.
+	// MaxAnswer Maximum number of bytes that the server reads from an answer; the server ignores the rest. Default: 16MB.
 	MaxAnswer string `json:"maxAnswer,omitempty,omitzero"`
 }
 
-// Change defines model for Change.
+// Change A record of the audit log: one change of one object.
 type Change struct {
 	App string    `json:"app,omitempty,omitzero"`
 	At  time.Time `json:"at"`
 	By  string    `json:"by"`
 
-	// Channel The changed channel
+	// Channel Name of the changed channel
 	Channel string `json:"channel,omitempty,omitzero"`
 
-	// From The address of the client, or of the proxy that it connected through. Missing in old records
+	// From IP address that the request came from: of the client, or of the last proxy. Missing in old records
 	From string `json:"from,omitempty,omitzero"`
 
-	// Job app/name; missing if the change concerns an app, a channel, a user or everything, or a job (jobId) that was deleted so early that its name is not stored
+	// Job The job, as app/name. Missing if the change concerns another kind of object, or if the job was deleted and its name is not stored
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId,omitempty,omitzero"`
 
-	// New The new value
+	// New The object after the change, as JSON
 	New json.RawMessage `json:"new,omitempty,omitzero"`
 
-	// Old The old value
+	// Old The object before the change, as JSON
 	Old json.RawMessage `json:"old,omitempty,omitzero"`
 
-	// Operation The bulk operation that made the change; acted is the record of the operation itself
+	// Operation Name of the bulk operation that made the change. A change with the verb acted records the bulk operation itself
 	Operation string `json:"operation,omitempty,omitzero"`
 	Reason    string `json:"reason,omitempty,omitzero"`
 
-	// User The changed user
+	// User Name of the changed user
 	User string `json:"user,omitempty,omitzero"`
 	Verb string `json:"verb"`
 
-	// Via How the author was authenticated, unless `by` shows it: session, or token: followed by the name of the token
+	// Via How the author was authenticated, unless the field `by` shows it: `session`, or `token:` followed by the name of the token
 	Via string `json:"via,omitempty,omitzero"`
 }
 
-// ChangeList defines model for ChangeList.
+// ChangeList One page of the audit log.
 type ChangeList struct {
 	Changes []Change `json:"changes"`
 
-	// Next The after of the next page; missing on the last page
+	// Next The `after` parameter of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 
-	// ScannedTo How far back this page scanned, if it ended before it was full
+	// ScannedTo The page scanned all changes back to this time. Set only if the page ended before it was full
 	ScannedTo time.Time `json:"scannedTo,omitempty,omitzero"`
 }
 
-// Channel defines model for Channel.
+// Channel A notification channel, without its secrets.
 type Channel struct {
 	CreatedAt time.Time `json:"createdAt"`
 
-	// Dingtalk The robot of a group.
+	// Dingtalk The robot of a chat group.
 	Dingtalk *ChannelRobot `json:"dingtalk,omitempty"`
 
-	// Email Email by SMTP.
+	// Email Email that the server sends by SMTP.
 	Email *ChannelEmail `json:"email,omitempty"`
 
-	// Feishu The robot of a group.
+	// Feishu The robot of a chat group.
 	Feishu *ChannelRobot `json:"feishu,omitempty"`
 	Kind   string        `json:"kind"`
 
@@ -421,30 +427,32 @@ type Channel struct {
 	Name string `json:"name,omitempty,omitzero"`
 	Rev  int64  `json:"rev"`
 
-	// Set The manifest that created the channel
+	// Set The name of the manifest that created the channel
 	Set string `json:"set,omitempty,omitzero"`
 
-	// Slack The incoming webhook of a group.
+	// Slack The incoming webhook of a chat group.
 	Slack *ChannelHook `json:"slack,omitempty"`
 
-	// Sns An SNS topic; requires AWS credentials.
+	// Sns An SNS topic. The server needs AWS credentials.
 	Sns *ChannelTopic `json:"sns,omitempty"`
 
-	// TestedAt When a test message was last sent
+	// TestedAt Time at which a test message was last sent
 	TestedAt time.Time `json:"testedAt,omitempty,omitzero"`
 
-	// To The destination, for display: a host, addresses, an ARN
-	To      string          `json:"to"`
+	// To Destination of the notifications in a readable form: a host, email addresses or an ARN
+	To string `json:"to"`
+
+	// Trouble Current delivery problem of the channel; missing after the channel accepts a notification
 	Trouble *ChannelTrouble `json:"trouble,omitempty"`
 
-	// Webhook Sends JSON by POST; docs/reference/notification-events.md has its schema.
+	// Webhook A URL to which the server sends JSON by POST. docs/reference/notification-events.md has the JSON schema.
 	Webhook *ChannelWebhook `json:"webhook,omitempty"`
 
-	// Wecom The incoming webhook of a group.
+	// Wecom The incoming webhook of a chat group.
 	Wecom *ChannelHook `json:"wecom,omitempty"`
 }
 
-// ChannelEmail Email by SMTP.
+// ChannelEmail Email that the server sends by SMTP.
 type ChannelEmail struct {
 	// From The sender.
 	From string `json:"from"`
@@ -456,33 +464,37 @@ type ChannelEmail struct {
 	To []string `json:"to" most:"50"`
 }
 
-// ChannelHook The incoming webhook of a group.
+// ChannelHook The incoming webhook of a chat group.
 type ChannelHook struct {
-	// URL The URL of the webhook. Keep it secret: anyone with the URL can post to the group.
+	// URL URL of the webhook. Keep the URL secret, because anyone with the URL can post to the group.
 	URL string `json:"url"`
 }
 
-// ChannelList defines model for ChannelList.
+// ChannelList All notification channels, in alphabetical order.
 type ChannelList struct {
 	Channels []Channel `json:"channels"`
 }
 
-// ChannelResult defines model for ChannelResult.
+// ChannelResult Result of a request that creates, replaces or deletes a channel.
 type ChannelResult struct {
-	Change string   `json:"change"`
-	Error  *Error   `json:"error,omitempty"`
-	Name   string   `json:"name"`
-	New    *Channel `json:"new,omitempty"`
-	Old    *Channel `json:"old,omitempty"`
-	Rev    int64    `json:"rev,omitempty,omitzero"`
+	Change string `json:"change"`
+	Error  *Error `json:"error,omitempty"`
+	Name   string `json:"name"`
+
+	// New The channel after the change
+	New *Channel `json:"new,omitempty"`
+
+	// Old The channel before the change
+	Old *Channel `json:"old,omitempty"`
+	Rev int64    `json:"rev,omitempty,omitzero"`
 }
 
-// ChannelRobot The robot of a group.
+// ChannelRobot The robot of a chat group.
 type ChannelRobot struct {
-	// Secret Signs the requests, if the security settings of the robot require it.
+	// Secret Secret that signs the requests. Set the secret if the security settings of the robot require a signature.
 	Secret string `json:"secret,omitempty,omitzero"`
 
-	// URL The URL of the robot. Keep it secret: anyone with the URL can post to the group.
+	// URL URL of the robot. Keep the URL secret, because anyone with the URL can post to the group.
 	URL string `json:"url"`
 }
 
@@ -491,28 +503,28 @@ type ChannelSMTP struct {
 	// Host The server's name or IP address.
 	Host string `json:"host"`
 
-	// Password The user's password.
+	// Password Password for the SMTP login.
 	Password string `json:"password,omitempty,omitzero"`
 
 	// Port The server's port.
 	Port int `json:"port,omitempty,omitzero"`
 
-	// TLS Encryption of the connection. Default: implicit at port 465, otherwise starttls. With none, no password is sent.
+	// TLS Encryption of the connection. none: the server sends no password. Default: implicit at port 465, otherwise starttls.
 	TLS string `json:"tls,omitempty,omitzero"`
 
-	// User The SMTP user. Default: no login, without a password too.
+	// User User name for the SMTP login. Set both user and password, or neither. Default: no login.
 	User string `json:"user,omitempty,omitzero"`
 }
 
-// ChannelSpec defines model for ChannelSpec.
+// ChannelSpec The settings of a channel in a request that creates or replaces the channel.
 type ChannelSpec struct {
-	// Dingtalk The robot of a group.
+	// Dingtalk The robot of a chat group.
 	Dingtalk *ChannelRobot `json:"dingtalk,omitempty"`
 
-	// Email Email by SMTP.
+	// Email Email that the server sends by SMTP.
 	Email *ChannelEmail `json:"email,omitempty"`
 
-	// Feishu The robot of a group.
+	// Feishu The robot of a chat group.
 	Feishu *ChannelRobot `json:"feishu,omitempty"`
 	IfRev  *int64        `json:"ifRev,omitempty"`
 
@@ -523,28 +535,28 @@ type ChannelSpec struct {
 	Name string `json:"name,omitempty,omitzero"`
 	Set  string `json:"set,omitempty,omitzero"`
 
-	// Slack The incoming webhook of a group.
+	// Slack The incoming webhook of a chat group.
 	Slack *ChannelHook `json:"slack,omitempty"`
 
-	// Sns An SNS topic; requires AWS credentials.
+	// Sns An SNS topic. The server needs AWS credentials.
 	Sns *ChannelTopic `json:"sns,omitempty"`
 
-	// Webhook Sends JSON by POST; docs/reference/notification-events.md has its schema.
+	// Webhook A URL to which the server sends JSON by POST. docs/reference/notification-events.md has the JSON schema.
 	Webhook *ChannelWebhook `json:"webhook,omitempty"`
 
-	// Wecom The incoming webhook of a group.
+	// Wecom The incoming webhook of a chat group.
 	Wecom *ChannelHook `json:"wecom,omitempty"`
 }
 
-// ChannelTest defines model for ChannelTest.
+// ChannelTest Result of a test message to a channel.
 type ChannelTest struct {
-	// After The service accepts nothing before this time has passed, such as 60s
+	// After Minimum waiting time before the next attempt, as requested by the service, such as 60s
 	After string `json:"after,omitempty,omitzero"`
 
-	// Permanent Another try would fail in the same way: fix the channel settings
+	// Permanent Whether another attempt would fail with the same error. If true, fix the channel settings
 	Permanent bool `json:"permanent,omitempty,omitzero"`
 
-	// Reason The error, and where it occurred
+	// Reason The delivery error, and the step in which the error occurred
 	Reason string `json:"reason,omitempty,omitzero"`
 
 	// Sent Whether the service accepted the message
@@ -552,47 +564,47 @@ type ChannelTest struct {
 	TookMs int64 `json:"tookMs"`
 }
 
-// ChannelTopic An SNS topic; requires AWS credentials.
+// ChannelTopic An SNS topic. The server needs AWS credentials.
 type ChannelTopic struct {
 	// Arn The ARN of a standard topic.
 	Arn string `json:"arn"`
 }
 
-// ChannelTrouble defines model for ChannelTrouble.
+// ChannelTrouble Delivery problem of a channel: the channel does not accept notifications.
 type ChannelTrouble struct {
 	Channel string `json:"channel"`
 
-	// Error The error of the last rejection
+	// Error Error of the last rejected notification
 	Error string `json:"error"`
 
-	// GivenUp Number of dropped notifications since then
+	// GivenUp Number of notifications that were dropped since the first rejection
 	GivenUp int64 `json:"givenUp,omitempty,omitzero"`
 
-	// LastAt When a notification was last rejected, within a minute
+	// LastAt Time at which the channel last rejected a notification, accurate to one minute
 	LastAt time.Time `json:"lastAt"`
 
-	// Since When a notification was first rejected
+	// Since Time at which the channel first rejected a notification
 	Since time.Time `json:"since"`
 }
 
-// ChannelWebhook Sends JSON by POST; docs/reference/notification-events.md has its schema.
+// ChannelWebhook A URL to which the server sends JSON by POST. docs/reference/notification-events.md has the JSON schema.
 type ChannelWebhook struct {
-	// Secret Signs the requests like calls of executors. Default: no signature.
+	// Secret Secret that signs the requests in the way calls of executors are signed. Default: no signature.
 	Secret string `json:"secret,omitempty,omitzero"`
 
-	// URL The URL that gets the notifications; it is not secret.
+	// URL URL to which the server sends the notifications. The API returns this URL in full.
 	URL string `json:"url"`
 }
 
-// ChannelWhat A notification channel: one of webhook, slack, feishu, dingtalk, wecom, email and sns. Secrets are returned as ***; sending *** keeps the stored secret.
+// ChannelWhat A notification channel of one kind: exactly one of webhook, slack, feishu, dingtalk, wecom, email and sns. The API returns a secret as ***. If you send ***, the stored secret is kept.
 type ChannelWhat struct {
-	// Dingtalk The robot of a group.
+	// Dingtalk The robot of a chat group.
 	Dingtalk *ChannelRobot `json:"dingtalk,omitempty"`
 
-	// Email Email by SMTP.
+	// Email Email that the server sends by SMTP.
 	Email *ChannelEmail `json:"email,omitempty"`
 
-	// Feishu The robot of a group.
+	// Feishu The robot of a chat group.
 	Feishu *ChannelRobot `json:"feishu,omitempty"`
 
 	// Language The language of notifications.
@@ -601,20 +613,20 @@ type ChannelWhat struct {
 	// Name 1 to 128 characters a-z 0-9 . _ - with at least one letter.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Slack The incoming webhook of a group.
+	// Slack The incoming webhook of a chat group.
 	Slack *ChannelHook `json:"slack,omitempty"`
 
-	// Sns An SNS topic; requires AWS credentials.
+	// Sns An SNS topic. The server needs AWS credentials.
 	Sns *ChannelTopic `json:"sns,omitempty"`
 
-	// Webhook Sends JSON by POST; docs/reference/notification-events.md has its schema.
+	// Webhook A URL to which the server sends JSON by POST. docs/reference/notification-events.md has the JSON schema.
 	Webhook *ChannelWebhook `json:"webhook,omitempty"`
 
-	// Wecom The incoming webhook of a group.
+	// Wecom The incoming webhook of a chat group.
 	Wecom *ChannelHook `json:"wecom,omitempty"`
 }
 
-// ChildRun defines model for ChildRun.
+// ChildRun A run that started because its parent run ended.
 type ChildRun struct {
 	ID string `json:"id"`
 
@@ -623,55 +635,55 @@ type ChildRun struct {
 	State string `json:"state"`
 }
 
-// CleanRequest defines model for CleanRequest.
+// CleanRequest Selects the finished runs whose records are deleted.
 type CleanRequest struct {
-	// After The next of the previous page
+	// After The `next` field of the previous answer
 	After string `json:"after,omitempty,omitzero"`
 
-	// App Required if job is missing
+	// App The app whose jobs are cleaned; required if `job` is missing
 	App string `json:"app,omitempty,omitzero"`
 
-	// Before Only runs that ended before this time, at least 24 hours ago; default: 24 hours ago
+	// Before Only runs that ended before this time. The time must be at least 24 hours ago; default: 24 hours ago
 	Before time.Time `json:"before,omitempty,omitzero"`
 
-	// DryRun Only count the runs
+	// DryRun Whether to count the runs without deleting any record
 	DryRun bool `json:"dryRun,omitempty,omitzero"`
 
-	// Job app/name or number; a number for a deleted job
+	// Job The job, as app/name or by its number; a deleted job only by its number
 	Job string `json:"job,omitempty,omitzero"`
 
-	// Keep Number of the newest runs of each job to keep, among the runs that match
+	// Keep Number of the newest matching runs to keep for each job
 	Keep int `json:"keep,omitempty,omitzero"`
 
-	// State Only runs that ended in these states; default: all
+	// State Only runs that ended in one of these states; default: all states
 	State []string `json:"state,omitempty,omitzero" most:"16"`
 }
 
-// CleanResult defines model for CleanResult.
+// CleanResult Result of one part of a cleanup.
 type CleanResult struct {
-	// Cleaned Number of deleted records, or with dryRun of records that would be deleted
+	// Cleaned Number of run records that this call deleted. With dryRun, the number of records that a call would delete
 	Cleaned int64 `json:"cleaned"`
 
-	// Failed Why the page is incomplete: counted records are deleted, the others are unchanged, and repeating the request continues
+	// Failed Error that ended the page early. The records counted in `cleaned` are deleted, and no other record changed. Repeat the request to continue
 	Failed string `json:"failed,omitempty,omitzero"`
 
-	// Held Number of matching records that are kept, because a process still uses them or reports have not counted them
+	// Held Number of matching run records that are kept, because a process still uses the record or the reports do not count the run yet
 	Held int64 `json:"held"`
 
-	// Next The after of the next page; missing on the last page
+	// Next The `after` field of the request for the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 }
 
-// ClockAheadMs How far the executor's clock is ahead of the server's clock, by the Date of its answer or registration, in whole seconds. 0: less than 2 s; missing: the executor sends no time
+// ClockAheadMs Time that the executor's clock is ahead of the server's clock, in milliseconds, rounded to whole seconds. The time comes from the Date header of the executor's answer or registration. 0: less than 2 s. Missing: the executor sends no time
 type ClockAheadMs = int64
 
-// Coming defines model for Coming.
+// Coming An upcoming run.
 type Coming struct {
 	Cause string `json:"cause"`
 	Job   string `json:"job"`
 	JobID int32  `json:"jobId"`
 
-	// Run The ID of the run, if it is already created
+	// Run ID of the run; missing until the run is created
 	Run         string    `json:"run,omitempty,omitzero"`
 	ScheduledAt time.Time `json:"scheduledAt"`
 	Timezone    string    `json:"timezone,omitempty,omitzero"`
@@ -682,49 +694,49 @@ type Command struct {
 	// Dir Working directory, an absolute path. Default: the server's first --commands-dir.
 	Dir string `json:"dir,omitempty,omitzero"`
 
-	// Env Environment variables in addition to PATH, HOME, USER, LOGNAME, SHELL, LANG and TICKRING_…. Hidden values are returned as ***; sending *** keeps the stored value.
+	// Env Environment variables in addition to PATH, HOME, USER, LOGNAME, SHELL, LANG and the TICKRING_ variables. The API returns a hidden value as ***. If you send ***, the stored value is kept.
 	Env map[string]string `json:"env,omitempty,omitzero" most:"64"`
 
-	// Hidden Variables whose values are never returned: values given by reference.
+	// Hidden Names of the environment variables whose values the API never returns, because the values are given by reference.
 	Hidden []string `json:"hidden,omitempty,omitzero" most:"64"`
 
 	// Line The command line that /bin/sh -c runs, at most 8 KB; the params are $1.
 	Line string `json:"line"`
 
-	// MaxOutput Maximum output that is kept in the log; the rest is dropped, and the command continues. Default: 1MB.
+	// MaxOutput Maximum size of the command's output in the log. Further output is dropped, and the command continues. Default: 1MB.
 	MaxOutput string `json:"maxOutput,omitempty,omitzero"`
 
-	// User The machine user that runs the command. Default: the user of the server.
+	// User The operating system user that runs the command. Default: the user that runs the server.
 	User string `json:"user,omitempty,omitzero"`
 }
 
-// DataFolder defines model for DataFolder.
+// DataFolder The data directory of a server on one machine.
 type DataFolder struct {
-	// Bytes Size of the database
+	// Bytes Size of the database in bytes
 	Bytes  int64  `json:"bytes"`
 	Folder string `json:"folder"`
 
-	// Free Free space on its disk
+	// Free Free space on the disk of the directory, in bytes
 	Free int64 `json:"free"`
 }
 
-// DeadFire defines model for DeadFire.
+// DeadFire A run in a dead-letter message.
 type DeadFire struct {
 	Cause string `json:"cause"`
 
-	// Job app/name
+	// Job The job, as app/name
 	Job         string    `json:"job,omitempty,omitzero"`
 	JobID       int32     `json:"jobId"`
 	Run         string    `json:"run"`
 	ScheduledAt time.Time `json:"scheduledAt"`
 
-	// Why Why the run is not sent; missing if it is
+	// Why The reason why the run is not resent; missing if the run is resent
 	Why string `json:"why,omitempty,omitzero"`
 }
 
-// DeadLetter defines model for DeadLetter.
+// DeadLetter A dead-letter message: a message that the server could not process.
 type DeadLetter struct {
-	// Asks A request that is not a run: a log to store, or a notification; it is sent again
+	// Asks A request that is not a run, such as a log to store or a notification. The server resends the request
 	Asks    string     `json:"asks,omitempty,omitzero"`
 	At      time.Time  `json:"at"`
 	Dropped bool       `json:"dropped,omitempty,omitzero"`
@@ -732,219 +744,231 @@ type DeadLetter struct {
 	ID      string     `json:"id"`
 	Reason  string     `json:"reason"`
 
-	// Text The start of the message, if it cannot be read
+	// Text Start of the message's text; set only if the message cannot be read
 	Text string `json:"text,omitempty,omitzero"`
 }
 
-// Depth defines model for Depth.
+// Depth Number of messages in a queue, by state.
 type Depth struct {
 	Due      int `json:"due"`
 	InFlight int `json:"inFlight"`
 	Waiting  int `json:"waiting"`
 }
 
-// Done defines model for Done.
+// Done Answer to a request that has no other result.
 type Done struct {
 	Done bool `json:"done"`
 }
 
-// ErrorReply defines model for ErrorReply.
+// ErrorReply Body of every answer with an HTTP error status.
 type ErrorReply struct {
 	Error Error `json:"error"`
 }
 
-// Executor defines model for Executor.
+// Executor An executor of an app.
 type Executor struct {
 	Address string `json:"address"`
 
-	// AnswerMs Duration of this answer; missing without an answer or a check
+	// AnswerMs Time until the executor answered the last check, in milliseconds; missing without an answer or a check
 	AnswerMs *int64 `json:"answerMs,omitempty"`
 
-	// Answers False: the executor did not answer, or does not accept runs, whatever its heartbeat reports; missing: it was not checked
+	// Answers Result of the last check. False: the executor did not answer or does not accept runs, even if it sends heartbeats. Missing: the executor was not checked
 	Answers *bool     `json:"answers,omitempty"`
 	App     string    `json:"app"`
 	BeatAt  time.Time `json:"beatAt,omitempty,omitzero"`
 
-	// CheckedAt When the executor was last checked or sent a run; the other fields have the result. A server on one machine checks http addresses each minute. On AWS, results are not stored
+	// CheckedAt Time of the last check of the executor, or of the last run sent to the executor. The fields answers, answerMs and problem have the result. A server on one machine checks http addresses once a minute. Missing on AWS, which does not store results
 	CheckedAt time.Time `json:"checkedAt,omitempty,omitzero"`
 
-	// ClockAheadMs How far the executor's clock is ahead of the server's clock, by the Date of its answer or registration, in whole seconds. 0: less than 2 s; missing: the executor sends no time
+	// ClockAheadMs Time that the executor's clock is ahead of the server's clock, in milliseconds, rounded to whole seconds. 0: less than 2 s. Missing: the executor sends no time
 	ClockAheadMs *ClockAheadMs `json:"clockAheadMs,omitempty"`
 	Dialect      string        `json:"dialect,omitempty,omitzero"`
 	Fixed        bool          `json:"fixed"`
 	Live         bool          `json:"live"`
 
-	// Problem The answer or error of the failed check
+	// Problem The answer or the error of the failed check
 	Problem string `json:"problem,omitempty,omitzero"`
 
-	// Replaced The executor is gone, and an executor that registered later replaced it
+	// Replaced Whether the executor is gone and another executor, which registered later, replaced it
 	Replaced bool      `json:"replaced,omitempty,omitzero"`
 	Since    time.Time `json:"since,omitempty,omitzero"`
 
-	// Used False for a registration to an app with fixed addresses
+	// Used Whether the server sends runs to the executor. False for an executor that registered with an app that has fixed addresses
 	Used bool `json:"used"`
 }
 
-// ExecutorList defines model for ExecutorList.
+// ExecutorList Executors of an app.
 type ExecutorList struct {
 	Executors []Executor `json:"executors"`
 
-	// Refused Executors that were rejected for their token, address or app in the last five minutes; only on a server on one machine
+	// Refused Executors whose registration was rejected in the last five minutes, because of the token, the address or the app. Missing on AWS
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
 }
 
-// ExecutorTest defines model for ExecutorTest.
+// ExecutorTest Result of one check of an executor.
 type ExecutorTest struct {
 	Address string `json:"address"`
 
-	// ClockAheadMs How far the executor's clock is ahead of the server's clock, by the Date of its answer or registration, in whole seconds. 0: less than 2 s; missing: the executor sends no time
+	// ClockAheadMs Time that the executor's clock is ahead of the server's clock, in milliseconds, rounded to whole seconds. 0: less than 2 s. Missing: the executor sends no time
 	ClockAheadMs *ClockAheadMs `json:"clockAheadMs,omitempty"`
 
-	// Ok The executor is available
+	// Ok Whether the executor is available
 	Ok bool `json:"ok"`
 
-	// Problem The answer or error, if the executor is not available
+	// Problem The executor's answer, or the error, if the executor is not available
 	Problem string `json:"problem,omitempty,omitzero"`
 
-	// TookMs Duration of the answer
+	// TookMs Time until the executor answered, in milliseconds
 	TookMs int64 `json:"tookMs,omitempty,omitzero"`
 }
 
-// ExecutorTestRequest defines model for ExecutorTestRequest.
+// ExecutorTestRequest Address of an executor that is tested or removed.
 type ExecutorTestRequest struct {
 	Address string `json:"address"`
 }
 
-// Facts defines model for Facts.
+// Facts Facts about the deployment that tickring doctor checks.
 type Facts struct {
-	// CertificateUntil End of the server certificate; missing if the server does not use TLS itself
-	CertificateUntil time.Time   `json:"certificateUntil,omitempty,omitzero"`
-	Checks           *Depth      `json:"checks,omitempty"`
-	Data             *DataFolder `json:"data,omitempty"`
+	// CertificateUntil Time at which the server certificate expires; missing if the server does not use TLS itself
+	CertificateUntil time.Time `json:"certificateUntil,omitempty,omitzero"`
 
-	// DeadLetters Number of dead-letter messages; at most 100 are counted
+	// Checks Messages in the queue for checks of open runs
+	Checks *Depth `json:"checks,omitempty"`
+
+	// Data The data directory; missing on AWS
+	Data *DataFolder `json:"data,omitempty"`
+
+	// DeadLetters Number of dead-letter messages. The count stops at 100
 	DeadLetters *int `json:"deadLetters,omitempty"`
 
-	// Deployment The name of this deployment
+	// Deployment Name of this deployment
 	Deployment string `json:"deployment,omitempty,omitzero"`
 
-	// DueSince Since when the earliest unplanned job has been due
+	// DueSince Time since which the earliest unplanned job has been due
 	DueSince  time.Time  `json:"dueSince,omitempty,omitzero"`
 	Executors []Executor `json:"executors,omitempty,omitzero"`
 
-	// Failing Jobs with the status failing in the list of jobs; missing if they could not be counted
-	Failing    *FailingCount `json:"failing,omitempty"`
-	Fenced     string        `json:"fenced,omitempty,omitzero"`
-	Fires      *Depth        `json:"fires,omitempty"`
-	Generation int           `json:"generation,omitempty,omitzero"`
-	Holder     string        `json:"holder,omitempty,omitzero"`
+	// Failing Number of jobs with the status failing; missing if these jobs could not be counted
+	Failing *FailingCount `json:"failing,omitempty"`
+	Fenced  string        `json:"fenced,omitempty,omitzero"`
 
-	// KnownTokens Apps that use the public default token of xxl-job
+	// Fires Messages in the delay queue
+	Fires      *Depth `json:"fires,omitempty"`
+	Generation int    `json:"generation,omitempty,omitzero"`
+	Holder     string `json:"holder,omitempty,omitzero"`
+
+	// KnownTokens Names of the apps that use the public default token of xxl-job
 	KnownTokens []string  `json:"knownTokens,omitempty,omitzero"`
 	LastTick    time.Time `json:"lastTick,omitempty,omitzero"`
 
-	// LockedChannels Channels with a secret that cannot be decrypted
+	// LockedChannels Channels that have a secret that cannot be decrypted
 	LockedChannels []UnreadableApp `json:"lockedChannels,omitempty,omitzero"`
 
-	// LogsLost On a server on one machine: logs that could not be read since its start
+	// LogsLost Number of logs that could not be read since the start of the server; missing on AWS
 	LogsLost int64 `json:"logsLost,omitempty,omitzero"`
 
-	// LossFound When lost messages were detected; missing once they were sent again
+	// LossFound Time at which the server detected lost messages; missing when these messages have been resent
 	LossFound time.Time `json:"lossFound,omitempty,omitzero"`
 
-	// NotificationsDropped On a server on one machine: notifications that were dropped since its start
+	// NotificationsDropped Number of notifications that were dropped since the start of the server; missing on AWS
 	NotificationsDropped int64     `json:"notificationsDropped,omitempty,omitzero"`
 	Now                  time.Time `json:"now"`
 
-	// OldestMessage The due time of the oldest message of a scheduled run, or earlier
+	// OldestMessage Due time of the oldest message of a scheduled run, or an earlier time
 	OldestMessage time.Time `json:"oldestMessage,omitempty,omitzero"`
 	Partitions    int       `json:"partitions,omitempty,omitzero"`
 
-	// Paused Everything is paused
-	Paused  bool   `json:"paused,omitempty,omitzero"`
+	// Paused Whether everything is paused
+	Paused bool `json:"paused,omitempty,omitzero"`
+
+	// PostRun The post-run queue, which has logs to store and notifications
 	PostRun *Depth `json:"postRun,omitempty"`
 
-	// Refused Executors that were rejected for their token, address or app in the last five minutes
+	// Refused Executors whose registration was rejected in the last five minutes, because of the token, the address or the app
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
-	Reports *ReportFacts      `json:"reports,omitempty"`
-	Standby bool              `json:"standby,omitempty,omitzero"`
+
+	// Reports Status of the run reports
+	Reports *ReportFacts `json:"reports,omitempty"`
+	Standby bool         `json:"standby,omitempty,omitzero"`
 
 	// TroubledChannels Channels that do not accept notifications
 	TroubledChannels []ChannelTrouble `json:"troubledChannels,omitempty,omitzero"`
 
-	// UncomparedFrom Runs that were due from this time on are not compared with their messages yet, because messages may still be on their way
+	// UncomparedFrom Start of the due times for which the server has not compared runs and messages, because messages may still be on the way
 	UncomparedFrom time.Time `json:"uncomparedFrom,omitempty,omitzero"`
 
-	// Unread Facts that could not be read
+	// Unread Names of the facts that could not be read
 	Unread         []string        `json:"unread,omitempty,omitzero"`
 	UnreadableApps []UnreadableApp `json:"unreadableApps,omitempty,omitzero"`
 	UpSince        time.Time       `json:"upSince,omitempty,omitzero"`
 	Version        string          `json:"version"`
 }
 
-// FailingCount Jobs with the status failing in the list of jobs; missing if they could not be counted
+// FailingCount Number of jobs with the status failing. Missing if these jobs could not be counted.
 type FailingCount struct {
 	Jobs int `json:"jobs"`
 
-	// Partial The status of some jobs is not known
+	// Partial Whether the status of some jobs is unknown, so that these jobs are not counted
 	Partial bool `json:"partial,omitempty,omitzero"`
 }
 
-// FailingJob defines model for FailingJob.
+// FailingJob A job whose last runs failed for good.
 type FailingJob struct {
-	// Job app/name
-	Job  string `json:"job"`
-	Last Run    `json:"last"`
+	// Job The job, as app/name
+	Job string `json:"job"`
 
-	// Times Number of failures for good in a row; at most 3 are counted, and fewer are shown if the job never succeeded
+	// Last The last run of the job
+	Last Run `json:"last"`
+
+	// Times Number of consecutive final failures, counted up to 3. A job that never succeeded can have a smaller number
 	Times int `json:"times"`
 }
 
-// FrequentJobs Frequent jobs: jobs that fire more than 100 times in the period.
+// FrequentJobs Frequent jobs of an app. A frequent job fires more than 100 times in the period.
 type FrequentJobs struct {
-	// About The number is an estimate, from the first scheduled times: the schedule has several rules, or the clock changes in the period
+	// About Whether `fires` is an estimate from the first scheduled times. True if a schedule has several rules, or if the clock changes in the period
 	About bool `json:"about,omitempty,omitzero"`
 
-	// Fires Total number of scheduled runs of these jobs
+	// Fires Total number of scheduled runs of the frequent jobs
 	Fires int64 `json:"fires"`
 	Jobs  int   `json:"jobs"`
 
-	// Names The most frequent jobs
+	// Names Names of the most frequent jobs, as app/name
 	Names []string `json:"names,omitempty,omitzero"`
 }
 
-// Generation defines model for Generation.
+// Generation Generation of the data, and the deployment that processes the data.
 type Generation struct {
-	// Generation A number that grows with each restore or takeover
+	// Generation Number that increases with each restore or takeover
 	Generation int `json:"generation"`
 
-	// Holder The deployment that processes this data; - is none
+	// Holder Name of the deployment that processes this data; `-`: no deployment does
 	Holder string `json:"holder"`
 }
 
-// Grant defines model for Grant.
+// Grant A role of a user or token, for one app or for all apps.
 type Grant struct {
-	// App The app; missing: all apps, and objects that belong to no app
+	// App The app that the role applies to. Missing: the role applies to all apps, and to objects that belong to no app
 	App string `json:"app,omitempty,omitzero"`
 
-	// Rights Permissions in addition to the role's
+	// Rights Permissions in addition to the permissions of the role
 	Rights []string `json:"rights,omitempty,omitzero" most:"16"`
 	Role   string   `json:"role"`
 }
 
-// Histogram defines model for Histogram.
+// Histogram Numbers of runs by result, in buckets of equal width.
 type Histogram struct {
 	// Buckets All buckets, oldest first
 	Buckets []HistogramBucket `json:"buckets"`
 
-	// CountedFrom Start of the counted period
+	// CountedFrom Start of the part of the period that is counted
 	CountedFrom time.Time `json:"countedFrom,omitempty,omitzero"`
 
-	// CountedTo End of the counted period
+	// CountedTo End of the part of the period that is counted
 	CountedTo time.Time `json:"countedTo,omitempty,omitzero"`
 	From      time.Time `json:"from"`
 
-	// Partial Part of the period is not counted, because it has too many runs or their results are not known
+	// Partial Whether part of the period is not counted, because it has too many runs or because some results are unknown
 	Partial bool      `json:"partial,omitempty,omitzero"`
 	To      time.Time `json:"to"`
 
@@ -952,27 +976,27 @@ type Histogram struct {
 	Width string `json:"width"`
 }
 
-// HistogramBucket defines model for HistogramBucket.
+// HistogramBucket Numbers of runs that began in one bucket, by result.
 type HistogramBucket struct {
 	// At Start of the bucket
 	At time.Time `json:"at"`
 
-	// Failed Failed, timed out or lost; each attempt counts
+	// Failed Number of runs that failed, timed out or were lost. Each attempt counts
 	Failed int64 `json:"failed,omitempty,omitzero"`
 	Killed int64 `json:"killed,omitempty,omitzero"`
 
-	// Late Number of all runs that were sent late, within an eighth
+	// Late Number of runs that were sent late, whatever their result. The number can differ from the true number by up to one eighth
 	Late int64 `json:"late,omitempty,omitzero"`
 
-	// Running Number of runs without a result yet
+	// Running Number of runs that have no result yet
 	Running   int64 `json:"running,omitempty,omitzero"`
 	Skipped   int64 `json:"skipped,omitempty,omitzero"`
 	Succeeded int64 `json:"succeeded,omitempty,omitzero"`
 }
 
-// Job defines model for Job.
+// Job A job: its settings, state and latest runs.
 type Job struct {
-	// After The job runs each time one of these jobs ends, whatever its schedule
+	// After Parent jobs. The job runs each time a parent ends, in addition to its schedule
 	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
 	// App The app that runs the job.
@@ -981,159 +1005,165 @@ type Job struct {
 	// Author Contact for questions about the job; free text.
 	Author string `json:"author,omitempty,omitzero"`
 
-	// Block Action of an xxl-job executor for a second run at the same address.
+	// Block What an xxl-job executor does with a second run of the job at one address.
 	Block string `json:"block,omitempty,omitzero"`
 
-	// Broadcast With route: broadcast, how the results of the shards decide the result of the run. A shard is the run at one executor.
+	// Broadcast How the results of the shards decide the result of a run with the route broadcast. A shard is the part of the run at one executor.
 	Broadcast Broadcast `json:"broadcast,omitempty,omitzero"`
 
-	// Call How call: executors are called. The job's fields take precedence over the app's fields.
+	// Call How the server calls executors with a `call:` address. For each field that a job does not set, the value of its app applies.
 	Call Call `json:"call,omitempty,omitzero"`
 
-	// Children Jobs that run after this job, and after which results; only if one job is read
+	// Children Jobs that run after this job, with the results that start each child job. Lists of jobs leave out this field
 	Children []Parent `json:"children,omitempty,omitzero"`
 
 	// Command A command that the server runs on its own machine, like cron, instead of a handler. The server must be started with --commands-user and --commands-dir.
 	Command   Command   `json:"command,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 
-	// Deadline Lateness from which a run is skipped, whatever the misfire policy. Default: none.
+	// Deadline Lateness from which a run is skipped, with any misfire policy. Default: no deadline.
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
-	// Declared For a job that code declared: whether the code changed it last, or another author
+	// Declared Author of the last change, for a job that code declared. code: the code. taken: another author
 	Declared string `json:"declared,omitempty,omitzero"`
 
 	// Description Description of the schedule
 	Description string `json:"description"`
 
-	// Grace Lateness from which a scheduled run counts as late.
+	// Grace Minimum lateness of a scheduled run that counts as late.
 	Grace string `json:"grace,omitempty,omitzero"`
 
 	// Handler The handler that the executor runs; for call: executors "POST /path".
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// ID The number of the job: jobId in the xxl-job protocol
+	// ID The number of the job. The xxl-job protocol calls the number jobId
 	ID int32 `json:"id"`
 
 	// Labels Labels for filters.
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
-	Last   *Run              `json:"last,omitempty"`
 
-	// LostAfter Time without a report after which a run is checked.
+	// Last The latest run of the job. In lists of jobs, this field is set only if the request sets `last`
+	Last *Run `json:"last,omitempty"`
+
+	// LostAfter Time without a report from the executor after which the server checks a run.
 	LostAfter string `json:"lostAfter,omitempty,omitzero"`
 
-	// Misfire Policy for late scheduled runs.
+	// Misfire What happens to a late scheduled run. latest: the run is sent only if it is the newest missed run. all: the run is sent. skip: the run is skipped.
 	Misfire string `json:"misfire,omitempty,omitzero"`
 
 	// Name 1 to 128 characters a-z 0-9 . _ - with at least one letter; unique in the app.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Next The next scheduled times; empty while the job, its app or everything is paused
-	Next          []time.Time       `json:"next,omitempty,omitzero"`
+	// Next The next scheduled times. The list is empty while a pause covers the job, its app or all jobs
+	Next []time.Time `json:"next,omitempty,omitzero"`
+
+	// Notifications Notifications that were sent for the job, and pending notifications. Lists of jobs leave out this field
 	Notifications *JobNotifications `json:"notifications,omitempty"`
 
-	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
+	// Notify Channels and events of notifications. For each field that a job does not set, the value of its app applies. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
 
-	// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
+	// Overlap Limit on the runs of a job at the same time, over all executors. A run counts until its last attempt ends. Default: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
-	// Params Parameters, sent to the executor byte for byte unless they are a template; at most 64 KB.
+	// Params Parameters of the run, at most 64 KB. The executor gets them unchanged, byte for byte, unless they are a template.
 	Params string `json:"params,omitempty,omitzero"`
-	Pause  *Pause `json:"pause,omitempty"`
 
-	// PauseAfter Number of failures in a row after which the job is paused. A retry chain counts once, by its last attempt. Default: never.
+	// Pause The current pause: of the job, of its app or of all jobs. The field is independent of `state`
+	Pause *Pause `json:"pause,omitempty"`
+
+	// PauseAfter Number of consecutive failures after which the server pauses the job. A retry chain counts as one failure, by its last attempt. Default: the job is never paused.
 	PauseAfter int `json:"pauseAfter,omitempty,omitzero"`
 
-	// Problem Why the job could not be planned last time
+	// Problem Error of the last planning of the job; missing if the server planned the job
 	Problem string `json:"problem,omitempty,omitzero"`
 
-	// Recent The last runs, newest first; only if a list asks for them
+	// Recent The latest runs, newest first. Set only if the request sets `runs`
 	Recent []RunBrief `json:"recent,omitempty,omitzero"`
 
-	// Retention How long runs are kept, and which logs.
+	// Retention How long the server keeps runs, and for which runs it stores logs.
 	Retention Retention `json:"retention,omitempty,omitzero"`
 
-	// Retry Whether and when failed runs are retried.
+	// Retry Whether and when a failed run gets another attempt.
 	Retry Retry     `json:"retry,omitempty,omitzero"`
 	Rev   int64     `json:"rev"`
 	RevAt time.Time `json:"revAt"`
 
-	// Route How the executor of a run is chosen; broadcast: each available executor gets its own run.
+	// Route How the server chooses the executor of a run. broadcast: each available executor gets a run of its own.
 	Route string `json:"route,omitempty,omitzero"`
 
-	// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.
+	// Schedule One rule, or up to 16 rules in `any`. The job fires at the earliest time of all rules. Without a rule, the job runs only when a user triggers it or a parent job ends.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
-	// Script A version of a job's script.
+	// Script The script that the job runs instead of a handler. The source is left out
 	Script Script `json:"script,omitempty,omitzero"`
 
-	// Set The manifest that created the job
+	// Set The name of the manifest that created the job
 	Set   string `json:"set,omitempty,omitzero"`
 	State string `json:"state"`
 
-	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}.
+	// Template Whether params is a template. A template can contain {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}} and {{parent.data}}.
 	Template bool `json:"template,omitempty,omitzero"`
 
-	// Timeout Maximum duration; longer runs are ended. Default: none.
+	// Timeout Maximum duration of a run. The server ends runs that take longer. Default: no timeout.
 	Timeout string `json:"timeout,omitempty,omitzero"`
 
-	// Title Free text.
+	// Title Display name of the job; free text.
 	Title string `json:"title,omitempty,omitzero"`
 
-	// WaitForExecutor How long a run waits for an executor after its due time, within its deadline. Default: the app's setting.
+	// WaitForExecutor Maximum time that a run waits for an executor after its due time. The wait also ends at the run's deadline. Default: the app's setting.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 
-	// Warnings Warnings about the schedule; only if one job is read
+	// Warnings Warnings about the schedule. Lists of jobs leave out this field
 	Warnings []string `json:"warnings,omitempty,omitzero"`
 
-	// Within Makes after a join: the job runs once all jobs of after have ended within this time of the first. Default: after each
+	// Within Maximum time between the ends of the first and the last parent, if the job waits for all parents (a join). The job runs once all parents have ended. Default: the job runs after each parent
 	Within string `json:"within,omitempty,omitzero"`
 }
 
-// JobAudit defines model for JobAudit.
+// JobAudit Comparison of the expected runs of one job with their results.
 type JobAudit struct {
 	Expected int64     `json:"expected"`
 	From     time.Time `json:"from"`
 	Job      string    `json:"job"`
 	JobID    int32     `json:"jobId"`
 
-	// Late Sent more than 1 s after the due time
+	// Late Number of runs that were sent more than 1 s after the due time
 	Late int64 `json:"late"`
 
-	// Missing The first unaccounted scheduled times, at most 100
+	// Missing The first unaccounted scheduled times; at most 100
 	Missing []time.Time `json:"missing,omitempty,omitzero"`
 
-	// NotSent Failed because no executor was available
+	// NotSent Number of runs that failed because no executor was available
 	NotSent int64 `json:"notSent"`
 
-	// OnTime Sent within 1 s after the due time
+	// OnTime Number of runs that were sent at most 1 s after the due time
 	OnTime int64 `json:"onTime"`
 
-	// OutOfReach Neither a run nor a record exists, and both may have been deleted because of their age
+	// OutOfReach Number of scheduled times that have neither a run nor a recorded skip, because both may have been deleted by age
 	OutOfReach int64 `json:"outOfReach"`
 
-	// Overdue Not sent or planned 15 minutes after the due time
+	// Overdue Number of scheduled times whose run was not sent or planned 15 minutes after the due time
 	Overdue int64 `json:"overdue"`
 
-	// Pending On the way to an executor
+	// Pending Number of runs that are on the way to an executor
 	Pending int64 `json:"pending"`
 
-	// Skipped Skipped runs, by reason
+	// Skipped Number of skipped runs, for each reason
 	Skipped map[string]int64 `json:"skipped"`
 	To      time.Time        `json:"to"`
 
-	// Unaccounted Neither a run nor a record exists; must be 0
+	// Unaccounted Number of scheduled times that have neither a run nor a recorded skip, although neither can have been deleted. The number must be 0
 	Unaccounted int64 `json:"unaccounted"`
 
-	// Waiting The first overdue scheduled times, at most 100
+	// Waiting The first overdue scheduled times; at most 100
 	Waiting []time.Time `json:"waiting,omitempty,omitzero"`
 	WorstMs int64       `json:"worstMs"`
 }
 
-// JobBase defines model for JobBase.
+// JobBase The job settings that are equal in requests and in answers.
 type JobBase struct {
-	// After The job runs each time one of these jobs ends, whatever its schedule
+	// After Parent jobs. The job runs each time a parent ends, in addition to its schedule
 	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
 	// App The app that runs the job.
@@ -1142,22 +1172,22 @@ type JobBase struct {
 	// Author Contact for questions about the job; free text.
 	Author string `json:"author,omitempty,omitzero"`
 
-	// Block Action of an xxl-job executor for a second run at the same address.
+	// Block What an xxl-job executor does with a second run of the job at one address.
 	Block string `json:"block,omitempty,omitzero"`
 
-	// Broadcast With route: broadcast, how the results of the shards decide the result of the run. A shard is the run at one executor.
+	// Broadcast How the results of the shards decide the result of a run with the route broadcast. A shard is the part of the run at one executor.
 	Broadcast Broadcast `json:"broadcast,omitempty,omitzero"`
 
-	// Call How call: executors are called. The job's fields take precedence over the app's fields.
+	// Call How the server calls executors with a `call:` address. For each field that a job does not set, the value of its app applies.
 	Call Call `json:"call,omitempty,omitzero"`
 
 	// Command A command that the server runs on its own machine, like cron, instead of a handler. The server must be started with --commands-user and --commands-dir.
 	Command Command `json:"command,omitempty,omitzero"`
 
-	// Deadline Lateness from which a run is skipped, whatever the misfire policy. Default: none.
+	// Deadline Lateness from which a run is skipped, with any misfire policy. Default: no deadline.
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
-	// Grace Lateness from which a scheduled run counts as late.
+	// Grace Minimum lateness of a scheduled run that counts as late.
 	Grace string `json:"grace,omitempty,omitzero"`
 
 	// Handler The handler that the executor runs; for call: executors "POST /path".
@@ -1166,59 +1196,59 @@ type JobBase struct {
 	// Labels Labels for filters.
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
-	// LostAfter Time without a report after which a run is checked.
+	// LostAfter Time without a report from the executor after which the server checks a run.
 	LostAfter string `json:"lostAfter,omitempty,omitzero"`
 
-	// Misfire Policy for late scheduled runs.
+	// Misfire What happens to a late scheduled run. latest: the run is sent only if it is the newest missed run. all: the run is sent. skip: the run is skipped.
 	Misfire string `json:"misfire,omitempty,omitzero"`
 
 	// Name 1 to 128 characters a-z 0-9 . _ - with at least one letter; unique in the app.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
+	// Notify Channels and events of notifications. For each field that a job does not set, the value of its app applies. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
 
-	// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
+	// Overlap Limit on the runs of a job at the same time, over all executors. A run counts until its last attempt ends. Default: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
-	// Params Parameters, sent to the executor byte for byte unless they are a template; at most 64 KB.
+	// Params Parameters of the run, at most 64 KB. The executor gets them unchanged, byte for byte, unless they are a template.
 	Params string `json:"params,omitempty,omitzero"`
 
-	// PauseAfter Number of failures in a row after which the job is paused. A retry chain counts once, by its last attempt. Default: never.
+	// PauseAfter Number of consecutive failures after which the server pauses the job. A retry chain counts as one failure, by its last attempt. Default: the job is never paused.
 	PauseAfter int `json:"pauseAfter,omitempty,omitzero"`
 
-	// Retention How long runs are kept, and which logs.
+	// Retention How long the server keeps runs, and for which runs it stores logs.
 	Retention Retention `json:"retention,omitempty,omitzero"`
 
-	// Retry Whether and when failed runs are retried.
+	// Retry Whether and when a failed run gets another attempt.
 	Retry Retry `json:"retry,omitempty,omitzero"`
 
-	// Route How the executor of a run is chosen; broadcast: each available executor gets its own run.
+	// Route How the server chooses the executor of a run. broadcast: each available executor gets a run of its own.
 	Route string `json:"route,omitempty,omitzero"`
 
-	// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.
+	// Schedule One rule, or up to 16 rules in `any`. The job fires at the earliest time of all rules. Without a rule, the job runs only when a user triggers it or a parent job ends.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
-	// Set The manifest that created the job
+	// Set The name of the manifest that created the job
 	Set string `json:"set,omitempty,omitzero"`
 
-	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}.
+	// Template Whether params is a template. A template can contain {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}} and {{parent.data}}.
 	Template bool `json:"template,omitempty,omitzero"`
 
-	// Timeout Maximum duration; longer runs are ended. Default: none.
+	// Timeout Maximum duration of a run. The server ends runs that take longer. Default: no timeout.
 	Timeout string `json:"timeout,omitempty,omitzero"`
 
-	// Title Free text.
+	// Title Display name of the job; free text.
 	Title string `json:"title,omitempty,omitzero"`
 
-	// WaitForExecutor How long a run waits for an executor after its due time, within its deadline. Default: the app's setting.
+	// WaitForExecutor Maximum time that a run waits for an executor after its due time. The wait also ends at the run's deadline. Default: the app's setting.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 
-	// Within Makes after a join: the job runs once all jobs of after have ended within this time of the first. Default: after each
+	// Within Maximum time between the ends of the first and the last parent, if the job waits for all parents (a join). The job runs once all parents have ended. Default: the job runs after each parent
 	Within string `json:"within,omitempty,omitzero"`
 }
 
-// JobCounts Number of jobs for each status, of the jobs that match all filters except is.
+// JobCounts Number of jobs with each status. Only jobs that match all filters are counted; a filter by status has no effect.
 type JobCounts struct {
 	All      int `json:"all"`
 	Ended    int `json:"ended"`
@@ -1228,87 +1258,93 @@ type JobCounts struct {
 	Paused   int `json:"paused"`
 	Started  int `json:"started"`
 
-	// Unchecked How many more jobs may be failing: a page of the console on AWS reads the runs only of the 200 jobs that failed last
+	// Unchecked Number of jobs that may be failing but were not checked. On AWS, the server checks only the 200 jobs whose last failures are newest
 	Unchecked int `json:"unchecked,omitempty,omitzero"`
 
-	// Unread neverRan, and runs that started late, are not counted, because the runs of all jobs would have to be read
+	// Unread Whether `neverRan` is not counted and `late` leaves out runs that were sent late. The server leaves out these counts if it would have to read the runs of all jobs
 	Unread bool `json:"unread,omitempty,omitzero"`
 }
 
-// JobFacts defines model for JobFacts.
+// JobFacts Facts about jobs and apps that tickring doctor checks.
 type JobFacts struct {
 	// AppsWithoutExecutor Apps that have scheduled jobs but no executor
 	AppsWithoutExecutor []AppWithoutExecutor `json:"appsWithoutExecutor,omitempty,omitzero"`
 
-	// Failing At most 100
+	// Failing Failing jobs; at most 100
 	Failing []FailingJob `json:"failing,omitempty,omitzero"`
 
 	// FailingJobs Number of failing jobs
 	FailingJobs int `json:"failingJobs,omitempty,omitzero"`
 
-	// Locked The numbers of jobs that cannot be read, for callers who see all apps, and of jobs whose secrets cannot be decrypted; at most 100
+	// Locked Jobs that cannot be read, and jobs whose secrets cannot be decrypted; at most 100. Only callers who can see all apps get the jobs that cannot be read
 	Locked []UnreadableApp `json:"locked,omitempty,omitzero"`
 
-	// Looked Number of scanned jobs, in the order of their numbers
+	// Looked Number of jobs that were scanned, in the order of their numbers
 	Looked int `json:"looked"`
 
 	// MissingChannels Apps and jobs whose notifications go to a channel that does not exist; at most 100
 	MissingChannels []MissingChannel `json:"missingChannels,omitempty,omitzero"`
 
-	// More More jobs exist
-	More    bool `json:"more,omitempty,omitzero"`
+	// More Whether further jobs exist that were not scanned
+	More bool `json:"more,omitempty,omitzero"`
+
+	// Pending The oldest due run that was not sent
 	Pending *Run `json:"pending,omitempty"`
 }
 
-// JobNotifications defines model for JobNotifications.
+// JobNotifications Sent and pending notifications of a job.
 type JobNotifications struct {
-	// Sent Notifications sent for the job
+	// Sent Latest notifications sent for the job, one for each event
 	Sent []SentNotification `json:"sent,omitempty,omitzero"`
 
-	// Waiting Notifications that a channel has not accepted yet
+	// Waiting Notifications that a channel did not accept yet
 	Waiting []WaitingNotification `json:"waiting,omitempty,omitzero"`
 }
 
-// JobPage defines model for JobPage.
+// JobPage One page of a list of jobs.
 type JobPage struct {
-	// Counts Number of jobs for each status, of the jobs that match all filters except is.
+	// Counts Number of jobs with each status. Set only if the request sets `counts`
 	Counts *JobCounts `json:"counts,omitempty"`
 
-	// Cursor The cursor of the next page; missing on the last page
+	// Cursor The `cursor` parameter of the next page; missing on the last page
 	Cursor string `json:"cursor,omitempty,omitzero"`
 
-	// Failed Jobs that cannot be read, whatever the filters: they are not in jobs. Users who do not see all apps get only those jobs of the app that the request names. Jobs whose secrets cannot be decrypted are listed here and in jobs
+	// Failed Jobs that cannot be read, whether or not the filters match. The field `jobs` does not have these jobs. Callers who cannot see all apps get only the unreadable jobs of the requested app. Jobs whose secrets cannot be decrypted are listed in both `failed` and `jobs`
 	Failed []UnreadableJob `json:"failed,omitempty,omitzero"`
 	Jobs   []Job           `json:"jobs"`
 
-	// Next The after of the next page; missing on the last page
+	// Next The `after` parameter of the next page; missing on the last page
 	Next int32 `json:"next,omitempty,omitzero"`
 
-	// Partial The status of some jobs is not known: repeat the request
+	// Partial Whether the status of some jobs is unknown. If true, repeat the request
 	Partial bool `json:"partial,omitempty,omitzero"`
 }
 
-// JobResult defines model for JobResult.
+// JobResult Result of a request that creates, replaces or deletes a job.
 type JobResult struct {
 	App    string `json:"app"`
 	Change string `json:"change"`
 	Error  *Error `json:"error,omitempty"`
 	ID     int32  `json:"id,omitempty,omitzero"`
 	Name   string `json:"name"`
-	New    *Job   `json:"new,omitempty"`
-	Old    *Job   `json:"old,omitempty"`
-	Rev    int64  `json:"rev,omitempty,omitzero"`
 
-	// Warnings Warnings about the schedule of a job that is created or updated
+	// New The job after the change
+	New *Job `json:"new,omitempty"`
+
+	// Old The job before the change
+	Old *Job  `json:"old,omitempty"`
+	Rev int64 `json:"rev,omitempty,omitzero"`
+
+	// Warnings Warnings about the schedule of the created or updated job
 	Warnings []string `json:"warnings,omitempty,omitzero"`
 
-	// Withheld The job was deleted, and code that declares it does not create it until the job is returned to the code
+	// Withheld Whether a user deleted the job although code declares it. The code does not create the job until the job is returned to the code
 	Withheld bool `json:"withheld,omitempty,omitzero"`
 }
 
-// JobSpec defines model for JobSpec.
+// JobSpec The settings of a job in a request that creates or replaces the job.
 type JobSpec struct {
-	// After The job runs each time one of these jobs ends, whatever its schedule
+	// After Parent jobs. The job runs each time a parent ends, in addition to its schedule
 	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
 	// App The app that runs the job.
@@ -1317,140 +1353,140 @@ type JobSpec struct {
 	// Author Contact for questions about the job; free text.
 	Author string `json:"author,omitempty,omitzero"`
 
-	// Block Action of an xxl-job executor for a second run at the same address.
+	// Block What an xxl-job executor does with a second run of the job at one address.
 	Block string `json:"block,omitempty,omitzero"`
 
-	// Broadcast With route: broadcast, how the results of the shards decide the result of the run. A shard is the run at one executor.
+	// Broadcast How the results of the shards decide the result of a run with the route broadcast. A shard is the part of the run at one executor.
 	Broadcast Broadcast `json:"broadcast,omitempty,omitzero"`
 
-	// Call How call: executors are called. The job's fields take precedence over the app's fields.
+	// Call How the server calls executors with a `call:` address. For each field that a job does not set, the value of its app applies.
 	Call Call `json:"call,omitempty,omitzero"`
 
 	// Command A command that the server runs on its own machine, like cron, instead of a handler. The server must be started with --commands-user and --commands-dir.
 	Command Command `json:"command,omitempty,omitzero"`
 
-	// Deadline Lateness from which a run is skipped, whatever the misfire policy. Default: none.
+	// Deadline Lateness from which a run is skipped, with any misfire policy. Default: no deadline.
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
-	// Declared The request comes from code that declares its jobs. It is a conflict if the job was created, changed or deleted in any other way, until it is returned to the code
+	// Declared Whether the request comes from code that declares its jobs. The request is rejected as a conflict if the job was created, changed or deleted in another way. A user can return the job to the code to end the conflict
 	Declared bool `json:"declared,omitempty,omitzero"`
 
-	// Grace Lateness from which a scheduled run counts as late.
+	// Grace Minimum lateness of a scheduled run that counts as late.
 	Grace string `json:"grace,omitempty,omitzero"`
 
 	// Handler The handler that the executor runs; for call: executors "POST /path".
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// IfRev Reject the request if the job has another revision or does not exist; 0: if the job exists
+	// IfRev The revision that the job must have. Otherwise the request is rejected. 0: the job must not exist
 	IfRev *int64 `json:"ifRev,omitempty"`
 
 	// Labels Labels for filters.
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
-	// LostAfter Time without a report after which a run is checked.
+	// LostAfter Time without a report from the executor after which the server checks a run.
 	LostAfter string `json:"lostAfter,omitempty,omitzero"`
 
-	// Misfire Policy for late scheduled runs.
+	// Misfire What happens to a late scheduled run. latest: the run is sent only if it is the newest missed run. all: the run is sent. skip: the run is skipped.
 	Misfire string `json:"misfire,omitempty,omitzero"`
 
 	// Name 1 to 128 characters a-z 0-9 . _ - with at least one letter; unique in the app.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
+	// Notify Channels and events of notifications. For each field that a job does not set, the value of its app applies. Default: no notifications.
 	Notify Notify `json:"notify,omitempty,omitzero"`
 
-	// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
+	// Overlap Limit on the runs of a job at the same time, over all executors. A run counts until its last attempt ends. Default: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
-	// Params Parameters, sent to the executor byte for byte unless they are a template; at most 64 KB.
+	// Params Parameters of the run, at most 64 KB. The executor gets them unchanged, byte for byte, unless they are a template.
 	Params string `json:"params,omitempty,omitzero"`
 
-	// PauseAfter Number of failures in a row after which the job is paused. A retry chain counts once, by its last attempt. Default: never.
+	// PauseAfter Number of consecutive failures after which the server pauses the job. A retry chain counts as one failure, by its last attempt. Default: the job is never paused.
 	PauseAfter int `json:"pauseAfter,omitempty,omitzero"`
 
-	// Paused Default: the live state is unchanged
+	// Paused Whether the job is paused. Default: a paused job stays paused, and a started job stays started
 	Paused *bool `json:"paused,omitempty"`
 
-	// Retention How long runs are kept, and which logs.
+	// Retention How long the server keeps runs, and for which runs it stores logs.
 	Retention Retention `json:"retention,omitempty,omitzero"`
 
-	// Retry Whether and when failed runs are retried.
+	// Retry Whether and when a failed run gets another attempt.
 	Retry Retry `json:"retry,omitempty,omitzero"`
 
-	// Route How the executor of a run is chosen; broadcast: each available executor gets its own run.
+	// Route How the server chooses the executor of a run. broadcast: each available executor gets a run of its own.
 	Route string `json:"route,omitempty,omitzero"`
 
-	// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.
+	// Schedule One rule, or up to 16 rules in `any`. The job fires at the earliest time of all rules. Without a rule, the job runs only when a user triggers it or a parent job ends.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
-	// Script The script that the job runs instead of a handler. Only executors with the xxl-job protocol run scripts.
+	// Script The script that the job runs instead of a handler
 	Script ScriptSpec `json:"script,omitempty,omitzero"`
 
-	// Set The manifest that created the job
+	// Set The name of the manifest that created the job
 	Set string `json:"set,omitempty,omitzero"`
 
-	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}.
+	// Template Whether params is a template. A template can contain {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}} and {{parent.data}}.
 	Template bool `json:"template,omitempty,omitzero"`
 
-	// Timeout Maximum duration; longer runs are ended. Default: none.
+	// Timeout Maximum duration of a run. The server ends runs that take longer. Default: no timeout.
 	Timeout string `json:"timeout,omitempty,omitzero"`
 
-	// Title Free text.
+	// Title Display name of the job; free text.
 	Title string `json:"title,omitempty,omitzero"`
 
-	// WaitForExecutor How long a run waits for an executor after its due time, within its deadline. Default: the app's setting.
+	// WaitForExecutor Maximum time that a run waits for an executor after its due time. The wait also ends at the run's deadline. Default: the app's setting.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 
-	// Within Makes after a join: the job runs once all jobs of after have ended within this time of the first. Default: after each
+	// Within Maximum time between the ends of the first and the last parent, if the job waits for all parents (a join). The job runs once all parents have ended. Default: the job runs after each parent
 	Within string `json:"within,omitempty,omitzero"`
 }
 
-// KeptLog The stored part of a log; set if the executor does not return the log itself.
+// KeptLog The stored part of a log. Set if the executor does not return the log.
 type KeptLog struct {
-	// At When the log was read from the executor
+	// At Time at which the server read the log from the executor
 	At time.Time `json:"at"`
 
-	// Cut Number of bytes missing at the start of the first stored line
+	// Cut Number of bytes that are missing at the start of the first stored line
 	Cut int64 `json:"cut,omitempty,omitzero"`
 
-	// From The number of the first stored line; 0: no line was stored
+	// From Number of the first stored line of the log; 0: no line was stored
 	From int `json:"from"`
 
-	// Live Why the executor does not return the log
+	// Live Error that prevented the server from reading the log from the executor now
 	Live string `json:"live,omitempty,omitzero"`
 
-	// Message The text is the message of the run, because no log is stored; more is set if the message was cut at 15,000 characters
+	// Message Whether `text` is the message of the run, because no log is stored. In this case, `more` means that the message was cut at 15,000 characters
 	Message bool `json:"message,omitempty,omitzero"`
 
-	// More The log has more text after the stored part
+	// More Whether the log continues after the stored part
 	More bool `json:"more,omitempty,omitzero"`
 
-	// Why Why the log could not be stored
+	// Why Error that prevented the server from storing the log
 	Why string `json:"why,omitempty,omitzero"`
 }
 
-// KillAnswer defines model for KillAnswer.
+// KillAnswer Answer of an executor to a kill request.
 type KillAnswer struct {
 	Address string `json:"address"`
 
-	// Problem The error of the kill request; without an error, the run may still be running
+	// Problem Error of the kill request. If the error is missing, the executor accepted the request, but the run may not have ended yet
 	Problem string `json:"problem,omitempty,omitzero"`
 }
 
-// LateResult defines model for LateResult.
+// LateResult A result that the executor reported after the run was closed.
 type LateResult struct {
 	At      time.Time `json:"at"`
 	Code    int       `json:"code"`
 	Message string    `json:"message,omitempty,omitzero"`
 }
 
-// Lateness defines model for Lateness.
+// Lateness How late runs were sent, in buckets of equal width.
 type Lateness struct {
 	CountedFrom time.Time `json:"countedFrom,omitempty,omitzero"`
 	CountedTo   time.Time `json:"countedTo,omitempty,omitzero"`
 	From        time.Time `json:"from"`
 
-	// Partial Part of the period is not counted
+	// Partial Whether part of the period is not counted
 	Partial bool          `json:"partial,omitempty,omitzero"`
 	Rows    []LatenessRow `json:"rows"`
 	To      time.Time     `json:"to"`
@@ -1459,135 +1495,137 @@ type Lateness struct {
 	Width string `json:"width"`
 }
 
-// LatenessCell defines model for LatenessCell.
+// LatenessCell Lateness of the runs that began in one bucket.
 type LatenessCell struct {
 	// At Start of the bucket
 	At time.Time `json:"at"`
 
-	// Late took: time from the send to the end. late: time from the due time to the send, for runs of a schedule. p50 and p99 are exact within 6.25 %, max is exact.
+	// Late Lateness of the runs that began in the bucket
 	Late    ReportTimes `json:"late,omitempty,omitzero"`
 	Lost    int64       `json:"lost,omitempty,omitzero"`
 	Skipped int64       `json:"skipped,omitempty,omitzero"`
 }
 
-// LatenessRow defines model for LatenessRow.
+// LatenessRow Lateness of the runs of one app, one job, or all jobs.
 type LatenessRow struct {
 	App string `json:"app,omitempty,omitzero"`
 
 	// Cells Buckets with at least one run, oldest first
 	Cells []LatenessCell `json:"cells"`
 
-	// Job app/name; missing for a deleted job whose name is not stored
+	// Job The job, as app/name; missing for a deleted job whose name is not stored
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId,omitempty,omitzero"`
 }
 
-// Log defines model for Log.
+// Log A part of the log of a run.
 type Log struct {
-	// End The log is complete
+	// End Whether the log ends with this part
 	End bool `json:"end"`
 
-	// From The number of the first line of the text
+	// From Number of the first line in `text`; the first line of the log is 1
 	From int `json:"from"`
 
-	// Kept The stored part of a log; set if the executor does not return the log itself.
+	// Kept The stored part of the log; missing if the executor returned the log
 	Kept *KeptLog `json:"kept,omitempty"`
 
-	// Next The from of the next part
+	// Next The `from` parameter of the next part
 	Next int `json:"next"`
 
-	// Text Whole lines, at most 4 MB
+	// Text A part of the log, at most 4 MB, in whole lines
 	Text string `json:"text"`
 }
 
-// Me defines model for Me.
+// Me The caller: the user, session or token that sent the request.
 type Me struct {
-	// By How you were authenticated
+	// By How the request was authenticated
 	By          string  `json:"by"`
 	Grants      []Grant `json:"grants,omitempty,omitzero"`
 	HasPassword bool    `json:"hasPassword,omitempty,omitzero"`
 	Language    string  `json:"language,omitempty,omitzero"`
 	MustChange  bool    `json:"mustChange,omitempty,omitzero"`
 
-	// Name Your name: the author of your changes
+	// Name Your name. The audit log shows this name as the author of your changes
 	Name     string        `json:"name"`
 	Sessions []UserSession `json:"sessions,omitempty,omitzero"`
 	Tokens   []UserToken   `json:"tokens,omitempty,omitzero"`
 
-	// Within The permissions that the token is limited to
+	// Within Permissions that the token is limited to; missing if the token has all your permissions
 	Within []Grant `json:"within,omitempty,omitzero"`
 	Zone   string  `json:"zone,omitempty,omitzero"`
 }
 
-// MissingChannel defines model for MissingChannel.
+// MissingChannel An app or job whose notifications go to a channel that does not exist.
 type MissingChannel struct {
 	Channel string `json:"channel"`
 
-	// Subject The app, or app/name of the job
+	// Subject The app, or the job as app/name
 	Subject string `json:"subject"`
 }
 
-// NewPassword defines model for NewPassword.
+// NewPassword Request to change the caller's password.
 type NewPassword struct {
-	// Old The current password; missing for users who have none
+	// Old The current password; missing if the user has no password
 	Old string `json:"old,omitempty,omitzero"`
 
-	// Password 10 characters or more
+	// Password The new password, at least 10 characters
 	Password string `json:"password"`
 }
 
-// NewToken defines model for NewToken.
+// NewToken A new API token with its secret.
 type NewToken struct {
-	// Secret The value of the Authorization header, after Bearer
-	Secret string    `json:"secret"`
-	Token  UserToken `json:"token"`
+	// Secret The secret of the token: send `Bearer` and this value in the Authorization header
+	Secret string `json:"secret"`
+
+	// Token The new token, without its secret
+	Token UserToken `json:"token"`
 }
 
-// NewTokenSpec defines model for NewTokenSpec.
+// NewTokenSpec Request for a new API token.
 type NewTokenSpec struct {
-	// EndsAt At most 366 days from now; default: 90 days
+	// EndsAt Time at which the token expires, at most 366 days from now; default: 90 days from now
 	EndsAt time.Time `json:"endsAt,omitempty,omitzero"`
 
-	// Grants Permissions of the token, at most your own. Default: all permissions that its owner has whenever the token is used
+	// Grants Permissions of the token. The owner of the token must have these permissions. Default: the token always has the current permissions of its owner
 	Grants []Grant `json:"grants,omitempty,omitzero" most:"20"`
 	Name   string  `json:"name"`
 }
 
-// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
+// Notify Channels and events of notifications. For each field that a job does not set, the value of its app applies. Default: no notifications.
 type Notify struct {
-	// Late Lateness of the send from which a run counts as late. Default: grace.
+	// Late Minimum time between the due time and the send of a run that counts as late. Default: the job's grace.
 	Late string `json:"late,omitempty,omitzero"`
 
-	// On Events that cause notifications. Default: failed, lost, no-executor, recovered, paused, unplanned, dead-letter, and each of late, slow and overdue if its time is set.
+	// On Events that cause notifications. Default: failed, lost, no-executor, recovered, paused, unplanned and dead-letter. late, slow and overdue are added if the setting of the same name is set.
 	On []string `json:"on,omitempty,omitzero" most:"16"`
 
-	// Overdue Deadline for a success of the job: by or within. Default: the job is never overdue.
+	// Overdue Deadline for the next success of a job. Set either `by` or `within`. Default: the job is never overdue.
 	Overdue Overdue `json:"overdue,omitempty,omitzero"`
 
-	// Quiet Quiet period: one notification for each event, and at the end of the period one with the count.
+	// Quiet Length of the quiet period after a notification. Further events of the same kind are counted, and one notification at the end of the period has the count.
 	Quiet string `json:"quiet,omitempty,omitzero"`
 
-	// Slow Running time from which a run counts as slow, counted from the send. Default: no run is slow.
+	// Slow Minimum running time of a run that counts as slow. The time is counted from the send. Default: no run is slow.
 	Slow string `json:"slow,omitempty,omitzero"`
 
-	// To The channels that get notifications.
+	// To The names of the channels that get notifications.
 	To []string `json:"to,omitempty,omitzero" most:"10"`
 }
 
-// NotifyResult The result for notifications that belong to no job.
+// NotifyResult Result of a change of the notification settings for events that belong to no job.
 type NotifyResult struct {
 	Change string `json:"change"`
 	Error  *Error `json:"error,omitempty"`
 
-	// New Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
+	// New The settings after the change
 	New *Notify `json:"new,omitempty"`
 
-	// Old Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
+	// Old The settings before the change
 	Old *Notify `json:"old,omitempty"`
 	Rev int64   `json:"rev,omitempty,omitzero"`
 }
 
-// OAuth Client credentials. The server gets a token with them and uses it until shortly before it expires.
+// OAuth OAuth client credentials. The server exchanges them for a token, and uses the token until shortly before the token expires.
 type OAuth struct {
 	// ClientID The client ID.
 	ClientID string `json:"clientId"`
@@ -1595,354 +1633,366 @@ type OAuth struct {
 	// ClientSecret The client secret.
 	ClientSecret string `json:"clientSecret"`
 
-	// Scope Scope of the token, if the provider requires one.
+	// Scope Scope of the requested token. Set the scope if the provider requires one.
 	Scope string `json:"scope,omitempty,omitzero"`
 
 	// TokenURL The URL that issues tokens.
 	TokenURL string `json:"tokenUrl"`
 }
 
-// Overdue Deadline for a success of the job: by or within. Default: the job is never overdue.
+// Overdue Deadline for the next success of a job. Set either `by` or `within`. Default: the job is never overdue.
 type Overdue struct {
-	// By Time of day in the job's zone, such as "06:00", on each day that has a scheduled run.
+	// By Time of day in the job's zone, such as "06:00". The job must succeed before this time on each day with a scheduled run.
 	By string `json:"by,omitempty,omitzero"`
 
-	// Within Maximum time since the last success.
+	// Within Maximum time between the last success and the next success.
 	Within string `json:"within,omitempty,omitzero"`
 }
 
-// Overlap Number of runs of the job that may run at the same time on all executors. A run counts until its last attempt ends. Default: no limit.
+// Overlap Limit on the runs of a job at the same time, over all executors. A run counts until its last attempt ends. Default: no limit.
 type Overlap struct {
-	// Group All jobs with this group share the limit and must set the same limit. Default: the job alone.
+	// Group Name of a group. All jobs of the group share one limit, and must set the same limit. Default: the job has a limit of its own.
 	Group string `json:"group,omitempty,omitzero"`
 
-	// Key A JSON pointer into the params, such as /tenant: the limit applies to each value separately. Default: all runs together.
+	// Key A JSON pointer into the params, such as /tenant. Each value at this pointer has its own limit. Default: all runs share the limit.
 	Key string `json:"key,omitempty,omitzero"`
 
-	// Limit Number of runs at the same time.
+	// Limit Maximum number of runs at the same time.
 	Limit int `json:"limit,omitempty,omitzero"`
 
-	// Max With whenFull: queue, the maximum number of waiting runs. Further runs are skipped as queue-full.
+	// Max Maximum number of waiting runs, if whenFull is queue. Further runs are skipped with the reason queue-full.
 	Max int `json:"max,omitempty,omitzero"`
 
-	// WhenFull Action for a run above the limit. replace: the run that has been running longest is killed and replaced.
+	// WhenFull Action for a run above the limit. queue: the run waits. skip: the run is skipped. replace: the server kills the longest running run and starts the new one.
 	WhenFull string `json:"whenFull,omitempty,omitzero"`
 }
 
-// Overview defines model for Overview.
+// Overview Problems of jobs and runs, the runs of the near future, and the status of the scheduler.
 type Overview struct {
-	// AppsWithoutExecutor Apps without an executor that have scheduled jobs: the first 20
+	// AppsWithoutExecutor The first 20 apps that have scheduled jobs but no executor
 	AppsWithoutExecutor []AppWithoutExecutor `json:"appsWithoutExecutor"`
 
-	// AppsWithoutExecutorCount Number of these apps
-	AppsWithoutExecutorCount int            `json:"appsWithoutExecutorCount,omitempty,omitzero"`
-	Coming                   OverviewComing `json:"coming"`
-	Failing                  OverviewJobs   `json:"failing"`
-	Late                     OverviewJobs   `json:"late"`
-	Long                     OverviewRuns   `json:"long"`
-	Now                      time.Time      `json:"now"`
+	// AppsWithoutExecutorCount Number of apps that have scheduled jobs but no executor
+	AppsWithoutExecutorCount int `json:"appsWithoutExecutorCount,omitempty,omitzero"`
 
-	// Partial The status of some jobs is not known: repeat the request
-	Partial   bool   `json:"partial,omitempty,omitzero"`
+	// Coming Jobs that fire within 15 minutes
+	Coming OverviewComing `json:"coming"`
+
+	// Failing Number of failing jobs, and the first 20 of these jobs
+	Failing OverviewJobs `json:"failing"`
+
+	// Late Number of late jobs, and the first 20 of these jobs
+	Late OverviewJobs `json:"late"`
+
+	// Long Number of runs that take unusually long, and the first 20 of these runs
+	Long OverviewRuns `json:"long"`
+	Now  time.Time    `json:"now"`
+
+	// Partial Whether the status of some jobs is unknown. If true, repeat the request
+	Partial bool `json:"partial,omitempty,omitzero"`
+
+	// Scheduler Status of the scheduler
 	Scheduler *Facts `json:"scheduler,omitempty"`
 
-	// Unchecked How many more jobs may be failing: a page of the console on AWS reads the runs only of the 200 jobs that failed last
+	// Unchecked Number of jobs that may be failing but were not checked. On AWS, the server checks only the 200 jobs whose last failures are newest
 	Unchecked int `json:"unchecked,omitempty,omitzero"`
 
-	// Unread Runs that started late or run long are not counted, because the runs of all jobs would have to be read
+	// Unread Whether the latest runs of most jobs were not read. If true, `late` has only jobs that are not planned, and `long` has only runs of jobs that may be failing
 	Unread bool `json:"unread,omitempty,omitzero"`
 }
 
-// OverviewComing defines model for OverviewComing.
+// OverviewComing Number of jobs that fire within 15 minutes, and the first scheduled runs.
 type OverviewComing struct {
 	First []Coming `json:"first"`
 
-	// Jobs Jobs that fire within 15 minutes
+	// Jobs Number of jobs that fire within 15 minutes
 	Jobs int `json:"jobs"`
 }
 
-// OverviewJob defines model for OverviewJob.
+// OverviewJob A failing or late job.
 type OverviewJob struct {
-	// Job app/name
+	// Job The job, as app/name
 	Job   string `json:"job"`
 	JobID int32  `json:"jobId"`
-	Last  *Run   `json:"last,omitempty"`
 
-	// ScheduledAt For a late job without a run: the due scheduled time that was not planned
+	// Last The latest run of the job. This run makes the job failing or late
+	Last *Run `json:"last,omitempty"`
+
+	// ScheduledAt The due scheduled time that was not planned. Set only for a late job without a run
 	ScheduledAt time.Time `json:"scheduledAt,omitempty,omitzero"`
 	Title       string    `json:"title,omitempty,omitzero"`
 }
 
-// OverviewJobs defines model for OverviewJobs.
+// OverviewJobs Number of failing or late jobs, and the first of these jobs.
 type OverviewJobs struct {
 	Count int `json:"count"`
 
-	// Jobs The first 20
+	// Jobs The first 20 jobs
 	Jobs []OverviewJob `json:"jobs"`
 }
 
-// OverviewRun defines model for OverviewRun.
+// OverviewRun An open run that takes unusually long.
 type OverviewRun struct {
-	// Job app/name
+	// Job The job, as app/name
 	Job    string    `json:"job"`
 	Run    string    `json:"run"`
 	SentAt time.Time `json:"sentAt"`
 	Title  string    `json:"title,omitempty,omitzero"`
 
-	// UsualMs Median duration of the previous runs
+	// UsualMs Median duration of the job's previous runs, in milliseconds
 	UsualMs int64 `json:"usualMs"`
 }
 
-// OverviewRuns defines model for OverviewRuns.
+// OverviewRuns Number of runs that take unusually long, and the first of these runs.
 type OverviewRuns struct {
 	Count int           `json:"count"`
 	Runs  []OverviewRun `json:"runs"`
 }
 
-// Parent defines model for Parent.
+// Parent A parent job, and the results of the parent after which the child job runs.
 type Parent struct {
 	// Job The parent job, as APP/NAME.
 	Job string `json:"job"`
 
-	// When Results of the parent's last attempt after which the job runs; finished is every result except a skip.
+	// When Result of the parent after which this job runs. Only the parent's last attempt counts. finished: any result except a skip.
 	When string `json:"when,omitempty,omitzero"`
 }
 
-// Pause defines model for Pause.
+// Pause A pause of a job, an app or everything.
 type Pause struct {
 	By   string    `json:"by,omitempty,omitzero"`
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// Of The paused object; only if a job is shown
+	// Of The paused object: the job, its app, or everything. Set only in the answer for a job
 	Of     string    `json:"of,omitempty,omitzero"`
 	Reason string    `json:"reason,omitempty,omitzero"`
 	Until  time.Time `json:"until,omitempty,omitzero"`
 }
 
-// PauseRequest defines model for PauseRequest.
+// PauseRequest Request to pause a job, an app or everything.
 type PauseRequest struct {
-	// IfRev For a job: reject the request unless it has this revision
+	// IfRev The revision that the job must have; otherwise the request is rejected. Set only to pause a job
 	IfRev  *int64    `json:"ifRev,omitempty"`
 	Reason string    `json:"reason,omitempty,omitzero"`
 	Until  time.Time `json:"until,omitempty,omitzero"`
 }
 
-// Permit The position of a run among the runs that share its limit.
+// Permit Position of a run in a concurrency limit.
 type Permit struct {
-	// Begins For a limit per second: when the attempt may start
+	// Begins Time at which the attempt may start, for a limit of attempts in one second
 	Begins time.Time `json:"begins,omitempty,omitzero"`
 
-	// Has Whether the run may be running
+	// Has Whether the limit allows the run to be running
 	Has bool `json:"has"`
 
-	// HeldBy The first runs that use the limit, of apps that the caller can see
+	// HeldBy IDs of the first runs that use slots of the limit. Only runs of apps that the caller can see are listed
 	HeldBy []string `json:"heldBy"`
 	Limit  int      `json:"limit"`
 
-	// Of The limited object: group NAME, job NUMBER, or app NAME
+	// Of The object that has the limit: group NAME, job NUMBER, or app NAME
 	Of string `json:"of"`
 
-	// Place Place in the waiting queue, from 1; missing if the run is not in the queue
+	// Place Position of the run in the queue of waiting runs, counted from 1; missing if the run is not in the queue
 	Place int `json:"place,omitempty,omitzero"`
 
-	// Value If the limit has a key: a hash of the run's value for it; none: the run has no value
+	// Value Hash of the run's value, if the limit has a key. none: the params of the run have no value for the key
 	Value string `json:"value,omitempty,omitzero"`
 
-	// Waiting Number of waiting runs
+	// Waiting Number of runs that wait for a slot of the limit
 	Waiting int `json:"waiting,omitempty,omitzero"`
 }
 
-// Preview defines model for Preview.
+// Preview Description and next times of a schedule.
 type Preview struct {
 	Description string `json:"description"`
 
-	// Ends The last time in next is the last of the schedule
+	// Ends Whether the last time in `next` is also the last scheduled time of the schedule
 	Ends     bool        `json:"ends"`
 	Next     []time.Time `json:"next"`
 	Warnings []string    `json:"warnings,omitempty,omitzero"`
 }
 
-// PreviewRequest defines model for PreviewRequest.
+// PreviewRequest A schedule to explain.
 type PreviewRequest struct {
-	// Count At most 1000; default 10
+	// Count Maximum number of scheduled times to return, at most 1000; default 10
 	Count int `json:"count,omitempty,omitzero"`
 
-	// From Default: the current time
+	// From Only scheduled times after this time; default: the current time
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// JobID The number of the job that has or will have this schedule. If an `every` rule has no offset, its scheduled times depend on this number. Without this number, the response shows example times
+	// JobID Number of the job that has or will have this schedule. The scheduled times of an `every` rule without an offset depend on this number. If the number is missing, the answer shows example times
 	JobID int32 `json:"jobId,omitempty,omitzero"`
 
-	// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.
+	// Schedule The schedule to explain
 	Schedule Schedule `json:"schedule"`
 }
 
-// Proofs defines model for Proofs.
+// Proofs Answer to a proof request: the hex proofs that the server has each token.
 type Proofs struct {
 	Proofs []string `json:"proofs"`
 }
 
-// RanWith The job's settings when the run was sent; for a waiting run, the current settings. Settings of the run itself take precedence.
+// RanWith The job's settings when the run was sent. For a waiting run, the current settings of the job. The run's own fields, such as params, take precedence.
 type RanWith struct {
-	// At When this revision was created
+	// At Time at which this revision of the job was created
 	At    time.Time `json:"at"`
 	Block string    `json:"block,omitempty,omitzero"`
 	By    string    `json:"by,omitempty,omitzero"`
 
-	// Change The revision that introduced these settings
+	// Change Number of the job's revision that introduced these settings
 	Change int64 `json:"change"`
 
-	// Command A command that the server runs on its own machine, like cron, instead of a handler. The server must be started with --commands-user and --commands-dir.
+	// Command The command that ran instead of a handler. Secrets are left out
 	Command Command `json:"command,omitempty,omitzero"`
 	Handler string  `json:"handler,omitempty,omitzero"`
 	Params  string  `json:"params,omitempty,omitzero"`
 	Route   string  `json:"route,omitempty,omitzero"`
 
-	// Script A version of a job's script.
+	// Script The script that ran instead of a handler. The source is left out
 	Script Script `json:"script,omitempty,omitzero"`
 
-	// Template Whether the params are a template that is filled for each run
+	// Template Whether the server fills the params as a template for each run
 	Template bool   `json:"template,omitempty,omitzero"`
 	Timeout  string `json:"timeout,omitempty,omitzero"`
 
-	// Verb created or updated; missing if no record of the change exists
+	// Verb Kind of the change: created or updated. Missing if the change is not recorded
 	Verb string `json:"verb,omitempty,omitzero"`
 }
 
-// RedriveRequest defines model for RedriveRequest.
+// RedriveRequest Selects the dead-letter messages to list or resend.
 type RedriveRequest struct {
-	// After Continue after this message
+	// After The `next` field of the previous answer
 	After string `json:"after,omitempty,omitzero"`
 
-	// Drop Also delete messages that have nothing left to send
+	// Drop Whether to also delete messages that have no run left to send
 	Drop bool `json:"drop,omitempty,omitzero"`
 
-	// DryRun Only list the messages
+	// DryRun Whether to list the messages without changing anything
 	DryRun bool `json:"dryRun,omitempty,omitzero"`
 
-	// Limit Maximum number of messages; at most 100
+	// Limit Maximum number of messages to handle, at most 100
 	Limit int `json:"limit,omitempty,omitzero"`
 
-	// Unread Also delete messages that cannot be read completely, if they have nothing readable left to send
+	// Unread Whether to also delete messages that are only partly readable, if their readable part has no run left to send
 	Unread bool `json:"unread,omitempty,omitzero"`
 }
 
-// RedriveResult defines model for RedriveResult.
+// RedriveResult Dead-letter messages, and the number of runs that were resent.
 type RedriveResult struct {
-	// Dropped Deleted messages
+	// Dropped Number of deleted messages
 	Dropped int `json:"dropped"`
 
-	// Left Runs that are not sent
+	// Left Number of runs that were not resent
 	Left    int          `json:"left"`
 	Letters []DeadLetter `json:"letters"`
 
-	// Next The after of the next request; missing at the end
+	// Next The `after` field of the next request; missing after the last message
 	Next string `json:"next,omitempty,omitzero"`
 
-	// Sent Runs that are sent again, or would be, and requests for logs and notifications
+	// Sent Number of runs, requests for logs, and notifications that were resent. With dryRun, the number that would be resent
 	Sent int `json:"sent"`
 }
 
-// RefusedExecutor Information that the executor sent about itself; it is not verified
+// RefusedExecutor An executor whose registration was rejected. The executor sent this information, and the server did not verify it.
 type RefusedExecutor struct {
 	Address string `json:"address"`
 	App     string `json:"app"`
 
-	// At When it was rejected last
+	// At Time of the last rejected registration
 	At time.Time `json:"at"`
 
-	// From IP address
+	// From IP address that the registration came from
 	From  string `json:"from"`
 	Times int    `json:"times"`
 
-	// Why The reason, unless the token was wrong
+	// Why The reason of the rejection; missing if the token was wrong
 	Why string `json:"why,omitempty,omitzero"`
 }
 
-// ReplanRequest defines model for ReplanRequest.
+// ReplanRequest Selects the period whose missing runs are resent.
 type ReplanRequest struct {
-	// After The next of the previous page
+	// After The `next` field of the previous answer
 	After string `json:"after,omitempty,omitzero"`
 
-	// From Only scheduled times after this
+	// From Only scheduled times after this time
 	From time.Time `json:"from"`
 
-	// Job app/name or number; default: all jobs
+	// Job The job to replan, as app/name or by its number; default: all jobs
 	Job string `json:"job,omitempty,omitzero"`
 
-	// To The last scheduled time. Default: the end of the planned period, and runs that should be on their way are sent too, because the queues may have lost them
+	// To The last scheduled time to replan. Default: the end of the planned period. Without `to`, the server also resends runs that should be on the way to an executor, because the queues may have lost them
 	To time.Time `json:"to,omitempty,omitzero"`
 }
 
-// ReplanResult defines model for ReplanResult.
+// ReplanResult Result of one part of a replan.
 type ReplanResult struct {
 	Expected int64 `json:"expected"`
 
-	// Failed Jobs whose history could not be read, and why, at most 100: they are not counted
+	// Failed Jobs whose history could not be read, with the error of each job; at most 100. These jobs are not counted
 	Failed []string  `json:"failed,omitempty,omitzero"`
 	From   time.Time `json:"from"`
 	Jobs   int       `json:"jobs"`
 
-	// Missing Scheduled times with neither a run nor a record that are not on their way, or have been for more than 15 minutes. Without to: also the ones on their way, open runs, and runs with a pending follow-up
+	// Missing Number of scheduled times that have neither a run nor a recorded skip, and whose message is missing or more than 15 minutes old. Without `to`, also runs that are on the way, open runs, and ended runs with pending follow-ups
 	Missing int64 `json:"missing"`
 
-	// Next The after of the next page; missing on the last page
+	// Next The `after` field of the request for the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 
-	// OutOfReach Scheduled times whose run or record may have been deleted because of their age; they are not touched
+	// OutOfReach Number of scheduled times whose run or recorded skip may have been deleted by age. These times are not replanned
 	OutOfReach int64 `json:"outOfReach"`
 
-	// Partial Some changes of the period are not stored any more
+	// Partial Whether some changes of the period are not stored
 	Partial bool `json:"partial,omitempty,omitzero"`
 
-	// Sent Number of these runs that are in the delay queue again
+	// Sent Number of missing runs that this call added to the delay queue
 	Sent int64     `json:"sent"`
 	To   time.Time `json:"to"`
 }
 
-// Report defines model for Report.
+// Report Run statistics of a period, by hour or day.
 type Report struct {
 	By   string    `json:"by"`
 	From time.Time `json:"from"`
 
-	// Rows Hours or days in which a run began
+	// Rows Hours or days in which at least one run began
 	Rows []ReportRow `json:"rows"`
 
-	// Since Start of the reports; missing if no reports exist
+	// Since Time at which the reports start; missing if no reports exist
 	Since time.Time `json:"since,omitempty,omitzero"`
 	To    time.Time `json:"to"`
 
-	// Until Time up to which runs are counted: to, or the end of the reports
+	// Until Time up to which the rows count all runs: `to`, or the end of the reports
 	Until time.Time `json:"until"`
 
-	// Zone The time zone that days are counted in
+	// Zone Time zone in which days begin and end
 	Zone string `json:"zone"`
 }
 
-// ReportEnd defines model for ReportEnd.
+// ReportEnd Number of runs that ended with one state and reason.
 type ReportEnd struct {
 	Reason string `json:"reason,omitempty,omitzero"`
 	Runs   int64  `json:"runs"`
 	State  string `json:"state"`
 }
 
-// ReportFacts defines model for ReportFacts.
+// ReportFacts Status of the run reports.
 type ReportFacts struct {
-	// Failed Error of the last pass, if it failed
+	// Failed Error of the last report scan; missing if the scan succeeded
 	Failed   string    `json:"failed,omitempty,omitzero"`
 	FailedAt time.Time `json:"failedAt,omitempty,omitzero"`
 
-	// Open Number of hours and days that have runs without a result
+	// Open Number of hours and days in which a run began that has no result yet
 	Open int `json:"open,omitempty,omitzero"`
 
-	// Since Start of the reports; missing until the first runs are summed up
+	// Since Time at which the reports start; missing until the first runs are counted
 	Since time.Time `json:"since,omitempty,omitzero"`
 
-	// Until Time up to which runs are summed up
+	// Until Time up to which the reports count all runs
 	Until time.Time `json:"until,omitempty,omitzero"`
 }
 
-// ReportRow defines model for ReportRow.
+// ReportRow Run statistics of one hour or day, for all jobs, one app or one job.
 type ReportRow struct {
 	App string `json:"app,omitempty,omitzero"`
 
@@ -1950,440 +2000,449 @@ type ReportRow struct {
 	At   time.Time   `json:"at"`
 	Ends []ReportEnd `json:"ends,omitempty,omitzero"`
 
-	// Job app/name; missing for a deleted job whose name is not stored
+	// Job The job, as app/name; missing for a deleted job whose name is not stored
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId,omitempty,omitzero"`
 
-	// Late took: time from the send to the end. late: time from the due time to the send, for runs of a schedule. p50 and p99 are exact within 6.25 %, max is exact.
+	// Late Time from the due time to the send of the scheduled runs in the row
 	Late ReportTimes `json:"late,omitempty,omitzero"`
 
-	// Open Number of runs without a result yet
+	// Open Number of runs that have no result yet
 	Open int64 `json:"open"`
 
-	// Runs Number of ended runs; each attempt counts, and each shard in addition to its broadcast
+	// Runs Number of ended runs. Each attempt counts. Each shard counts in addition to its broadcast
 	Runs int64 `json:"runs"`
 
-	// Took took: time from the send to the end. late: time from the due time to the send, for runs of a schedule. p50 and p99 are exact within 6.25 %, max is exact.
+	// Took Time from the send to the end of the runs in the row
 	Took ReportTimes `json:"took,omitempty,omitzero"`
 }
 
-// ReportTimes took: time from the send to the end. late: time from the due time to the send, for runs of a schedule. p50 and p99 are exact within 6.25 %, max is exact.
+// ReportTimes Distribution of a time in milliseconds. In the field `took`: time from the send to the end. In the field `late`: time from the due time to the send of scheduled runs. p50 and p99 are accurate to 6.25 %. The maximum is exact.
 type ReportTimes struct {
 	MaxMs int64 `json:"maxMs"`
 	P50Ms int64 `json:"p50Ms"`
 	P99Ms int64 `json:"p99Ms"`
 
-	// Runs Number of runs measured
+	// Runs Number of runs that were measured
 	Runs int64 `json:"runs"`
 }
 
-// Rerun defines model for Rerun.
+// Rerun An original run, and the new run that repeats it.
 type Rerun struct {
+	// As The new run; missing if the original run is not rerun
 	As *Run `json:"as,omitempty"`
 
-	// Existing The key was used before
+	// Existing Whether another request with this key already created the new run
 	Existing bool `json:"existing,omitempty,omitzero"`
-	Of       Run  `json:"of"`
 
-	// Why Why the run is not rerun; missing if it is
+	// Of The original run
+	Of Run `json:"of"`
+
+	// Why The reason why the run is not rerun; missing if the run is rerun
 	Why string `json:"why,omitempty,omitzero"`
 }
 
-// RerunRequest One run, or runs of a job, an app or all apps that match the filters of the list of runs. With an app or all apps, a time filter also matches runs that were created more than an hour later. With all apps, runs of apps that the caller can see but not operate are not rerun; the answer gives the reason. Pages go back in time; the runs of a page are created oldest first.
+// RerunRequest Selects one run by `run`, or the runs of a job, an app or all apps by filters. For an app or all apps, a time filter also matches runs created over an hour later. For all apps, runs of apps that the caller cannot operate are not rerun, and the answer has the reason. Later pages have older runs. On each page, the oldest run is rerun first.
 type RerunRequest struct {
-	// Address Only runs at this executor address
+	// Address Only runs that were sent to this executor address
 	Address string `json:"address,omitempty,omitzero"`
 
-	// Addresses Addresses instead of the original trigger's addresses or the app's executors
+	// Addresses Addresses for the new runs; default: the addresses of the original trigger, or the app's executors
 	Addresses []string `json:"addresses,omitempty,omitzero" most:"1000"`
 
-	// After The next of the previous page
+	// After The `next` field of the previous answer
 	After string `json:"after,omitempty,omitzero"`
 
-	// App Required if job is missing; without both, one of failed, state, from and to is required
+	// App The app whose runs are rerun; required if `job` is missing. Without `job` and `app`, at least one of failed, state, from and to is required
 	App string `json:"app,omitempty,omitzero"`
 
 	// As Cause of the new runs; default: api. Runs with the cause manual also run while their app is paused
 	As    string   `json:"as,omitempty,omitzero"`
 	Cause []string `json:"cause,omitempty,omitzero" most:"16"`
 
-	// DryRun Only report which runs would be rerun, and with which settings
+	// DryRun Whether to report the runs that would be rerun, with their settings, without creating a run
 	DryRun bool `json:"dryRun,omitempty,omitzero"`
 
-	// Failed Only runs that failed for good
+	// Failed Only runs that failed for good: failed attempts that were retried are left out
 	Failed bool `json:"failed,omitempty,omitzero"`
 
-	// From Earliest scheduled time
+	// From Earliest scheduled time of the runs
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// Job app/name or number
+	// Job The job whose runs are rerun, as app/name or by its number
 	Job string `json:"job,omitempty,omitzero"`
 
-	// Key Idempotency key, like the key of a trigger. Required with a filter, at most 108 bytes: repeating the request with the key creates no run twice
+	// Key Idempotency key of the request, at most 108 bytes. Repeated requests with the same key create no run twice. Required if the request selects runs with a filter
 	Key string `json:"key,omitempty,omitzero"`
 
-	// Late Only runs sent later than this after they were due
+	// Late Minimum time between the due time and the send of a run, such as 5s
 	Late string `json:"late,omitempty,omitzero"`
 
-	// Limit Runs of one page; at most 100
+	// Limit Maximum number of runs on one page, at most 100
 	Limit int `json:"limit,omitempty,omitzero"`
 
-	// Longer Only runs that took longer, such as 5m
+	// Longer Minimum time between the send and the end of a run, such as 5m
 	Longer string `json:"longer,omitempty,omitzero"`
 
-	// Params Params instead of the params of the original run
+	// Params Params for the new runs; default: the params of the original run
 	Params *string `json:"params,omitempty"`
 
-	// Retries Retries instead of the job's retry.max
+	// Retries Maximum number of attempts after the first attempt, instead of the job's retry.max
 	Retries *int `json:"retries,omitempty"`
 
-	// Run One run: its ID, app/name@scheduled-time or app/name#key
+	// Run One run to rerun: its ID, app/name@scheduled-time or app/name#key
 	Run string `json:"run,omitempty,omitzero"`
 
-	// SameAddress Use the executor address of the original run
+	// SameAddress Whether to send each new run to the executor address of its original run
 	SameAddress bool `json:"sameAddress,omitempty,omitzero"`
 
-	// Shorter Only runs that took less time
+	// Shorter Maximum time between the send and the end of a run, such as 5m
 	Shorter string   `json:"shorter,omitempty,omitzero"`
 	State   []string `json:"state,omitempty,omitzero" most:"16"`
 
-	// Text Part of the message or of the trigger's params, ignoring case
+	// Text Part of the run's message or of the trigger's params. Upper and lower case are equal
 	Text string `json:"text,omitempty,omitzero"`
 
-	// To Latest scheduled time
+	// To Latest scheduled time of the runs
 	To time.Time `json:"to,omitempty,omitzero"`
 }
 
-// RerunResult defines model for RerunResult.
+// RerunResult One page of reruns.
 type RerunResult struct {
-	// Next The after of the next page; missing on the last page
+	// Next The `after` field of the request for the next page; missing on the last page
 	Next string  `json:"next,omitempty,omitzero"`
 	Runs []Rerun `json:"runs"`
 }
 
-// RestoreRequest defines model for RestoreRequest.
+// RestoreRequest Request to restore or take over a copy of the data.
 type RestoreRequest struct {
-	// AdvanceJobIds How many job IDs may have been allocated since then. Default: computed from the time that has passed
+	// AdvanceJobIds Number of job IDs to skip, because they may have been allocated after the time `from`. Default: a number that depends on the time since `from`
 	AdvanceJobIds int `json:"advanceJobIds,omitempty,omitzero"`
 
-	// AdvanceRunIds How many numbered runs of one job may have been created since then. Default: computed from the time that has passed
+	// AdvanceRunIds Number of run IDs to skip in each job, because they may have been used after the time `from`. Default: a number that depends on the time since `from`
 	AdvanceRunIds int `json:"advanceRunIds,omitempty,omitzero"`
 
-	// After Continue after this job
+	// After The `next` field of the previous answer
 	After int32 `json:"after,omitempty,omitzero"`
 
-	// Again Restore even if this deployment already uses these tables
+	// Again Whether to restore even if this deployment already uses these tables
 	Again bool `json:"again,omitempty,omitzero"`
 
-	// From The time of the data. Default: a minute before the last activity in the data
+	// From Time of the restored data. Default: one minute before the last activity in the data
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// RunsLost The table of runs is empty. Runs that were due up to the time in `from` are not sent again
+	// RunsLost Whether the table of runs is empty. If true, the server does not resend runs that were due up to the time `from`
 	RunsLost bool `json:"runsLost,omitempty,omitzero"`
 }
 
-// RestoreResult defines model for RestoreResult.
+// RestoreResult Result of one part of a restore or takeover.
 type RestoreResult struct {
 	AdvanceJobIds int       `json:"advanceJobIds"`
 	AdvanceRunIds int       `json:"advanceRunIds"`
 	From          time.Time `json:"from"`
 
-	// Full Number of jobs without free run IDs
+	// Full Numbers of the jobs that have no free run IDs
 	Full       []int32 `json:"full,omitempty,omitzero"`
 	Generation int     `json:"generation"`
 
-	// Jobs Number of scanned jobs
+	// Jobs Number of jobs that this call scanned
 	Jobs int `json:"jobs"`
 
-	// Leases Number of released leases
+	// Leases Number of leases that this call released
 	Leases int `json:"leases"`
 
-	// Next The after of the next call; 0: finished
+	// Next The `after` field of the next request; 0 when the restore is complete
 	Next int32 `json:"next"`
 
-	// Owing Ended runs whose follow-ups are processed
+	// Owing Number of ended runs whose follow-ups this call started
 	Owing int `json:"owing"`
 
-	// Waiting Waiting runs that are now sent
+	// Waiting Number of waiting runs that this call sent
 	Waiting int `json:"waiting"`
 
-	// Watched Runs that an executor may have, which are checked
+	// Watched Number of runs that an executor may have. The server checks these runs
 	Watched int `json:"watched"`
 }
 
-// ResumeRequest defines model for ResumeRequest.
+// ResumeRequest Request to resume a job, an app or everything.
 type ResumeRequest struct {
 	Reason string `json:"reason,omitempty,omitzero"`
 }
 
-// Retention How long runs are kept, and which logs.
+// Retention How long the server keeps runs, and for which runs it stores logs.
 type Retention struct {
-	// Days Days that runs are kept; 0 keeps them forever.
+	// Days Number of days for which runs are kept; 0 keeps runs forever.
 	Days *int `json:"days,omitempty"`
 
-	// Log Runs whose logs are kept: the last 64 KB of the log are stored with the run and remain when the executor is gone.
+	// Log Runs whose logs are stored. The server stores the last 64 KB of a log with the run. A stored log remains available after the executor is gone.
 	Log string `json:"log,omitempty,omitzero"`
 }
 
-// Retry Whether and when failed runs are retried.
+// Retry Whether and when a failed run gets another attempt.
 type Retry struct {
-	// Backoff Growth of the delay: exponential doubles it after each attempt.
+	// Backoff Growth of the delay. constant: the delay does not grow. exponential: the delay doubles after each attempt.
 	Backoff string `json:"backoff,omitempty,omitzero"`
 
-	// Delay Delay from the end of an attempt to the next.
+	// Delay Delay from the end of an attempt to the next attempt.
 	Delay string `json:"delay,omitempty,omitzero"`
 
-	// Max Number of attempts after the first.
+	// Max Maximum number of attempts after the first attempt; 0: no retry.
 	Max int `json:"max"`
 
-	// MaxDelay Maximum delay. Default: a day.
+	// MaxDelay Maximum delay between two attempts. Default: 1d.
 	MaxDelay string `json:"maxDelay,omitempty,omitzero"`
 
-	// On Results that are retried.
+	// On Results of an attempt that cause a retry.
 	On []string `json:"on,omitempty,omitzero" most:"16"`
 }
 
-// RotateResult defines model for RotateResult.
+// RotateResult Result of one part of a key rotation.
 type RotateResult struct {
-	// Changed Number of apps, jobs and channels that were encrypted again
+	// Changed Number of apps, jobs and channels that this call encrypted with the new key
 	Changed int `json:"changed"`
 
 	// Key ID of the new key
 	Key string `json:"key"`
 
-	// Next The after of the next call; missing at the end
+	// Next The `after` parameter of the next call; missing when the rotation is complete
 	Next string `json:"next,omitempty,omitzero"`
 }
 
-// Rule defines model for Rule.
+// Rule One rule of a schedule: exactly one of cron, crontab, every, fixedDelay and at.
 type Rule struct {
-	// At One time, such as 2027-01-01T00:00:00Z.
+	// At The only scheduled time of the rule, such as 2027-01-01T00:00:00Z.
 	At time.Time `json:"at,omitempty,omitzero"`
 
-	// Cron Quartz: seconds minutes hours day-of-month month day-of-week [year], with one ?; 1 is Sunday.
+	// Cron A Quartz expression: seconds minutes hours day-of-month month day-of-week [year]. Exactly one of the two day fields is ?. In day-of-week, 1 is Sunday.
 	Cron string `json:"cron,omitempty,omitzero"`
 
-	// Crontab Unix: minutes hours day-of-month month day-of-week; 0 and 7 are Sunday.
+	// Crontab A Unix crontab expression: minutes hours day-of-month month day-of-week. In day-of-week, 0 and 7 are Sunday.
 	Crontab string `json:"crontab,omitempty,omitzero"`
 
-	// Every A fixed interval, counted from 1970.
+	// Every A fixed interval between scheduled times. Intervals are counted from the start of 1970 in UTC.
 	Every string `json:"every,omitempty,omitzero"`
 
-	// FixedDelay Delay from the end of a run to the next run; cannot be combined with other rules.
+	// FixedDelay Delay from the end of a run to the next run. A schedule with fixedDelay has no other rule.
 	FixedDelay string `json:"fixedDelay,omitempty,omitzero"`
 
-	// Offset Position in the interval of every. Default: jobs with equal intervals are spread over the interval; 0s aligns them.
+	// Offset Time from the start of each `every` interval to the scheduled time. Default: a different offset for each job, so that jobs with equal intervals do not fire together. 0s: all fire together.
 	Offset *string `json:"offset,omitempty"`
 }
 
-// Run defines model for Run.
+// Run A run of a job. Each attempt of a retry chain is a run with its own ID.
 type Run struct {
 	Address   string   `json:"address,omitempty,omitzero"`
 	Addresses []string `json:"addresses,omitempty,omitzero"`
 
-	// Answer The answer to the send of an open run, if it does not confirm the run, such as HTTP 500; only if one run is read
+	// Answer The executor's answer to the send of an open run, such as HTTP 500, if the answer does not confirm the run. Lists of runs leave out this field
 	Answer  string `json:"answer,omitempty,omitzero"`
 	App     string `json:"app"`
 	Attempt int    `json:"attempt,omitempty,omitzero"`
 
-	// By User or token that triggered the run
+	// By Name of the user or token that triggered the run
 	By    string `json:"by,omitempty,omitzero"`
 	Cause string `json:"cause"`
 
-	// Children The newest child runs; only if one run is read
+	// Children The newest child runs. Lists of runs leave out this field
 	Children []ChildRun `json:"children,omitempty,omitzero"`
 
-	// Code The code that the executor reported
+	// Code The result code that the executor reported
 	Code int `json:"code,omitempty,omitzero"`
 
-	// Data Data that the handler passes to child runs
+	// Data Data that the handler passes to the child runs
 	Data string `json:"data,omitempty,omitzero"`
 
-	// DueAt The scheduled time plus jitter
+	// DueAt The due time of the run: the scheduled time plus jitter
 	DueAt   time.Time `json:"dueAt,omitempty,omitzero"`
 	EndedAt time.Time `json:"endedAt,omitempty,omitzero"`
 
-	// First The first run of the retry chain
+	// First ID of the first run of the retry chain
 	First string `json:"first,omitempty,omitzero"`
 	ID    string `json:"id"`
 
-	// Job app/name; missing if the job was deleted
+	// Job The job, as app/name; missing if the job was deleted
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId"`
 	Key   string `json:"key,omitempty,omitzero"`
 
-	// KillAt When the run was killed. Without killBy: when its timeout passed while its executor was busy
-	KillAt time.Time   `json:"killAt,omitempty,omitzero"`
-	KillBy string      `json:"killBy,omitempty,omitzero"`
-	Late   *LateResult `json:"late,omitempty"`
+	// KillAt Time at which the kill of the run was requested. If killBy is missing: the time at which the timeout passed while the executor was busy
+	KillAt time.Time `json:"killAt,omitempty,omitzero"`
+	KillBy string    `json:"killBy,omitempty,omitzero"`
 
-	// LatenessMs Time from dueAt to sentAt. Missing for runs started by a user, the API or a parent, because their scheduled time has no fractions of a second
+	// Late A result that the executor reported after the run was closed
+	Late *LateResult `json:"late,omitempty"`
+
+	// LatenessMs Time from dueAt to sentAt, in milliseconds. Missing for runs that a user, the API or a parent started, because the scheduled time of these runs has no fractions of a second
 	LatenessMs *int64 `json:"latenessMs,omitempty"`
 
-	// LogID The ID as a number
+	// LogID The ID of the run as a number
 	LogID int64 `json:"logId"`
 
-	// MaybeTwice The run may have been sent twice with this ID: the first sender stopped before it recorded the send
+	// MaybeTwice Whether the run may have been sent twice with this ID. True if the first sender stopped before it recorded the send
 	MaybeTwice bool   `json:"maybeTwice,omitempty,omitzero"`
 	Message    string `json:"message,omitempty,omitzero"`
 
-	// Missing For an incomplete join: the parents that it waits for, until dueAt; only if one run is read
-	Missing      []string         `json:"missing,omitempty,omitzero"`
+	// Missing Parents that an incomplete join waits for, until dueAt. Lists of runs leave out this field
+	Missing []string `json:"missing,omitempty,omitzero"`
+
+	// Notification Status of the notification about the end of the run. Missing if no notification was due, or if its status is not stored. Lists of runs leave out this field
 	Notification *RunNotification `json:"notification,omitempty"`
 
-	// Params Params instead of the job's
+	// Params Params of this run instead of the job's params
 	Params *string `json:"params,omitempty"`
 
-	// Parent The parent run
+	// Parent ID of the parent run
 	Parent string `json:"parent,omitempty,omitzero"`
 
-	// Permit The position of a run among the runs that share its limit.
+	// Permit Position of the run in its concurrency limit. Lists of runs leave out this field. An ended run has only `of` and `value`
 	Permit *Permit `json:"permit,omitempty"`
 	Reason string  `json:"reason,omitempty,omitzero"`
 
-	// RerunOf The original run of this rerun
+	// RerunOf ID of the original run, if this run is a rerun
 	RerunOf string `json:"rerunOf,omitempty,omitzero"`
 
-	// Retries Number of retries left
+	// Retries Number of further attempts that the run may still have
 	Retries int `json:"retries,omitempty,omitzero"`
 
-	// ScheduledAt The scheduled time
+	// ScheduledAt The scheduled time of the run
 	ScheduledAt time.Time `json:"scheduledAt,omitempty,omitzero"`
 
-	// SentAt Missing until the run is sent to an executor
+	// SentAt Time at which the run was sent to an executor; missing before the send
 	SentAt time.Time `json:"sentAt,omitempty,omitzero"`
-	Shard  *Shard    `json:"shard,omitempty"`
 
-	// Shards For a broadcast: the last attempts of its shards, in order; only if one run is read
+	// Shard Position of the run in its broadcast
+	Shard *Shard `json:"shard,omitempty"`
+
+	// Shards The last attempt of each shard of a broadcast, by shard index. Lists of runs leave out this field
 	Shards []ShardRun `json:"shards,omitempty,omitzero"`
 
-	// Skip Consecutive scheduled times that were skipped, as one record.
+	// Skip The recorded skip of this scheduled time; set only if the time was skipped and has no run
 	Skip  *Skip  `json:"skip,omitempty"`
 	State string `json:"state"`
 
-	// Then The next retry
+	// Then ID of the next run of the retry chain
 	Then string `json:"then,omitempty,omitzero"`
 
-	// ThenAt When the next retry is due; missing if it was not read, or is no longer stored
+	// ThenAt Due time of the next run of the retry chain. Missing if the next run was not read or is not stored
 	ThenAt time.Time `json:"thenAt,omitempty,omitzero"`
 
 	// Timezone The time zone of the job
 	Timezone string `json:"timezone,omitempty,omitzero"`
 
-	// Tries Addresses that were tried before, and the status of the run at its executor
+	// Tries Addresses to which the server tried to send the run before, with their answers. An entry with the run's current address has the data to find the run at its executor
 	Tries []Try `json:"tries,omitempty,omitzero"`
 
-	// WaitsUntil For a queued run that waits for an executor of its app: the end of the wait. For a run that a limit counts: only if one run is read
+	// WaitsUntil Time at which a queued run stops waiting for an executor of its app. For a run that a limit counts, only an answer for a single run has waitsUntil
 	WaitsUntil time.Time `json:"waitsUntil,omitempty,omitzero"`
 
-	// With The job's settings when the run was sent; for a waiting run, the current settings. Settings of the run itself take precedence.
+	// With The job's settings when the run was sent; missing if these settings are not stored. Lists of runs leave out this field
 	With *RanWith `json:"with,omitempty"`
 }
 
-// RunBrief defines model for RunBrief.
+// RunBrief Short form of a run.
 type RunBrief struct {
-	// At The scheduled time
+	// At The scheduled time of the run
 	At time.Time `json:"at"`
 
-	// DurationMs Duration from the send to the end, or until the present
+	// DurationMs Time from the send to the end of the run, in milliseconds. For an open run, the time from the send to the current time
 	DurationMs *int64 `json:"durationMs,omitempty"`
 	ID         string `json:"id"`
 
-	// LatenessMs Time from the due time to the send
+	// LatenessMs Time from the due time to the send of the run, in milliseconds
 	LatenessMs *int64 `json:"latenessMs,omitempty"`
 	Reason     string `json:"reason,omitempty,omitzero"`
 	State      string `json:"state"`
 }
 
-// RunNotification defines model for RunNotification.
+// RunNotification Delivery status of the notification about the end of a run.
 type RunNotification struct {
-	// At When the notification was created; for counted, when it will be. Missing: a later notification of the same event exists, and not all channels that failed are known
+	// At Time at which the notification was created. For the status counted, the time at which the notification will be created. Missing if a later notification of the same event exists and the server does not know all failed channels
 	At    time.Time `json:"at,omitempty,omitzero"`
 	Event string    `json:"event"`
 
-	// GivenUp Channels to which the delivery failed for good
+	// GivenUp Channels to which the server stopped trying to deliver the notification
 	GivenUp []UndeliveredNotification `json:"givenUp,omitempty,omitzero"`
 
-	// Status owed: not counted; counted: sent at the end of the quiet period; told: delivered to each channel, except the channels in givenUp
+	// Status Delivery status. owed: the event is not counted yet. counted: the notification at the end of the quiet period includes the event. told: each channel accepted the notification, except the channels in givenUp
 	Status string `json:"status"`
 
-	// Waiting Channels that have not accepted the notification yet
+	// Waiting Channels that did not accept the notification yet
 	Waiting []WaitingNotification `json:"waiting,omitempty,omitzero"`
 }
 
-// RunPage defines model for RunPage.
+// RunPage One page of a list of runs.
 type RunPage struct {
-	// Next The after of the next page; missing on the last page
+	// Next The `after` parameter of the next page; missing on the last page
 	Next string `json:"next,omitempty,omitzero"`
 
-	// NoWaiting Runs that wait for their scheduled time are missing on this page: AWS lists them by job only (job=app/name)
+	// NoWaiting Whether the page leaves out runs that wait for their scheduled time. On AWS, only a list of one job (job=app/name) has these runs
 	NoWaiting bool  `json:"noWaiting,omitempty,omitzero"`
 	Runs      []Run `json:"runs"`
 
-	// ScannedTo How far back this page scanned, if it ended before it was full
+	// ScannedTo The page scanned all runs back to this time. Set only if the page ended before it was full
 	ScannedTo time.Time `json:"scannedTo,omitempty,omitzero"`
 	Skips     []Skip    `json:"skips,omitempty,omitzero"`
 }
 
-// SavedView defines model for SavedView.
+// SavedView A console page that a user saved under a name.
 type SavedView struct {
-	// By The user who shares the view
+	// By Name of the user who shares the view
 	By   string `json:"by,omitempty,omitzero"`
 	Name string `json:"name"`
 
 	// Page The console page, such as runs
 	Page string `json:"page"`
 
-	// Query The query string of its URL
+	// Query Query string of the saved page's URL
 	Query string `json:"query,omitempty,omitzero"`
 
-	// Shared The view is visible to all users
+	// Shared Whether all users can see the view
 	Shared bool `json:"shared,omitempty,omitzero"`
 }
 
-// SavedViews defines model for SavedViews.
+// SavedViews Saved views of the caller, and shared views of other users.
 type SavedViews struct {
 	Views []SavedView `json:"views"`
 }
 
-// Schedule One rule directly, or several rules under any: the earliest wins. Without a rule, the job runs only when it is triggered or after other jobs.
+// Schedule One rule, or up to 16 rules in `any`. The job fires at the earliest time of all rules. Without a rule, the job runs only when a user triggers it or a parent job ends.
 type Schedule struct {
 	Any []Rule `json:"any,omitempty,omitzero" most:"16"`
 
-	// At One time, such as 2027-01-01T00:00:00Z.
+	// At The only scheduled time of the rule, such as 2027-01-01T00:00:00Z.
 	At time.Time `json:"at,omitempty,omitzero"`
 
-	// Cron Quartz: seconds minutes hours day-of-month month day-of-week [year], with one ?; 1 is Sunday.
+	// Cron A Quartz expression: seconds minutes hours day-of-month month day-of-week [year]. Exactly one of the two day fields is ?. In day-of-week, 1 is Sunday.
 	Cron string `json:"cron,omitempty,omitzero"`
 
-	// Crontab Unix: minutes hours day-of-month month day-of-week; 0 and 7 are Sunday.
+	// Crontab A Unix crontab expression: minutes hours day-of-month month day-of-week. In day-of-week, 0 and 7 are Sunday.
 	Crontab string `json:"crontab,omitempty,omitzero"`
 
-	// Every A fixed interval, counted from 1970.
+	// Every A fixed interval between scheduled times. Intervals are counted from the start of 1970 in UTC.
 	Every string `json:"every,omitempty,omitzero"`
 
-	// FixedDelay Delay from the end of a run to the next run; cannot be combined with other rules.
+	// FixedDelay Delay from the end of a run to the next run. A schedule with fixedDelay has no other rule.
 	FixedDelay string `json:"fixedDelay,omitempty,omitzero"`
 
-	// From The first day or time of the schedule.
+	// From The first day or time at which the job may fire.
 	From string `json:"from,omitempty,omitzero"`
 
-	// Jitter Spreads scheduled runs over this span.
+	// Jitter Maximum random delay of a scheduled run: runs are spread over this time.
 	Jitter string `json:"jitter,omitempty,omitzero"`
 
-	// Offset Position in the interval of every. Default: jobs with equal intervals are spread over the interval; 0s aligns them.
+	// Offset Time from the start of each `every` interval to the scheduled time. Default: a different offset for each job, so that jobs with equal intervals do not fire together. 0s: all fire together.
 	Offset *string `json:"offset,omitempty"`
 
 	// Timezone IANA time zone, such as Europe/Berlin.
 	Timezone string `json:"timezone,omitempty,omitzero"`
 
-	// Until The last day or time of the schedule.
+	// Until The last day or time at which the job may fire.
 	Until string `json:"until,omitempty,omitzero"`
 }
 
 // Script A version of a job's script.
 type Script struct {
-	// At When the version was created; executors get it as glueUpdatetime
+	// At Time at which the version was created. Executors get this time as glueUpdatetime
 	At time.Time `json:"at"`
 	By string    `json:"by"`
 
@@ -2395,32 +2454,32 @@ type Script struct {
 	// Size The size of the source in bytes
 	Size int `json:"size"`
 
-	// Source The source; only if a version is read
+	// Source Source text of the script. Lists of versions leave out the source
 	Source string `json:"source,omitempty,omitzero"`
 
-	// Version Number of the version, from 1. A new kind or source creates a new version; a new note does not
+	// Version Number of the version, counted from 1. A change of the kind or the source creates a version; a change of the note does not
 	Version int `json:"version"`
 }
 
-// ScriptChange defines model for ScriptChange.
+// ScriptChange Request for a new version of a job's script: a new source, an earlier version to restore, or a new note.
 type ScriptChange struct {
 	// IfRev Reject the request unless the job has this revision
 	IfRev *int64 `json:"ifRev,omitempty"`
 
-	// Kind Default: unchanged
+	// Kind Language of the script. Default: the language of the current version
 	Kind string `json:"kind,omitempty,omitzero"`
 
-	// Note Description of this version
+	// Note Your description of this version
 	Note string `json:"note,omitempty,omitzero"`
 
-	// Source The source: at most 256 KB of UTF-8 without a zero byte, stored byte for byte
+	// Source Source text of the script: at most 256 KB of UTF-8 without a zero byte, stored byte for byte
 	Source string `json:"source,omitempty,omitzero"`
 
-	// Version An earlier version to restore as a new version, instead of a source
+	// Version Number of an earlier version to restore. The server stores the source of this version as a new version. Set either version or source
 	Version int `json:"version,omitempty,omitzero"`
 }
 
-// ScriptDiff defines model for ScriptDiff.
+// ScriptDiff The difference between the sources of two versions of a script.
 type ScriptDiff struct {
 	From int `json:"from"`
 
@@ -2429,64 +2488,64 @@ type ScriptDiff struct {
 	To   int    `json:"to"`
 }
 
-// ScriptList defines model for ScriptList.
+// ScriptList The stored versions of a job's script, newest first, without their sources.
 type ScriptList struct {
 	Versions []Script `json:"versions"`
 }
 
 // ScriptSpec The script that the job runs instead of a handler. Only executors with the xxl-job protocol run scripts.
 type ScriptSpec struct {
-	// Hash The hash of a stored version, instead of a source
+	// Hash Hash of a stored version to use instead of a source
 	Hash string `json:"hash,omitempty,omitzero"`
 	Kind string `json:"kind"`
 
-	// Note Description of this version
+	// Note Your description of this version
 	Note string `json:"note,omitempty,omitzero"`
 
-	// Source The source: at most 256 KB of UTF-8 without a zero byte, stored byte for byte
+	// Source Source text of the script: at most 256 KB of UTF-8 without a zero byte, stored byte for byte
 	Source string `json:"source,omitempty,omitzero"`
 }
 
-// SentNotification defines model for SentNotification.
+// SentNotification The last notification of one event of a job.
 type SentNotification struct {
-	// At When the last notification of the event was created
+	// At Time at which the last notification of this event was created
 	At time.Time `json:"at,omitempty,omitzero"`
 
-	// Count Number of events since then, sent at the end of the quiet period
+	// Count Number of events since the last notification. The notification at the end of the quiet period has this number
 	Count int64 `json:"count,omitempty,omitzero"`
 
-	// Event One of the events of Notify, or mute: a notification of the job could not be delivered
+	// Event An event of Notify, or `mute`: a notification of the job could not be delivered
 	Event string `json:"event"`
 
-	// QuietUntil Until this time, further events are counted and not sent
+	// QuietUntil End of the quiet period. Until this time, further events are counted and not sent
 	QuietUntil time.Time `json:"quietUntil,omitempty,omitzero"`
 }
 
-// Shard defines model for Shard.
+// Shard Position of a run in a broadcast.
 type Shard struct {
-	// Index Index of the shard, from 0
+	// Index Index of the shard in its broadcast, counted from 0
 	Index *int `json:"index,omitempty"`
 
-	// Of The broadcast of this shard; missing for the broadcast itself, and for a shard that was rerun alone
+	// Of ID of the broadcast that has this shard. Missing for the broadcast itself, and for a shard that was rerun alone
 	Of string `json:"of,omitempty,omitzero"`
 
-	// Total Number of shards
+	// Total Number of shards of the broadcast
 	Total int `json:"total"`
 }
 
-// ShardRun defines model for ShardRun.
+// ShardRun The last attempt of one shard of a broadcast.
 type ShardRun struct {
 	Address string `json:"address,omitempty,omitzero"`
 	Attempt int    `json:"attempt,omitempty,omitzero"`
 
-	// ID Missing if the shard has no run yet
+	// ID ID of the shard's run; missing if the shard has no run yet
 	ID     string `json:"id,omitempty,omitzero"`
 	Index  int    `json:"index"`
 	Reason string `json:"reason,omitempty,omitzero"`
 	State  string `json:"state"`
 }
 
-// Skip Consecutive scheduled times that were skipped, as one record.
+// Skip Consecutive scheduled times that were skipped for one reason. All these times share one record.
 type Skip struct {
 	Count   int64     `json:"count"`
 	FirstAt time.Time `json:"firstAt"`
@@ -2494,179 +2553,183 @@ type Skip struct {
 	Reason  string    `json:"reason"`
 }
 
-// StateResult defines model for StateResult.
+// StateResult State of a job, an app or everything after a pause or resume request.
 type StateResult struct {
-	// Changed False if the state was already set
+	// Changed Whether the request changed the state. False if the object was already in this state
 	Changed bool      `json:"changed"`
 	Rev     int64     `json:"rev,omitempty,omitzero"`
 	State   string    `json:"state"`
 	Until   time.Time `json:"until,omitempty,omitzero"`
 }
 
-// Status defines model for Status.
+// Status Version and status of the server.
 type Status struct {
-	// Fenced Why this deployment does not process the data; missing if it does
+	// Fenced The reason why this deployment does not process the data; missing if it processes the data
 	Fenced   string    `json:"fenced,omitempty,omitzero"`
 	LastTick time.Time `json:"lastTick,omitempty,omitzero"`
 
-	// Notify Channels and events of notifications. Each field of the job takes precedence over the field of its app. Default: no notifications.
+	// Notify Notification settings for events that belong to no job
 	Notify *Notify   `json:"notify,omitempty"`
 	Now    time.Time `json:"now"`
-	Pause  *Pause    `json:"pause,omitempty"`
 
-	// Standby Another server is active
+	// Pause The current pause of everything; missing if not everything is paused
+	Pause *Pause `json:"pause,omitempty"`
+
+	// Standby Whether another server is active and this server waits to replace it
 	Standby bool      `json:"standby"`
 	UpSince time.Time `json:"upSince,omitempty,omitzero"`
 	Version string    `json:"version"`
 }
 
-// StopResult defines model for StopResult.
+// StopResult Result of a request to kill or cancel runs.
 type StopResult struct {
-	// Cancelled Runs that were not sent yet; they are skipped as cancelled
+	// Cancelled IDs of the runs that were not sent yet. These runs are skipped with the reason cancelled
 	Cancelled []string `json:"cancelled"`
 	Changed   bool     `json:"changed"`
 	Job       string   `json:"job,omitempty,omitzero"`
 
-	// Killed Runs that end when their executor reports the end
+	// Killed IDs of the killed runs that were already sent. Each run ends when its executor reports the end
 	Killed []string `json:"killed"`
 
-	// Next The after of the next call; missing when everything is done
+	// Next The `after` parameter of the next call; missing when all runs are handled
 	Next string `json:"next,omitempty,omitzero"`
 
-	// Partial More than 10,000 runs were open, and only the oldest were handled: repeat the request once they have ended
+	// Partial Whether the job had more than 10,000 open runs. Only the oldest runs were killed. Repeat the request when these runs have ended
 	Partial bool         `json:"partial,omitempty,omitzero"`
 	Sent    []KillAnswer `json:"sent,omitempty,omitzero"`
 }
 
-// TriggerChange At least one field is required.
+// TriggerChange Change of a waiting trigger. At least one field is required. Missing fields stay unchanged.
 type TriggerChange struct {
-	// Addresses Addresses instead of the app's executors; an empty list restores the app's executors
+	// Addresses Addresses that replace the app's executors for this run. An empty list selects the app's executors
 	Addresses *[]string `json:"addresses,omitempty" most:"1000"`
 
-	// At The new time
+	// At The new scheduled time of the run
 	At time.Time `json:"at,omitempty,omitzero"`
 
-	// Params Params instead of the job's
+	// Params Params that replace the job's params in this run
 	Params *string `json:"params,omitempty"`
 }
 
-// TriggerRequest defines model for TriggerRequest.
+// TriggerRequest Request to trigger one run of a job.
 type TriggerRequest struct {
-	// Addresses Addresses instead of the app's executors
+	// Addresses Addresses that replace the app's executors for this run
 	Addresses []string `json:"addresses,omitempty,omitzero" most:"1000"`
 
-	// At A time in the future
+	// At Scheduled time of the run, in the future; default: the current time
 	At time.Time `json:"at,omitempty,omitzero"`
 
-	// Cause Default: api. Runs with the cause manual also run while their app is paused
+	// Cause Cause of the run; default: api. A run with the cause manual also runs while its app is paused
 	Cause string `json:"cause,omitempty,omitzero"`
 
-	// Key Idempotency key. Until a day after the run ended, the same key of a job returns the same run. If params, addresses or retries differ from the run, the request is rejected: 409
+	// Key Idempotency key of the trigger. Requests for a job with the same key return the same run, until a day after the end of the run. A request whose params, addresses or retries differ from the run is rejected (409)
 	Key string `json:"key,omitempty,omitzero"`
 
-	// Params Params instead of the job's
+	// Params Params that replace the job's params in this run
 	Params *string `json:"params,omitempty"`
 
-	// Retries Retries instead of the job's retry.max
+	// Retries Maximum number of attempts after the first attempt, instead of the job's retry.max
 	Retries *int `json:"retries,omitempty"`
 }
 
-// TriggerResult defines model for TriggerResult.
+// TriggerResult The run that a trigger created, found or changed.
 type TriggerResult struct {
-	// Existing The run existed: the key was used before, or the run was changed
+	// Existing Whether the run already existed. True if another request used the key, or if this request changed a run
 	Existing bool `json:"existing"`
-	Run      Run  `json:"run"`
 
-	// Waiting The run waits for its time
+	// Run The run that the request created, found or changed
+	Run Run `json:"run"`
+
+	// Waiting Whether the run waits for its scheduled time
 	Waiting bool `json:"waiting"`
 }
 
-// Try defines model for Try.
+// Try An executor address to which the server tried to send a run, with its answer.
 type Try struct {
 	Address string `json:"address"`
 
-	// By The route that chose the address among two or more; not set for the route first, nor for routes that ask executors
+	// By The route that chose the address from two or more addresses. Missing for the route first, and for routes that ask executors
 	By   string `json:"by,omitempty,omitzero"`
 	Code int    `json:"code,omitempty,omitzero"`
 
-	// From The first of these addresses, up to a maximum length
+	// From The first addresses that the route chose from. The list has a maximum size in bytes
 	From []string `json:"from,omitempty,omitzero"`
 
-	// Log The log group of the Lambda function
+	// Log Name of the log group of the Lambda function
 	Log     string `json:"log,omitempty,omitzero"`
 	Message string `json:"message,omitempty,omitzero"`
 
-	// Of Number of addresses to choose from
+	// Of Number of addresses that the route `by` chose from
 	Of int `json:"of,omitempty,omitzero"`
 
-	// Request For a Lambda function that has the run: the ID of the invocation
+	// Request ID of the invocation of the Lambda function. Set only if the function runs this run
 	Request string `json:"request,omitempty,omitzero"`
 }
 
-// UndeliveredNotification defines model for UndeliveredNotification.
+// UndeliveredNotification A channel that the server could not deliver a notification to.
 type UndeliveredNotification struct {
-	// At When the delivery was given up
+	// At Time at which the server stopped trying to deliver the notification
 	At      time.Time `json:"at"`
 	Channel string    `json:"channel"`
 
-	// Error Error of the last try
+	// Error Error of the last delivery attempt
 	Error string `json:"error"`
 }
 
-// UnreadableApp defines model for UnreadableApp.
+// UnreadableApp An app, job or channel that the server cannot read or decrypt, with the error.
 type UnreadableApp struct {
-	// Message Why the app cannot be read
+	// Message Error that occurred when the server read the object
 	Message string `json:"message"`
 	Name    string `json:"name"`
 }
 
-// UnreadableJob defines model for UnreadableJob.
+// UnreadableJob A job that the server cannot read, with the error.
 type UnreadableJob struct {
-	// Message Why the job cannot be read
+	// Message Error that occurred when the server read the job
 	Message string `json:"message"`
 	Number  int32  `json:"number"`
 }
 
-// Upcoming defines model for Upcoming.
+// Upcoming One page of upcoming runs.
 type Upcoming struct {
-	// Next The after of the next page, which has upcoming runs of other jobs; missing on the last page
+	// Next The `after` parameter of the next page; missing on the last page. The next page has the upcoming runs of other jobs
 	Next int32 `json:"next,omitempty,omitzero"`
 
-	// Partial The scanned jobs have more upcoming runs: use a higher limit
+	// Partial Whether the scanned jobs have more upcoming runs than the limit. If true, use a higher limit
 	Partial  bool     `json:"partial"`
 	Upcoming []Coming `json:"upcoming"`
 }
 
-// UpcomingApp defines model for UpcomingApp.
+// UpcomingApp Numbers of scheduled runs of one app.
 type UpcomingApp struct {
 	App string `json:"app"`
 
-	// Fires Scheduled runs of each bucket, earliest first, without frequent jobs
+	// Fires Number of scheduled runs in each bucket, earliest bucket first. Frequent jobs are not counted
 	Fires []int `json:"fires"`
 
-	// Frequent Frequent jobs: jobs that fire more than 100 times in the period.
+	// Frequent The frequent jobs of the app; missing if the app has no frequent jobs
 	Frequent *FrequentJobs `json:"frequent,omitempty"`
 
-	// Jobs Number of jobs with scheduled runs, including frequent jobs
+	// Jobs Number of jobs of the app that have scheduled runs, including frequent jobs
 	Jobs int `json:"jobs,omitempty,omitzero"`
 }
 
-// UpcomingHistogram defines model for UpcomingHistogram.
+// UpcomingHistogram Numbers of scheduled runs in a period, in buckets of equal width.
 type UpcomingHistogram struct {
-	// Apps Apps with scheduled runs, by name; at most 200
+	// Apps Apps with scheduled runs, in alphabetical order; at most 200
 	Apps []UpcomingApp `json:"apps"`
 	From time.Time     `json:"from"`
 
-	// Jobs Number of jobs with scheduled runs, of all apps
+	// Jobs Number of jobs that have scheduled runs in the period, in all apps
 	Jobs int `json:"jobs"`
 
-	// MoreApps Number of apps that are not listed
+	// MoreApps Number of further apps with scheduled runs
 	MoreApps int `json:"moreApps,omitempty,omitzero"`
 
-	// Partial Some jobs were not scanned or cannot be read
+	// Partial Whether some jobs are missing because the server did not scan them or could not read them
 	Partial bool `json:"partial,omitempty,omitzero"`
 
-	// Peaks The seconds in which the most jobs fire, without frequent jobs, highest first; at most 20
+	// Peaks The seconds in which the most jobs fire, sorted by the number of jobs, highest first; at most 20. Frequent jobs are not counted
 	Peaks []UpcomingPeak `json:"peaks"`
 	To    time.Time      `json:"to"`
 
@@ -2674,18 +2737,18 @@ type UpcomingHistogram struct {
 	Width string `json:"width"`
 }
 
-// UpcomingPeak defines model for UpcomingPeak.
+// UpcomingPeak A second in which many jobs fire.
 type UpcomingPeak struct {
 	At time.Time `json:"at"`
 
 	// Jobs Number of jobs that fire in this second
 	Jobs int `json:"jobs"`
 
-	// Names app/name of some of these jobs
+	// Names Names of some of the jobs that fire in this second, as app/name
 	Names []string `json:"names,omitempty,omitzero"`
 }
 
-// User defines model for User.
+// User A user account.
 type User struct {
 	CreatedAt   time.Time `json:"createdAt,omitempty,omitzero"`
 	Disabled    bool      `json:"disabled,omitempty,omitzero"`
@@ -2693,149 +2756,153 @@ type User struct {
 	HasPassword bool      `json:"hasPassword"`
 	Issuer      string    `json:"issuer,omitempty,omitzero"`
 
-	// LastSeenAt When the user last logged in
+	// LastSeenAt Time at which the user last logged in
 	LastSeenAt time.Time `json:"lastSeenAt,omitempty,omitzero"`
 
-	// MustChange Another user set the password: this session must change it before any other request
+	// MustChange Whether another user set the password. If true, a session of the user must change the password before any other request
 	MustChange bool   `json:"mustChange,omitempty,omitzero"`
 	Name       string `json:"name"`
 	Rev        int64  `json:"rev"`
 
-	// Sessions Number of sessions
+	// Sessions Number of open sessions of the user
 	Sessions int         `json:"sessions,omitempty,omitzero"`
 	Subject  string      `json:"subject,omitempty,omitzero"`
 	Tokens   []UserToken `json:"tokens,omitempty,omitzero"`
 }
 
-// UserList defines model for UserList.
+// UserList All users, in alphabetical order.
 type UserList struct {
 	Users []User `json:"users"`
 }
 
-// UserResult defines model for UserResult.
+// UserResult Result of a request that creates, updates or deletes a user.
 type UserResult struct {
 	Change string `json:"change"`
 	Name   string `json:"name"`
 	Rev    int64  `json:"rev,omitempty,omitzero"`
 }
 
-// UserSession defines model for UserSession.
+// UserSession A login session of a user.
 type UserSession struct {
-	// Agent The browser, as it describes itself
+	// Agent User-Agent header of the browser
 	Agent     string    `json:"agent,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 
-	// Current The session of this request
+	// Current Whether the request belongs to this session
 	Current bool   `json:"current,omitempty,omitzero"`
 	From    string `json:"from,omitempty,omitzero"`
 	ID      string `json:"id"`
 
-	// SeenAt Time of the last request, within a minute
+	// SeenAt Time of the last request of the session, accurate to one minute
 	SeenAt time.Time `json:"seenAt"`
 }
 
-// UserSettings defines model for UserSettings.
+// UserSettings Language and time zone of a user.
 type UserSettings struct {
-	// Language en or zh; default: the language of the browser
+	// Language Language of the console, en or zh; default: the language of the browser
 	Language string `json:"language,omitempty,omitzero"`
 
-	// Zone Time zone, such as Europe/Berlin; default: the zone of the browser
+	// Zone Time zone in which the console shows times, such as Europe/Berlin; default: the time zone of the browser
 	Zone string `json:"zone,omitempty,omitzero"`
 }
 
-// UserSpec defines model for UserSpec.
+// UserSpec Settings of a user. Missing fields stay unchanged.
 type UserSpec struct {
 	Disabled *bool    `json:"disabled,omitempty"`
 	Grants   *[]Grant `json:"grants,omitempty" most:"100"`
 	IfRev    *int64   `json:"ifRev,omitempty"`
 
-	// Issuer The identity provider of the user, set together with subject; both empty: none
+	// Issuer URL of the user's identity provider. Set issuer and subject together. Two empty strings remove the identity
 	Issuer *string `json:"issuer,omitempty"`
 
-	// Password Initial password, which the user must change at the first login. Empty: none
+	// Password Initial password of the user. At the first login, the user must change this password. An empty string removes the password
 	Password *string `json:"password,omitempty"`
 
-	// Subject The user's identity at the provider
+	// Subject The user's ID at the identity provider
 	Subject *string `json:"subject,omitempty"`
 }
 
-// UserToken defines model for UserToken.
+// UserToken An API token of a user, without its secret.
 type UserToken struct {
 	CreatedAt time.Time `json:"createdAt,omitempty,omitzero"`
 	EndsAt    time.Time `json:"endsAt"`
 
-	// Grants Missing: all permissions of its owner
+	// Grants Permissions of the token. Missing: the token has all permissions of its owner
 	Grants []Grant `json:"grants,omitempty,omitzero"`
 	Name   string  `json:"name"`
 }
 
-// WaitingNotification defines model for WaitingNotification.
+// WaitingNotification A notification that a channel did not accept yet.
 type WaitingNotification struct {
 	Channel string `json:"channel"`
 
-	// Count Number of events in the notification
+	// Count Number of events that the notification reports
 	Count int64 `json:"count"`
 
-	// Error Error of the last try
+	// Error Error of the last delivery attempt
 	Error  string    `json:"error,omitempty,omitzero"`
 	Event  string    `json:"event"`
 	MadeAt time.Time `json:"madeAt"`
 
-	// NextAt Time of the next try
+	// NextAt Time of the next delivery attempt
 	NextAt time.Time `json:"nextAt"`
 	Tries  int       `json:"tries,omitempty,omitzero"`
 }
 
-// After defines model for After.
+// After The `next` field of the previous answer
 type After = string
 
-// IfRev defines model for IfRev.
+// IfRev The revision that the object must have; otherwise the request is rejected
 type IfRev = int64
 
-// Limit defines model for Limit.
+// Limit Maximum number of items on a page, at most 1000; default 100
 type Limit = int
 
-// MustFrom defines model for MustFrom.
+// MustFrom Start of the period
 type MustFrom = time.Time
 
-// MustTo defines model for MustTo.
+// MustTo End of the period
 type MustTo = time.Time
 
-// PathApp defines model for PathApp.
+// PathApp The name of an app
 type PathApp = string
 
-// PathChannel defines model for PathChannel.
+// PathChannel The name of a channel
 type PathChannel = string
 
-// PathName defines model for PathName.
+// PathName The name of a job, without its app
 type PathName = string
 
-// PathRun defines model for PathRun.
+// PathRun The ID of a run
 type PathRun = string
 
-// PathToken defines model for PathToken.
+// PathToken The name of a token
 type PathToken = string
 
-// PathUser defines model for PathUser.
+// PathUser The name of a user
 type PathUser = string
 
-// PathVersion defines model for PathVersion.
+// PathVersion The number of a script version; 0 is the current version
 type PathVersion = string
 
-// QueryApp defines model for QueryApp.
+// QueryApp The name of an app
 type QueryApp = string
 
-// Problem defines model for Problem.
+// Problem Body of every answer with an HTTP error status.
 type Problem = ErrorReply
 
 // AuditParams defines parameters for Audit.
 type AuditParams struct {
-	// Job app/name or number; a number for a deleted job
-	Job  string   `form:"job,omitempty" json:"job,omitempty,omitzero"`
-	From MustFrom `form:"from" json:"from"`
-	To   MustTo   `form:"to" json:"to"`
+	// Job The job, as app/name or by its number; a deleted job only by its number
+	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
-	// After The next of the previous page
+	// From Start of the period
+	From MustFrom `form:"from" json:"from"`
+
+	// To End of the period
+	To MustTo `form:"to" json:"to"`
+
+	// After The `next` field of the previous page
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
@@ -2844,7 +2911,7 @@ type ListChangesParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// Job app/name or number; the name also finds changes of a deleted job
+	// Job The job, as app/name or by its number; the name also finds the changes of a deleted job
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
 	// Channel Only changes of this channel
@@ -2853,25 +2920,25 @@ type ListChangesParams struct {
 	// User Only changes of this user's account
 	User string `form:"user,omitempty" json:"user,omitempty,omitzero"`
 
-	// By Author of the changes
+	// By Only changes by this author: the name of a user, or `admin-token`
 	By string `form:"by,omitempty" json:"by,omitempty,omitzero"`
 
-	// Verb Kind of change
+	// Verb Only changes of this kind
 	Verb string `form:"verb,omitempty" json:"verb,omitempty,omitzero"`
 
-	// Operation Name of the bulk operation
+	// Operation Only changes by the bulk operation with this name
 	Operation string `form:"operation,omitempty" json:"operation,omitempty,omitzero"`
 
-	// From Earliest time of the change
+	// From Only changes made at this time or later
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// To Latest time of the change
+	// To Only changes made at this time or earlier
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// After The next of the previous page
+	// After The `next` field of the previous page
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
-	// Limit At most 1000; default 100
+	// Limit Maximum number of items on a page, at most 1000; default 100
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
@@ -2880,63 +2947,63 @@ type ListJobsParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// Label key=value, or key alone; a job must have all labels
+	// Label A filter, as key=value or as a key alone. A job must have all listed labels
 	Label []string `form:"label,omitempty" json:"label,omitempty,omitzero"`
 	State []string `form:"state,omitempty" json:"state,omitempty,omitzero"`
 	Set   string   `form:"set,omitempty" json:"set,omitempty,omitzero"`
 
-	// Text Part of the name, title, author, handler, params or schedule; or the number
+	// Text Part of the name, title, author, handler, params or schedule of a job; or the number of the job
 	Text string `form:"text,omitempty" json:"text,omitempty,omitzero"`
 
-	// Last Include the last run of each job
+	// Last Include the latest run of each job
 	Last bool `form:"last,omitempty" json:"last,omitempty,omitzero"`
 
-	// Status Only jobs with this status; several must all apply. failing: the last retry chain ended as failed; late: a run that is due was not sent within its grace, or was sent late; paused: the job, its app or everything is paused; started: neither paused nor ended; never-ran: the job has no run; ended: no scheduled time is left
+	// Status Only jobs with one of these statuses. failing: the job's latest retry chain ended as failed. late: a due run was not sent within its grace, or was sent late. paused: a pause covers the job, its app or all jobs. started: neither paused nor ended. never-ran: the job has no run. ended: no scheduled time is left
 	Status []string `form:"status,omitempty" json:"status,omitempty,omitzero"`
 
-	// Sort next: the next scheduled time; last: the scheduled time of the last run; jobs without one come last
+	// Sort Order of the jobs. next: by the next scheduled time. last: by the scheduled time of the latest run. Jobs without this time come last
 	Sort string `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
 
 	// Reverse Reverse the order
 	Reverse bool `form:"reverse,omitempty" json:"reverse,omitempty,omitzero"`
 
-	// Runs Number of last runs to include for each job, in short form; at most 30
+	// Runs Number of latest runs to include for each job, as a RunBrief each; at most 30
 	Runs int `form:"runs,omitempty" json:"runs,omitempty,omitzero"`
 
 	// Counts Include the number of jobs for each status
 	Counts bool `form:"counts,omitempty" json:"counts,omitempty,omitzero"`
 
-	// Cursor The cursor of the previous page
+	// Cursor The `cursor` field of the previous page
 	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
-	// After The next of the previous page
+	// After The `next` field of the previous page
 	After int32 `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
-	// Limit At most 1000; default 100
+	// Limit Maximum number of items on a page, at most 1000; default 100
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
 // DeleteJobParams defines parameters for DeleteJob.
 type DeleteJobParams struct {
-	// IfRev Reject the request unless the object has this revision
+	// IfRev The revision that the object must have; otherwise the request is rejected
 	IfRev *IfRev `form:"ifRev,omitempty" json:"ifRev,omitempty"`
 }
 
 // KillJobParams defines parameters for KillJob.
 type KillJobParams struct {
-	// After The next of the previous page
+	// After The `next` field of the previous answer
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
 // DiffScriptsParams defines parameters for DiffScripts.
 type DiffScriptsParams struct {
-	// From The version to compare with. Default or 0: the previous stored version
+	// From Number of the script version to compare with; default or 0: the previous stored version
 	From int `form:"from,omitempty" json:"from,omitempty,omitzero"`
 }
 
 // ListWaitingParams defines parameters for ListWaiting.
 type ListWaitingParams struct {
-	// After The next of the previous page
+	// After The `next` field of the previous answer
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
@@ -2945,16 +3012,16 @@ type GetLatenessParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// Job app/name or number
+	// Job The job, as app/name or by its number
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
-	// Each One row for each app or job; default: one row in total
+	// Each Whether the answer has one row for each app or for each job; default: one row in total
 	Each string `form:"each,omitempty" json:"each,omitempty,omitzero"`
 
-	// From Default: a day ago
+	// From Start of the period; default: 24 hours before the current time
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// To Default: the current time
+	// To End of the period; default: the current time
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
 	// Buckets Maximum number of buckets; default 120
@@ -2966,7 +3033,7 @@ type DeleteViewParams struct {
 	// Name The name of the view
 	Name string `form:"name" json:"name"`
 
-	// Shared Delete the shared view, not your own
+	// Shared Delete the view that is shared with all users, and keep your own view
 	Shared bool `form:"shared,omitempty" json:"shared,omitempty,omitzero"`
 }
 
@@ -2981,41 +3048,43 @@ type ProveParams struct {
 
 // GetReportParams defines parameters for GetReport.
 type GetReportParams struct {
-	// By hour or day (the default)
+	// By Whether the answer has rows for each hour or for each day; default: day
 	By string `form:"by,omitempty" json:"by,omitempty,omitzero"`
 
-	// Each One row for each app or job; default: one row in total
-	Each string   `form:"each,omitempty" json:"each,omitempty,omitzero"`
+	// Each Whether the answer has one row for each app or for each job; default: one row in total
+	Each string `form:"each,omitempty" json:"each,omitempty,omitzero"`
+
+	// From Start of the period
 	From MustFrom `form:"from" json:"from"`
 
-	// To Default: the current time; from and to are extended to whole hours or days
+	// To End of the period; default: the current time. The period is extended at both ends to whole hours or days
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// Job app/name or number; a number for a deleted job
+	// Job The job, as app/name or by its number; a deleted job only by its number
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
 	// State Only runs that ended in this state, such as failed
 	State string `form:"state,omitempty" json:"state,omitempty,omitzero"`
 
-	// Reason Only runs with this state and this reason, such as no-executor
+	// Reason Only runs that ended with this reason, such as no-executor; the state filter must also match
 	Reason string `form:"reason,omitempty" json:"reason,omitempty,omitzero"`
 
-	// Zone Time zone that days are counted in, such as Europe/Berlin; default: the time zone set for the server
+	// Zone Time zone in which days begin and end, such as Europe/Berlin; default: the time zone set for the server
 	Zone string `form:"zone,omitempty" json:"zone,omitempty,omitzero"`
 }
 
 // RotateKeyParams defines parameters for RotateKey.
 type RotateKeyParams struct {
-	// After The next of the previous page
+	// After The `next` field of the previous answer
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
-	// Job app/name or number
+	// Job The job, as app/name or by its number
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
 	// App The name of an app
@@ -3023,34 +3092,34 @@ type ListRunsParams struct {
 	State []string `form:"state,omitempty" json:"state,omitempty,omitzero"`
 	Cause []string `form:"cause,omitempty" json:"cause,omitempty,omitzero"`
 
-	// Failed Only runs that failed for good, without attempts that were retried
+	// Failed Only runs that failed for good: failed attempts that were retried are left out
 	Failed bool `form:"failed,omitempty" json:"failed,omitempty,omitzero"`
 
 	// Address The address of the executor
 	Address string `form:"address,omitempty" json:"address,omitempty,omitzero"`
 
-	// From Earliest scheduled time; without a job, runs created from one hour earlier
+	// From Earliest scheduled time of the runs. Without `job`, only runs that were created at this time minus one hour or later
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// To Latest scheduled time; without a job, runs created up to one hour later
+	// To Latest scheduled time of the runs. Without `job`, only runs that were created at this time plus one hour or earlier
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
-	// Longer Minimum duration since the run was sent, up to its end or the present, such as 5m
+	// Longer Minimum time between the send of the run and its end, such as 5m. For an open run, the current time replaces the end
 	Longer string `form:"longer,omitempty" json:"longer,omitempty,omitzero"`
 
-	// Shorter Maximum duration, up to the end of the run or the present
+	// Shorter Maximum time between the send of the run and its end, such as 5m. For an open run, the current time replaces the end
 	Shorter string `form:"shorter,omitempty" json:"shorter,omitempty,omitzero"`
 
-	// Late Only runs sent later than this after they were due, such as 5s
+	// Late Minimum time between the due time and the send of the run, such as 5s
 	Late string `form:"late,omitempty" json:"late,omitempty,omitzero"`
 
-	// Text Part of the message or of the trigger's params, ignoring case; at most 128 bytes
+	// Text Part of the run's message or of the trigger's params, at most 128 bytes. Upper and lower case are equal
 	Text string `form:"text,omitempty" json:"text,omitempty,omitzero"`
 
-	// After The next of the previous page
+	// After The `next` field of the previous page
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
-	// Limit At most 1000; default 100
+	// Limit Maximum number of items on a page, at most 1000; default 100
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
@@ -3059,34 +3128,34 @@ type GetHistogramParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// Job app/name or number
+	// Job The job, as app/name or by its number
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
-	// From Default: a day ago
+	// From Start of the period; default: 24 hours before the current time
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// To Default: the current time
+	// To End of the period; default: the current time
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
 
 	// Buckets Maximum number of buckets; default 120
 	Buckets int `form:"buckets,omitempty" json:"buckets,omitempty,omitzero"`
 
-	// Late Lateness from which a run counts as late, such as 5s; default 1m
+	// Late Minimum lateness of a run that counts as late, such as 5s; default 1m
 	Late string `form:"late,omitempty" json:"late,omitempty,omitzero"`
 }
 
 // KillRunParams defines parameters for KillRun.
 type KillRunParams struct {
-	// After The next of the previous page
+	// After The `next` field of the previous answer
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
 // GetLogParams defines parameters for GetLog.
 type GetLogParams struct {
-	// From The first line to return, counted from 1
+	// From Number of the first line to return; the first line of the log is 1
 	From int `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// Tail Return only the last lines; replaces from
+	// Tail Number of lines to return from the end of the log; if set, `from` has no effect
 	Tail int `form:"tail,omitempty" json:"tail,omitempty,omitzero"`
 }
 
@@ -3095,19 +3164,19 @@ type ListUpcomingParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// Job app/name or number
+	// Job The job, as app/name or by its number
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
 
-	// From Only scheduled times after this; default: the current time
+	// From Only scheduled times after this time; default: the current time
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// For The length of the period, such as 1h (the default)
+	// For Length of the period in which scheduled times are listed; default 1h
 	For string `form:"for,omitempty" json:"for,omitempty,omitzero"`
 
-	// After The next of the previous page
+	// After The `next` field of the previous page
 	After int32 `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
-	// Limit At most 1000; default 100
+	// Limit Maximum number of items on a page, at most 1000; default 100
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
@@ -3119,7 +3188,7 @@ type GetUpcomingHistogramParams struct {
 	// From Start of the period; default: the current time
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// For The length of the period, at most 7d; default 24h
+	// For Length of the period, at most 7d; default 24h
 	For string `form:"for,omitempty" json:"for,omitempty,omitzero"`
 
 	// Buckets Maximum number of buckets; default 288

@@ -18,7 +18,7 @@ import (
 type applyCmd struct {
 	File   []string `short:"f" required:"" placeholder:"FILE|DIR|-" help:"Manifest file, directory, or - for standard input."`
 	DryRun bool     `help:"Show the changes without applying them."`
-	Prune  bool     `help:"Delete objects that the file's set created and the file does not contain; lists them and asks first."`
+	Prune  bool     `help:"Delete objects of the file's set that are missing from the file. The command lists these objects and asks for confirmation."`
 	Yes    bool     `help:"Skip the confirmation."`
 }
 
@@ -61,7 +61,7 @@ func (c *applyCmd) Run(env *Env) error {
 		env.notef("warning: %s\n", oneLine(w.In(env.lang())))
 	}
 	if c.Prune && doc.Set == "" {
-		return usagef("--prune: the manifest has no set: set: NAME is required, because only objects of a set are deleted")
+		return usagef("--prune: the manifest has no set: add 'set: NAME', because only objects of a set are deleted")
 	}
 	e, err := env.connect()
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *applyCmd) interrupted(e *Env, ended *paging.Interrupted) error {
 		return e.interrupted(ended.Err, fmt.Sprintf("all jobs of the file are stored; %d of %s were deleted",
 			ended.Deleted, plural(ended.ToBeDeleted, "job")), "repeat the command")
 	}
-	return e.interrupted(ended.Err, fmt.Sprintf("%d of %s are stored, and at most %d more",
+	return e.interrupted(ended.Err, fmt.Sprintf("%d of %s are stored, and possibly up to %d more",
 		ended.Stored, plural(ended.Jobs, "job"), min(api.MaxApplyJobs, ended.Jobs-ended.Stored)),
 		"repeat the command: unchanged objects are skipped")
 }
@@ -275,7 +275,7 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult
 	e.printf("%s\n", text)
 	for _, j := range res.Jobs {
 		if j.Error != nil && j.Error.Field == "app" && j.Error.Code == string(core.CodeNotFound) {
-			e.printf("to create the app, add it to the same file: apps: [{name: %s}]\n", oneLine(j.App))
+			e.printf("to create the app, add this line to the file: apps: [{name: %s}]\n", oneLine(j.App))
 			break
 		}
 	}

@@ -15,14 +15,14 @@ import (
 
 type auditCmd struct {
 	Job  string `arg:"" optional:"" placeholder:"JOB" help:"Job to audit (default: all jobs)."`
-	From string `default:"24h" placeholder:"TIME" help:"Start of the period, exclusive, such as 2026-11-20, 02:30 or 24h (ago)."`
-	To   string `default:"now" placeholder:"TIME" help:"End of the period."`
+	From string `default:"24h" placeholder:"TIME" help:"Start of the period, exclusive, such as 2026-11-20, 02:30 or 24h (24 hours ago)."`
+	To   string `default:"now" placeholder:"TIME" help:"End of the period (default: now)."`
 	goOn
 }
 
 // goOn is the flag of a command that a failure or Ctrl-C interrupted.
 type goOn struct {
-	After string `placeholder:"POSITION" help:"Position that the interrupted command printed, to continue from there. The counts cover only the remaining jobs."`
+	After string `placeholder:"POSITION" help:"Position at which to continue, as printed by the interrupted command. The counts cover only the remaining jobs."`
 }
 
 // command returns the command that continues from a position.
@@ -122,16 +122,16 @@ func (c *auditCmd) tell(e *Env, a *client.Audit, zone string) error {
 			e.printf("unaccounted for: %s   %s\n", m.Job, e.full(at, zone))
 		}
 		for _, at := range m.Waiting {
-			e.printf("overdue: %s   %s: for the reason: tickring run %s@%s\n", m.Job, e.full(at, zone), m.Job, at.UTC().Format(time.RFC3339))
+			e.printf("overdue: %s   %s   for the reason: tickring run %s@%s\n", m.Job, e.full(at, zone), m.Job, at.UTC().Format(time.RFC3339))
 		}
 	}
 	if !a.Behind.IsZero() {
-		e.printf("messages that were due since %s may still be on their way: runs unaccounted for after this time are on their way or lost; "+
-			"tickring replan resends them, and each runs only once\n", e.full(a.Behind, zone))
+		e.printf("messages that were due since %s may still be in transit: runs unaccounted for after this time are in transit or lost; "+
+			"'tickring replan' sends these runs again, and a run that is sent twice runs once\n", e.full(a.Behind, zone))
 	}
 	if a.OutOfReach > 0 {
-		e.printf("out of reach: too old; their records may have been deleted (after the job's retention.days, " +
-			"or 30 days after a job was deleted)\n")
+		e.printf("out of reach: runs so old that their records may have been deleted (after the job's retention.days, " +
+			"or 30 days after the job was deleted)\n")
 	}
 	for _, f := range a.Failed {
 		e.printf("not checked: %s\n", f)

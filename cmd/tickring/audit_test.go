@@ -132,8 +132,8 @@ func TestPagesAreFollowed(t *testing.T) {
 		"runs":     {[]string{"runs"}, "17179869186", "17179869185"},
 		"get":      {[]string{"get"}, "shop/sweep", "shop/sweep"},
 		"changes":  {[]string{"changes", "--by", "ann"}, "10.0.0.7 (token ci)", "shop/sweep: 12 runs"},
-		"kill":     {[]string{"kill", "shop/sweep"}, "ending run 12", "ending run 11"},
-		"upcoming": {[]string{"upcoming", "--for", "3h", "--limit", "2"}, "more exist", "shop/early"},
+		"kill":     {[]string{"kill", "shop/sweep"}, "killing run 12", "killing run 11"},
+		"upcoming": {[]string{"upcoming", "--for", "3h", "--limit", "2"}, "more upcoming runs exist", "shop/early"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := map[string]int{}

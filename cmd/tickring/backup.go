@@ -12,8 +12,8 @@ type backupCmd struct {
 }
 
 func (c *backupCmd) Help() string {
-	return `Copies tickring.db from the data directory (--data) as of one moment, even while a server uses it.
-To restore it: docs/how-to/back-up-and-restore.md, and tickring serve --restored --start-now.`
+	return `Copies a consistent snapshot of tickring.db from the data directory (--data), even while a server uses the directory.
+To restore the copy, see docs/how-to/back-up-and-restore.md.`
 }
 
 func (c *backupCmd) Run(e *Env) error {

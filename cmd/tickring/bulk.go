@@ -12,15 +12,15 @@ import (
 
 type bulkCmd struct {
 	Verb  string   `arg:"" enum:"${bulkVerbs}" help:"Operation: ${bulkVerbs}."`
-	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs; or with -l, --status, --text or --all, the app of the jobs."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs to change. With -l, --status, --text or --all: app whose jobs to change (default: all apps)."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	findFlags
-	All    bool              `help:"All jobs, or all jobs of the app."`
-	Reason string            `placeholder:"TEXT" help:"Reason, visible to other users."`
+	All    bool              `help:"Select all jobs, or all jobs of the named app."`
+	Reason string            `placeholder:"TEXT" help:"Reason for the change, shown to other users."`
 	Until  string            `placeholder:"TIME" help:"For pause: when to resume, such as 06:00, 2h or 2026-12-24T18:00."`
-	Params *string           `placeholder:"TEXT" help:"For trigger: params instead of the job's."`
-	Set    map[string]string `placeholder:"KEY=VALUE" help:"For label: label to set; KEY= removes it."`
-	DryRun bool              `help:"Only count the jobs."`
+	Params *string           `placeholder:"TEXT" help:"For trigger: params of the runs (default: the job's params)."`
+	Set    map[string]string `placeholder:"KEY=VALUE" help:"For label: label to set on the jobs; KEY= removes the label KEY."`
+	DryRun bool              `help:"Count the jobs without changing them."`
 	Yes    bool              `short:"y" help:"Skip the confirmation."`
 }
 
@@ -63,7 +63,7 @@ func (c *bulkCmd) whom(body *client.BulkRequest) error {
 	f := &client.BulkFilter{Label: c.Label, Status: c.Status, Text: c.Text}
 	switch {
 	case len(c.What) > 1 || len(c.What) == 1 && kindOf(c.What[0]) != appKind:
-		return usagef("-l, --status, --text and --all select jobs: name one app with them, or none")
+		return usagef("-l, --status, --text and --all select jobs: with these flags, name at most one app")
 	case len(c.What) == 1:
 		f.App = c.What[0]
 	}

@@ -19,15 +19,15 @@ import (
 
 type changeCmd struct {
 	What      string `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: everything)."`
-	By        string `placeholder:"WHO" help:"Only changes by this user, or by admin-token."`
-	Verb      string `placeholder:"VERB" help:"Only changes of this kind, such as created, updated or paused."`
-	Operation string `placeholder:"OPERATION" help:"Only changes of this bulk operation."`
-	Channel   string `placeholder:"CHANNEL" help:"Only changes of this channel."`
-	User      string `placeholder:"USER" help:"Only changes of this user's account."`
-	From      string `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago)."`
-	To        string `placeholder:"TIME" help:"End of the period."`
+	By        string `placeholder:"WHO" help:"Only changes made by this user; admin-token selects changes made with the admin token."`
+	Verb      string `placeholder:"VERB" help:"Only changes with this verb, such as created, updated or paused."`
+	Operation string `placeholder:"OPERATION" help:"Only changes made by this bulk operation."`
+	Channel   string `placeholder:"CHANNEL" help:"Only changes to this channel."`
+	User      string `placeholder:"USER" help:"Only changes to the account of this user."`
+	From      string `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (2 hours ago)."`
+	To        string `placeholder:"TIME" help:"End of the period (default: now)."`
 	Limit     int    `default:"20" help:"Maximum number of changes to show, newest first."`
-	Restore   int64  `placeholder:"CHANGE" help:"Restore the job as it was before this change. A deleted job gets a new number."`
+	Restore   int64  `placeholder:"CHANGE" help:"Restore the job to its state before this change. A deleted job gets a new number."`
 }
 
 func (c *changeCmd) Run(e *conn) error {
@@ -83,7 +83,7 @@ func (c *changeCmd) Run(e *conn) error {
 			e.printf("to undo a numbered change: %s\n", undo("JOB", 0))
 		}
 		if next != "" {
-			e.printf("more exist: --limit %d\n", c.Limit*5)
+			e.printf("more changes exist: --limit %d\n", c.Limit*5)
 		}
 	})
 }
@@ -191,7 +191,7 @@ func before(c *client.Change) (*client.Job, int64) {
 
 func (c *changeCmd) restore(e *conn) error {
 	if kindOf(c.What) != jobKind {
-		return usagef("name the job of the change: %s", undo("JOB", c.Restore))
+		return usagef("name the job that the change belongs to: %s", undo("JOB", c.Restore))
 	}
 	var job *client.Job
 	_, err := c.pages(e, func(page *client.ChangeList) bool {
@@ -216,7 +216,8 @@ func (c *changeCmd) restore(e *conn) error {
 		}
 		return e.applyText(fmt.Sprintf("%s/%s before change %d", job.App, job.Name, c.Restore), data, nil)
 	}
-	return &exitError{exitNotFound, fmt.Errorf("%s has no change %d that can be undone: tickring changes %s", c.What, c.Restore, c.What)}
+	return &exitError{exitNotFound, fmt.Errorf("%s has no change %d that can be undone: to list its changes: tickring changes "+
+		"%s", c.What, c.Restore, c.What)}
 }
 
 // changed describes the difference between the records of a change: old and new values if the records hold them, otherwise the

@@ -18,7 +18,7 @@ type channelsCmd struct {
 }
 
 type channelsTestCmd struct {
-	Channel string `arg:"" placeholder:"CHANNEL" help:"Channel name: tickring get channels lists them."`
+	Channel string `arg:"" placeholder:"CHANNEL" help:"Name of the channel; 'tickring get channels' lists all channels."`
 }
 
 type channelTest struct {
@@ -34,13 +34,13 @@ func (c *channelsTestCmd) Run(e *conn) error {
 	res, err := e.TestChannel(e.Ctx, c.Channel)
 	if err := e.show(channelTest{c.Channel, res}, err, func() {
 		if res.Sent {
-			e.printf("sent to %s (%s, %s) in %d ms: check that it arrived\n", ch.Name, ch.Kind, oneLine(ch.To), res.TookMs)
+			e.printf("test message sent to %s (%s, %s) in %d ms: check that the message arrived\n", ch.Name, ch.Kind, oneLine(ch.To), res.TookMs)
 			return
 		}
-		e.printf("not sent to %s (%s, %s)\n  %s\n", ch.Name, ch.Kind, oneLine(ch.To), oneLine(res.Reason))
+		e.printf("test message not sent to %s (%s, %s)\n  %s\n", ch.Name, ch.Kind, oneLine(ch.To), oneLine(res.Reason))
 		switch {
 		case res.Permanent:
-			e.printf("  another try would fail in the same way: fix the channel settings, then test again\n")
+			e.printf("  a retry would fail in the same way: fix the channel settings, then test again\n")
 		case res.After != "":
 			e.printf("  the error may be temporary: try again in %s\n", res.After)
 		default:

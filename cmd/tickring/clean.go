@@ -9,11 +9,11 @@ import (
 )
 
 type cleanCmd struct {
-	What   string   `arg:"" placeholder:"JOB|APP" help:"Job or app whose run records to delete; a number for a deleted job."`
-	Older  string   `placeholder:"TIME" help:"Only runs that ended before this time, such as 90d (ago) or 2026-11-20. Runs of the last 24 hours are kept."`
-	Keep   int      `placeholder:"N" help:"Number of matching runs of each job to keep, newest first."`
+	What   string   `arg:"" placeholder:"JOB|APP" help:"Job or app whose run records are deleted. Name a deleted job by its number."`
+	Older  string   `placeholder:"TIME" help:"Only runs that ended before this time, such as 2026-11-20, or 90d for 90 days ago. Runs that ended in the last 24 hours are kept."`
+	Keep   int      `placeholder:"N" help:"Number of newest matching runs to keep for each job."`
 	State  []string `placeholder:"STATE" help:"Only runs that ended in these states: succeeded, failed, timed-out, killed, lost, skipped."`
-	DryRun bool     `help:"Only count the runs."`
+	DryRun bool     `help:"Count the runs without deleting them."`
 	Yes    bool     `short:"y" help:"Skip the confirmation."`
 }
 
@@ -94,7 +94,7 @@ func (c *cleanCmd) tell(e *conn, sum *client.CleanResult) error {
 		}
 		e.printf("%s%s %s\n", plural(int(sum.Cleaned), "run"), of(c.What), verb)
 		if sum.Held > 0 {
-			e.printf("%s more were kept: they are still in use, or not counted in reports yet\n", plural(int(sum.Held), "run"))
+			e.printf("%s more kept, because these runs are still in use or not counted in reports yet\n", plural(int(sum.Held), "run"))
 		}
 	})
 }

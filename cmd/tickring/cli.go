@@ -47,15 +47,15 @@ var exits = map[core.Code]int{
 type Globals struct {
 	Data     string           `help:"Data directory of a server on this machine (default: $$TICKRING_DATA, else the platform's state directory)." placeholder:"DIR" type:"path"`
 	Endpoint string           `help:"URL of the server (default: $$TICKRING_ENDPOINT, else the server on this machine)." placeholder:"URL"`
-	Context  string           `help:"Named server with its token, see tickring context --help (default: $$TICKRING_CONTEXT, else the context in use)." placeholder:"CONTEXT"`
+	Context  string           `help:"Saved server and its token; see 'tickring context --help' (default: $$TICKRING_CONTEXT, else the context in use)." placeholder:"CONTEXT"`
 	Stack    string           `help:"CloudFormation stack of a deployment on AWS; requests are signed with AWS credentials (default: $$TICKRING_STACK)." placeholder:"NAME"`
 	Region   string           `help:"AWS Region of --stack (default: the Region of the AWS configuration)." placeholder:"REGION"`
-	Profile  string           `help:"Profile of the AWS configuration for --stack (default: $$AWS_PROFILE)." placeholder:"NAME"`
+	Profile  string           `help:"AWS profile to use with --stack (default: $$AWS_PROFILE)." placeholder:"NAME"`
 	Token    string           `help:"Admin token, read token or user token, not an app's token (default: $$TICKRING_TOKEN, else the token in the data directory)." placeholder:"TOKEN"`
 	UTC      bool             `name:"utc" help:"Show times in UTC instead of the job's time zone."`
-	Color    string           `enum:"auto,always,never" default:"auto" help:"When to color failed and running states and late runs: auto (on a terminal, unless NO_COLOR is set), always or never. JSON is never colored."`
+	Color    string           `enum:"auto,always,never" default:"auto" help:"When to color failed and running states and late runs: always, never, or auto (on a terminal, unless NO_COLOR is set). JSON is never colored."`
 	Lang     string           `enum:",${languages}" default:"" help:"Language of errors, schedule descriptions and doctor findings: ${languages} (default: the language of $$LC_ALL, $$LC_MESSAGES or $$LANG)." placeholder:"LANGUAGE"`
-	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"Output format: text, json for programs, or yaml (only for get)."`
+	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"Output format: text, json for programs, or yaml (only for 'tickring get')."`
 	Version  kong.VersionFlag `hidden:"" help:"Print the version."`
 }
 
@@ -72,21 +72,21 @@ type grammar struct {
 	Delete   deleteCmd   `cmd:"" help:"Delete jobs, empty apps or channels." group:"Jobs"`
 	EditJ    editJobCmd  `cmd:"" name:"edit" help:"Edit a job in your editor." group:"Jobs"`
 	Script   scriptCmd   `cmd:"" help:"Show, edit and restore a job's script." group:"Jobs"`
-	Return   returnCmd   `cmd:"" name:"return-to-code" help:"Return a job to the code that declares it." group:"Jobs"`
+	Return   returnCmd   `cmd:"" name:"return-to-code" help:"Let code manage a job again after a user changed or deleted it." group:"Jobs"`
 	Pause    pauseCmd    `cmd:"" help:"Pause jobs, apps or everything." group:"Jobs"`
-	Stop     stopCmd     `cmd:"" hidden:"" help:"Alias of pause; does not stop the server."`
-	Resume   resumeCmd   `cmd:"" aliases:"start" help:"Resume paused jobs. Missed runs do not run later." group:"Jobs"`
+	Stop     stopCmd     `cmd:"" hidden:"" help:"Alias of 'tickring pause'. The command does not stop the server."`
+	Resume   resumeCmd   `cmd:"" aliases:"start" help:"Resume paused jobs. Runs missed during a pause do not run later." group:"Jobs"`
 	Overview overviewCmd `cmd:"" help:"Show failing jobs, late jobs and apps without executors." group:"Jobs"`
 	Bulk     bulkCmd     `cmd:"" help:"Pause, resume, trigger, kill, delete or label many jobs." group:"Jobs"`
-	Execs    execsCmd    `cmd:"" name:"executors" help:"List executors and their health." group:"Jobs"`
+	Execs    execsCmd    `cmd:"" name:"executors" help:"List executors, or remove stopped ones." group:"Jobs"`
 	Channels channelsCmd `cmd:"" help:"Send a test notification." group:"Jobs"`
 	Change   changeCmd   `cmd:"" name:"changes" help:"Show the audit log and undo changes." group:"Jobs"`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the manifest." group:"Jobs"`
 
-	Trigger   triggerCmd   `cmd:"" help:"Run jobs now or at a given time." group:"Runs"`
+	Trigger   triggerCmd   `cmd:"" help:"Run jobs now or at a later time." group:"Runs"`
 	Rerun     rerunCmd     `cmd:"" help:"Rerun finished runs." group:"Runs"`
-	Edit      editCmd      `cmd:"" name:"edit-trigger" help:"Change a waiting run." group:"Runs"`
-	Kill      killCmd      `cmd:"" help:"Kill running runs and cancel waiting ones." group:"Runs"`
+	Edit      editCmd      `cmd:"" name:"edit-trigger" help:"Change the time, params or address of a waiting run." group:"Runs"`
+	Kill      killCmd      `cmd:"" help:"Kill running runs and cancel waiting runs." group:"Runs"`
 	Runs      runsCmd      `cmd:"" help:"List runs, newest first." group:"Runs"`
 	Run       runCmd       `cmd:"" help:"Show one run." group:"Runs"`
 	Logs      logsCmd      `cmd:"" help:"Show the log of a run." group:"Runs"`
@@ -96,7 +96,7 @@ type grammar struct {
 	Histogram histogramCmd `cmd:"" help:"Show run results over time." group:"Runs"`
 	Late      lateCmd      `cmd:"" name:"lateness" help:"Show how late runs were sent." group:"Runs"`
 	Audit     auditCmd     `cmd:"" help:"Verify that every scheduled time has a run or a recorded skip." group:"Runs"`
-	Replan    replanCmd    `cmd:"" help:"Resend runs that an audit reports as unaccounted for." group:"Runs"`
+	Replan    replanCmd    `cmd:"" help:"Send the runs that an audit reports as unaccounted for." group:"Runs"`
 
 	Users  usersCmd  `cmd:"" help:"Manage users and roles." group:"Users"`
 	Tokens tokensCmd `cmd:"" help:"Manage your API tokens." group:"Users"`
@@ -108,7 +108,7 @@ type grammar struct {
 	Backup   backupCmd    `cmd:"" help:"Back up the data of a local server." group:"System"`
 	Rotate   rotateKeyCmd `cmd:"" name:"rotate-key" help:"Encrypt the stored secrets with a new key." group:"System"`
 	Redrive  redriveCmd   `cmd:"" help:"List and resend dead-letter messages." group:"System"`
-	Fence    fenceCmd     `cmd:"" help:"Block a deployment from its data until a restore or takeover." group:"System"`
+	Fence    fenceCmd     `cmd:"" help:"Stop a deployment from planning and sending runs until a restore or takeover." group:"System"`
 	Restore  restoreCmd   `cmd:"" help:"Start a deployment on restored DynamoDB tables." group:"System"`
 	Takeover takeoverCmd  `cmd:"" help:"Start a deployment on replicated DynamoDB tables in another Region." group:"System"`
 
@@ -122,7 +122,7 @@ type grammar struct {
 	Vers  versionCmd    `cmd:"" name:"version" help:"Print the version." group:"Other"`
 }
 
-// Env is the environment of a command: flags, streams and variables.
+// Env is the environment of a command: global flags, input and output streams, and environment variables.
 type Env struct {
 	*Globals
 	Ctx    context.Context
@@ -264,12 +264,12 @@ func (e *Env) errorText(err error) string {
 		return ""
 	}
 	if errors.Is(err, client.ErrNoAnswer) {
-		return e.said("%s\nis the server running? start one on this machine with: %s", err.Error()+e.on(), "tickring serve")
+		return e.said("%s\nis the server running? to start a server on this machine: %s", err.Error()+e.on(), "tickring serve")
 	}
 	if errors.Is(err, client.ErrUnproven) {
 		unproven := core.Phrase("the server did not prove that it knows the token, so the token was not sent")
 		host, why, _ := strings.Cut(err.Error(), unproven.String())
-		return e.said("%s%s%s: the token from %s belongs to another server, or %s is an unknown server or forwards to another one: %s; "+
+		return e.said("%s%s%s: the token from %s belongs to another server, or %s is an unknown server or forwards to another server: %s; "+
 			"behind a proxy or a mapped port, use the host and port of the server's --report-url",
 			host, unproven, why, e.tokenFrom, e.endpoint, e.tokenHint())
 	}

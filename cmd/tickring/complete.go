@@ -26,12 +26,13 @@ var (
 )
 
 type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell to complete in."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell that runs the script."`
 }
 
 func (c *completionCmd) Help() string {
-	return `The script calls tickring at each TAB, so it never needs an update. It completes commands, flags and their values. For names of jobs and ` +
-		`apps, it asks the server that the command would use, and waits for at most one second.
+	return `The script calls tickring whenever you press TAB. It completes commands, flags and values of flags. To complete names of ` +
+		`jobs and ` +
+		`apps, tickring asks the server that the command would use, and waits for at most one second.
 
     bash, in ~/.bashrc:                eval "$(tickring completion bash)"
     zsh, in ~/.zshrc after compinit:   eval "$(tickring completion zsh)"

@@ -21,14 +21,16 @@ import (
 
 type contextCmd struct {
 	Set    contextSetCmd    `cmd:"" help:"Save a server and its token under a name."`
-	Use    contextUseCmd    `cmd:"" help:"Use a saved server for all commands, or the local one with --none."`
-	List   contextListCmd   `cmd:"" help:"List the saved servers and mark the one in use."`
+	Use    contextUseCmd    `cmd:"" help:"Select the saved server that commands use by default."`
+	List   contextListCmd   `cmd:"" help:"List the saved servers and mark the server in use."`
 	Remove contextRemoveCmd `cmd:"" help:"Remove a saved server."`
 }
 
 func (c *contextCmd) Help() string {
-	return `A command uses the server of its flags (--context, --endpoint, --stack, --data), else of the environment (TICKRING_CONTEXT, ` +
-		`TICKRING_ENDPOINT, TICKRING_STACK, TICKRING_DATA), else the context in use, else the server on this machine. Contexts are stored in ` +
+	return `A command uses the server that its flags select (--context, --endpoint, --stack, --data). Without these flags, the ` +
+		`environment selects the server (TICKRING_CONTEXT, ` +
+		`TICKRING_ENDPOINT, TICKRING_STACK, TICKRING_DATA), else the context in use, else the command uses the server on this machine. ` +
+		`Contexts are stored in ` +
 		`tickring/contexts.yaml in your configuration directory, readable only by you (0600).`
 }
 
@@ -74,7 +76,7 @@ var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 type contextSetCmd struct {
 	Name      string `arg:"" placeholder:"CONTEXT" help:"Context name: letters, digits, - . and _."`
-	TokenFile string `placeholder:"FILE" type:"path" help:"File that holds the token and is read for each command. A token from --token is stored in contexts.yaml (default: the token in the data directory, for a server on this machine)."`
+	TokenFile string `placeholder:"FILE" type:"path" help:"File with the token; each command reads the file (default: for a server on this machine, the token in its data directory). With --token, the token itself is stored in contexts.yaml."`
 }
 
 func (c *contextSetCmd) Help() string {
@@ -129,7 +131,7 @@ func (c *contextSetCmd) Run(e *Env) error {
 
 type contextUseCmd struct {
 	Name string `arg:"" optional:"" placeholder:"CONTEXT" help:"Context name."`
-	None bool   `help:"Use the server on this machine."`
+	None bool   `help:"Use the server on this machine by default."`
 }
 
 func (c *contextUseCmd) Run(e *Env) error {
@@ -160,7 +162,7 @@ func (c *contextUseCmd) Run(e *Env) error {
 func (e *Env) sayBeaten() {
 	for _, name := range elsewhere {
 		if e.env(name) != "" {
-			e.notef("but %s is set and takes precedence over the context in use\n", name)
+			e.notef("note: %s is set and takes precedence over the context in use\n", name)
 		}
 	}
 }

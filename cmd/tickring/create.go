@@ -21,31 +21,31 @@ type createCmd struct {
 	Cron       string            `placeholder:"EXPR" help:"Quartz expression with 6 or 7 fields, such as '0 30 2 * * ?'." group:"Schedule"`
 	Crontab    string            `placeholder:"EXPR" help:"Unix expression with 5 fields, such as '30 2 * * *'." group:"Schedule"`
 	Every      string            `placeholder:"SPAN" help:"Interval, such as 10s, 5m or 2h." group:"Schedule"`
-	Offset     string            `placeholder:"SPAN" help:"Offset within --every; 0s aligns the runs." group:"Schedule"`
-	FixedDelay string            `placeholder:"SPAN" help:"Delay from the end of the last run, such as 5m." group:"Schedule"`
+	Offset     string            `placeholder:"SPAN" help:"Offset within the interval of --every (default: a different offset for each job); 0s starts jobs with the same interval together." group:"Schedule"`
+	FixedDelay string            `placeholder:"SPAN" help:"Delay from the end of one run to the start of the next, such as 5m." group:"Schedule"`
 	At         string            `placeholder:"TIME" help:"Time of a single run, such as 2026-12-24T18:00, 18:00 or 10m." group:"Schedule"`
 	Timezone   string            `aliases:"tz" placeholder:"ZONE" help:"Time zone of the schedule, such as Europe/Berlin (default: UTC)." group:"Schedule"`
 	From       string            `placeholder:"TIME" help:"First day or time of the schedule." group:"Schedule"`
 	Until      string            `placeholder:"TIME" help:"Last day or time of the schedule." group:"Schedule"`
-	Jitter     string            `placeholder:"SPAN" group:"Schedule" help:"Span over which runs are spread, such as 30s."`
+	Jitter     string            `placeholder:"SPAN" group:"Schedule" help:"Maximum random delay of each run, such as 30s."`
 	Call       string            `placeholder:"URL" help:"URL to call, such as 'https://example.com/warm' or 'GET https://…'." group:"What to run"`
 	Handler    string            `placeholder:"NAME" help:"Handler of an xxl-job executor." group:"What to run"`
-	Command    string            `placeholder:"LINE" help:"Command that the server runs on its machine, if the server allows commands: './backup.sh --all'." group:"What to run"`
+	Command    string            `placeholder:"LINE" help:"Command that the server runs on its own machine, such as './backup.sh --all'. The server must allow commands." group:"What to run"`
 	Dir        string            `placeholder:"FOLDER" help:"Working directory of the command." group:"What to run"`
-	User       string            `placeholder:"USER" help:"User that runs the command." group:"What to run"`
-	Env        map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Environment variable of the command. Repeat for several. For secrets, use apply with a file." group:"What to run"`
-	MaxOutput  string            `placeholder:"SIZE" help:"Maximum size of the output to keep (default: 1MB)." group:"What to run"`
-	Params     string            `placeholder:"TEXT" help:"Parameters of the handler, or the body of a call." group:"What to run"`
-	Executor   []string          `placeholder:"ADDRESS" help:"Fixed executor address; used if the app is created." group:"What to run"`
-	Timeout    string            `placeholder:"SPAN" help:"Maximum duration of a run; longer runs are ended." group:"Policy"`
-	Retry      int               `placeholder:"N" help:"Number of attempts after the first." group:"Policy"`
-	RetryDelay string            `placeholder:"SPAN" help:"Delay between attempts (default: 30s)." group:"Policy"`
-	Backoff    string            `placeholder:"HOW" help:"Growth of the delay: constant or exponential." group:"Policy"`
-	Misfire    string            `placeholder:"HOW" help:"Policy for late runs: latest, all or skip." group:"Policy"`
-	Grace      string            `placeholder:"SPAN" help:"Lateness from which a run counts as late (default: 60s)." group:"Policy"`
-	Deadline   string            `placeholder:"SPAN" help:"Lateness from which a run is skipped." group:"Policy"`
-	Route      string            `placeholder:"HOW" help:"How the executor is chosen: ${routes}." group:"Policy"`
-	Block      string            `placeholder:"HOW" help:"Policy of the executor for a second run: serial, discard-later or cover-early." group:"Policy"`
+	User       string            `placeholder:"USER" help:"Operating system user that runs the command." group:"What to run"`
+	Env        map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Environment variable of the command. Repeat for several. To set a secret, use 'tickring apply' with a file." group:"What to run"`
+	MaxOutput  string            `placeholder:"SIZE" help:"Maximum size of the command's output to keep in the log (default: 1MB)." group:"What to run"`
+	Params     string            `placeholder:"TEXT" help:"Params of the handler or command, or the request body of --call." group:"What to run"`
+	Executor   []string          `placeholder:"ADDRESS" help:"Fixed executor address of the app. Allowed only if the command creates the app." group:"What to run"`
+	Timeout    string            `placeholder:"SPAN" help:"Maximum duration of a run; tickring ends longer runs." group:"Policy"`
+	Retry      int               `placeholder:"N" help:"Number of retries after the first attempt." group:"Policy"`
+	RetryDelay string            `placeholder:"SPAN" help:"Delay before the first retry (default: 30s)." group:"Policy"`
+	Backoff    string            `placeholder:"HOW" help:"How --retry-delay grows with each retry: constant or exponential." group:"Policy"`
+	Misfire    string            `placeholder:"HOW" help:"Which late runs are sent: latest (only the newest missed run), all, or skip (none)." group:"Policy"`
+	Grace      string            `placeholder:"SPAN" help:"How long after its due time a run still counts as on time (default: 60s)." group:"Policy"`
+	Deadline   string            `placeholder:"SPAN" help:"Maximum lateness; a run that is later is skipped." group:"Policy"`
+	Route      string            `placeholder:"HOW" help:"How tickring chooses the executor of a run: ${routes}." group:"Policy"`
+	Block      string            `placeholder:"HOW" help:"What an executor does with a new run while it still runs this job: serial (wait), discard-later (reject) or cover-early (end the earlier run)." group:"Policy"`
 	Title      string            `placeholder:"TEXT" help:"Title of the job; free text." group:"Policy"`
 	Author     string            `placeholder:"TEXT" help:"Contact for questions about the job." group:"Policy"`
 	Label      map[string]string `placeholder:"KEY=VALUE" help:"Label of the job. Repeat for several." group:"Policy"`
@@ -53,8 +53,8 @@ type createCmd struct {
 }
 
 func (c *createCmd) Help() string {
-	return `Settings without a flag (limits, parent jobs, headers of a call, and more) are set in a file:
-tickring apply -f FILE, or tickring edit APP/NAME after the job is created.`
+	return `Some settings have no flag, such as limits, parent jobs and the headers of a call. Set them in a file with
+'tickring apply -f FILE', or change the created job with 'tickring edit APP/NAME'.`
 }
 
 func (c *createCmd) Run(env *Env) error {
@@ -73,7 +73,7 @@ func (c *createCmd) Run(env *Env) error {
 		return err
 	}
 	if expr, command, ok := cron.Line(cmp.Or(c.Crontab, c.Cron)); ok {
-		return usagef("crontab: %q is a command: a schedule contains no command: %s", command,
+		return usagef("crontab: %q is a command, which is not part of a schedule: %s", command,
 			commandJob(app, cmp.Or(c.Handler, name), c.Job, expr, command))
 	}
 	none := int64(0)
@@ -178,16 +178,18 @@ func (c *createCmd) Run(env *Env) error {
 	}
 	e.printf("created %s (%d)   %s\n", c.Job, j.ID, scheduleText(&j))
 	if fresh && len(executors) == 0 && c.Command == "" {
-		e.printf("app %s was created too: start an executor that registers as %s\n", app, app)
+		e.printf("app %s was also created: start an executor that registers with the app name %s\n", app, app)
 	}
 	if near != "" && near != app {
-		e.notef("warning: app %s is new, but app %s exists: if you meant %[2]s: tickring delete %[3]s %[4]s\n", app, near, c.Job, app)
+		e.notef("warning: app %s was created, but an app with a similar name exists: %s. If you meant %[2]s, delete the job and the new "+
+			"app: tickring delete %[3]s %[4]s\n", app, near, c.Job, app)
 	}
 	for _, trap := range j.Warnings {
 		e.printf("note: %s\n", trap)
 	}
 	if c.Every != "" && c.Offset == "" {
-		e.printf("note: the job has its own offset within its interval, so that equal intervals are spread; --offset 0s aligns it\n")
+		e.printf("note: the job has its own offset within its interval, so that jobs with the same interval start at different times; " +
+			"--offset 0s starts them together\n")
 	}
 	if next := e.nextLine(&j, time.Now()); next != "" {
 		e.printf("next: %s   ", next)
@@ -200,8 +202,10 @@ func (c *createCmd) Run(env *Env) error {
 
 // commandJob explains the two ways to run a crontab line as a job.
 func commandJob(app, handler, job, expr, command string) string {
-	return fmt.Sprintf("make it the handler of an executor:\n  tickring exec --app %s --handler %s -- %s\n  tickring create %s --handler "+
-		"%s --crontab '%s'\nor let tickring serve run it, if it allows commands (--commands-user, --commands-dir):\n  tickring create %s "+
+	return fmt.Sprintf("make the command the handler of an executor:\n  tickring exec --app %s --handler %s -- %s\n  tickring create %s "+
+		"--handler "+
+		"%s --crontab '%s'\nor let 'tickring serve' run the command, if the server allows commands (--commands-user, --commands-dir):\n  "+
+		"tickring create %s "+
 		"--crontab '%s' --command '%s'",
 		app, handler, command, job, handler, expr, job, expr, strings.ReplaceAll(command, "'", `'\''`))
 }
@@ -210,9 +214,9 @@ func commandJob(app, handler, job, expr, command string) string {
 func (c *createCmd) hint(r *client.Error) error {
 	switch {
 	case c.Cron != "" && strings.HasPrefix(r.Field, "schedule.cron") && len(strings.Fields(c.Cron)) == 5:
-		r.Message += fmt.Sprintf(" (here: --crontab '%s')", c.Cron)
+		r.Message += fmt.Sprintf(" (use --crontab '%s')", c.Cron)
 	case c.Crontab != "" && strings.HasPrefix(r.Field, "schedule.crontab") && len(strings.Fields(c.Crontab)) > 5:
-		r.Message += fmt.Sprintf(" (here: --cron '%s')", c.Crontab)
+		r.Message += fmt.Sprintf(" (use --cron '%s')", c.Crontab)
 	}
 	return r
 }

@@ -17,11 +17,11 @@ import (
 )
 
 type cronCmd struct {
-	Expr    string `arg:"" placeholder:"EXPR" help:"Quartz expression with 6 or 7 fields; - reads JSON lines {\"expr\",\"tz\",\"from\",\"count\"} (from in epoch ms) and writes {\"next\":[…]} or {\"error\":…}."`
+	Expr    string `arg:"" placeholder:"EXPR" help:"Quartz expression with 6 or 7 fields. With -, the command reads a JSON object {\"expr\",\"tz\",\"from\",\"count\"} from each input line (\"from\" is in epoch milliseconds) and writes a line {\"next\":[…]} or {\"error\":…}."`
 	TZ      string `name:"tz" aliases:"timezone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin (default: UTC)."`
 	From    string `placeholder:"TIME" help:"Start of the list of scheduled times (default: now)."`
 	Count   int    `default:"5" help:"Number of scheduled times to show."`
-	Crontab bool   `help:"Read Unix expressions with 5 fields."`
+	Crontab bool   `help:"Read the expression as a Unix crontab expression with 5 fields."`
 }
 
 const maxInstants = 10_000
@@ -31,7 +31,8 @@ func (c *cronCmd) Run(e *Env) error {
 		return cronLines(e.Stdin, e.Stdout)
 	}
 	if expr, command, ok := cron.Line(c.Expr); ok {
-		return usagef("%q is a command: a schedule contains no command: for the schedule: tickring cron --crontab '%s'   as a job: %s",
+		return usagef("%q is a command, which is not part of a schedule: to explain the schedule: tickring cron --crontab '%s'   to create "+
+			"a job: %s",
 			command, expr, commandJob("box", "NAME", "box/NAME", expr, command))
 	}
 	kind := core.KindCron
@@ -47,7 +48,7 @@ func (c *cronCmd) Run(e *Env) error {
 		if err, ok := errors.AsType[*core.Error](err); ok {
 			err.Field = strings.TrimPrefix(err.Field, "schedule.")
 			if !c.Crontab && len(strings.Fields(c.Expr)) == 5 {
-				err.Reason = core.Say("%s (here: --crontab)", err.Reason)
+				err.Reason = core.Say("%s (use --crontab)", err.Reason)
 			}
 		}
 		return err
@@ -91,7 +92,7 @@ func (c *cronCmd) Run(e *Env) error {
 	case len(next) == 0 && c.Count > 0:
 		e.printf("no scheduled time after %s\n", from.In(loc).Format(fullForm))
 	case len(next) < c.Count:
-		e.printf("and no later time\n")
+		e.printf("no later scheduled time\n")
 	}
 	for _, trap := range s.Traps(after) {
 		e.printf("note: %s\n", words.Say(e.lang(), trap))
@@ -144,7 +145,7 @@ func instants(s *schedule.Schedule, w core.When, loc *time.Location, after core.
 type cronQuestion struct {
 	Expr    string `json:"expr"`
 	TZ      string `json:"tz"`
-	From    *int64 `json:"from"` // epoch ms; now if left out
+	From    *int64 `json:"from"` // start time in milliseconds since 1970; default: the current time
 	Count   *int   `json:"count"`
 	Crontab bool   `json:"crontab"`
 }

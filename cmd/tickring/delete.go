@@ -11,7 +11,7 @@ import (
 )
 
 type deleteCmd struct {
-	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs to delete; their runs are kept. For a channel: delete channel NAME. For an app: delete app NAME."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs to delete; their runs are kept. To delete a channel: 'tickring delete channel NAME'. To delete an app: 'tickring delete app NAME'."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	Yes   bool     `short:"y" help:"Skip the confirmation."`
 }
@@ -65,7 +65,7 @@ func (e *conn) deletable(name string, names []string) (string, error) {
 		}
 		for _, j := range page.Jobs {
 			if job := j.App + "/" + j.Name; !slices.Contains(names, job) {
-				return name, &exitError{exitRefused, fmt.Errorf("app %s has jobs, such as %s: delete them first", name, job)}
+				return name, &exitError{exitRefused, fmt.Errorf("app %s has jobs, such as %s: delete the jobs first", name, job)}
 			}
 		}
 		return name, err

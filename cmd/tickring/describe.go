@@ -16,7 +16,7 @@ import (
 )
 
 type descCmd struct {
-	What string `arg:"" placeholder:"JOB|APP|RUN" help:"Job, app or run to describe. For a channel: describe channel NAME."`
+	What string `arg:"" placeholder:"JOB|APP|RUN" help:"Job, app or run to describe. To describe a channel: 'tickring describe channel NAME'."`
 	Name string `arg:"" optional:"" placeholder:"CHANNEL" help:"Name of the channel."`
 }
 
@@ -56,7 +56,7 @@ func (c *descCmd) Run(e *conn) error {
 			waiting = append(waiting, page.Runs...)
 			return page.Next
 		},
-		Progress: func() string { return plural(len(waiting), "run") + " waiting read" },
+		Progress: func() string { return plural(len(waiting), "waiting run") + " read" },
 	})
 	if err != nil {
 		return err
@@ -80,9 +80,9 @@ func (c *descCmd) Run(e *conn) error {
 		with := ""
 		switch p.Of {
 		case "app":
-			with = "with app " + j.App + " since "
+			with = "together with app " + j.App + " since "
 		case "everything":
-			with = "with everything since "
+			with = "together with all jobs since "
 		}
 		add("paused", with+e.full(p.From, zone)+why(p)+until)
 	}
@@ -125,15 +125,15 @@ func (c *descCmd) Run(e *conn) error {
 	}
 	switch core.Declared(j.Declared) {
 	case core.DeclaredCode:
-		add("declared", "in code, which can change the job")
+		add("declared", "by code, which can change the job")
 	case core.DeclaredTaken:
-		add("declared", "in code, and changed elsewhere since: code does not change it until tickring return-to-code "+j.App+"/"+j.Name)
+		add("declared", "by code, then changed by a user; to let code change the job again: tickring return-to-code "+j.App+"/"+j.Name)
 	}
 	for _, p := range j.After {
 		add("after", fmt.Sprintf("%s   %s", p.Job, p.When))
 	}
 	if j.Within != "" {
-		add("", "once all of these have ended, within "+j.Within+" of the first")
+		add("", "after all of these parent jobs have ended, at most "+j.Within+" after the first end")
 	}
 	for i, p := range j.Children {
 		if i == 10 && len(j.Children) > 11 {
@@ -149,7 +149,7 @@ func (c *descCmd) Run(e *conn) error {
 	}
 	e.addLines(add, "params", j.Params, "")
 	if j.Template {
-		add("template", "params are filled for each run")
+		add("template", "placeholders in the params are replaced for each run")
 	}
 	add("misfire", j.Misfire)
 	add("grace", j.Grace)
@@ -166,7 +166,7 @@ func (c *descCmd) Run(e *conn) error {
 	add("timeout", cmp.Or(j.Timeout, "none"))
 	retry := fmt.Sprintf("%d", j.Retry.Max)
 	if j.Retry.Max > 0 {
-		retry += fmt.Sprintf(", after %s, %s, on %s", j.Retry.Delay, j.Retry.Backoff, strings.Join(j.Retry.On, ", "))
+		retry += fmt.Sprintf(", delay %s (%s), if %s", j.Retry.Delay, j.Retry.Backoff, strings.Join(j.Retry.On, ", "))
 	}
 	add("retry", retry)
 	add("waits for executor", waitsFor(j.WaitForExecutor))
@@ -174,7 +174,7 @@ func (c *descCmd) Run(e *conn) error {
 	if of != nil {
 		inherited := func(name, value string) {
 			if value != "" {
-				add(name, value+"   of its app")
+				add(name, value+"   (from the app)")
 			}
 		}
 		inherited("waits for executor", waitsFor(of.WaitForExecutor))
@@ -274,7 +274,7 @@ func limitsText(add func(name, value string), l client.AppLimits) {
 		add("limit of all runs", fmt.Sprintf("at most %d running", l.InFlight))
 	}
 	if l.PerSecond > 0 {
-		add("limit of starts", fmt.Sprintf("%d in a second", l.PerSecond))
+		add("limit of starts", fmt.Sprintf("at most %d per second", l.PerSecond))
 	}
 }
 
@@ -338,7 +338,7 @@ func (c *descCmd) app(e *conn) error {
 	add("token", token)
 	add("allow", strings.Join(a.Allow, ", "))
 	add("jobs wait for executor", a.WaitForExecutor)
-	add("overlap of jobs", overlapText(a.Overlap, "each job without its own"))
+	add("overlap of jobs", overlapText(a.Overlap, "each job without its own limit"))
 	limitsText(add, a.Limits)
 	add("set", a.Set)
 	for _, c := range manifest.DiffApp(nil, &a) {
@@ -347,7 +347,7 @@ func (c *descCmd) app(e *conn) error {
 		}
 	}
 	if len(a.Withheld) > 0 {
-		add("suppressed", strings.Join(a.Withheld, ", ")+": deleted by a user, so code does not create them until "+
+		add("suppressed", strings.Join(a.Withheld, ", ")+": deleted by a user; to let code create a deleted job again: "+
 			"tickring return-to-code "+a.Name+"/JOB")
 	}
 	for _, x := range list.Executors {
@@ -381,12 +381,12 @@ func overlapText(o client.Overlap, of string) string {
 	if o.Key != "" {
 		of += " with equal values of " + o.Key + " in their params"
 	}
-	beyond := "the next run is skipped"
+	beyond := "further runs are skipped"
 	switch core.Full(o.WhenFull) {
 	case core.FullQueue:
-		beyond = fmt.Sprintf("the next run waits, up to %d", o.Max)
+		beyond = fmt.Sprintf("at most %d further runs wait", o.Max)
 	case core.FullReplace:
-		beyond = "the next run replaces the longest-running one, which is killed"
+		beyond = "a further run replaces the longest-running run, which is killed"
 	}
-	return fmt.Sprintf("at most %d running, of %s; %s", o.Limit, of, beyond)
+	return fmt.Sprintf("at most %d at the same time, counting runs of %s; %s", o.Limit, of, beyond)
 }

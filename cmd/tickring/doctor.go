@@ -21,7 +21,7 @@ type doctorCmd struct {
 }
 
 func (c *doctorCmd) Help() string {
-	return `Exit code 0: no problems, though there may be warnings. 1: at least one problem.`
+	return `Exit code 0: no problems; warnings are possible. Exit code 1: at least one problem.`
 }
 
 // ask limits the time for all requests.

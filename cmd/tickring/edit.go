@@ -8,10 +8,10 @@ import (
 )
 
 type editCmd struct {
-	What    string   `arg:"" name:"run" placeholder:"RUN" help:"Waiting trigger: an ID or app/name#KEY."`
+	What    string   `arg:"" name:"run" placeholder:"RUN" help:"Waiting run: its ID, or app/name#KEY with the --key of its trigger."`
 	At      string   `placeholder:"TIME" help:"New time, such as 18:00, 10m or 2026-12-24T18:00 in the job's zone."`
-	Params  *string  `placeholder:"TEXT" help:"Params instead of the job's."`
-	Address []string `placeholder:"ADDRESS" help:"Address instead of the app's executors; \"\" restores the app's executors."`
+	Params  *string  `placeholder:"TEXT" help:"Params of the run (default: the job's params)."`
+	Address []string `placeholder:"ADDRESS" help:"Executor address to use instead of the app's executors; \"\" selects the app's executors again."`
 }
 
 func (c *editCmd) Run(env *Env) error {

@@ -15,7 +15,7 @@ import (
 )
 
 type editJobCmd struct {
-	Job string `arg:"" placeholder:"JOB" help:"Job to edit as a file in your editor: $$VISUAL, $$EDITOR or vi."`
+	Job string `arg:"" placeholder:"JOB" help:"Job to edit. The command opens its manifest in $$VISUAL, $$EDITOR or vi."`
 }
 
 func (c *editJobCmd) Run(e *conn) error {
@@ -48,7 +48,7 @@ func (c *editJobCmd) Run(e *conn) error {
 		return nil
 	})
 	if err != nil {
-		text := "your text was kept; fix it, then: tickring apply -f " + path
+		text := "your text was kept; fix the text, then: tickring apply -f " + path
 		if why := e.errorText(err); why != "" {
 			text = why + "\n" + text
 		}

@@ -20,16 +20,16 @@ import (
 type execCmd struct {
 	App      string        `required:"" placeholder:"NAME" help:"App of the executor."`
 	Handler  []string      `required:"" placeholder:"NAME" help:"Handler name that jobs use. Repeat for several names."`
-	Server   []string      `placeholder:"URL" help:"URL of a server, or of xxl-job's admin, such as http://HOST/xxl-job-admin (default: the server of all commands)."`
-	AppToken string        `placeholder:"TOKEN" help:"Token of the app, as in the manifest (default: $$TICKRING_APP_TOKEN)."`
+	Server   []string      `placeholder:"URL" help:"URL of a tickring server, or of an xxl-job admin, such as http://HOST/xxl-job-admin (default: the server that other commands use)."`
+	AppToken string        `placeholder:"TOKEN" help:"Token that the app's manifest sets (default: $$TICKRING_APP_TOKEN)."`
 	Listen   string        `placeholder:"ADDRESS" help:"Address to listen on for runs (default: :9999 with a token, 127.0.0.1:9999 without a token). Set it if there is no token and the server is on another machine."`
 	Address  string        `placeholder:"URL" help:"URL at which servers reach the executor (default: detected)."`
 	Dir      string        `placeholder:"DIR" type:"path" help:"Directory for the journal and the logs of runs (default: executors/APP in the data directory)."`
-	Grace    time.Duration `default:"30s" help:"How long runs may continue after a stop signal; a second signal ends them."`
-	Snooze   time.Duration `default:"1m" help:"Delay before a run is retried if the program exits with code 75, \"not now\"."`
+	Grace    time.Duration `default:"30s" help:"How long runs in progress may continue after a stop signal. A second signal ends these runs at once."`
+	Snooze   time.Duration `default:"1m" help:"Delay before a run is retried if the program exits with code 75."`
 	Again    bool          `help:"Rerun interrupted runs after a crash of this process instead of reporting them as failed."`
 
-	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"Program and arguments: tickring exec --app reports --handler nightly -- ./report.sh. The run's params are the last argument. TICKRING_… variables hold params, run, job, shard and scheduled time. Exit code 0 is success, 75 asks for a retry (--snooze), 65 fails without retries."`
+	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"Program to start for each run, with its arguments, such as: tickring exec --app reports --handler nightly -- ./report.sh. The run's params are added as the last argument. TICKRING_… environment variables contain the params, run, job, shard and scheduled time. Exit code 0: the run succeeded. 75: retry the run after --snooze. 65: the run failed and is not retried. Other codes: the run failed."`
 }
 
 func (c *execCmd) Run(e *Env) error {
@@ -74,7 +74,8 @@ func (c *execCmd) Run(e *Env) error {
 	grace := max(c.Grace, 0)
 	log := slog.New(slog.NewTextHandler(e.Stderr, nil))
 	hard, end := afterSecond(func() {
-		log.Info("The executor stops: running runs may continue for the grace; a second signal ends them.", "app", c.App, "grace", grace)
+		log.Info("The executor is stopping. Runs in progress may continue for the grace period. A second signal ends these runs at "+
+			"once.", "app", c.App, "grace", grace)
 	})
 	defer end()
 	mux := executor.NewMux()
@@ -94,8 +95,8 @@ func (c *execCmd) Run(e *Env) error {
 	}
 	err = x.ListenAndServe(e.Ctx)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w\nanother executor may use the port: give one executor several handlers (--handler A --handler B), or the second "+
-			"one another port: --listen 127.0.0.1:9998, or :9998 for a server elsewhere", err)
+		return fmt.Errorf("%w\nanother executor may use the port: use one executor with several handlers (--handler A --handler B), or another "+
+			"port: --listen 127.0.0.1:9998, or --listen :9998 if the server is on another machine", err)
 	}
 	return err
 }

@@ -156,7 +156,7 @@ func TestExecSecondSignal(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
-	if n := strings.Count(says.String(), "The executor stops: "); n != 1 {
+	if n := strings.Count(says.String(), "The executor is stopping. "); n != 1 {
 		t.Errorf("it logged %d times that it stops: %s", n, says.String())
 	}
 	if b, err := io.ReadAll(held); err != nil || len(b) > 0 {

@@ -11,12 +11,12 @@ import (
 
 type execsCmd struct {
 	List listExecsCmd `cmd:"" default:"withargs" help:"List the executors of an app, or of all apps."`
-	Rm   rmExecCmd    `cmd:"" help:"Remove the registration of an executor that is gone."`
+	Rm   rmExecCmd    `cmd:"" help:"Remove the registration of a stopped executor."`
 }
 
 type rmExecCmd struct {
 	App     string `arg:"" placeholder:"APP" help:"App of the executor."`
-	Address string `arg:"" placeholder:"ADDRESS" help:"Address of the executor, as tickring executors shows it."`
+	Address string `arg:"" placeholder:"ADDRESS" help:"Address of the executor, as listed by 'tickring executors'."`
 }
 
 func (c *rmExecCmd) Run(e *conn) error {
@@ -78,7 +78,7 @@ func (c *listExecsCmd) Run(e *conn) error {
 	}
 	if err := e.show(all, nil, func() {
 		if len(all.Executors)+len(all.Refused) == 0 {
-			e.printf("no executors%s: start one that registers, or name fixed addresses in the app\n", of(c.App))
+			e.printf("no executors%s: start an executor that registers, or set fixed addresses in the app\n", of(c.App))
 			return
 		}
 		table(e.Stdout, executorRows(e.Env, &all))
@@ -125,7 +125,7 @@ func liveText(e *Env, x *client.Executor) string {
 	checked := span(max(0, time.Since(x.CheckedAt))) + " ago"
 	switch {
 	case !x.Used:
-		return "registered, not used: the app has fixed addresses"
+		return "registered, but not used because the app has fixed addresses"
 	case !x.Fixed && !x.Live:
 		text := "gone, "
 		if x.Replaced {

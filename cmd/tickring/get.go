@@ -9,11 +9,11 @@ import (
 )
 
 type getCmd struct {
-	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"App or job to show (default: all). For channels: get channels."`
+	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"App or job to show (default: all jobs). To list channels: 'tickring get channels'."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
-	Set   *string  `placeholder:"SET" help:"Only objects of this set (\"\" for objects without a set)."`
+	Set   *string  `placeholder:"SET" help:"Only objects of this manifest set; \"\" selects objects without a set."`
 	findFlags
-	Sort    string `default:"" enum:"number,name,next,last," placeholder:"ORDER" help:"Sort order: number, name, next (scheduled time of the next run) or last (of the last run)."`
+	Sort    string `default:"" enum:"number,name,next,last," placeholder:"ORDER" help:"Sort order: number, name, next (scheduled time of the next run) or last (scheduled time of the last run)."`
 	Reverse bool   `help:"Reverse the sort order."`
 	watchFlags
 }
@@ -42,7 +42,7 @@ func (c *getCmd) once(e *conn) error {
 	chosen := len(c.Label) > 0 || c.given()
 	switch {
 	case chosen && c.What != "" && kindOf(c.What) != appKind:
-		return usagef("-l, --status and --text select jobs: name an app with them, or none")
+		return usagef("-l, --status and --text select jobs: with these flags, name at most one app")
 	case c.What == "":
 		if apps, short, err = e.apps(); err == nil {
 			jobs, failed, err = e.jobs(of)

@@ -14,8 +14,9 @@ type healthCmd struct {
 }
 
 func (c *healthCmd) Help() string {
-	return `The command requests /healthz, which needs no token. Exit code 0: the server plans runs. 1: it does not, or it is not reachable. ` +
-		`Failing jobs do not change the result: see tickring doctor.`
+	return `The command requests /healthz, which needs no token. Exit code 0: the server plans runs. Exit code 1: the server does not ` +
+		`plan runs, or is not reachable. ` +
+		`Failing jobs do not change the exit code; 'tickring doctor' reports them.`
 }
 
 // healthBytes is the maximum size of a response that is read.

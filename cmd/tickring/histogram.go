@@ -10,9 +10,9 @@ import (
 
 type spanFlags struct {
 	What    string `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: all)."`
-	From    string `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago) (default: a day ago)."`
+	From    string `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h for 2 hours ago (default: a day ago)."`
 	To      string `placeholder:"TIME" help:"End of the period (default: now)."`
-	Buckets int    `default:"24" help:"Maximum number of time spans of equal width, at most 120."`
+	Buckets int    `default:"24" help:"Maximum number of rows; all rows cover equally long time spans. At most 120."`
 }
 
 // of is the app or the job, and the span, in the job's zone.
@@ -33,7 +33,7 @@ func (c *spanFlags) of(e *conn) (app, job, zone string, from, to time.Time, err 
 
 type histogramCmd struct {
 	spanFlags
-	Late string `default:"1m" placeholder:"SPAN" help:"Lateness from which a run counts as late, such as 5s."`
+	Late string `default:"1m" placeholder:"SPAN" help:"Count a run as late if it was sent more than this after its due time, such as 5s."`
 }
 
 func (c *histogramCmd) Run(e *conn) error {
@@ -65,7 +65,7 @@ func (e *Env) counted(partial bool, from, to time.Time, zone string) {
 
 type lateCmd struct {
 	spanFlags
-	Each string `default:"" enum:"app,job," placeholder:"app|job" help:"Show one row for each app or job."`
+	Each string `default:"" enum:"app,job," placeholder:"app|job" help:"Show a separate row for each app or each job."`
 }
 
 func (c *lateCmd) Run(e *conn) error {

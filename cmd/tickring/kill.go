@@ -8,7 +8,7 @@ import (
 )
 
 type killCmd struct {
-	What  []string `arg:"" optional:"" placeholder:"RUN|JOB" help:"Run (ID, app/name@scheduled-time or app/name#key), or a job to kill all its runs."`
+	What  []string `arg:"" optional:"" placeholder:"RUN|JOB" help:"Run (its ID, app/name@TIME or app/name#KEY), or a job whose runs are all killed."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 }
 
@@ -40,7 +40,7 @@ func (e *conn) kill(name string) error {
 	}
 	res := client.StopResult{Cancelled: []string{}, Killed: []string{}}
 	progress := func() string {
-		return fmt.Sprintf("%s marked, %d addresses notified", plural(len(res.Killed), "run"), len(res.Sent))
+		return fmt.Sprintf("%s marked to be killed, %d addresses notified", plural(len(res.Killed), "run"), len(res.Sent))
 	}
 	_, err := pages(e, "", paging.Pages[client.StopResult]{
 		Ask:      ask,
@@ -55,10 +55,10 @@ func (e *conn) kill(name string) error {
 	}
 	return e.show(res, nil, func() {
 		for _, id := range res.Cancelled {
-			e.printf("cancelled run %s: it was not sent yet\n", id)
+			e.printf("cancelled run %s, which was not sent yet\n", id)
 		}
 		for _, id := range res.Killed {
-			e.printf("ending run %s   to follow: tickring run %s\n", id, id)
+			e.printf("killing run %s   to follow: tickring run %s\n", id, id)
 		}
 		for _, a := range res.Sent {
 			if a.Problem != "" {
@@ -66,7 +66,7 @@ func (e *conn) kill(name string) error {
 			}
 		}
 		if res.Partial {
-			e.printf("more runs are open than one kill handles: once these have ended, repeat: tickring kill %s\n", name)
+			e.printf("one command kills only some of the open runs: after these runs have ended, repeat: tickring kill %s\n", name)
 		}
 		if len(res.Cancelled)+len(res.Killed) == 0 {
 			e.printf("%s: no running or waiting runs\n", what)

@@ -184,7 +184,7 @@ func (e *Env) api() (*client.Client, error) {
 	if token.text == "" {
 		if err := unanswered(e.Ctx, endpoint); err != nil {
 			return nil, &exitError{exitFailed, core.Errorf(core.CodeUnavailable,
-				"no tickring server answers at %s: %v\nis the server running? start one on this machine with: %s",
+				"no tickring server answers at %s: %v\nis the server running? to start a server on this machine: %s",
 				endpoint+e.on(), err, "tickring serve")}
 		}
 		hint := core.Say("set TICKRING_TOKEN")

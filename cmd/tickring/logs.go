@@ -12,10 +12,10 @@ import (
 )
 
 type logsCmd struct {
-	What   string `arg:"" placeholder:"JOB|RUN" help:"Run, or a job: its running run, else its last."`
+	What   string `arg:"" placeholder:"JOB|RUN" help:"Run, or a job. For a job, the log of its running run is shown, or of its last run if none is running."`
 	Follow bool   `short:"f" help:"Show new lines until the run has ended."`
 	From   int    `placeholder:"LINE" help:"Number of the first line to show (default: 1)."`
-	Tail   int    `placeholder:"LINES" help:"Number of last lines to show, at most 10000 (default: all lines)."`
+	Tail   int    `placeholder:"LINES" help:"Number of lines to show from the end of the log, at most 10000 (default: all lines)."`
 }
 
 func (c *logsCmd) Run(e *conn) error {
@@ -136,7 +136,7 @@ func (e *conn) keptText(k *client.KeptLog, zone string) string {
 		if k.More {
 			missing = fmt.Sprintf("   missing: everything after the first %d characters", core.MessageMax)
 		}
-		return "this is the message of the run, not its log: " + k.Live + missing
+		return "this text is the message of the run, not its log: " + k.Live + missing
 	}
 	if k.Why != "" {
 		return fmt.Sprintf("the log could not be stored (%s), and the executor does not return it: %s", k.Why, k.Live)
@@ -150,10 +150,10 @@ func (e *conn) keptText(k *client.KeptLog, zone string) string {
 	case k.Cut > 0:
 		missing = fmt.Sprintf("missing: the first %d bytes of line 1", k.Cut)
 	case k.More:
-		missing = "missing: its end"
+		missing = "missing: the end of the log"
 	}
 	if k.More && k.From+int(k.Cut) > 1 {
-		missing += ", and its end"
+		missing += ", and the end of the log"
 	}
 	return fmt.Sprintf("stored part of the log, from %s   %s\nthe executor does not return the log: %s",
 		e.full(k.At, zone), missing, e.firstLine(k.Live))

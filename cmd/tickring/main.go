@@ -1,5 +1,5 @@
-// Tickring is the scheduler's server and its command line in one: every command
-// but serve is a client of the API.
+// Tickring is the server of the scheduler and its CLI in one program. `tickring serve` is the server. Every other
+// command is a client of the API.
 package main
 
 import (

@@ -27,7 +27,7 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 	if told = len(n.To) > 0; told {
 		text := "to " + strings.Join(n.To, ", ")
 		if len(job.Def.Notify.To) == 0 {
-			text += "   of its app"
+			text += "   (from the app)"
 		}
 		add("notifications", text)
 		var on []string
@@ -46,7 +46,7 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 				on = append(on, string(event))
 			}
 		}
-		add("", "on "+strings.Join(on, ", ")+"; at most once in "+core.FormatDuration(n.Quiet))
+		add("", "on "+strings.Join(on, ", ")+"; at most once per "+core.FormatDuration(n.Quiet))
 	}
 	if j.Notifications == nil {
 		return told, nil
@@ -61,7 +61,7 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 }
 
 func (e *conn) waitingText(w *client.WaitingNotification, zone string) string {
-	text := fmt.Sprintf(" for channel %s since %s, for %d events; tried %s, next try at %s", w.Channel, e.full(w.MadeAt, zone), w.Count,
+	text := fmt.Sprintf(" for channel %s since %s, with %d events; tried %s, next attempt at %s", w.Channel, e.full(w.MadeAt, zone), w.Count,
 		plural(w.Tries, "time"), e.full(w.NextAt, zone))
 	if w.Error != "" {
 		text += ": " + oneLine(w.Error)
@@ -78,9 +78,9 @@ func (e *conn) noticeText(add func(name, value string), r *client.Run) {
 	text := n.Event + ": "
 	switch {
 	case n.Status == string(notification.Owed):
-		text += "on its way"
+		text += "being sent"
 	case n.Status == string(notification.Counted):
-		text += "counted, sent at " + e.full(n.At, r.Timezone)
+		text += "counted, to be sent at " + e.full(n.At, r.Timezone)
 	case n.At.IsZero():
 		text += "sent"
 	default:
@@ -91,12 +91,12 @@ func (e *conn) noticeText(add func(name, value string), r *client.Run) {
 		add("", "waits"+e.waitingText(&n.Waiting[i], r.Timezone))
 	}
 	for _, g := range n.GivenUp {
-		add("", fmt.Sprintf("not delivered to channel %s, given up %s: %s", g.Channel, e.full(g.At, r.Timezone), oneLine(g.Error)))
+		add("", fmt.Sprintf("not delivered to channel %s, dropped %s: %s", g.Channel, e.full(g.At, r.Timezone), oneLine(g.Error)))
 	}
 }
 
 func (e *conn) toldText(t *client.SentNotification, zone string) string {
-	text := "never yet"
+	text := "never"
 	if !t.At.IsZero() {
 		text = e.full(t.At, zone)
 	}
@@ -104,7 +104,7 @@ func (e *conn) toldText(t *client.SentNotification, zone string) string {
 		text += ", quiet until " + e.full(t.QuietUntil, zone)
 	}
 	if t.Count > 0 {
-		text += fmt.Sprintf("; %d more events, reported then", t.Count)
+		text += fmt.Sprintf("; %d more events, to be reported at that time", t.Count)
 	}
 	return text
 }
@@ -114,9 +114,9 @@ func (e *conn) troubleText(t *client.ChannelTrouble) string {
 	if t == nil {
 		return ""
 	}
-	text := "rejects notifications since " + e.full(t.Since, "") + ", tried last " + e.full(t.LastAt, "")
+	text := "rejecting notifications since " + e.full(t.Since, "") + ", last attempt " + e.full(t.LastAt, "")
 	if t.GivenUp > 0 {
-		text += fmt.Sprintf("; %d given up", t.GivenUp)
+		text += fmt.Sprintf("; notifications dropped: %d", t.GivenUp)
 	}
 	return text + ": " + oneLine(t.Error)
 }

@@ -232,9 +232,9 @@ func (e *Env) againText(r *client.Run) string {
 	case r.Then == "":
 		return ""
 	case r.ThenAt.IsZero():
-		return ", tried again"
+		return ", retried"
 	}
-	return ", again at " + e.short(r.ThenAt, time.Now(), r.Timezone)
+	return ", retry at " + e.short(r.ThenAt, time.Now(), r.Timezone)
 }
 
 func runName(r *client.Run) string {

@@ -11,8 +11,8 @@ type pauseCmd struct {
 	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs or apps to pause."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	findFlags
-	All    bool   `help:"Pause everything."`
-	Reason string `placeholder:"TEXT" help:"Reason, visible to other users."`
+	All    bool   `help:"Pause the schedules of all jobs."`
+	Reason string `placeholder:"TEXT" help:"Reason for the change, shown to other users."`
 	Until  string `placeholder:"TIME" help:"When to resume, such as 06:00, 2h or 2026-12-24T18:00."`
 }
 
@@ -33,9 +33,9 @@ type resumeCmd struct {
 	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs or apps to resume."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	findFlags
-	Operation string `placeholder:"OPERATION" help:"Resume the jobs that this bulk operation paused, unless they were changed since; pause and changes show its name."`
-	All       bool   `help:"Resume everything."`
-	Reason    string `placeholder:"TEXT" help:"Reason, visible to other users."`
+	Operation string `placeholder:"OPERATION" help:"Resume the jobs that this bulk operation paused, except jobs that were changed since. 'tickring pause' and 'tickring changes' show the names of operations."`
+	All       bool   `help:"End the pause that 'tickring pause --all' started."`
+	Reason    string `placeholder:"TEXT" help:"Reason for the change, shown to other users."`
 }
 
 func (c *resumeCmd) Run(e *Env) error {

@@ -8,7 +8,7 @@ import (
 )
 
 type redriveCmd struct {
-	DryRun bool `help:"List the messages and the planned result for each."`
+	DryRun bool `help:"List the messages and what would happen to each message, without resending any."`
 	Drop   bool `help:"Also delete messages that have nothing left to send."`
 	Unread bool `name:"drop-unread" help:"Also delete messages that cannot be read. Check them first with -o json."`
 }

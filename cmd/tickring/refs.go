@@ -162,7 +162,7 @@ func (e *conn) named(names, labels []string) ([]string, error) {
 	var found []string
 	for _, app := range apps {
 		if app != "" && kindOf(app) != appKind {
-			return nil, usagef("-l selects jobs: name only apps with it, or none, not %s", app)
+			return nil, usagef("-l selects jobs: with -l, name only apps, not %s", app)
 		}
 		jobs, failed, err := e.jobs(client.ListJobsParams{App: app, Label: labels})
 		if err != nil {

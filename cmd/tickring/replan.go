@@ -10,8 +10,8 @@ import (
 
 type replanCmd struct {
 	Job  string `arg:"" optional:"" placeholder:"JOB" help:"Job to replan (default: all jobs)."`
-	From string `required:"" placeholder:"TIME" help:"Start of the period, exclusive, such as 2026-11-20, 02:30 or 24h (ago)."`
-	To   string `placeholder:"TIME" help:"End of the period; only runs unaccounted for are sent again. Without --to, all planned runs that have not ended are sent again, even if they are on their way; a run that is sent twice runs once."`
+	From string `required:"" placeholder:"TIME" help:"Start of the period, exclusive, such as 2026-11-20, 02:30 or 24h (24 hours ago)."`
+	To   string `placeholder:"TIME" help:"End of the period. With --to, only the runs that are unaccounted for are sent. Without --to, all planned runs that have not ended are sent again, even runs that were already sent. A run that is sent twice runs once."`
 	goOn
 }
 
@@ -59,13 +59,13 @@ func (c *replanCmd) tell(e *Env, res *client.ReplanResult, zone string) {
 	e.printf("%s, from %s %s: %d runs were due, %d %s, %d sent again\n", what,
 		e.full(res.From, zone), to, res.Expected, res.Missing, missing, res.Sent)
 	if res.OutOfReach > 0 {
-		e.printf("%d were not touched: their records may have been deleted after they ran\n", res.OutOfReach)
+		e.printf("%d runs were not sent again, because their records may have been deleted after the runs ended\n", res.OutOfReach)
 	}
 	for _, f := range res.Failed {
 		e.printf("not checked: %s\n", f)
 	}
 	if res.Partial {
-		e.printf("some change records of this period are deleted, so missing runs can remain unknown\n")
+		e.printf("some change records of this period are deleted, so some missing runs may not be found\n")
 	}
 }
 

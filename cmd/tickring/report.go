@@ -13,13 +13,13 @@ import (
 
 type reportCmd struct {
 	What   string `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: all)."`
-	By     string `default:"day" enum:"hour,day" help:"Length of a row: hour or day."`
-	Each   string `default:"" enum:"app,job," placeholder:"app|job" help:"Show one row for each app or job."`
+	By     string `default:"day" enum:"hour,day" help:"Time span of each row: hour or day."`
+	Each   string `default:"" enum:"app,job," placeholder:"app|job" help:"Show a separate row for each app or each job."`
 	State  string `placeholder:"STATE" help:"Only runs that ended in this state, such as failed."`
-	Reason string `placeholder:"REASON" help:"Only runs with this state and this reason, such as no-executor."`
-	From   string `placeholder:"TIME" help:"Start of the period, such as 2026-11-01 or 90d (ago) (default: 14 days ago by day, a day ago by hour)."`
+	Reason string `placeholder:"REASON" help:"Only runs that ended in the --state for this reason, such as no-executor."`
+	From   string `placeholder:"TIME" help:"Start of the period, such as 2026-11-01, or 90d for 90 days ago (default: 14 days ago with --by day, a day ago with --by hour)."`
 	To     string `placeholder:"TIME" help:"End of the period (default: now). Both ends are extended to whole days or hours."`
-	Zone   string `placeholder:"ZONE" help:"Time zone that days are counted in, such as Europe/Berlin (default: the server's --report-zone)."`
+	Zone   string `placeholder:"ZONE" help:"Time zone in which days start and end, such as Europe/Berlin (default: the server's --report-zone)."`
 }
 
 func (c *reportCmd) Run(e *conn) error {

@@ -15,20 +15,20 @@ import (
 )
 
 type rerunCmd struct {
-	What   string   `arg:"" optional:"" placeholder:"RUN|JOB|APP" help:"Finished run; or the job or app whose runs match --failed, --state, --from and --to (default: all apps)."`
-	Failed bool     `help:"Only runs that failed for good."`
+	What   string   `arg:"" optional:"" placeholder:"RUN|JOB|APP" help:"Finished run to rerun; or a job or app whose runs the other flags select (default: all apps)."`
+	Failed bool     `help:"Only failed runs that were not retried."`
 	State  []string `placeholder:"STATE" enum:"succeeded,failed,timed-out,killed,lost,skipped" help:"Only runs that ended in these states: succeeded, failed, timed-out, killed, lost, skipped."`
-	From   string   `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago)."`
-	To     string   `placeholder:"TIME" help:"End of the period."`
-	RanAt  string   `placeholder:"ADDRESS" help:"Only runs at this executor address."`
+	From   string   `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (2 hours ago)."`
+	To     string   `placeholder:"TIME" help:"End of the period (default: now)."`
+	RanAt  string   `placeholder:"ADDRESS" help:"Only runs that were sent to this executor address."`
 	runFlags
-	Limit   int      `default:"1000" help:"Maximum number of runs, up to 10000. If more match, no run is rerun."`
-	Params  *string  `placeholder:"TEXT" help:"Params instead of the params of the original run."`
-	Address []string `placeholder:"ADDRESS" help:"Address instead of the original trigger's addresses or the app's executors."`
+	Limit   int      `default:"1000" help:"Maximum number of runs, up to 10000. If more runs match, no run is rerun."`
+	Params  *string  `placeholder:"TEXT" help:"Params of the rerun (default: the params of the original run)."`
+	Address []string `placeholder:"ADDRESS" help:"Executor address of the rerun (default: the addresses of the original trigger, else the app's executors)."`
 	Same    bool     `name:"same-address" help:"Use the executor address of the original run."`
 	Retry   *int     `placeholder:"N" help:"Number of retries (default: the job's retry.max)."`
-	Key     string   `placeholder:"KEY" help:"Idempotency key: repeating the command with the key creates no run twice."`
-	DryRun  bool     `help:"Only list the runs, and why some cannot be rerun."`
+	Key     string   `placeholder:"KEY" help:"Idempotency key. If you repeat the command with this key, each run is rerun only once."`
+	DryRun  bool     `help:"List the runs without rerunning them, and the reasons why some runs cannot be rerun."`
 	Yes     bool     `short:"y" help:"Skip the confirmation."`
 }
 
@@ -100,7 +100,7 @@ func (c *rerunCmd) Run(e *conn) error {
 	if !body.From.IsZero() {
 		again = append(again, "--from", body.From.UTC().Format(time.RFC3339))
 	}
-	return e.interrupted(err, plural(len(sum.Runs), "run")+" done; more may follow", again...)
+	return e.interrupted(err, plural(len(sum.Runs), "run")+" processed; more runs may match", again...)
 }
 
 func (c *rerunCmd) one(e *conn, body client.RerunRequest) error {
@@ -140,7 +140,8 @@ func (c *rerunCmd) find(e *conn, body client.RerunRequest) (f found, err error) 
 	})
 	if err == nil && len(f.runs.Runs) > c.Limit {
 		err = core.Invalid("limit", strconv.Itoa(c.Limit),
-			"more runs match, so none was rerun: raise the limit, up to %d, or narrow --from and --to", maxReruns)
+			"more runs match than the limit, so no run was rerun: raise the limit (at most %d), or choose a shorter period "+
+				"with --from and --to", maxReruns)
 	}
 	slices.Reverse(f.runs.Runs)
 	return f, err
@@ -168,7 +169,7 @@ func (f *found) all(e *conn, body client.RerunRequest) (sum client.RerunResult, 
 			end, at = f.starts[at], at-1
 			return mark + f.starts[at]
 		},
-		Progress: func() string { return plural(len(sum.Runs), "run") + " looked at" },
+		Progress: func() string { return plural(len(sum.Runs), "run") + " processed" },
 	})
 	return sum, err
 }
@@ -185,7 +186,7 @@ func (c *rerunCmd) tell(e *conn, res *client.RerunResult) error {
 				what = "not rerun: " + x.Why
 			case x.Existing:
 				made++
-				what = "the key was used before: rerun as " + x.As.ID
+				what = "the key was already used: rerun as " + x.As.ID
 			case !c.DryRun && x.As != nil:
 				made++
 				what = "rerun as " + x.As.ID
@@ -198,9 +199,9 @@ func (c *rerunCmd) tell(e *conn, res *client.RerunResult) error {
 		case len(res.Runs) == 0:
 			e.printf("no runs%s to rerun\n", of(c.What))
 		case len(res.Runs) > 1 && c.DryRun:
-			e.printf("%s would be rerun, %d not\n", plural(made, "run"), left)
+			e.printf("%s would be rerun, %d would not\n", plural(made, "run"), left)
 		case len(res.Runs) > 1:
-			e.printf("%s rerun, %d not\n", plural(made, "run"), left)
+			e.printf("%s rerun, %d not rerun\n", plural(made, "run"), left)
 		case left == 0 && !c.DryRun && res.Runs[0].As != nil:
 			e.printf("to follow: tickring run %s\n", res.Runs[0].As.ID)
 		}

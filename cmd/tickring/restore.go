@@ -13,18 +13,19 @@ func (c *fenceCmd) Run(e *conn) error {
 	e.sayWhere()
 	res, err := e.Fence(e.Ctx)
 	return e.show(res, err, func() {
-		e.printf("generation %d is fenced: no runs are planned or sent; operations in progress end within 30 s\nto continue: tickring restore "+
-			"or tickring takeover on the deployment that takes over\n", res.Generation)
+		e.printf("generation %d is fenced: no runs are planned or sent; operations in progress end within 30 s\nto continue: 'tickring "+
+			"restore', "+
+			"or 'tickring takeover' on the deployment that takes over\n", res.Generation)
 	})
 }
 
 // restoreFlags are the flags of restore and takeover. Both make the data of an earlier moment, or of another Region, this
 // deployment's data.
 type restoreFlags struct {
-	From          string `placeholder:"TIME" help:"Time of the data, such as 2026-11-20T02:30, 02:30 or 24h (ago) (default: a minute before the last activity in the data)."`
-	AdvanceJobIds int    `placeholder:"N" help:"How many jobs may have been created since then (default: 100,000, and 100 for each second since)."`
-	AdvanceRunIds int    `placeholder:"N" help:"How many runs of one job may have been triggered or retried since then (default: 10,000, and 1,000 for each second since)."`
-	RunsLost      bool   `help:"The table of runs is empty: do not resend runs that were due up to --from."`
+	From          string `placeholder:"TIME" help:"Time up to which the tables contain data, such as 2026-11-20T02:30, 02:30 or 24h for 24 hours ago (default: a minute before the last activity in the data)."`
+	AdvanceJobIds int    `placeholder:"N" help:"Highest number of jobs that may have been created after --from (default: 100,000, plus 100 for each second since --from)."`
+	AdvanceRunIds int    `placeholder:"N" help:"Highest number of runs of one job that may have been triggered or retried after --from (default: 10,000, plus 1,000 for each second since --from)."`
+	RunsLost      bool   `help:"Do not resend runs that were due before --from. Set it if the runs table is empty."`
 	Again         bool   `help:"Restore even if this deployment already uses these tables."`
 }
 
@@ -54,7 +55,8 @@ func (c *restoreFlags) run(e *conn, done string) error {
 		res, err := e.Restore(e.Ctx, req)
 		if err != nil {
 			if sum.Jobs > 0 {
-				return fmt.Errorf("%w\n%d jobs are done; no runs are planned or sent until the restore is complete: repeat the command", err, sum.Jobs)
+				return fmt.Errorf("%w\n%d jobs are restored; no runs are planned or sent until the restore is complete: repeat the "+
+					"command", err, sum.Jobs)
 			}
 			return err
 		}
@@ -79,15 +81,17 @@ func (c *restoreFlags) run(e *conn, done string) error {
 			Replan  client.ReplanResult  `json:"replan"`
 		}{sum, plan})
 	}
-	e.printf("%s: generation %d, of %s; %s\n", done, sum.Generation, e.full(sum.From, ""), plural(sum.Jobs, "job"))
+	e.printf("%s: generation %d, data up to %s; %s\n", done, sum.Generation, e.full(sum.From, ""), plural(sum.Jobs, "job"))
 	e.printf("advanced ID counters: job IDs by %d, run IDs by %d\n", sum.AdvanceJobIds, sum.AdvanceRunIds)
-	e.printf("%d waiting runs sent, %d runs that an executor may have to check, %d pending follow-ups\n", sum.Waiting, sum.Watched,
+	e.printf("waiting runs sent: %d; runs to check, because an executor may have received them: %d; pending follow-ups: "+
+		"%d\n", sum.Waiting, sum.Watched,
 		sum.Owing)
 	for _, id := range sum.Full {
 		e.printf("job %d has no run IDs left: create the job again before it is triggered\n", id)
 	}
 	from := sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339)
-	e.printf("%d scheduled times had no run, %d sent again\nin a few minutes, repeat until no run is unaccounted for: tickring replan "+
+	e.printf("%d scheduled times had no run, %d runs sent again\nin a few minutes, repeat this command until it finds no missing run: "+
+		"tickring replan "+
 		"--from %s   then: tickring audit --from %s\n", plan.Missing, plan.Sent, from, from)
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 type returnCmd struct {
-	Job string `arg:"" placeholder:"JOB" help:"Job as app/name. It can be a deleted job."`
+	Job string `arg:"" placeholder:"JOB" help:"Job as app/name. The job can be deleted."`
 }
 
 func (c *returnCmd) Run(env *Env) error {

@@ -13,7 +13,7 @@ import (
 )
 
 type runCmd struct {
-	Name string `arg:"" name:"run" placeholder:"RUN" help:"Run ID; app/name@2026-11-20T02:30, or app/name@02:30 for the latest run at that time, in the job's time zone; or app/name#KEY, with the --key of its trigger."`
+	Name string `arg:"" name:"run" placeholder:"RUN" help:"Run ID, app/name@TIME or app/name#KEY. TIME is the scheduled time in the job's time zone, such as 2026-11-20T02:30; 02:30 selects the latest run at that time of day. KEY is the --key of the trigger."`
 }
 
 func (c *runCmd) Run(e *conn) error {
@@ -33,9 +33,9 @@ func (c *runCmd) Run(e *conn) error {
 			}
 			switch core.Reason(r.Skip.Reason) {
 			case core.ReasonMisfire, core.ReasonDeadline:
-				e.printf("no run: too late for the job's misfire, grace and deadline: tickring describe %s\n", runName(&r))
+				e.printf("no run: the scheduled time was too late for the job's misfire policy, grace or deadline: tickring describe %s\n", runName(&r))
 			default:
-				e.printf("no run   for the audit log: tickring changes %s\n", runName(&r))
+				e.printf("no run   audit log: tickring changes %s\n", runName(&r))
 			}
 			return
 		}
@@ -63,9 +63,9 @@ func (c *runCmd) Run(e *conn) error {
 			add("waits", e.waitText(&r))
 		}
 		if len(r.Missing) > 0 {
-			add("waits", fmt.Sprintf("for %s, until %s", strings.Join(r.Missing, ", "), e.full(r.DueAt, r.Timezone)))
+			add("waits", fmt.Sprintf("for parent jobs %s, until %s", strings.Join(r.Missing, ", "), e.full(r.DueAt, r.Timezone)))
 		}
-		add("permit", e.permitText(&r))
+		add("slot", e.permitText(&r))
 		if !r.EndedAt.IsZero() {
 			ended := e.full(r.EndedAt, r.Timezone)
 			if !r.SentAt.IsZero() {
@@ -86,10 +86,10 @@ func (c *runCmd) Run(e *conn) error {
 		}
 		add("address", r.Address)
 		if r.MaybeTwice {
-			add("sent", "maybe twice: the first sender stopped before it recorded the send")
+			add("sent", "possibly twice: the first sender stopped before it recorded the send")
 		}
 		if r.Answer != "" {
-			add("answered", e.firstLine(r.Answer)+"   unknown whether the executor has the run: tickring executors "+r.App)
+			add("answered", e.firstLine(r.Answer)+"   it is unknown whether the executor received the run: tickring executors "+r.App)
 		}
 		if s := r.Shard; s != nil && s.Index != nil {
 			text := fmt.Sprintf("index %d of a total of %d", *s.Index, s.Total)
@@ -131,14 +131,14 @@ func (c *runCmd) Run(e *conn) error {
 			e.addLines(add, "params", *r.Params, "   (set for this run only)")
 		}
 		if with != nil && with.Verb != "" {
-			add("job as", fmt.Sprintf("%s %s by %s", with.Verb, e.full(with.At, r.Timezone), with.By))
+			add("job version", fmt.Sprintf("%s %s by %s", with.Verb, e.full(with.At, r.Timezone), with.By))
 		} else if with != nil {
-			add("job as", "of "+e.full(with.At, r.Timezone))
+			add("job version", "from "+e.full(with.At, r.Timezone))
 		}
 		if r.KillBy != "" {
 			add("killed", e.full(r.KillAt, r.Timezone)+" by "+r.KillBy+replacedText(&r))
 		} else if !r.KillAt.IsZero() {
-			add("time over", e.full(r.KillAt, r.Timezone)+overText(&r))
+			add("timed out", e.full(r.KillAt, r.Timezone)+overText(&r))
 		}
 		if r.Code != 0 {
 			add("code", fmt.Sprint(r.Code))
@@ -150,7 +150,7 @@ func (c *runCmd) Run(e *conn) error {
 			e.printf("%s\n", strings.TrimRight(r.Message, "\n"))
 		}
 		if r.Late != nil {
-			e.printf("reported later, at %s: code %d %s\n", e.full(r.Late.At, r.Timezone), r.Late.Code,
+			e.printf("result reported after the run ended, at %s: code %d %s\n", e.full(r.Late.At, r.Timezone), r.Late.Code,
 				e.firstLine(r.Late.Message))
 		}
 		switch {
@@ -185,11 +185,11 @@ func attemptText(r *client.Run) string {
 	case r.Shards != nil || r.Attempt <= 1 && r.Retries == 0 && r.Then == "":
 		return ""
 	case !core.State(r.State).Open() && r.Then == "":
-		return fmt.Sprintf("%d, the last", r.Attempt)
+		return fmt.Sprintf("%d, no retry follows", r.Attempt)
 	case r.Reason == string(core.ReasonSnoozed): // it used none up
-		return fmt.Sprintf("%d, %d may follow", r.Attempt, r.Retries+1)
+		return fmt.Sprintf("%d, retries left: %d", r.Attempt, r.Retries+1)
 	}
-	return fmt.Sprintf("%d, %d may follow", r.Attempt, r.Retries)
+	return fmt.Sprintf("%d, retries left: %d", r.Attempt, r.Retries)
 }
 
 func waitsForPermit(r *client.Run) bool {
@@ -197,7 +197,7 @@ func waitsForPermit(r *client.Run) bool {
 }
 
 func chosenText(t *client.Try) string {
-	text := fmt.Sprintf("%s by %s from %d", t.Address, t.By, t.Of)
+	text := fmt.Sprintf("%s by route %s from %d executors", t.Address, t.By, t.Of)
 	if len(t.From) == 0 {
 		return text
 	}
@@ -212,13 +212,13 @@ func overText(r *client.Run) string {
 	if !core.State(r.State).Open() {
 		return ""
 	}
-	return "   the executor has other runs of this job, which a kill would also end: the run is killed once it is alone"
+	return "   the executor has other runs of this job, and a kill would also end these runs: this run is killed after the other runs end"
 }
 
 // replacedText returns a note that a newer run replaces r, or "".
 func replacedText(r *client.Run) string {
 	if r.Reason == string(core.ReasonReplaced) || r.State == string(core.Running) && strings.HasPrefix(r.KillBy, "run ") {
-		return ", which replaces it"
+		return ", which replaces this run"
 	}
 	return ""
 }
@@ -252,7 +252,7 @@ func shardsText(add func(name, value string), list []client.ShardRun) {
 		add(fmt.Sprintf("shard %d", s.Index), strings.TrimSpace(strings.Join([]string{s.ID, how, s.Address}, "   ")))
 	}
 	if rest := len(list) - len(shown); rest > 0 {
-		add("", fmt.Sprintf("and %d more", rest))
+		add("", fmt.Sprintf("and %d more shards", rest))
 	}
 }
 

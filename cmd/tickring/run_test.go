@@ -18,12 +18,12 @@ func TestAttemptText(t *testing.T) {
 		want string
 	}{
 		{client.Run{State: "succeeded", Attempt: 1}, ""},
-		{client.Run{State: "running", Attempt: 1, Retries: 3}, "1, 3 may follow"},
-		{client.Run{State: "failed", Reason: "handler", Attempt: 1, Retries: 3, Then: "5"}, "1, 3 may follow"},
-		{client.Run{State: "failed", Reason: "snoozed", Attempt: 1, Then: "5"}, "1, 1 may follow"},
-		{client.Run{State: "failed", Reason: "snoozed", Attempt: 2, Retries: 3, Then: "5"}, "2, 4 may follow"},
-		{client.Run{State: "failed", Reason: "cancelled", Attempt: 1, Retries: 3}, "1, the last"},
-		{client.Run{State: "succeeded", Attempt: 2, Retries: 1}, "2, the last"},
+		{client.Run{State: "running", Attempt: 1, Retries: 3}, "1, retries left: 3"},
+		{client.Run{State: "failed", Reason: "handler", Attempt: 1, Retries: 3, Then: "5"}, "1, retries left: 3"},
+		{client.Run{State: "failed", Reason: "snoozed", Attempt: 1, Then: "5"}, "1, retries left: 1"},
+		{client.Run{State: "failed", Reason: "snoozed", Attempt: 2, Retries: 3, Then: "5"}, "2, retries left: 4"},
+		{client.Run{State: "failed", Reason: "cancelled", Attempt: 1, Retries: 3}, "1, no retry follows"},
+		{client.Run{State: "succeeded", Attempt: 2, Retries: 1}, "2, no retry follows"},
 		{client.Run{State: "running", Attempt: 1, Retries: 3, Shards: []client.ShardRun{{}}}, ""},
 	} {
 		if got := attemptText(&c.run); got != c.want {
@@ -53,9 +53,9 @@ func TestWaitsForPermit(t *testing.T) {
 
 func TestChosenText(t *testing.T) {
 	for want, c := range map[string]client.Try{
-		"b by random from 3: a, b, c": {Address: "b", By: "random", Of: 3, From: []string{"a", "b", "c"}},
-		"b by lfu from 9: a, …":       {Address: "b", By: "lfu", Of: 9, From: []string{"a"}},
-		"b by last from 2":            {Address: "b", By: "last", Of: 2},
+		"b by route random from 3 executors: a, b, c": {Address: "b", By: "random", Of: 3, From: []string{"a", "b", "c"}},
+		"b by route lfu from 9 executors: a, …":       {Address: "b", By: "lfu", Of: 9, From: []string{"a"}},
+		"b by route last from 2 executors":            {Address: "b", By: "last", Of: 2},
 	} {
 		if got := chosenText(&c); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -12,10 +12,10 @@ import (
 type runsCmd struct {
 	What   string   `arg:"" optional:"" placeholder:"JOB|APP" help:"Job or app (default: all)."`
 	State  []string `placeholder:"STATE" enum:"${states}" help:"Only runs in these states: ${states}."`
-	Failed bool     `help:"Only runs that failed for good, without attempts that were retried."`
-	From   string   `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (ago)."`
-	To     string   `placeholder:"TIME" help:"End of the period."`
-	RanAt  string   `name:"address" placeholder:"ADDRESS" help:"Only runs at this executor address."`
+	Failed bool     `help:"Only failed runs that were not retried."`
+	From   string   `placeholder:"TIME" help:"Start of the period, such as 2026-11-20, 02:30 or 2h (2 hours ago)."`
+	To     string   `placeholder:"TIME" help:"End of the period (default: no end)."`
+	RanAt  string   `name:"address" placeholder:"ADDRESS" help:"Only runs that were sent to this executor address."`
 	runFlags
 	Limit int `default:"20" help:"Maximum number of runs."`
 	watchFlags
@@ -24,9 +24,9 @@ type runsCmd struct {
 // runFlags select runs by everything except state and time.
 type runFlags struct {
 	Cause   []string `placeholder:"CAUSE" enum:"${causes}" help:"Only runs with these causes: ${causes}."`
-	Longer  string   `placeholder:"SPAN" help:"Only runs that took longer, or have been running longer, such as 5m."`
-	Shorter string   `placeholder:"SPAN" help:"Only runs that took less time, such as 10s."`
-	Late    string   `placeholder:"SPAN" help:"Only runs sent later than this after they were due, such as 5s."`
+	Longer  string   `placeholder:"SPAN" help:"Only runs that took longer than this, or have been running for longer, such as 5m."`
+	Shorter string   `placeholder:"SPAN" help:"Only runs that took less time than this, such as 10s."`
+	Late    string   `placeholder:"SPAN" help:"Only runs that were sent more than this after their due time, such as 5s."`
 	Text    string   `placeholder:"TEXT" help:"Only runs with this text in their message or in the params of their trigger."`
 }
 
@@ -67,10 +67,10 @@ func (c *runsCmd) once(e *conn) error {
 			e.printRuns(&page, zone)
 		}
 		if more {
-			e.printf("more exist: --limit %d\n", c.Limit*5)
+			e.printf("more runs exist: --limit %d\n", c.Limit*5)
 		}
 		if page.NoWaiting {
-			e.printf("not listed: runs that wait for their scheduled time: tickring runs APP/JOB\n")
+			e.printf("runs that wait for their scheduled time are not listed; to list them: tickring runs APP/JOB\n")
 		}
 	})
 }
@@ -116,7 +116,7 @@ func (e *Env) permitText(r *client.Run) string {
 	switch p.Value {
 	case "":
 	case core.NoValue:
-		of += " without a value of its key"
+		of += " for runs without a value of its key"
 	default:
 		of += " with value " + p.Value + " of its key"
 	}
@@ -138,7 +138,7 @@ func (e *Env) permitText(r *client.Run) string {
 			held += fmt.Sprintf(" and %d more", n-heldShown)
 		}
 	}
-	return fmt.Sprintf("waits for a slot of %s, limit %d, used by %s: place %d of %d", of, p.Limit, held, p.Place, p.Waiting)
+	return fmt.Sprintf("waits for a slot of %s, limit %d, used by %s: position %d of %d in the queue", of, p.Limit, held, p.Place, p.Waiting)
 }
 
 // heldShown is the maximum number of permit holders to name.

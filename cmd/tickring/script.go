@@ -14,41 +14,41 @@ import (
 )
 
 type scriptCmd struct {
-	Get      scriptGetCmd      `cmd:"" help:"Print a script, byte for byte."`
-	Versions scriptVersionsCmd `cmd:"" help:"List the stored versions, newest first."`
-	Diff     scriptDiffCmd     `cmd:"" help:"Compare two versions."`
+	Get      scriptGetCmd      `cmd:"" help:"Print the script of a job, byte for byte."`
+	Versions scriptVersionsCmd `cmd:"" help:"List the stored versions of a script, newest first."`
+	Diff     scriptDiffCmd     `cmd:"" help:"Compare two versions of a script."`
 	Put      scriptPutCmd      `cmd:"" help:"Store a new version of a job's script."`
 	Edit     scriptEditCmd     `cmd:"" help:"Edit a script in your editor: $$VISUAL, $$EDITOR or vi."`
-	Restore  scriptRestoreCmd  `cmd:"" help:"Restore an earlier version as a new version."`
+	Restore  scriptRestoreCmd  `cmd:"" help:"Store an earlier version of a script as the new version."`
 }
 
 type (
 	scriptGetCmd struct {
-		Job    string `arg:"" placeholder:"JOB" help:"Job of the script."`
+		Job    string `arg:"" placeholder:"JOB" help:"Job that runs the script."`
 		Number int    `arg:"" optional:"" name:"version" placeholder:"VERSION" help:"Number of an earlier version (default: the current version)."`
 	}
 	scriptVersionsCmd struct {
-		Job string `arg:"" placeholder:"JOB" help:"Job of the script."`
+		Job string `arg:"" placeholder:"JOB" help:"Job that runs the script."`
 	}
 	scriptDiffCmd struct {
-		Job  string `arg:"" placeholder:"JOB" help:"Job of the script."`
+		Job  string `arg:"" placeholder:"JOB" help:"Job that runs the script."`
 		From int    `arg:"" optional:"" placeholder:"FROM" help:"Number of the first version (default: the previous version)."`
 		To   int    `arg:"" optional:"" placeholder:"TO" help:"Number of the second version (default: the current version)."`
 	}
 	scriptPutCmd struct {
-		Job  string `arg:"" placeholder:"JOB" help:"Job of the script."`
+		Job  string `arg:"" placeholder:"JOB" help:"Job that runs the script."`
 		File string `arg:"" placeholder:"FILE|-" help:"File with the source, or - for standard input."`
 		Kind string `placeholder:"KIND" help:"Language of the script: ${scriptKinds} (default: unchanged)."`
 		Note string `placeholder:"TEXT" help:"Description of this version."`
 	}
 	scriptEditCmd struct {
-		Job  string `arg:"" placeholder:"JOB" help:"Job of the script."`
+		Job  string `arg:"" placeholder:"JOB" help:"Job that runs the script."`
 		Note string `placeholder:"TEXT" help:"Description of this version."`
 	}
 	scriptRestoreCmd struct {
-		Job    string `arg:"" placeholder:"JOB" help:"Job of the script."`
-		Number int    `arg:"" name:"version" placeholder:"VERSION" help:"Number of the version: tickring script versions JOB lists them."`
-		Note   string `placeholder:"TEXT" help:"Reason (default: as version N)."`
+		Job    string `arg:"" placeholder:"JOB" help:"Job that runs the script."`
+		Number int    `arg:"" name:"version" placeholder:"VERSION" help:"Number of the earlier version; 'tickring script versions JOB' lists all versions."`
+		Note   string `placeholder:"TEXT" help:"Description of the new version (default: 'as version N')."`
 	}
 )
 

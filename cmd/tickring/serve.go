@@ -28,24 +28,24 @@ import (
 
 type ServeCmd struct {
 	Listen       string        `help:"Address to listen on, such as 0.0.0.0:7700 for executors on other machines; port 0 picks a free port." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
-	Demo         bool          `help:"Run a sample company: 14 jobs and executors in this process, in a data directory of its own."`
-	Allow        []string      `help:"Network that may have executors, in addition to this machine and private networks, such as 203.0.113.0/24. Other networks are rejected." placeholder:"CIDR"`
-	DenyPrivate  bool          `help:"Reject executors on this machine and in private networks unless --allow or the allow of their app contains their address."`
-	AllowNoToken bool          `xor:"token" help:"Accept executors of apps without a token from all addresses (default: only from this machine if the server listens on loopback, else from none)."`
-	RequireToken bool          `xor:"token" help:"Reject executors of apps without a token from all addresses, including this machine. Set it behind a proxy."`
-	TrustedProxy []string      `name:"trusted-proxy" help:"Address or network of a reverse proxy, such as 127.0.0.1 or 10.0.0.0/8, whose X-Forwarded-For names the client. Repeat for several (default: none)." placeholder:"CIDR"`
-	ReportURL    string        `name:"report-url" help:"URL at which call: executors reach this server to report results (default: the URL of --listen; for 0.0.0.0 the first network address of this machine)." placeholder:"URL"`
-	ReportZone   string        `name:"report-zone" help:"Time zone that reports count days in, such as Europe/Berlin (default: UTC)." placeholder:"ZONE"`
-	RunURL       string        `name:"run-url" help:"URL of a run for links in notifications, with {run} for its ID (default: the console of this server, at --report-url)." placeholder:"URL"`
-	TLSCert      string        `name:"tls-cert" and:"tls" help:"PEM file with the certificate and its chain, to serve HTTPS; reloaded when it changes." placeholder:"FILE"`
+	Demo         bool          `help:"Run a demo: 14 sample jobs and their executors in this process, with a separate data directory."`
+	Allow        []string      `help:"Network in which executors are allowed, such as 203.0.113.0/24, in addition to this machine and private networks. Executors in other networks are rejected." placeholder:"CIDR"`
+	DenyPrivate  bool          `help:"Reject executors on this machine and in private networks, unless --allow or the app's 'allow' field contains their address."`
+	AllowNoToken bool          `xor:"token" help:"Accept executors from any address if their app has no token (default: only from this machine, and only if the server listens on loopback)."`
+	RequireToken bool          `xor:"token" help:"Reject all executors whose app has no token, even executors on this machine. Set this flag if the server is behind a proxy."`
+	TrustedProxy []string      `name:"trusted-proxy" help:"Address or network of a reverse proxy, such as 127.0.0.1 or 10.0.0.0/8, whose X-Forwarded-For header contains the client's address. Repeat for several (default: none)." placeholder:"CIDR"`
+	ReportURL    string        `name:"report-url" help:"URL at which 'call:' executors reach this server to report results (default: the URL of --listen; for 0.0.0.0, the first network address of this machine)." placeholder:"URL"`
+	ReportZone   string        `name:"report-zone" help:"Time zone in which the days of reports start and end, such as Europe/Berlin (default: UTC)." placeholder:"ZONE"`
+	RunURL       string        `name:"run-url" help:"URL for links to runs in notifications; {run} is replaced by the run ID (default: the console of this server, at --report-url)." placeholder:"URL"`
+	TLSCert      string        `name:"tls-cert" and:"tls" help:"PEM file with the certificate and its chain, to serve HTTPS. The server reloads the file when it changes." placeholder:"FILE"`
 	TLSKey       string        `name:"tls-key" and:"tls" help:"PEM file with the private key of --tls-cert." placeholder:"FILE"`
-	CommandsUser []string      `help:"User that may run commands of jobs on this machine. Repeat for several (default: no command runs)." placeholder:"USER"`
-	CommandsDir  []string      `help:"Directory in which commands may run, with its subdirectories. Repeat for several." placeholder:"FOLDER"`
-	CommandsMost int           `help:"Maximum number of commands that run at the same time; further commands wait." default:"10" placeholder:"N"`
+	CommandsUser []string      `help:"Operating system user that jobs may run commands as on this machine. Repeat for several (default: jobs cannot run commands)." placeholder:"USER"`
+	CommandsDir  []string      `help:"Directory in which commands of jobs may run, including its subdirectories. Repeat for several." placeholder:"FOLDER"`
+	CommandsMost int           `help:"Maximum number of commands of jobs that run at the same time; further commands wait." default:"10" placeholder:"N"`
 	OIDC         OIDCFlags     `embed:"" prefix:"oidc-"`
-	Restored     bool          `help:"The data directory is an earlier copy: advance its ID counters and find the runs that were on their way. The server then is on hold: it answers requests, but plans, sends and checks no runs."`
-	StartNow     bool          `help:"With --restored: plan and send runs at once, because the original server is gone. Set it for one start only."`
-	SecretKey    string        `name:"secret-key-file" help:"File with the key that encrypts stored secrets (default: the path of the data directory with the suffix .key); created if it does not exist." placeholder:"FILE"`
+	Restored     bool          `help:"Start from a backup in the data directory: the server advances the ID counters and finds the runs that were being sent. The server then stays on hold: it answers requests, but plans, sends and checks no runs."`
+	StartNow     bool          `help:"With --restored: plan and send runs at once. Set it only if the original server has stopped for good, and for one start only."`
+	SecretKey    string        `name:"secret-key-file" help:"File with the key that encrypts stored secrets (default: the path of the data directory with the suffix .key). The server creates the file if it does not exist." placeholder:"FILE"`
 	Drain        time.Duration `help:"Maximum time that a stopping server waits for sends, calls and reports to finish. A second signal ends the server at once." default:"10s" placeholder:"DURATION"`
 	LogLevel     string        `help:"Lowest level of JSON log lines on standard error: debug, info, warn or error." enum:"debug,info,warn,error" default:"warn"`
 	Tune         []string      `hidden:"" help:"NAME=DURATION, for tests."`
@@ -53,14 +53,14 @@ type ServeCmd struct {
 
 type OIDCFlags struct {
 	Issuer     string   `help:"Issuer URL of an OpenID Connect provider for logins to the console." placeholder:"URL"`
-	ClientID   string   `name:"client-id" help:"Client ID at the provider. Set the secret with TICKRING_OIDC_CLIENT_SECRET or --oidc-client-secret-file; without a secret, the client is public." placeholder:"ID"`
-	SecretFile string   `name:"client-secret-file" help:"File with the client secret." placeholder:"FILE"`
-	URL        string   `help:"URL at which browsers reach this server (default: --report-url; for a server on loopback its own URL)." placeholder:"URL"`
-	Name       string   `help:"Name of the provider on the login button: Log in with NAME." placeholder:"NAME"`
+	ClientID   string   `name:"client-id" help:"Client ID at the provider. Set the secret with TICKRING_OIDC_CLIENT_SECRET or --oidc-client-secret-file; without a secret, the server is a public client." placeholder:"ID"`
+	SecretFile string   `name:"client-secret-file" help:"File with the client secret of --oidc-client-id." placeholder:"FILE"`
+	URL        string   `help:"URL at which browsers reach this server (default: --report-url; for a server on loopback, the URL of --listen)." placeholder:"URL"`
+	Name       string   `help:"Name of the provider, shown on the login button as 'Log in with NAME'." placeholder:"NAME"`
 	Scope      []string `help:"Scope to request in addition to openid. Repeat for several, or set TICKRING_OIDC_SCOPES (default: profile and email)." placeholder:"SCOPE"`
-	NameClaim  string   `help:"Claim that holds the user name (default: preferred_username)." placeholder:"CLAIM"`
+	NameClaim  string   `help:"Claim that contains the user name (default: preferred_username)." placeholder:"CLAIM"`
 	RoleClaim  string   `help:"Claim whose values --oidc-role maps to roles (default: an admin assigns roles)." placeholder:"CLAIM"`
-	Role       []string `sep:"none" help:"Role for a value of the claim: devs=shop:editor or ops=admin. Repeat for several, or set TICKRING_OIDC_ROLES, separated by ;." placeholder:"VALUE=ROLE"`
+	Role       []string `sep:"none" help:"Role of users whose --oidc-role-claim has this value, such as devs=shop:editor or ops=admin. Repeat for several, or set TICKRING_OIDC_ROLES to a list separated by ';'." placeholder:"VALUE=ROLE"`
 }
 
 // settings returns the settings of the flags, or else of the environment.
@@ -86,7 +86,7 @@ func (f *OIDCFlags) settings(e *Env) (oidc.Settings, error) {
 	return s, nil
 }
 
-// Run runs the server until its context ends.
+// Run runs the server until the context ends.
 func (c *ServeCmd) Run(e *Env) error {
 	dir, err := e.dataDir()
 	if err != nil {
@@ -225,7 +225,7 @@ func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {
 		fmt.Fprintf(out, "console: %s   (one login, valid for %d minutes)\n", link, int(access.OnceFor.Minutes()))
 	}
 	if s.OnAllNetworks() && c.ReportURL == "" {
-		fmt.Fprintf(out, "call: executors report to %s: if they reach this server at another URL, set --report-url\n", s.ReportURL())
+		fmt.Fprintf(out, "'call:' executors report to %s: if executors reach this server at another URL, set --report-url\n", s.ReportURL())
 	}
 	if s.InClear() {
 		fmt.Fprintln(out, "tokens cross the network unencrypted: set --tls-cert and --tls-key, or the --report-url https://… of a proxy "+
@@ -233,7 +233,7 @@ func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {
 	}
 	if s.AsksTokens() {
 		fmt.Fprintln(out, "executors must register with the token of their app: set apps: [{name: APP, token: {env: APP_TOKEN}}] in a file "+
-			"for apply")
+			"for 'tickring apply'")
 	}
 }
 

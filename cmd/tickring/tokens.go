@@ -33,8 +33,8 @@ func (c *tokensListCmd) Run(e *conn) error {
 }
 
 type tokensCreateCmd struct {
-	Name string   `arg:"" placeholder:"NAME" help:"Name of the token, such as its purpose."`
-	Role []string `placeholder:"ROLE" help:"Role of the token, at most your own: viewer or shop:operator (default: all your permissions at the time of use)."`
+	Name string   `arg:"" placeholder:"NAME" help:"Name of the token; use its purpose."`
+	Role []string `placeholder:"ROLE" help:"Role of the token, such as viewer or shop:operator, with no permission that you do not have (default: all permissions that you have when the token is used)."`
 	For  string   `default:"90d" placeholder:"SPAN" help:"Lifetime of the token, at most 366d."`
 }
 
@@ -45,7 +45,7 @@ func (c *tokensCreateCmd) Run(e *conn) error {
 	}
 	res, err := e.CreateToken(e.Ctx, client.NewTokenSpec{Name: c.Name, Grants: api.ParseGrants(c.Role), EndsAt: time.Now().Add(span)})
 	return e.show(res, err, func() {
-		e.printf("%s\n  shown only once; expires %s\n", res.Secret, e.full(res.Token.EndsAt, ""))
+		e.printf("%s\n  the token is shown only once; expires %s\n", res.Secret, e.full(res.Token.EndsAt, ""))
 	})
 }
 

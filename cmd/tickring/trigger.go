@@ -11,14 +11,14 @@ import (
 )
 
 type triggerCmd struct {
-	Job     []string `arg:"" optional:"" placeholder:"JOB" help:"Job to run, or several."`
+	Job     []string `arg:"" optional:"" placeholder:"JOB" help:"Jobs to run."`
 	Label   []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
-	Params  *string  `placeholder:"TEXT" help:"Params instead of the job's."`
+	Params  *string  `placeholder:"TEXT" help:"Params of the run (default: the job's params)."`
 	At      string   `placeholder:"TIME" help:"Time of the run, such as 18:00, 10m or 2026-12-24T18:00 in the job's zone (default: now)."`
-	Address []string `placeholder:"ADDRESS" help:"Address instead of the app's executors."`
-	Key     string   `placeholder:"KEY" help:"Idempotency key: until a day after the run ended, the same key returns the same run."`
+	Address []string `placeholder:"ADDRESS" help:"Executor address to use instead of the app's executors."`
+	Key     string   `placeholder:"KEY" help:"Idempotency key. Until a day after the run ended, a trigger with this key returns that run and creates no other."`
 	Retry   *int     `placeholder:"N" help:"Number of retries (default: the job's retry.max)."`
-	Wait    bool     `help:"Wait for the end of the run; the exit code shows its result."`
+	Wait    bool     `help:"Wait until the run ends; the exit code shows the result of the run."`
 }
 
 func (c *triggerCmd) Run(e *conn) error {
@@ -67,7 +67,7 @@ func (c *triggerCmd) one(e *conn, job string) (client.Run, error) {
 	return *r, e.show(res, nil, func() {
 		switch {
 		case res.Existing:
-			e.printf("run %s   %s   the key was used before   %s\n", r.ID, runName(r), e.stateText(r))
+			e.printf("run %s   %s   the key was already used   %s\n", r.ID, runName(r), e.stateText(r))
 		case res.Waiting:
 			e.printWaits(r)
 		default:

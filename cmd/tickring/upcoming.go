@@ -19,8 +19,8 @@ type upcomeCmd struct {
 	For       string `placeholder:"SPAN" help:"Length of the period, such as 10m or 7d (default: 1h; 24h with --histogram)."`
 	From      string `placeholder:"TIME" help:"Start of the period, such as 18:00, 10m or 2026-12-24 (default: now)."`
 	To        string `placeholder:"TIME" help:"End of the period, instead of --for."`
-	Limit     int    `default:"100" help:"Maximum number of lines; consecutive runs of a job are one line."`
-	Histogram bool   `help:"Show the number of runs over time, one line for each app, and the seconds in which the most jobs fire; at most 7d."`
+	Limit     int    `default:"100" help:"Maximum number of lines; consecutive runs of a job share a line."`
+	Histogram bool   `help:"Show the number of runs over time, with one line for each app, and the seconds in which most jobs fire. The period is at most 7d."`
 }
 
 func (c *upcomeCmd) Run(e *conn) error {
@@ -88,7 +88,7 @@ func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client
 		}
 	}
 	if !to.After(from) || !to.After(now) {
-		return to, core.Invalid("to", to.Format(time.RFC3339), "the end must be after now and after --from")
+		return to, core.Invalid("to", to.Format(time.RFC3339), "the end of the period must be in the future and after --from")
 	}
 	ahead := (to.Sub(from) + time.Second - 1).Truncate(time.Second)
 	if c.From != "" {
@@ -140,7 +140,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 				sum += n
 			}
 			if b := a.Frequent; b != nil {
-				often = fmt.Sprintf("%d more of %s: %s", b.Fires, plural(b.Jobs, "job"), strings.Join(b.Names, ", "))
+				often = fmt.Sprintf("%d more runs of %s: %s", b.Fires, plural(b.Jobs, "job"), strings.Join(b.Names, ", "))
 			}
 			rows = append(rows, []string{a.App, fmt.Sprint(a.Jobs), fmt.Sprint(sum), heights(a.Fires, most), often})
 		}
@@ -152,10 +152,10 @@ func (c *upcomeCmd) shape(e *conn) error {
 		}
 		e.printf("%d jobs fire from %s to %s\n", s.Jobs, e.full(s.From, ""), e.full(s.To, ""))
 		if s.MoreApps > 0 {
-			e.printf("%d more apps are not listed: name one\n", s.MoreApps)
+			e.printf("%d more apps are not listed: to show an app, name the app\n", s.MoreApps)
 		}
 		if s.Partial {
-			e.printf("not all jobs were scanned: name an app\n")
+			e.printf("only some jobs were scanned: name an app\n")
 		}
 	})
 }
@@ -193,7 +193,7 @@ func (c *upcomeCmd) print(e *Env, res *client.Upcoming, now, to time.Time) {
 			if all[0] != u {
 				continue
 			}
-			text += fmt.Sprintf("   %d fires until %s", len(all), e.full(all[len(all)-1].ScheduledAt, zone))
+			text += fmt.Sprintf("   %d runs until %s", len(all), e.full(all[len(all)-1].ScheduledAt, zone))
 		}
 		rows = append(rows, []string{e.full(u.ScheduledAt, zone), "in " + span(max(0, u.ScheduledAt.Sub(now))), u.Job, text})
 	}
@@ -211,9 +211,9 @@ func (c *upcomeCmd) print(e *Env, res *client.Upcoming, now, to time.Time) {
 	if res.Partial { // the page is full, so later times were not computed
 		e.printf("   for later runs of one job: tickring upcoming JOB\n")
 	} else {
-		e.printf("   further: --for 7d\n")
+		e.printf("   for a longer period: --for 7d\n")
 	}
 	if more {
-		e.printf("more exist: --limit %d\n", c.Limit*5)
+		e.printf("more upcoming runs exist: --limit %d\n", c.Limit*5)
 	}
 }

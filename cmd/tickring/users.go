@@ -16,8 +16,8 @@ type usersCmd struct {
 }
 
 func (c *usersCmd) Help() string {
-	return "A role is viewer, operator, editor or admin; for one app, write app:role; add extra permissions with +: " +
-		"shop:editor+scripts, operator+addresses, shop:editor+scripts+secrets. See docs/reference/permissions.md."
+	return "A role is viewer, operator, editor or admin. To limit a role to one app, write app:role. To add permissions, use +, such as " +
+		"shop:editor+scripts or operator+addresses. See docs/reference/permissions.md."
 }
 
 type usersListCmd struct{}
@@ -63,10 +63,10 @@ type usersSetCmd struct {
 	Role     []string `placeholder:"ROLE" help:"Role that replaces the current roles, such as editor or shop:editor+scripts. Repeat for each app."`
 	NoRole   bool     `help:"Remove all roles."`
 	Password string   `placeholder:"FILE" help:"File with the initial password; - is standard input."`
-	Disable  bool     `help:"Log the user out and reject logins and tokens until enabled."`
+	Disable  bool     `help:"Log the user out and reject the user's logins and tokens until --enable."`
 	Enable   bool     `help:"Accept logins and tokens of the user again."`
-	Issuer   *string  `placeholder:"URL" help:"OpenID provider of the user; requires --subject."`
-	Subject  *string  `placeholder:"ID" help:"Identity of the user at the provider."`
+	Issuer   *string  `placeholder:"URL" help:"URL of the OpenID provider that the user logs in with; requires --subject."`
+	Subject  *string  `placeholder:"ID" help:"ID of the user at the provider (its 'sub' claim)."`
 }
 
 func (c *usersSetCmd) Run(e *conn) error {

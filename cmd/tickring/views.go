@@ -8,7 +8,7 @@ import (
 
 type viewsCmd struct {
 	List   viewsListCmd   `cmd:"" default:"1" help:"List your views and shared views."`
-	Set    viewsSetCmd    `cmd:"" help:"Save a page under a name."`
+	Set    viewsSetCmd    `cmd:"" help:"Save a console page under a name."`
 	Delete viewsDeleteCmd `cmd:"" help:"Delete a view."`
 }
 
@@ -31,8 +31,8 @@ func (c *viewsListCmd) Run(e *conn) error {
 
 type viewsSetCmd struct {
 	Name   string `arg:"" placeholder:"NAME" help:"Name of the view."`
-	Page   string `arg:"" placeholder:"PAGE" help:"Page of the console, as in its URL after /console/, such as runs."`
-	Query  string `arg:"" optional:"" placeholder:"QUERY" help:"Query string of the URL, such as app=shop&failed=true."`
+	Page   string `arg:"" placeholder:"PAGE" help:"Part of the page's URL after /console/ and before the query string, such as runs."`
+	Query  string `arg:"" optional:"" placeholder:"QUERY" help:"Query string of the page's URL, such as app=shop&failed=true."`
 	Shared bool   `help:"Show the view to all users."`
 }
 
@@ -43,7 +43,7 @@ func (c *viewsSetCmd) Run(e *conn) error {
 
 type viewsDeleteCmd struct {
 	Name   string `arg:"" placeholder:"NAME" help:"Name of the view."`
-	Shared bool   `help:"Delete the shared view."`
+	Shared bool   `help:"Delete the shared view with this name instead of your own view."`
 }
 
 func (c *viewsDeleteCmd) Run(e *conn) error {

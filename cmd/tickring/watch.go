@@ -14,8 +14,8 @@ import (
 
 // watchFlags are the flags of commands that can repeat their output.
 type watchFlags struct {
-	Watch    bool          `short:"w" help:"Refresh until Ctrl-C: in place on a terminal, otherwise one more output after each change."`
-	Interval time.Duration `default:"2s" placeholder:"SPAN" help:"Interval of --watch: 500ms to 1h (default: 2s)."`
+	Watch    bool          `short:"w" help:"Refresh the output until Ctrl-C. On a terminal, the new output replaces the old; elsewhere, it is printed after each change."`
+	Interval time.Duration `default:"2s" placeholder:"SPAN" help:"Time between two refreshes with --watch: 500ms to 1h (default: 2s)."`
 }
 
 // run shows what once prints: once, or until the command is interrupted. A server that
@@ -106,7 +106,7 @@ func (s *screen) away(err error) {
 			s.e.notef("%s\nretrying every %s\n", s.e.errorText(err), core.FormatDuration(s.every))
 		}
 	}
-	s.draw(fmt.Sprintf("from %s, since then: %s   retrying every %s", s.e.full(s.gone.Truncate(time.Second), ""),
+	s.draw(fmt.Sprintf("shown as of %s; the server has failed since: %s   retrying every %s", s.e.full(s.gone.Truncate(time.Second), ""),
 		oneLine(firstLineOf(err.Error())), core.FormatDuration(s.every)))
 }
 

@@ -104,7 +104,8 @@ func TestWatchInPlace(t *testing.T) {
 	if !strings.HasPrefix(first, "\r\x1b[J\x1b[?7levery 1s   ") || !strings.HasSuffix(first, "\none\ntwo\n\x1b[?7h") {
 		t.Errorf("%q", first)
 	}
-	if !strings.HasPrefix(second, "\x1b[3A\r\x1b[J\x1b[?7lfrom ") || !strings.Contains(second, `no answer: refused\u001b[2J`) || !strings.Contains(second, "\none\ntwo\n") {
+	if !strings.HasPrefix(second, "\x1b[3A\r\x1b[J\x1b[?7lshown as of ") || !strings.Contains(second, `no answer: refused\u001b[2J`) ||
+		!strings.Contains(second, "\none\ntwo\n") {
 		t.Errorf("%q", second)
 	}
 	if !strings.HasPrefix(third, "\x1b[3A") || strings.Count(third, "\n") != 23 ||

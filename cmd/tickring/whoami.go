@@ -13,7 +13,7 @@ func (c *whoamiCmd) Run(e *conn) error {
 	return e.show(me, err, func() {
 		e.printf("%s, by %s\n  may: %s\n", me.Name, me.By, cmp.Or(api.FormatGrants(me.Grants), "no roles"))
 		if len(me.Within) > 0 {
-			e.printf("  this token: %s at most\n", api.FormatGrants(me.Within))
+			e.printf("  this token may at most: %s\n", api.FormatGrants(me.Within))
 		}
 	})
 }

@@ -96,12 +96,12 @@ func noWordWords(node *kong.Node, word string) string {
 		what := strings.TrimSpace(commandPath(node) + " " + word)
 		text := fmt.Sprintf("command %s does not exist", what)
 		if other := otherWord[word]; other != "" && node.Parent == nil {
-			return text + ": in tickring it is " + other
+			return text + ": the tickring command is " + other
 		}
 		if hint := didYouMean("", word, names); hint != "" {
 			return text + hint
 		}
-		return text + ": there are " + strings.Join(names, ", ")
+		return text + ": allowed commands: " + strings.Join(names, ", ")
 	}
 	var takes []string
 	for _, v := range node.Positional {
@@ -113,9 +113,9 @@ func noWordWords(node *kong.Node, word string) string {
 		}
 	}
 	if len(takes) == 0 {
-		return fmt.Sprintf("%s takes only flags: %q is one too many", commandPath(node), word)
+		return fmt.Sprintf("%s takes no arguments, only flags: remove %q", commandPath(node), word)
 	}
-	return fmt.Sprintf("%s takes only %s: %q is one too many", commandPath(node), strings.Join(takes, " "), word)
+	return fmt.Sprintf("%s takes only %s: remove %q", commandPath(node), strings.Join(takes, " "), word)
 }
 
 func noFlagWords(c *kong.Context, node *kong.Node, flag string) string {
@@ -143,7 +143,7 @@ func noFlagWords(c *kong.Context, node *kong.Node, flag string) string {
 			}
 		}
 		if len(has) > 0 {
-			return fmt.Sprintf("%s must follow its command: %s", flag, strings.Join(has, ", "))
+			return fmt.Sprintf("flag %s must come after its command: %s", flag, strings.Join(has, ", "))
 		}
 		return fmt.Sprintf("flag %s does not exist%s", flag, hint)
 	}
@@ -152,16 +152,17 @@ func noFlagWords(c *kong.Context, node *kong.Node, flag string) string {
 		return text + ": " + other
 	}
 	if path == "edit" {
-		return text + ": it opens the job in your editor. Without an editor: tickring get JOB -o yaml >job.yaml, change a field, tickring " +
+		return text + ": the command opens the job in your editor. Without an editor: tickring get JOB -o yaml >job.yaml, change a field, " +
+			"tickring " +
 			"apply -f job.yaml; for one run: tickring trigger JOB --params TEXT"
 	}
 	switch {
 	case hint != "":
 		return text + hint
 	case len(own) == 0:
-		return text + ": it has only the global flags"
+		return text + ": the command has only the flags of all commands"
 	}
-	return text + ": its flags are " + strings.Join(own, ", ")
+	return text + ": allowed flags: " + strings.Join(own, ", ")
 }
 
 // needs lists the missing flags and arguments of a command line.
@@ -198,8 +199,8 @@ func badValueWords(v *kong.Value, name, text string) string {
 	case strings.Contains(text, ": missing value") || strings.HasSuffix(text, "(<EOL>)"):
 		return fmt.Sprintf("%s requires a value, as in %s %s: %s", name, name, placeholder(v), firstSentence(v.Help))
 	case strings.Contains(text, " flag); perhaps try "):
-		return fmt.Sprintf("%s requires a value, as in %s %s, but %s after it is a flag: write the value between them, or %s=%s if it is the "+
-			"value", name, name, placeholder(v), got, name, got)
+		return fmt.Sprintf("%s requires a value, as in %s %s, but the next argument %s is a flag: add the value, or write %s=%s if this is "+
+			"the value", name, name, placeholder(v), got, name, got)
 	}
 	kind := v.Target.Type()
 	for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {

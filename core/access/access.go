@@ -16,29 +16,29 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
-// Passwords hashes passwords with a slow hash; package internal/password implements it.
+// Passwords hashes passwords with a slow hash function. Package internal/password implements the interface.
 type Passwords interface {
 	Hash(password string) (string, error)
-	// Is reports whether a hash belongs to a password.
+	// Is reports whether hash is the hash of password.
 	Is(hash, password string) bool
 }
 
 type Options struct {
 	Passwords Passwords
-	// Admin reports whether a token is the admin token; nil: no token is.
+	// Admin reports whether a token is the admin token; nil: the deployment has no admin token.
 	Admin func(token string) bool
-	// Idle ends an unused session, after 7 days by default; Longest ends any session, after 30 days by default.
+	// Idle is how long an unused session stays valid; 0: 7 days. Longest is the maximum lifetime of a session; 0: 30
+	// days.
 	Idle, Longest time.Duration
-	// Answer is the minimum duration of a failed login, so that its duration does not reveal the reason;
-	// default: 500 ms.
+	// Answer is the minimum duration of a failed login, so that the duration does not reveal the reason; 0: 500 ms.
 	Answer time.Duration
-	// Claims maps the claims of an identity provider to a name and grants.
+	// Claims maps the claims of an identity provider to a user name and grants.
 	Claims Claims
 	Now    func() time.Time
 }
 
-// Access implements logins, sessions, tokens and users. Several Accesses can share one store. Each has its own limits by
-// address and its own one-time login link.
+// Access implements logins, sessions, tokens and users. Several Access values can share one store. Each Access counts
+// failed logins by address separately, and has its own one-time login link.
 type Access struct {
 	store Store
 	o     Options
@@ -52,7 +52,7 @@ type Access struct {
 	blank atomic.Pointer[string]
 }
 
-// New makes an Access and fills in the defaults of its options.
+// New returns an Access with defaults for unset options.
 func New(store Store, o Options) *Access {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -122,7 +122,8 @@ func (a *Access) change(
 ) (Account, error) {
 	var last Account
 	var attempts [][]byte // versions that may be stored although no answer came
-	err := budget.UpdateWithRetry(ctx, core.Say("could not confirm that %s was stored: reload it and try again", name), func() (bool, error) {
+	err := budget.UpdateWithRetry(ctx, core.Say("could not confirm that %s was stored: check the stored value, then try again",
+		name), func() (bool, error) {
 		old, found, err := a.find(ctx, name)
 		if err != nil {
 			return false, err
@@ -200,7 +201,7 @@ func ownerOf(prefix, secret string) (string, bool) {
 // errUnknown rejects an invalid secret.
 var errUnknown = core.Errorf(core.CodeUnauthorized, "the session or token is unknown or has expired")
 
-// Bearer returns the user of a token. An unknown token gives the zero Who without an error.
+// Bearer returns the user who owns a token. For an unknown token, it returns the zero Who without an error.
 func (a *Access) Bearer(ctx context.Context, token string) (Who, error) {
 	name, is := ownerOf(tokenPrefix, token)
 	if !is {
@@ -221,9 +222,10 @@ func (a *Access) Bearer(ctx context.Context, token string) (Who, error) {
 	return Who{}, nil
 }
 
-// ProofKey returns the key by which a server proves that it knows a user's token: the hex hash of the token. of is NAME:ID,
-// where ID is the first 16 hex digits of the key's hash, so only the token's owner can form it. Without a match, ProofKey
-// returns an empty key after the duration of a failed login, so that the duration reveals no user.
+// ProofKey returns the key with which a server proves to a client that the server knows the client's token. The key
+// is the hash of the token, in hex. The argument has the form NAME:ID, where ID is the first 16 hex digits of the
+// key's hash. If no token matches, ProofKey returns an empty key after Options.Answer, so that the duration does not
+// reveal which users exist.
 func (a *Access) ProofKey(ctx context.Context, of string) (string, error) {
 	name, id, _ := strings.Cut(of, ":")
 	if CheckName("", name) != nil || len(id) != 16 {
@@ -266,13 +268,13 @@ func (a *Access) session(ctx context.Context, secret string) (acc Account, i int
 	return acc, i, nil
 }
 
-// Ended reports whether the session of a secret has ended. It does not extend the session.
+// Ended reports whether the session with this secret has ended. The check does not extend the session.
 func (a *Access) Ended(ctx context.Context, secret string) bool {
 	_, _, err := a.session(ctx, secret)
 	return core.CodeOf(err) == core.CodeUnauthorized
 }
 
-// Renew replaces the secret of a session, which invalidates the old secret.
+// Renew replaces the secret of a session and returns the new secret. The old secret becomes invalid.
 func (a *Access) Renew(ctx context.Context, secret string) (renewed string, err error) {
 	acc, _, err := a.session(ctx, secret)
 	if err != nil {
@@ -292,7 +294,7 @@ func (a *Access) Renew(ctx context.Context, secret string) (renewed string, err 
 	return renewed, err
 }
 
-// Session returns the user of a session secret and extends the session.
+// Session returns the user of the session with this secret, and extends the session's validity.
 func (a *Access) Session(ctx context.Context, secret string) (Who, error) {
 	acc, i, err := a.session(ctx, secret)
 	if err != nil {
@@ -314,7 +316,7 @@ func (a *Access) over(s *Session, now time.Time) bool {
 	return now.Sub(s.Seen) > a.o.Idle || now.Sub(s.Created) > a.o.Longest
 }
 
-// Account returns the caller's own account without hashes.
+// Account returns the caller's own account, without hashes of secrets.
 func (a *Access) Account(ctx context.Context, who Who) (Account, error) {
 	if err := who.May(OwnSee, ""); err != nil {
 		return Account{}, err
@@ -325,7 +327,7 @@ func (a *Access) Account(ctx context.Context, who Who) (Account, error) {
 	return acc.Shown(), err
 }
 
-// Shown returns a copy of an account without hashes.
+// Shown returns a copy of an account without hashes of secrets.
 func (a Account) Shown() Account {
 	a = a.clone()
 	if a.Password != "" {

@@ -7,18 +7,18 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Claims maps the claims of an identity provider to a name and grants.
+// Claims sets which claims of an identity provider give the name and the grants of a user.
 type Claims struct {
-	// Name is the claim with the user name, which is lowercased; default: "preferred_username". For claim "email", the
-	// provider must confirm that the address is verified.
+	// Name is the name of the claim with the user name, which is converted to lower case; empty:
+	// "preferred_username". For claim "email", the provider must confirm that the address is verified.
 	Name string
-	// Role is the claim whose values Roles maps to grants: one text, or a list of texts. If Role is empty, an admin assigns
-	// grants, and a new user has none.
+	// Role is the name of the claim with the roles of a user, as one text or a list of texts. Roles maps these texts
+	// to grants. If Role is empty, a new user has no grants, and an admin must assign grants.
 	Role  string
 	Roles map[string][]Grant
 }
 
-// ByProvider is the author of users that a provider login created.
+// ByProvider is the author, in change records, of users that a login at an identity provider created.
 const ByProvider = "oidc"
 
 // nameOf returns the user name in the claims.
@@ -78,10 +78,10 @@ func join(list []Grant, g Grant) []Grant {
 	return append(list, g)
 }
 
-// External logs in a user of an identity provider and returns the session's secret. It creates an unknown user,
-// but rejects a login if the name belongs to a user that is not linked to this issuer and subject. Roles from a
-// claim replace the user's grants at each login. If the claim gives no role, the user loses all grants and the
-// login fails.
+// External logs in a user of an identity provider and returns the secret of the new session. If the user does not
+// exist, External creates the user. If a user with this name is not linked to this issuer and subject, the login
+// fails. At each login, the grants from Claims.Role replace the user's grants. If Claims.Role gives no grants, the
+// user loses all grants and the login fails.
 func (a *Access) External(ctx context.Context, issuer, sub string, claims map[string]any, from Origin) (string, error) {
 	if err := checkExternal(issuer, sub); err != nil {
 		return "", err
@@ -119,8 +119,8 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 			acc.Issuer, acc.Subject, acc.Grants = issuer, sub, grants
 			return true, nil
 		case acc.Issuer != issuer || acc.Subject != sub:
-			return false, core.Errorf(core.CodeForbidden, "user %s exists, but is not linked to this account of the provider: an admin can link "+
-				"the user to you", name)
+			return false, core.Errorf(core.CodeForbidden, "user %s exists, but is not linked to this account of the provider: "+
+				"an admin can link the user to the account", name)
 		case acc.Disabled:
 			return false, core.Errorf(core.CodeForbidden, "user %s is disabled", name)
 		case byClaim && !sameGrants(acc.Grants, grants):
@@ -139,12 +139,14 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 	})
 }
 
-// ParseClaimRole parses "value=app:role", "value=app:role+right", and "value=role" for all apps.
+// ParseClaimRole parses an entry of Claims.Roles: "value=app:role", "value=app:role+right" or, for all apps,
+// "value=role".
 func ParseClaimRole(text string) (value string, g Grant, err error) {
 	// The value ends at the last =, because group names of providers can contain one.
 	i := strings.LastIndexByte(text, '=')
 	if i <= 0 {
-		return "", g, core.Invalid("role", text, "expected a value of the claim and its role, such as devs=shop:editor or ops=admin")
+		return "", g, core.Invalid("role", text, "expected VALUE=ROLE, a value of the claim and the role for this value, such "+
+			"as devs=shop:editor or ops=admin")
 	}
 	value, what := text[:i], text[i+1:]
 	if app, rest, is := strings.Cut(what, ":"); is {

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// KnownFor is how long a browser stays known after a login.
+// KnownFor is how long a value from TrustedBrowser is valid.
 const KnownFor = 90 * 24 * time.Hour
 
-// TrustedBrowser returns a value for the browser of a session. Later logins with the value are counted apart from unknown
-// browsers, so that others cannot lock the user out. The value is not a credential, and a new password invalidates it. The
-// value is empty if the session did not begin with a password.
+// TrustedBrowser returns a value that the browser of a session stores and sends at later logins. Failed logins with
+// this value are counted separately, so that attackers in other browsers cannot lock the user out. The value is not a
+// credential, and a new password invalidates it. The value is empty if the session did not begin with a password.
 func (a *Access) TrustedBrowser(ctx context.Context, session string) (string, error) {
 	name, is := ownerOf(sessionPrefix, session)
 	if !is {

@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TriesOfAddress is how many logins of an address may fail; after that, one more may fail every addressTry. The number is
-// high because a whole household can share an address.
+// TriesOfAddress is the maximum number of failed logins from one address. After that number, one more login can fail
+// every 20 s. The number is high because all people in a household can share one address.
 const (
 	TriesOfAddress = 30
 	addressTry     = 20 * time.Second
@@ -66,10 +66,10 @@ func (l lane) do(ctx context.Context, do func()) error {
 // full reports whether the next caller gets an error.
 func (l lane) full() bool { return len(l.in) == cap(l.in) }
 
-var errFull = core.Errorf(core.CodeUnavailable, "%d logins are waiting: try again in a few seconds", maxWaiting)
+var errFull = core.Errorf(core.CodeUnavailable, "%d logins are already waiting: try again in a few seconds", maxWaiting)
 
-// House returns the address under which logins are counted. For IPv6 it is the /64 network, because one household has all of
-// it.
+// House returns the address by which failed logins are counted. For an IPv6 address, House returns the /64 network,
+// because a household usually has a whole /64 network.
 func House(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil || ip.Unmap().Is4() {

@@ -11,17 +11,17 @@ import (
 
 // Origin describes the client of a login.
 type Origin struct {
-	Address string // address of the client, without its port
+	Address string // address of the client, without a port
 	Agent   string // the User-Agent header
-	Known   string // the value of Access.TrustedBrowser that the browser sent; empty: an unknown browser
+	Known   string // value from Access.TrustedBrowser that the browser sent; empty: an unknown browser
 }
 
 // errLogIn is the same for each reason, so that it does not reveal whether a user exists.
-var errLogIn = core.Errorf(core.CodeUnauthorized, "the user name or the password is wrong, or there were too many attempts: after five, "+
-	"wait before the next one, up to 15 minutes")
+var errLogIn = core.Errorf(core.CodeUnauthorized, "the user name or the password is wrong, or there were too many attempts: "+
+	"after five failed attempts, wait before the next attempt, up to 15 minutes")
 
-// FreeTries is how many logins of a user may fail without a wait; the wait then doubles from firstWait to
-// LongestWait.
+// FreeTries is the number of logins of a user that can fail without a wait. After that number, the wait before the
+// next login begins at 15 s and doubles with each failure, up to LongestWait.
 const (
 	FreeTries   = 5
 	firstWait   = 15 * time.Second
@@ -43,9 +43,9 @@ func (f *Failures) try(now time.Time) bool {
 	return true
 }
 
-// LogIn returns the secret of a new session. It counts a try before it checks the password, so that parallel
-// tries cannot evade the limit. A wrong login hashes a password and takes at least Answer, even if the user
-// does not exist or has to wait.
+// LogIn logs in a user with a password and returns the secret of the new session. LogIn counts each login as failed
+// before it checks the password, so that parallel logins cannot evade the limit. A failed login hashes a password and
+// takes at least Options.Answer, even if the user does not exist or must wait.
 func (a *Access) LogIn(ctx context.Context, name, password string, from Origin) (secret string, err error) {
 	places, known, err := a.placesOf(ctx, name, &from)
 	if err != nil {
@@ -94,8 +94,8 @@ func (a *Access) placesOf(ctx context.Context, name string, from *Origin) (place
 	return placesOf(from.Address), false, err
 }
 
-// Try counts a login without a password before its result is known. It returns an error if the address has no try left. The
-// caller calls undo if the login succeeds.
+// Try counts a login at an identity provider as failed, before its result is known. If too many logins from the
+// address have failed, Try returns an error. If the login succeeds, the caller must call undo.
 func (a *Access) Try(from Origin) (undo func(), err error) {
 	took, err := a.froms.take(placesOf(from.Address), a.now())
 	if err != nil {
@@ -169,11 +169,12 @@ func (a *Access) begin(ctx context.Context, name string, from Origin, edit func(
 	return secret, nil
 }
 
-// FirstAdmin is the user of logins with the admin token, or with the link that a server prints.
+// FirstAdmin is the name of the user for logins with the admin token, or with the one-time login link that the server
+// prints.
 const FirstAdmin = "admin"
 
-// LogInByToken starts a session of user "admin" for a caller with the admin token, and creates the user if needed. The right
-// token is never limited, because it must work while another client behind the same proxy tries passwords.
+// LogInByToken starts a session of user "admin" for a caller with the admin token, and creates the user if needed. A
+// login with the correct token never has to wait, even if other clients behind the same proxy try wrong passwords.
 func (a *Access) LogInByToken(ctx context.Context, token string, from Origin) (string, error) {
 	if a.o.Admin == nil || !a.o.Admin(token) {
 		if _, err := a.froms.take(placesOf(from.Address), a.now()); err != nil {
@@ -206,7 +207,7 @@ func (a *Access) asFirst(ctx context.Context, by string, from Origin) (string, e
 	return a.begin(ctx, FirstAdmin, from, func(*Account, *Session) error { return nil })
 }
 
-// LogOut ends the session of a secret; an unknown secret is not an error.
+// LogOut ends the session with this secret. An unknown secret is not an error.
 func (a *Access) LogOut(ctx context.Context, secret string) error {
 	name, is := ownerOf(sessionPrefix, secret)
 	if !is {
@@ -226,7 +227,8 @@ func (a *Access) endSessions(ctx context.Context, name string, end func(*Session
 	return err
 }
 
-// EndSession ends one of the caller's own sessions or, with an empty id, all of them except the current one.
+// EndSession ends one of the caller's own sessions. If id is empty, EndSession ends all of the caller's sessions
+// except the current session.
 func (a *Access) EndSession(ctx context.Context, who Who, id string) error {
 	if err := who.May(Own, ""); err != nil {
 		return err

@@ -6,11 +6,11 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Once returns the secret of one login as user "admin", for the terminal of the server. The secret is valid for OnceFor in
-// this process.
+// Once returns a secret for one login as user "admin". The server prints a link with the secret to its terminal. The
+// secret is valid only in this process, for the time OnceFor.
 func (a *Access) Once() string { return a.once.make(a.now()) }
 
-// LogInOnce starts a session of user "admin" for the secret of Once, which works one time.
+// LogInOnce starts a session of user "admin" for a secret from Once. The secret works only one time.
 func (a *Access) LogInOnce(ctx context.Context, secret string, from Origin) (string, error) {
 	took, err := a.froms.take(placesOf(from.Address), a.now())
 	if err != nil {
@@ -24,5 +24,5 @@ func (a *Access) LogInOnce(ctx context.Context, secret string, from Origin) (str
 	return a.asFirst(ctx, ByLink, from)
 }
 
-// ByLink is the author of user "admin" if the one-time link created it.
+// ByLink is the author, in change records, of user "admin" if a login with the one-time link created the user.
 const ByLink = "log-in-link"

@@ -11,12 +11,12 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Spec is a request of an admin to create or change a user; nil fields stay unchanged.
+// Spec is a request of an admin to create or change a user. A nil field leaves the stored value unchanged.
 type Spec struct {
 	Name     string
 	Grants   *[]Grant
 	Disabled *bool
-	// Password is the initial password, which the user must change at the first login. Empty removes the
+	// Password is the new password, which the user must change after the next login. An empty text removes the
 	// password.
 	Password *string
 	// Issuer and Subject identify the user at an identity provider.
@@ -24,7 +24,7 @@ type Spec struct {
 	IfRev           *int64
 }
 
-// The results of Save and Delete.
+// Results of a change to a user.
 const (
 	Created   = "created"
 	Updated   = "updated"
@@ -32,7 +32,7 @@ const (
 	Deleted   = "deleted"
 )
 
-// People returns all users by name, without hashes.
+// People returns all users, sorted by name, without hashes of secrets.
 func (a *Access) People(ctx context.Context, who Who) ([]Account, error) {
 	if err := who.May(Administer, ""); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (a *Access) list(ctx context.Context) ([]Account, error) {
 	return list, nil
 }
 
-// Person returns one user, without hashes.
+// Person returns one user, without hashes of secrets.
 func (a *Access) Person(ctx context.Context, who Who, name string) (Account, error) {
 	if err := who.May(Administer, ""); err != nil {
 		return Account{}, err
@@ -66,7 +66,7 @@ func (a *Access) Person(ctx context.Context, who Who, name string) (Account, err
 	return acc.Shown(), err
 }
 
-// Save creates or changes a user. Disabling a user or setting a password ends the user's sessions.
+// Save creates or changes a user. If Save disables a user or changes the password, all sessions of the user end.
 func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change string, err error) {
 	if err := who.May(Administer, ""); err != nil {
 		return acc, "", err
@@ -92,7 +92,7 @@ func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change
 	if s.Issuer != nil || s.Subject != nil {
 		switch {
 		case s.Issuer == nil || s.Subject == nil:
-			return acc, "", core.Invalid("subject", "", "set the issuer and the subject of a provider together")
+			return acc, "", core.Invalid("subject", "", "set both the issuer and the subject of the provider, or neither")
 		case *s.Issuer == "" && *s.Subject == "":
 		default:
 			if err := checkExternal(*s.Issuer, *s.Subject); err != nil {
@@ -104,7 +104,7 @@ func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change
 	acc, err = a.change(ctx, s.Name, &by, func(acc *Account) (bool, error) {
 		found := acc.Rev != 0
 		if s.IfRev != nil && *s.IfRev != acc.Edited {
-			return false, core.Errorf(core.CodeConflict, "user %s was changed in the meantime: reload it and try again", s.Name)
+			return false, core.Errorf(core.CodeConflict, "user %s was changed in the meantime: reload the user and try again", s.Name)
 		}
 		if !found {
 			if err := a.room(ctx); err != nil {
@@ -155,7 +155,7 @@ func (a *Access) room(ctx context.Context) error {
 	return err
 }
 
-// Delete removes a user with all sessions, tokens and views.
+// Delete deletes a user with all sessions, tokens and own views.
 func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 	if err := who.May(Administer, ""); err != nil {
 		return err
@@ -182,7 +182,8 @@ func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 	})
 }
 
-// ChangePassword changes the caller's own password, if the old one is right, and ends all other sessions.
+// ChangePassword changes the caller's own password if old is the current password, and ends all other sessions of the
+// caller.
 func (a *Access) ChangePassword(ctx context.Context, who Who, old, password string) error {
 	if err := who.May(Own, ""); err != nil {
 		return err
@@ -202,7 +203,7 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 			return core.Invalid("password", "", "another user gave you this password: choose another one")
 		}
 	} else if who.Kind != Person {
-		return core.Errorf(core.CodeForbidden, "%s has no password, and a token cannot set one: set the password in the console", who.Name)
+		return core.Errorf(core.CodeForbidden, "%s has no password, and a token cannot set a password: set the password in the console", who.Name)
 	}
 	hash, err := a.hash(ctx, a.known, password)
 	if err != nil {
@@ -223,7 +224,8 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 // knows checks a password and counts the try with known browsers, so that failures of unknown clients do not
 // keep a logged-in user from changing it.
 func (a *Access) knows(ctx context.Context, name, password string) error {
-	wrong := core.Invalid("old", "", "the password is wrong, or there were too many attempts: after five, wait before the next one")
+	wrong := core.Invalid("old", "", "the password is wrong, or there were too many attempts: after five failed attempts, "+
+		"wait before the next attempt")
 	counted := false
 	acc, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
 		if acc.Rev == 0 { // deleted since: do not create it again
@@ -245,7 +247,8 @@ func (a *Access) knows(ctx context.Context, name, password string) error {
 	return err
 }
 
-// SetLook sets the language and time zone of the caller. An empty value means that the browser's value is used.
+// SetLook sets the language and the time zone in which the caller sees the console. For an empty value, the console
+// uses the browser's value.
 func (a *Access) SetLook(ctx context.Context, who Who, language core.Language, zone string) error {
 	if err := who.May(Own, ""); err != nil {
 		return err
@@ -264,17 +267,17 @@ func (a *Access) SetLook(ctx context.Context, who Who, language core.Language, z
 	return err
 }
 
-// LongestToken is the maximum lifetime of a token.
+// LongestToken is the maximum lifetime of a user's token.
 const LongestToken = 366 * 24 * time.Hour
 
-// TokenSpec is a request to create a token.
+// TokenSpec is a request of a user to create a token.
 type TokenSpec struct {
 	Name   string
-	Grants []Grant   // none: all permissions that its owner has when it is used
-	End    time.Time // zero: in 90 days, or when the creating token expires
+	Grants []Grant   // empty: the token has all permissions that its owner has at the time of use
+	End    time.Time // when the token expires; zero: in 90 days, but not later than the token with which the token is created
 }
 
-// MakeToken creates a token of the caller and returns its secret, which cannot be read again.
+// MakeToken creates a token for the caller and returns the secret of the token. The secret cannot be read again.
 func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, string, error) {
 	if err := who.May(Own, ""); err != nil {
 		return Token{}, "", err
@@ -355,7 +358,7 @@ func named(app string) core.Text {
 	return core.Say("app %s", app)
 }
 
-// EndToken revokes a token: one of the caller's own, or of any user if the caller is an admin.
+// EndToken revokes a token of the user person. Only an admin can revoke tokens of other users.
 func (a *Access) EndToken(ctx context.Context, who Who, person, name string) error {
 	deed := Own
 	if person != who.Name {

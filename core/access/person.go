@@ -14,14 +14,14 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Account is everything stored about a user, in one item, so that one read identifies a caller. Its JSON is the
-// stored form and is stable: fields are only added.
+// Account has all stored data of a user. Stores keep an account as one item, so that one read identifies a caller.
+// The JSON is the stored form and is stable: new versions only add fields.
 type Account struct {
 	Name     string `json:"name"`
 	Disabled bool   `json:"disabled,omitempty"`
-	// Password is the hash of the password; empty: no password login.
+	// Password is the hash of the password; empty: the user cannot log in with a password.
 	Password   string `json:"password,omitempty"`
-	MustChange bool   `json:"mustChange,omitempty"` // another user set the password
+	MustChange bool   `json:"mustChange,omitempty"` // another user set the password, and the user must change it
 	// Issuer and Subject identify the user at an identity provider.
 	Issuer   string    `json:"issuer,omitempty"`
 	Subject  string    `json:"subject,omitempty"`
@@ -30,32 +30,32 @@ type Account struct {
 	Sessions []Session `json:"sessions,omitempty"`
 	Views    []View    `json:"views,omitempty"`
 	Failures Failures  `json:"failures,omitzero"`
-	// FailuresKnown counts failures from known browsers and from logged-in users.
+	// FailuresKnown counts failed logins from known browsers, and wrong passwords from logged-in users.
 	FailuresKnown Failures      `json:"failuresKnown,omitzero"`
-	Language      core.Language `json:"language,omitempty"` // empty: from the browser
-	Zone          string        `json:"zone,omitempty"`     // empty: from the browser
-	LastSeen      time.Time     `json:"lastSeen,omitzero"`  // the last login
+	Language      core.Language `json:"language,omitempty"` // empty: the language of the browser
+	Zone          string        `json:"zone,omitempty"`     // empty: the time zone of the browser
+	LastSeen      time.Time     `json:"lastSeen,omitzero"`  // time of the last login
 	Created       time.Time     `json:"created,omitzero"`
 	Rev           int64         `json:"rev"`
-	// Edited is the Rev of the last change with a record; a login raises Rev without one.
+	// Edited is the Rev of the last change that has a change record. A login increases Rev without a change record.
 	Edited int64 `json:"edited,omitempty"`
 }
 
-// Token is a token of a user, for programs.
+// Token is a user's token, with which programs call the API as the user.
 type Token struct {
 	Name    string    `json:"name"`
 	Hash    []byte    `json:"hash"`
-	Grants  []Grant   `json:"grants,omitempty"` // none: all permissions of its owner
+	Grants  []Grant   `json:"grants,omitempty"` // empty: the token has all permissions of its owner
 	Created time.Time `json:"created"`
 	End     time.Time `json:"end"`
 }
 
-// Session is one login.
+// Session is a user's login in one browser.
 type Session struct {
 	ID      string    `json:"id"`
 	Hash    []byte    `json:"hash"`
 	Created time.Time `json:"created"`
-	Seen    time.Time `json:"seen"` // rounded to a minute
+	Seen    time.Time `json:"seen"` // last use, rounded down to a minute
 	From    string    `json:"from,omitempty"`
 	Agent   string    `json:"agent,omitempty"`
 	// ByPassword reports whether the session began with a password login.
@@ -71,23 +71,23 @@ type View struct {
 	Shared bool   `json:"shared,omitempty"` // visible to all users
 }
 
-// Failures counts the failed logins since the last successful one.
+// Failures counts the failed logins since the last successful login.
 type Failures struct {
 	Count int       `json:"count"`
-	At    time.Time `json:"at"` // time of the last failure
+	At    time.Time `json:"at"` // time of the last failed login
 }
 
-// Limits of users and their items.
+// Limits for accounts and their content.
 const (
 	MaxPeople      = 1000
-	MaxSessions    = 20 // a new session replaces the least recently used one
+	MaxSessions    = 20 // sessions of a user; a new session replaces the least recently used session
 	MaxTokens      = 20
 	MaxTokenGrants = 20
 	MaxViews       = 50
 	MaxSharedViews = 200
 	MaxViewName    = 64
 	MaxQuery       = 1000
-	MaxBytes       = 300_000 // maximum size of an item: DynamoDB takes 400 KB
+	MaxBytes       = 300_000 // bytes of a stored account; the limit of DynamoDB is 400 KB
 	MinPassword    = 10
 	MaxPassword    = 200
 	maxAgent       = 200
@@ -102,7 +102,7 @@ var (
 	pageForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9/._-]{0,98}[a-z0-9])?$`)
 )
 
-// CheckName rejects an invalid user name, and names that are reserved as authors of changes.
+// CheckName returns an error if a user name is invalid, or is reserved for machines in change records.
 func CheckName(field, name string) error {
 	switch {
 	case !personForm.MatchString(name):
@@ -122,7 +122,7 @@ func checkPassword(field, name, password string) error {
 	case strings.EqualFold(password, name):
 		return core.Invalid(field, "", "the password must differ from the user name")
 	case isCommon(password):
-		return core.Invalid(field, "", "this password is one of the first that attackers try: choose another one")
+		return core.Invalid(field, "", "this password is one of the first that attackers try: choose another password")
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (v *View) check() error {
 		strings.ContainsFunc(v.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return core.Invalid("name", v.Name, "a view name has 1 to %d characters", MaxViewName)
 	case !pageForm.MatchString(v.Page):
-		return core.Invalid("page", v.Page, "expected a page of the console, such as runs")
+		return core.Invalid("page", v.Page, "expected the name of a console page, such as `runs`")
 	case len(v.Query) > MaxQuery:
 		return core.Invalid("query", v.Query, "at most %d bytes are allowed", MaxQuery)
 	case strings.ContainsFunc(v.Query, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }):
@@ -172,8 +172,8 @@ func (a Account) clone() Account {
 	return out
 }
 
-// JSON encodes an account for the store, with its hashes. It does not escape HTML, which would make the queries
-// of views six times as long.
+// JSON encodes an account, including hashes, for the store. JSON does not escape HTML characters, because escaping
+// can make the queries of views six times as long.
 func (a Account) JSON() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -184,7 +184,7 @@ func (a Account) JSON() []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// Parse reads the output of JSON.
+// Parse decodes an account that JSON encoded.
 func Parse(b []byte) (a Account, err error) {
 	err = json.Unmarshal(b, &a)
 	return a, err
@@ -226,17 +226,17 @@ func (a *Account) who(kind Kind) Who {
 	return Who{Kind: kind, Name: a.Name, Grants: slices.Clone(a.Grants)}
 }
 
-// Store stores users. Reads are strongly consistent; writes return core.ErrRefused and core.ErrThrottled
-// as package core documents.
+// Store stores accounts. Reads are strongly consistent. Writes return core.ErrRefused if their condition is false,
+// and core.ErrThrottled if the store is overloaded.
 type Store interface {
-	// Account reads an account; false: the name does not exist.
+	// Account reads an account; false if no account has the name.
 	Account(ctx context.Context, name string) (Account, bool, error)
-	// ListAccounts reads all accounts by name.
+	// ListAccounts reads all accounts, sorted by name.
 	ListAccounts(ctx context.Context) ([]Account, error)
-	// PutAccount stores an account; condition: its rev equals seen (0: the name does not exist). c is nil for
-	// changes without a record, such as a login.
+	// PutAccount stores an account on the condition that the stored Rev equals seen. If seen is 0, the account must
+	// not exist. c is the change record, or nil for a change without a record, such as a login.
 	PutAccount(ctx context.Context, seen int64, a Account, c *core.Change) error
-	// DeleteAccount removes an account; condition: its rev equals seen.
+	// DeleteAccount deletes an account on the condition that the stored Rev equals seen.
 	DeleteAccount(ctx context.Context, seen int64, name string, c core.Change) error
 }
 

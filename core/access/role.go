@@ -7,14 +7,14 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Role is a permission level for an app; each role includes the ones before it.
+// Role is a permission level for an app. Each role includes the permissions of all lower roles.
 type Role string
 
 const (
-	Viewer   Role = "viewer"   // reads
-	Operator Role = "operator" // triggers, pauses, kills, runs again
+	Viewer   Role = "viewer"   // reads jobs, runs and logs
+	Operator Role = "operator" // triggers and pauses jobs, and kills and repeats runs
 	Editor   Role = "editor"   // creates, changes and deletes jobs
-	Admin    Role = "admin"    // includes every right
+	Admin    Role = "admin"    // has all permissions, including each Right
 )
 
 // Roles lists all roles, the lowest first.
@@ -23,26 +23,28 @@ var Roles = []Role{Viewer, Operator, Editor, Admin}
 // rank orders roles; -1: no role.
 func (r Role) rank() int { return slices.Index(Roles, r) }
 
-// Right is a permission that only the role admin includes.
+// Right is a permission that a grant can add to a role. Role Admin includes each Right, and all other roles include
+// none.
 type Right string
 
 const (
-	Scripts   Right = "scripts"   // to set the code that executors run: a script can do anything there
-	Secrets   Right = "secrets"   // to set tokens, and the headers of calls
-	Addresses Right = "addresses" // to set executor addresses: the app's token is sent to them
+	Scripts   Right = "scripts"   // sets scripts, which can do anything on the executors
+	Secrets   Right = "secrets"   // sets tokens, and the headers of HTTP requests to call: executors
+	Addresses Right = "addresses" // sets executor addresses, which receive the app's token
 )
 
-// Rights lists all rights.
+// Rights lists each Right.
 var Rights = []Right{Scripts, Secrets, Addresses}
 
-// Grant is a role for one app, or for all apps and everything outside apps.
+// Grant gives a role for one app, or for all apps. A role for all apps also applies to everything outside apps, such
+// as channels.
 type Grant struct {
-	App    string  `json:"app,omitempty"` // empty: all
+	App    string  `json:"app,omitempty"` // empty: all apps, and everything outside apps
 	Role   Role    `json:"role"`
 	Rights []Right `json:"rights,omitempty"`
 }
 
-// MaxGrants limits the grants of a user and of a token.
+// MaxGrants is the maximum number of grants of a user.
 const MaxGrants = 100
 
 // covers reports whether a grant is for an app; "" means all apps.

@@ -9,7 +9,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Views returns the caller's own views, then the shared ones, each sorted by name.
+// Views returns the caller's own views, followed by the shared views, each sorted by name. Shared views with apps
+// that the caller cannot see are left out.
 func (a *Access) Views(ctx context.Context, who Who) ([]View, error) {
 	if err := who.May(OwnSee, ""); err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func countBy(views []View, name string) (n int) {
 	return n
 }
 
-// SaveView saves a view under its name. Only its author or an admin can change a shared view.
+// SaveView stores a view under its name. Only the author or an admin can change a shared view.
 func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 	if err := who.May(Own, ""); err != nil {
 		return err
@@ -79,7 +80,7 @@ func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 		case i >= 0 && acc.Views[i] == v:
 			return false, nil
 		case i >= 0 && v.Shared && acc.Views[i].By != who.Name && who.May(Administer, "") != nil:
-			return false, core.Errorf(core.CodeConflict, "%s already shares a view %s: choose another name", acc.Views[i].By, v.Name)
+			return false, core.Errorf(core.CodeConflict, "user %s already shares a view named %s: choose another name", acc.Views[i].By, v.Name)
 		case i >= 0:
 			acc.Views[i] = v
 			return true, nil
@@ -94,7 +95,8 @@ func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 	return err
 }
 
-// DeleteView removes a view by its name: the caller's own, or a shared one.
+// DeleteView deletes one of the caller's own views or, if shared is true, a shared view. Only the author or an admin
+// can delete a shared view.
 func (a *Access) DeleteView(ctx context.Context, who Who, name string, shared bool) error {
 	if err := who.May(Own, ""); err != nil {
 		return err

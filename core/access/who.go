@@ -7,44 +7,44 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Kind is the kind of credential that identifies a caller.
+// Kind is the kind of credential with which a caller is identified.
 type Kind int
 
 const (
 	Nobody      Kind = iota
-	Code             // code of an app, by the token that its executors send
-	AdminToken       // a machine with all permissions
-	ReadToken        // a machine that can read everything
-	Person           // a user with a session
-	PersonToken      // a program of a user, with a token
+	Code             // the code of an app, with the app's token
+	AdminToken       // a machine with the admin token, which has all permissions
+	ReadToken        // a machine with the read-only token, which can read everything
+	Person           // a user with a login session
+	PersonToken      // a program with a user's token
 )
 
-// Who identifies a caller; the zero Who is not authenticated.
+// Who identifies a caller and its permissions. The zero Who is a caller without a valid credential.
 type Who struct {
 	Kind Kind
-	// Name is the author in change records.
+	// Name is the caller's name as the author of changes in change records.
 	Name   string
-	Grants []Grant // grants of a token's owner
-	// Within narrows the grants of a token; nil: it has all of its owner's.
+	Grants []Grant // grants of the user; for a token, grants of the token's owner
+	// Within limits the permissions of a token to these grants; nil: the token has all permissions of its owner.
 	Within []Grant
-	// App is the app of a caller of kind Code.
+	// App is the app of a caller with Kind Code.
 	App string
-	// Session and Token identify the session, or the token, within the account.
+	// Session is the ID of the session, and Token is the name of the token. At most one of the two is set.
 	Session, Token string
-	// Origin is the address of the caller, without a port.
+	// From is the address of the caller, without a port.
 	From string
-	// MustChange reports whether another user set the password; the caller must change it first.
+	// MustChange is true if another user set the password. Then the caller must first change the password.
 	MustChange bool
 }
 
-// The authors of changes by machines.
+// Names of machines as authors of changes.
 const (
 	ByAdminToken = "admin-token"
 	ByReadToken  = "read-token"
 	byCode       = "code-of-"
 )
 
-// ByMachine returns the caller with the admin token, or with the read-only token.
+// ByMachine returns the Who of the admin token or, if admin is false, of the read-only token.
 func ByMachine(admin bool) Who {
 	if admin {
 		return Who{Kind: AdminToken, Name: ByAdminToken, Grants: []Grant{{Role: Admin}}}
@@ -52,10 +52,10 @@ func ByMachine(admin bool) Who {
 	return Who{Kind: ReadToken, Name: ByReadToken, Grants: []Grant{{Role: Viewer}}}
 }
 
-// CodeOf returns the caller that is the code of an app.
+// CodeOf returns the Who of the code of an app.
 func CodeOf(app string) Who { return Who{Kind: Code, Name: byCode + app, App: app} }
 
-// Actor returns the author of the caller's changes.
+// Actor returns the caller as the author of changes.
 func (w Who) Actor() core.Actor {
 	a := core.Actor{Name: w.Name, From: clip(w.From, maxFrom)}
 	switch w.Kind {
@@ -67,7 +67,7 @@ func (w Who) Actor() core.Actor {
 	return a
 }
 
-// Host returns the address of HOST:PORT without its port.
+// Host removes the port from HOST:PORT.
 func Host(remote string) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		return host
@@ -75,25 +75,25 @@ func Host(remote string) string {
 	return remote
 }
 
-// IsPerson reports whether the caller has an account.
+// IsPerson reports whether the caller is a user with an account.
 func (w Who) IsPerson() bool { return w.Kind == Person || w.Kind == PersonToken }
 
-// Deed is an action on an app or, without an app, on everything.
+// Deed is a kind of action that requires a permission.
 type Deed string
 
 const (
-	Open       Deed = "open"       // needs no token
-	Known      Deed = "known"      // any authenticated caller
-	Enter      Deed = "enter"      // any caller with a role
-	See        Deed = "see"        // reads
-	Operate    Deed = "operate"    // triggers, pauses, resumes, kills, cancels, runs again
-	Direct     Deed = "direct"     // like Operate, at addresses that the caller gives
-	Edit       Deed = "edit"       // creates, changes and deletes jobs, and settings of an app
-	Declare    Deed = "declare"    // changes a job that an app's code declares
-	Script     Deed = "script"     // gives executors a script, which can do anything there
-	Secret     Deed = "secret"     // sets a token, or the headers of a call
+	Open       Deed = "open"       // needs no credential
+	Known      Deed = "known"      // allowed for each caller with a valid credential
+	Enter      Deed = "enter"      // allowed for each caller with a role
+	See        Deed = "see"        // reads jobs, runs and logs
+	Operate    Deed = "operate"    // triggers, pauses and resumes jobs, and kills, cancels and repeats runs
+	Direct     Deed = "direct"     // triggers runs at executor addresses that the caller sets
+	Edit       Deed = "edit"       // creates, changes and deletes jobs, and changes settings of an app
+	Declare    Deed = "declare"    // declares a job, as an app's code does
+	Script     Deed = "script"     // sets a script, which can do anything on the executors
+	Secret     Deed = "secret"     // sets a token, or the headers of HTTP requests to call: executors
 	Address    Deed = "address"    // sets the executor addresses of an app
-	Administer Deed = "administer" // users, restores, and everything outside apps
+	Administer Deed = "administer" // manages users, restores, and everything outside apps
 	Own        Deed = "own"        // changes the caller's own account
 	OwnSee     Deed = "own-see"    // reads the caller's own account
 )
@@ -116,7 +116,7 @@ var needs = map[Deed]need{
 	Administer: {Admin, ""},
 }
 
-// Deeds lists all actions.
+// Deeds lists each Deed.
 var Deeds = []Deed{Open, Known, Enter, See, Operate, Direct, Edit, Declare, Script, Secret, Address, Administer, Own, OwnSee}
 
 // roleIn returns the highest role in grants for an app; "" means all apps.
@@ -129,7 +129,8 @@ func roleIn(grants []Grant, app string) (best Role) {
 	return best
 }
 
-// Role returns the caller's role for an app, empty if there is none; "" means all apps.
+// Role returns the caller's role for an app, or for all apps if app is "". The result is empty if the caller has no
+// role.
 func (w Who) Role(app string) Role {
 	role := roleIn(w.Grants, app)
 	if w.Within != nil {
@@ -150,13 +151,14 @@ func (w Who) has(r Right, app string) bool {
 	return within(w.Grants) && (w.Within == nil || within(w.Within))
 }
 
-// Sees reports whether the caller can see an app and everything in it; "" means all apps.
+// Sees reports whether the caller can see an app and its jobs or, if app is "", all apps.
 func (w Who) Sees(app string) bool { return w.Role(app) != "" }
 
 // SeesAll reports whether the caller can see all apps.
 func (w Who) SeesAll() bool { return w.Sees("") }
 
-// Apps returns the apps that the caller can see, sorted; all: the caller can see every app.
+// Apps returns the names of the apps that the caller can see, sorted. If the caller can see all apps, all is true and
+// the list is empty.
 func (w Who) Apps() (apps []string, all bool) {
 	if w.SeesAll() {
 		return nil, true
@@ -170,7 +172,7 @@ func (w Who) Apps() (apps []string, all bool) {
 	return slices.Compact(apps), false
 }
 
-// Filter returns Sees for a list, or nil if the caller can see all apps.
+// Filter returns w.Sees, or nil if the caller can see all apps.
 func (w Who) Filter() func(app string) bool {
 	if w.SeesAll() {
 		return nil
@@ -178,8 +180,9 @@ func (w Who) Filter() func(app string) bool {
 	return w.Sees
 }
 
-// May returns nil if the caller may take an action on an app, otherwise the reason; "" means all apps. Every permission
-// check calls May. An app that the caller cannot see is reported as missing, whether it exists or not.
+// May returns nil if the caller has the permission for an action on an app, otherwise an error. If app is "", the
+// caller needs the permission for all apps. Every permission check calls May. For an app that the caller cannot see,
+// the error does not reveal whether the app exists.
 func (w Who) May(d Deed, app string) error {
 	n, known := needs[d]
 	switch {
@@ -199,7 +202,7 @@ func (w Who) May(d Deed, app string) error {
 		if apps, all := w.Apps(); all || len(apps) > 0 {
 			return nil
 		}
-		return core.Errorf(core.CodeForbidden, "%s has no role: an admin must assign one", w.Name)
+		return core.Errorf(core.CodeForbidden, "%s has no role: an admin must assign a role", w.Name)
 	case !known:
 		return core.Errorf(core.CodeForbidden, "no user is allowed to do this")
 	case app != "" && !w.Sees(app):
@@ -220,24 +223,24 @@ func (w Who) May(d Deed, app string) error {
 	return nil
 }
 
-// MaySome reports whether the caller may take an action on all apps, or on at least one.
+// MaySome reports whether the caller has the permission for an action on all apps, or on at least one app.
 func (w Who) MaySome(d Deed) bool {
 	return w.May(d, "") == nil || slices.ContainsFunc(slices.Concat(w.Grants, w.Within), func(g Grant) bool { return w.May(d, g.App) == nil })
 }
 
 var errMustChange = core.Errorf(core.CodeForbidden, "your password was set by another user: change it first")
 
-// NoApp is the error for an app that the caller cannot see; it does not reveal whether the app exists.
+// NoApp returns the error for an app that the caller cannot see. The error does not reveal whether the app exists.
 func NoApp(app string) error {
 	return core.Errorf(core.CodeNotFound, "app %s does not exist, or you cannot see it", app)
 }
 
 func nobody(d Deed) error {
 	if d == Declare {
-		return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send the admin token or a user's token, or, to declare a "+
-			"job, the token of its app, as Authorization: Bearer TOKEN")
+		return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send the header `Authorization: Bearer "+
+			"TOKEN` with the admin token or a user's token; to declare a job, use the token of its app")
 	}
-	return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send it as Authorization: Bearer TOKEN")
+	return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send the header `Authorization: Bearer TOKEN`")
 }
 
 // codeMay implements May for the code of an app.
@@ -250,7 +253,7 @@ func (w Who) codeMay(d Deed, app string) error {
 			"on the app's executors", w.App)
 	}
 	return core.Errorf(core.CodeForbidden,
-		"this is the token of app %s: code can use it only to declare jobs of that app (declared: true)", w.App)
+		"this is the token of app %s: code can use this token only to declare jobs of the app (`declared: true`)", w.App)
 }
 
 // mayOwn implements May for the caller's own account, which only users have. A token with narrowed grants
@@ -258,10 +261,11 @@ func (w Who) codeMay(d Deed, app string) error {
 func (w Who) mayOwn(d Deed) error {
 	switch {
 	case !w.IsPerson():
-		return core.Errorf(core.CodeForbidden, "this concerns the account of a user, and the token of a machine has no account")
+		return core.Errorf(core.CodeForbidden, "this operation needs the account of a user, and the token of a machine has no "+
+			"account")
 	case d == Own && w.Within != nil:
-		return core.Errorf(core.CodeForbidden, "this token does not have all permissions of %s: use a token that has them, or change the "+
-			"account in the console",
+		return core.Errorf(core.CodeForbidden, "this token does not have all permissions of %s: use a token with all these "+
+			"permissions, or change the account in the console",
 			w.Name)
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// LastAttempts reads the last stored attempt of each retry chain, in the order of firsts; the run is empty
-// if none is stored.
+// LastAttempts reads the last stored attempt of each retry chain. The parameter firsts lists the first run of each chain. The
+// results are in the order of firsts. The result is the zero Run if no attempt is stored.
 func LastAttempts(ctx context.Context, firsts []core.RunID,
 	read func(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error)) ([]core.Run, error) {
 	last, at := make([]core.Run, len(firsts)), slices.Clone(firsts)

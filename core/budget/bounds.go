@@ -2,103 +2,103 @@ package budget
 
 import "time"
 
-// Limits of the work, the tries and the time of one call or pass of the core. Each comment
-// describes the behavior beyond the limit, and names the test that covers it: at the limit, one beyond, and far beyond.
+// Limits of the work, the number of attempts and the time of one call or pass. In each comment, "Beyond" describes the
+// behavior if the limit is reached, and "Test" names the test that checks the limit.
 const (
-	// OpenAtOnce is how many open runs one call of the store returns.
+	// OpenAtOnce is the maximum number of open runs that one call of the store returns.
 	// Beyond: the next call returns further runs. Test: TestTimeoutEndsBehindQueuedRuns.
 	OpenAtOnce = 10_000
 	// LaterRuns is how many later runs of a job are read to prove that the executor lost an earlier run.
-	// Beyond: further runs are not read; the run stays open until its executor or a later run reports.
+	// Beyond: further runs are not read, and the earlier run stays open until its executor or a later run reports a result.
 	// Test: TestBusyReadsTheNewestLaterRuns.
 	LaterRuns = 100
-	// ReadTries is how often a write without a clear answer is read and tried again.
-	// Beyond: the caller gets an unavailable error, and tries again. Test: TestCloseWithoutClearAnswer.
+	// ReadTries is how often a write with an unknown result is retried after a read.
+	// Beyond: the caller gets the error core.CodeUnavailable, and tries again. Test: TestCloseWithoutClearAnswer.
 	ReadTries = 4
-	// PermitTries is how often a contended item of permits is written.
-	// Beyond: the caller gets an unavailable error, and tries again. Test: TestPermitsThatOthersWrite.
+	// PermitTries is the maximum number of attempts to write the item of a concurrency limit while other processes write it.
+	// Beyond: the caller gets the error core.CodeUnavailable, and tries again. Test: TestPermitsThatOthersWrite.
 	PermitTries = 20
-	// PermitLooks is how many holders of permits, and how many waiting chains, are checked together.
-	// Beyond: holders are checked in turns of PermitTurn seconds; a waiting chain is checked once it is
-	// among the first. Test: TestOverLooksAtHoldersInTurn.
+	// PermitLooks is how many runs with a concurrency slot, and how many waiting runs, are checked together.
+	// Beyond: runs with a slot are checked in turns of PermitTurn seconds, and only the first waiting runs are checked.
+	// Test: TestOverLooksAtHoldersInTurn.
 	PermitLooks = 25
-	// PermitTurn is how many seconds a turn of PermitLooks lasts.
-	// Beyond: the next turn checks further holders. Test: TestOverLooksAtHoldersInTurn.
+	// PermitTurn is the duration in seconds of a turn in which PermitLooks runs with a concurrency slot are checked.
+	// Beyond: the next turn checks further runs. Test: TestOverLooksAtHoldersInTurn.
 	PermitTurn = 15
-	// PauseRuns is how many runs of each kind are read to count consecutive failures.
+	// PauseRuns is how many scheduled runs, and how many other runs, of a job are read to count its consecutive failures.
 	// Beyond: the counter that is stored for the job applies. Test: TestPauseAfter.
 	PauseRuns = 1000
 
-	// PlanPasses is how often a change plans a job at once.
-	// Beyond: the next tick plans the rest. Test: TestChangePlansTheRestByTick.
+	// PlanPasses is how often one change of a job plans the job.
+	// Beyond: the planner plans the remaining runs. Test: TestChangePlansTheRestByTick.
 	PlanPasses = 20
-	// ClaimLooks is how often a batch reads the run of a fire that it cannot decide.
-	// Beyond: the fire is requeued. Test: TestUndecidedFireComesAgain.
+	// ClaimLooks is how often a batch reads a run that it cannot decide about.
+	// Beyond: the run is enqueued again. Test: TestUndecidedFireComesAgain.
 	ClaimLooks = 5
 
-	// UnreadTries is how often in a row a fire is requeued because its job or app is unreadable: for at least a quarter of
-	// an hour, the duration of a rollout.
-	// Beyond: the fire is moved to the dead-letter queue. Test: TestLooksAreNoFailures.
+	// UnreadTries is how often in a row a run is enqueued again because its job or app cannot be read. With the delays, this
+	// takes at least 15 minutes, the duration of a rollout.
+	// Beyond: the run is moved to the dead-letter queue. Test: TestLooksAreNoFailures.
 	UnreadTries = 20
 
-	// CloseFor is how long a living process tries to store the end of a call.
+	// CloseFor is how long a process that continues after a batch tries to store the results of its calls.
 	// Beyond: an error is logged, and the run ends as lost. Test: TestEndsWaitForRoomOnTheDisk.
 	CloseFor = 10 * time.Minute
 
-	// Recovered is how many missing runs of one job a pass sends again.
+	// Recovered is the maximum number of missing runs of one job that a pass sends again.
 	// Beyond: the next pass sends further runs. Test: TestManyAreCompared.
 	Recovered = 1000
-	// Compared is how many runs of one job a pass compares with its schedule.
+	// Compared is the maximum number of runs of one job that a pass compares with the schedule.
 	// Beyond: the next pass compares further runs. Test: TestManyAreCompared.
 	Compared = 5000
-	// LookBack is the maximum age of a scheduled time that a pass compares with the runs. A store with queues keeps
+	// LookBack is the maximum age of a scheduled time that a pass compares with the runs. A store that can lose messages keeps
 	// runs for at least 15 days.
-	// Beyond: an error is logged, and the time is not compared. Test: TestComparisonLooksBack.
+	// Beyond: an error is logged, and the scheduled time is not compared. Test: TestComparisonLooksBack.
 	LookBack = 14 * 24 * time.Hour
 
-	// NoticeFor is how long a notification is tried, and waits for an unreadable definition.
-	// Beyond: the notification is given up, and shown as given up. Test: TestNoticeWaitsForUnreadableJob.
+	// NoticeFor is how long a notification is retried, and how long it waits for a job or an app that cannot be read.
+	// Beyond: the notification is dropped, and users see that it was dropped. Test: TestNoticeWaitsForUnreadableJob.
 	NoticeFor = 24 * time.Hour
-	// FailingFor is how long a failed job is checked for recovery.
-	// Beyond: the job's next success causes no notification. Test: TestFailingEnds.
+	// FailingFor is how long after its failure a job is checked for recovery.
+	// Beyond: the next success of the job causes no notification. Test: TestFailingEnds.
 	FailingFor = 40 * 24 * time.Hour
 
-	// Looked is how many runs, or change records, one page of a list checks.
+	// Looked is the maximum number of runs or change records that one page of a list checks.
 	// Beyond: the page ends early and returns the cursor of the next page. Test: TestRunsBehindManyOthers.
 	Looked = 20_000
-	// Demanded is how many scheduled times one report of an audit counts.
+	// Demanded is the maximum number of scheduled times that one report of an audit counts.
 	// Beyond: the report ends early and returns the start of the next report. Test: TestAuditGoesOn.
 	Demanded = 200_000
-	// Missing is how many times, jobs or runs of each kind one report names.
-	// Beyond: the others are only counted. Test: TestAuditNamesSomeAndCountsAll.
+	// Missing is the maximum number of missing times, of jobs, and of runs that one report lists.
+	// Beyond: further times, jobs and runs are counted but not listed. Test: TestAuditNamesSomeAndCountsAll.
 	Missing = 100
-	// History is how many change records of an app or a job are read for one question.
-	// Beyond: earlier changes are not read, and the answer is marked as partial. Test: TestAuditBehindManyChanges.
+	// History is the maximum number of change records of an app or a job that an audit reads.
+	// Beyond: earlier changes are not read, and the audit is marked as partial. Test: TestAuditBehindManyChanges.
 	History = 10_000
-	// Again is about how many runs one call sends again.
+	// Again is the approximate number of runs that one call sends again.
 	// Beyond: the next call sends further runs. Test: TestReplanOfAllThatWaitWithANumber.
 	Again = 1000
 
-	// Killed is how many runs one kill of a job ends.
-	// Beyond: the answer is marked as partial. Test: TestKillReachesEachRun.
+	// Killed is the maximum number of runs that one kill of a job ends.
+	// Beyond: the response is marked as partial. Test: TestKillReachesEachRun.
 	Killed = 10_000
-	// Reran is how many runs one rerun by a filter checks.
-	// Beyond: the answer returns the start of the next call. Test: TestRerunGoesOn.
+	// Reran is the maximum number of runs that one rerun with a filter checks.
+	// Beyond: the response has the start of the next call. Test: TestRerunGoesOn.
 	Reran = 100
-	// RerunPages is how many pages of a job's change records a rerun by a filter reads.
+	// RerunPages is the maximum number of pages of a job's change records that a rerun with a filter reads.
 	// Beyond: runs that ended before these records are skipped and reported. Test: TestRerunBehindManyRequests.
 	RerunPages = 5
-	// Successes is how many of the newest successes a cleanup checks for the one that ended last.
-	// Beyond: an older run is removed, although it ended later. Test: TestCleanKeepsTheLastSuccess.
+	// Successes is how many of a job's newest successful runs a clean-up checks to find the one that ended last.
+	// Beyond: an older run is deleted, although it ended later. Test: TestCleanKeepsTheLastSuccess.
 	Successes = 20
-	// FailingRead is how many of the most recently failed jobs have their last runs read for one page.
-	// Beyond: the other jobs are counted, and the page names a narrower view. Test: TestPageReadsTheJobsThatFailedLast.
+	// FailingRead is the maximum number of recently failed jobs whose last runs are read for one page of the console.
+	// Beyond: other failed jobs are counted, and the page suggests a narrower view. Test: TestPageReadsTheJobsThatFailedLast.
 	FailingRead = 200
-	// Redriven is how many dead-letter messages one call checks.
-	// Beyond: a higher limit is rejected; the answer returns the start of the next call. Test: TestRedriveOfMany.
+	// Redriven is the maximum number of dead-letter messages that one call checks.
+	// Beyond: a higher limit is rejected, and the response has the start of the next call. Test: TestRedriveOfMany.
 	Redriven = 100
 
-	// Before is how many jobs may precede a job, directly or indirectly.
+	// Before is the maximum number of jobs that precede a job, directly or indirectly.
 	// Beyond: the change is rejected. Test: TestMostJobsBeforeOne.
 	Before = 10_000
 )

@@ -6,11 +6,12 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// OpenRuns calls each with the open runs of a job until it returns false: first the numbered ones, then the
-// planned ones, newest first. It reports whether each was called for all.
+// OpenRuns calls the function each with every open run of a job, until the function returns false. Triggered runs and retries
+// come before scheduled runs, and newer runs before older ones. OpenRuns returns true if it passed all open runs to the
+// function.
 //
-// A store without an index of open runs searches a limited number of runs in one call. OpenRuns continues
-// after them only while more returns true; more may be nil.
+// A store without an index of open runs searches only a limited number of runs in one call. OpenRuns then makes another call
+// only if the function more returns true. If more is nil, it makes another call.
 func OpenRuns(ctx context.Context, job core.JobID,
 	read func(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error),
 	more func() bool, each func(*core.Run) bool) (all bool, err error) {

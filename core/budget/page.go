@@ -1,5 +1,5 @@
-// Package budget limits interactive use cases: the time and length of a page, the size of a call of the store,
-// and the tries after a conflict or a lost answer.
+// Package budget limits the work of one request or pass: time, response size, items per call of the store, and attempts after
+// a conflict or a lost response.
 package budget
 
 import (
@@ -14,36 +14,38 @@ import (
 const (
 	// AtOnce is the maximum number of items in one call of the store.
 	AtOnce = 1000
-	// Tries is the maximum number of attempts at a change, including the first.
+	// Tries is the maximum number of attempts to make a change, including the first.
 	Tries = 4
 	// pageBytes is the maximum length of an answer: a function answers with 6 MB at most.
 	pageBytes = 4 << 20
 )
 
-// Page is the remaining time and length of one answer. Its time is measured by the monotonic clock.
+// A Page limits the time and the size of one response. Its time is measured by the monotonic clock.
 type Page struct {
 	Until    time.Time
 	Together int             // number of concurrent calls
-	Bad      core.Unreadable // unreadable jobs that were skipped
+	Bad      core.Unreadable // jobs that were skipped because they cannot be read
 	bytes    int
 	begun    bool
 }
 
-// NewPage begins a page that ends after a while.
+// NewPage returns a Page that ends after the given duration. The parameter together is the number of concurrent calls.
 func NewPage(after time.Duration, together int) *Page {
 	return &Page{Until: time.Now().Add(after), Together: together, bytes: pageBytes}
 }
 
-// Over reports whether the time of the page is over.
+// Over reports whether the time limit of the page has passed.
 func (p *Page) Over() bool { return time.Now().After(p.Until) }
 
-// Passed returns the unreadable jobs before next; 0: all of them.
+// Passed returns the unreadable jobs with IDs up to next. The next page continues after this ID. If next is 0, Passed returns
+// all unreadable jobs.
 func (p *Page) Passed(next core.JobID) core.Unreadable {
 	maps.DeleteFunc(p.Bad, func(id core.JobID, _ error) bool { return next != 0 && id > next })
 	return p.Bad
 }
 
-// Takes reports whether a value still fits into the answer; the first value always fits.
+// Takes reports whether the value v fits into the rest of the response. If it fits, Takes reserves the space. The first value
+// always fits.
 func (p *Page) Takes(v any) bool {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -56,8 +58,9 @@ func (p *Page) Takes(v any) bool {
 	return true
 }
 
-// SideBySide calls do n times, Together at a time. After the end of the page it starts no more calls, except the first ones.
-// It returns how many calls succeeded before the first error or the end of the page.
+// SideBySide calls the function do for the numbers from 0 to n-1. At most Together calls run at a time. After the time limit
+// of the page, it starts no further calls, except the first Together. SideBySide returns the number of successful calls before
+// the first error.
 func (p *Page) SideBySide(n int, do func(i int) error) (done int, err error) {
 	for done < n && (done == 0 || !p.Over()) {
 		errs := make([]error, min(p.Together, n-done))
@@ -76,7 +79,7 @@ func (p *Page) SideBySide(n int, do func(i int) error) (done int, err error) {
 	return done, nil
 }
 
-// Chunks iterates over s in pieces of at most n.
+// Chunks iterates over consecutive parts of s. Each part has n elements, except perhaps the last.
 func Chunks[T any](s []T, n int) func(yield func([]T) bool) {
 	return func(yield func([]T) bool) {
 		for start := 0; start < len(s); start += n {

@@ -7,8 +7,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// WriteResult evaluates the error of a write in an UpdateWithRetry. failed means that the write did not and will not happen.
-// If the result is neither done nor failed, it is unknown, and the next round must read it.
+// WriteResult interprets the error of a write in a round of UpdateWithRetry. The result done means that the write happened.
+// The result failed means that it did not happen and must not be retried in this call. If done is false and failed is nil, the
+// result is unknown, and the next round must read the data.
 func WriteResult(err error) (done bool, failed error) {
 	if errors.Is(err, core.ErrThrottled) {
 		return false, core.Retryable(core.ErrThrottled)
@@ -16,8 +17,9 @@ func WriteResult(err error) (done bool, failed error) {
 	return err == nil, nil
 }
 
-// UpdateWithRetry repeats a round of read, check and write until it is done or fails, because another writer can be
-// faster and answers get lost. After Tries rounds it returns unclear.
+// UpdateWithRetry calls the function round, which reads, checks and writes data, until round returns true or an error. A retry
+// is needed if another process was faster or a response was lost. After Tries rounds, UpdateWithRetry returns an error whose
+// text is the parameter unclear.
 func UpdateWithRetry(ctx context.Context, unclear core.Text, round func() (done bool, err error)) error {
 	for range Tries {
 		if done, err := round(); done || err != nil {
@@ -30,7 +32,7 @@ func UpdateWithRetry(ctx context.Context, unclear core.Text, round func() (done 
 	return &core.Error{Code: core.CodeUnavailable, Reason: unclear}
 }
 
-// RetryUntilCertain repeats an idempotent write until it certainly succeeded.
+// RetryUntilCertain calls an idempotent write until it succeeds, at most Tries times.
 func RetryUntilCertain(ctx context.Context, write func() error) error {
 	for try := 1; ; try++ {
 		err := write()

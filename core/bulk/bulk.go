@@ -1,6 +1,6 @@
-// Package bulk runs bulk operations: one action on many jobs, by name or by filter. It works in parts, so
-// that the caller sees the progress and can stop between them. All changes of one operation have records
-// with its name. The caller requests each further part.
+// Package bulk runs bulk operations: one action on many jobs, which the caller selects by name or with a filter. The
+// caller requests an operation part by part, and so sees the progress and can stop after each part. The change record
+// of each changed job has the name of the operation.
 package bulk
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// Verb is the action on each job.
+// Verb is the action that a bulk operation performs on each job.
 type Verb string
 
 const (
@@ -31,7 +31,8 @@ const (
 	Label   Verb = "label"
 )
 
-// Deed returns the permission that the action requires: delete and label edit jobs, the others operate them.
+// Deed returns the kind of action for the permission check: access.Edit for Delete and Label, access.Operate for all
+// other verbs.
 func (v Verb) Deed() access.Deed {
 	if v == Delete || v == Label {
 		return access.Edit
@@ -39,13 +40,13 @@ func (v Verb) Deed() access.Deed {
 	return access.Operate
 }
 
-// Verbs lists all actions.
+// Verbs lists each Verb.
 var Verbs = []Verb{Pause, Resume, Trigger, Kill, Delete, Label}
 
 const (
-	// MaxNamed is the maximum number of jobs named in a request.
+	// MaxNamed is the maximum number of jobs in Request.Jobs.
 	MaxNamed = 1000
-	// MaxAct is the maximum length in bytes of an operation's name as the caller sets it.
+	// MaxAct is the maximum length in bytes of the name that a caller chooses for a bulk operation.
 	MaxAct = 48
 	// maxNamed is the maximum length of that name with the actor.
 	maxNamed = 128 + 1 + MaxAct
@@ -56,7 +57,7 @@ const (
 	together = 2000
 )
 
-// Bulk runs bulk operations. It has no loop and no state.
+// Bulk runs bulk operations. A Bulk has no state.
 type Bulk struct {
 	ask     *query.Queries
 	manage  *manage.Manage
@@ -66,53 +67,55 @@ type Bulk struct {
 
 // Notes stores change records.
 type Notes interface {
-	// PutChanges stores records; an existing record with the same subject, ID, verb and New is not duplicated.
+	// PutChanges stores change records. Records with equal app, job, ID, verb and New are stored only once.
 	PutChanges(ctx context.Context, changes []core.Change) error
 }
 
-// New makes a Bulk over the three use cases.
+// New returns a Bulk that reads and changes jobs through q, m and o.
 func New(q *query.Queries, m *manage.Manage, o *operate.Operate, notes Notes) *Bulk {
 	return &Bulk{q, m, o, notes}
 }
 
-// Request requests a part of a bulk operation.
+// Request selects the action and the jobs for one part of a bulk operation.
 type Request struct {
 	Verb Verb
-	// Jobs are app/name or IDs. If it is empty, Filter selects jobs, and without a filter Undo does.
+	// Jobs lists jobs by app/name or ID. If Jobs is empty, Filter selects the jobs. If Jobs is empty and Filter is
+	// nil, Undo selects the jobs.
 	Jobs   []string
 	Filter *query.JobsAsk
-	// Undo is an earlier operation: the jobs that it paused and that did not change since are resumed.
+	// Undo is the name of an earlier bulk operation that paused jobs. The paused jobs that did not change since then
+	// are resumed.
 	Undo string
-	// Act is the operation's name, from the result of the first part; empty: a new operation. The name is prefixed with the
-	// actor (ANN/NAME), so that names do not collide.
+	// Act is the name of the bulk operation, from the result of the first part; empty: the request begins a new
+	// operation. The actor's name is a prefix of the operation's name (ANN/NAME), so that names do not collide.
 	Act    string
 	Why    string
 	Until  *time.Time        // end of a pause
-	Params *string           // params of a trigger, instead of the job's
+	Params *string           // params of a trigger, which replace the job's params; nil: the job's params
 	Cause  core.Cause        // cause of a trigger; default: manual
-	Labels map[string]string // an empty value removes the label
-	After  core.JobID        // Next of the previous part
+	Labels map[string]string // labels to set; an empty value removes the label
+	After  core.JobID        // value of Next from the previous part
 	DryRun bool
-	// Sees reports whether jobs of an app may be changed; nil: all.
+	// Sees reports whether the caller can change the jobs of an app; nil: the caller can change all jobs.
 	Sees func(app string) bool
 }
 
-// Result is the result of a part.
+// Result is the result of one part of a bulk operation.
 type Result struct {
 	Act    string
-	Found  int      // total number of jobs
-	Sample []string // in a dry run: some of the jobs, as app/name
-	Done   int      // changed jobs
-	Same   int      // jobs that needed no change
-	Failed []Failed // the first ones of Fail
-	Fail   int
-	Next   core.JobID // After of the next part; 0: none
+	Found  int        // number of selected jobs of the whole operation
+	Sample []string   // in a dry run: some of the jobs, as app/name
+	Done   int        // number of changed jobs
+	Same   int        // number of jobs that needed no change
+	Failed []Failed   // jobs that were not changed because of an error, at most 100
+	Fail   int        // number of jobs that were not changed because of an error
+	Next   core.JobID // value of After for the next part; 0: this is the last part
 }
 
-// Failed is a job that was not changed.
+// Failed is a job that was not changed because of an error.
 type Failed struct {
 	Job core.JobID
-	Of  string // app/name
+	Of  string // the job, as app/name
 	Err error
 }
 
@@ -168,9 +171,9 @@ func check(actor *core.Actor, r *Request) error {
 	case !slices.Contains(Verbs, r.Verb):
 		return core.Invalid("verb", string(r.Verb), "allowed values: %s", core.JoinAllowed(Verbs))
 	case named != 1:
-		return core.Invalid("jobs", "", "set exactly one of: jobs, a filter, or, with resume, the bulk operation to undo")
+		return core.Invalid("jobs", "", "set exactly one of `jobs`, `filter` and `undo`; `undo` requires the verb `resume`")
 	case r.Undo != "" && r.Verb != Resume:
-		return core.Invalid("undo", r.Undo, "only a pause can be undone: use the verb resume")
+		return core.Invalid("undo", r.Undo, "only a pause can be undone: set the verb to `resume`")
 	case len(r.Jobs) > MaxNamed:
 		return core.Errorf(core.CodeTooLarge, "%d jobs in one request, at most %d are allowed", len(r.Jobs), MaxNamed)
 	}

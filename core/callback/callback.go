@@ -1,5 +1,5 @@
 // Package callback accepts the results that executors report. It translates the codes and texts of the xxl-job protocol into
-// ends of runs, and checks that the caller may end each run. Package finish stores the ends.
+// results of runs, and checks that the caller may report each run. Package finish stores the results.
 package callback
 
 import (
@@ -16,24 +16,24 @@ import (
 	"github.com/tickring/tickring/core/finish"
 )
 
-// Store is the storage of a Callback; all reads are strongly consistent.
+// A Store has the runs and apps that a Callback reads. All reads are strongly consistent.
 type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 }
 
-// Finisher ends runs; *finish.Finish implements it.
+// A Finisher ends runs. *finish.Finish implements it.
 type Finisher interface {
 	Close(ctx context.Context, results []finish.Result) ([]error, *finish.AfterClose)
 }
 
 type Options struct {
-	// Now is the clock; default: time.Now.
+	// Now returns the current time. nil: time.Now.
 	Now func() time.Time
-	// AllowNoToken reports whether the caller may report runs of an app without a token; nil: never.
+	// AllowNoToken reports whether the caller may report runs of an app that has no token. nil: never.
 	AllowNoToken func(ctx context.Context) bool
-	// TokenFor is how long a token of an app is cached; a revoked token is accepted for that time. 0: the token is read for
-	// each callback. A token that differs from the cached one is always compared with the stored one.
+	// TokenFor is how long the token of an app is cached. A revoked token is accepted during this time. 0: each callback reads
+	// the token. If a token differs from the cached one, it is compared with the stored token.
 	TokenFor time.Duration
 }
 
@@ -51,26 +51,27 @@ func New(store Store, f Finisher, o Options) *Callback {
 	return &Callback{store: store, finish: f, o: o, known: known{apps: map[core.JobID]string{}, tokens: map[string]token{}}}
 }
 
-// Caller is the sender of results. Its token must belong to the app of each run.
+// A Caller is the sender of results. Its token must belong to the app of each run.
 type Caller struct {
-	App    string // as the caller names itself; empty if its dialect does not
+	App    string // app that the caller names; empty if its dialect sends none
 	Token  string
-	Proven bool // authenticated by other means (a signature)
+	Proven bool // whether the caller was authenticated in another way, by a signature
 }
 
-// The codes of the protocol; all others are failures.
+// Result codes of the xxl-job protocol. Every other code means that the run failed.
 const (
 	CodeSuccess  = 200
 	CodeTimedOut = 502
 )
 
-// Batch is how many results are handled at a time.
+// Batch is the number of results that are handled together.
 const Batch = 500
 
-// Callback stores results and returns an error for each. core.CodeNotFound means that the run is unknown and must not be
-// reported again. A run that is already closed is not an error. If the caller may report none of the runs of a job in one
-// batch, runs of that job in later batches are not read. Runs of other jobs are still read, because they can belong to
-// another app.
+// Callback stores results and returns an error for each result. core.CodeNotFound means that the run does not exist, and that
+// the caller must not report it again. A run that is already closed is not an error.
+//
+// Results are handled in batches. If a caller may not report the runs of a job in one batch, results for this job in later
+// batches are rejected without a read.
 func (c *Callback) Callback(ctx context.Context, from Caller, results []finish.Result) []error {
 	errs := make([]error, len(results))
 	refused := map[core.JobID]error{}
@@ -256,8 +257,8 @@ func sameToken(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// Translate returns the end of a run that an executor reported at now; data is for follow-up runs. Package
-// finish reads the run and takes a recorded kill into account.
+// Translate returns the result of a run that an executor reported at the time now. The parameter data is the run's data for
+// child runs.
 func Translate(run core.RunID, code int, message, data string, now time.Time) finish.Result {
 	message = core.TruncateMessage(message)
 	end := finish.Result{Run: run, Reported: true, Code: code, Message: message, Data: data, At: now}
@@ -306,5 +307,5 @@ func passing(err error) error {
 	if e, is := errors.AsType[*core.Error](err); is { // an app cannot be read
 		return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", e), Err: err}
 	}
-	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"), Err: err}
 }

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Wall is a wall-clock time in seconds since 1970-01-01T00:00:00, counted as if the wall clock were UTC.
+// A Wall is a wall-clock time: the seconds since 1970-01-01T00:00:00, counted as if the wall clock showed UTC.
 type Wall int64
 
-// The years that a schedule can match. LastYear bounds the search for schedules that never match.
+// FirstYear and LastYear are the first and the last year in which a schedule can match. LastYear ends the search for the next
+// time.
 const (
 	FirstYear = 1970
 	LastYear  = 2299
@@ -34,7 +35,7 @@ const (
 // lastOfMonth as the value of schedule.nth means the last such weekday.
 const lastOfMonth = 6
 
-// Expr is a parsed schedule. It is immutable, so any number of goroutines may use it.
+// An Expr is a parsed cron expression. An Expr is immutable and safe for concurrent use.
 type Expr struct {
 	text string
 	schedule
@@ -59,9 +60,8 @@ type schedule struct {
 
 func (e *Expr) String() string { return e.text }
 
-// RealTime reports whether the schedule is a rhythm through the day rather than
-// times of day, so that it should keep its real-time spacing when clocks
-// change. This is so if the hour field
+// RealTime reports whether the schedule is a rhythm through the day, such as every two hours, and not a list of times of day.
+// A rhythm keeps its spacing in real time when clocks change. RealTime is true if the hour field
 //
 //   - covers all 24 hours, however it is written (*, /1, 0-23, 12-11), or
 //   - is a single item, neither a list nor a plain number, with the hours of
@@ -70,8 +70,7 @@ func (e *Expr) String() string { return e.text }
 // 1/2 and 8-18/2 are times of day, because they name their first hour.
 func (e *Expr) RealTime() bool { return e.realTime }
 
-// Matches reports whether w is a time of the schedule. Nothing before FirstYear or after LastYear
-// matches.
+// Matches reports whether the schedule fires at w. The schedule never fires before FirstYear or after LastYear.
 func (e *Expr) Matches(w Wall) bool {
 	if w < 0 || w > lastWall {
 		return false
@@ -82,8 +81,8 @@ func (e *Expr) Matches(w Wall) bool {
 		e.hasYear(year) && e.month>>month&1 != 0 && e.days(year, month)>>day&1 != 0
 }
 
-// Next returns the first time of the schedule after the given one, and false if there is none up to the
-// end of LastYear.
+// Next returns the first time after the given time at which the schedule fires. If the schedule does not fire again by the end
+// of LastYear, Next returns false.
 func (e *Expr) Next(after Wall) (Wall, bool) {
 	if after >= lastWall {
 		return 0, false
@@ -137,8 +136,8 @@ func (e *Expr) timeFrom(s int) (int, bool) {
 	return bits.TrailingZeros32(left)*3600 + bits.TrailingZeros64(e.min)*60 + bits.TrailingZeros64(e.sec), true
 }
 
-// Count returns the number of times in (after, upTo]. It checks each day between, and does not iterate
-// over the times.
+// Count returns how often the schedule fires after the time after, up to and including upTo. Its cost grows with the number of
+// days, not with the number of times.
 func (e *Expr) Count(after, upTo Wall) int {
 	start, end := max(after+1, 0), min(upTo, lastWall)+1
 	if start >= end {

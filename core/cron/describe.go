@@ -7,14 +7,14 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Describe describes when the schedule runs. It uses the parsed schedule, not the text, so it cannot repeat a
-// misunderstanding of the text. Long lists of values are shortened to a count, which limits the length of the description.
+// Describe returns a description of when the schedule fires. Describe uses the parsed expression, not its text, so it cannot
+// repeat a wrong reading of the text. Long lists of values are replaced by their number.
 //
-// Each part is a Text, so that other languages can change the order of the parts.
+// Each part of the description is a Text, so that translations can change the order of the parts.
 func (e *Expr) Describe() core.Text {
 	text := core.Say("%s%s%s", e.describeTime(), e.describeDays(), e.describeYears())
 	if _, ok := e.Next(-1); !ok && e.year != (schedule{}).year {
-		return core.Say("%s (there is no such day)", text)
+		return core.Say("%s (this date does not exist)", text)
 	}
 	return text
 }
@@ -257,9 +257,9 @@ func (e *Expr) describeDates() core.Text {
 		case 0:
 			parts = append(parts, core.Say("the last weekday (MON-FRI)"))
 		case 1:
-			parts = append(parts, core.Say("the weekday nearest the day %d day before the last", k))
+			parts = append(parts, core.Say("the weekday nearest the day %d day before the last day", k))
 		default:
-			parts = append(parts, core.Say("the weekday nearest the day %d days before the last", k))
+			parts = append(parts, core.Say("the weekday nearest the day %d days before the last day", k))
 		}
 	}
 	for _, k := range values(uint64(e.last)) {
@@ -267,9 +267,9 @@ func (e *Expr) describeDates() core.Text {
 		case 0:
 			parts = append(parts, core.Say("the last day"))
 		case 1:
-			parts = append(parts, core.Say("the day %d day before the last", k))
+			parts = append(parts, core.Say("the day %d day before the last day", k))
 		default:
-			parts = append(parts, core.Say("the day %d days before the last", k))
+			parts = append(parts, core.Say("the day %d days before the last day", k))
 		}
 	}
 	return and(shorten(parts, len(parts)))
@@ -286,7 +286,7 @@ func (e *Expr) describeYears() core.Text {
 		return core.Text{}
 	}
 	if len(set) == 0 {
-		return core.Say(", in no year up to %d", LastYear)
+		return core.Say(", which matches no year up to %d", LastYear)
 	}
 	if first, last, step, ok := progression(set); ok && last+step > LastYear {
 		if step == 1 {

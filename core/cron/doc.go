@@ -1,7 +1,6 @@
-// Package cron turns the text of a schedule into its next time on the wall clock. It reads two
-// dialects: Quartz as xxl-job 2.3 uses it ([ParseQuartz], 6 or 7 fields) and the 5-field Unix crontab
-// ([ParseCrontab]). It knows no zone and no job. Package schedule handles clock changes, and needs only
-// [Expr.RealTime] for that.
+// Package cron parses cron expressions and computes their next time on the wall clock. The package reads two dialects: Quartz
+// as xxl-job 2.3 uses it ([ParseQuartz], 6 or 7 fields), and the Unix crontab with 5 fields ([ParseCrontab]). The package does
+// not handle time zones. Package schedule handles clock changes, for which it uses [Expr.RealTime].
 //
 // # Quartz
 //
@@ -16,27 +15,31 @@
 //   - day-of-week: 1 is Sunday; n#k (the kth such day of the month), nL (the
 //     last one), L (Saturday). These stand alone.
 //
-// A W day differs from Java on purpose: it is the nearest weekday of each
-// month, at every matching time of that day. Java's search loses some of them.
+// A W day differs from Java on purpose: it is the nearest weekday of each month, at every matching time of that day. Java
+// skips some of these times.
 //
 // # Crontab
 //
-// Fields: minutes hours day-of-month month day-of-week, or one of @yearly,
-// @annually, @monthly, @weekly, @daily, @midnight and @hourly. 0 and 7 are
-// Sunday. If both day fields are restricted, a day matches if either does; a
-// field that starts with * counts as unrestricted, so that with */2 both must
-// match (the rule of Vixie cron).
+// Fields: minutes hours day-of-month month day-of-week, or one of @yearly, @annually, @monthly, @weekly, @daily, @midnight and
+// @hourly. In day-of-week, 0 and 7 are Sunday. If both day fields are restricted, a day matches if it matches either field.
+// Otherwise a day must match both fields. As in Vixie cron, a field that starts with *, such as */2, counts as unrestricted.
 //
 // # Rejected texts
 //
-// Java accepts, and then ignores or misreads, many wrong texts. Here they are rejected, with the place
-// and the reason, because a schedule that fires at unexpected times is worse than none: junk after a
-// number, name, L, W, # or *; empty list members; a second - in a range; a step of 0 or larger than its
-// field; a step after a name; 99 and 98 (Java's internal marks for * and ?); # and L in a list or after
-// a range of days; ? in a list; L in the month and year fields; days and years out of range; signs;
-// anything that is not ASCII. testdata/README.md lists the oddities of Java that are kept.
+// Java accepts many wrong expressions, and ignores or misreads a part of them. This package rejects them, with the position
+// and the reason, because firing at unexpected times is worse than an error. testdata/README.md lists the oddities of Java
+// that are kept. The rejected expressions are:
 //
-// Crontab also rejects n/step (tools disagree on its meaning), a range that wraps around, and @reboot.
+//   - extra characters after a number, name, L, W, # or *
+//   - an empty list member, or ? in a list
+//   - a second - in a range
+//   - a step of 0, a step larger than its field, and a step after a name
+//   - 99 and 98, which Java uses internally for * and ?
+//   - # and L in a list or after a range of days, and L in the month and year fields
+//   - days and years out of range
+//   - signs, and characters that are not ASCII
 //
-// Both reject a text longer than [MaxText].
+// Crontab also rejects n/step (programs disagree on its meaning), a range that wraps around, and @reboot.
+//
+// Both dialects reject an expression longer than [MaxText].
 package cron

@@ -16,13 +16,13 @@ var foreign = []struct {
 	reason func(m []string) core.Text
 }{
 	{regexp.MustCompile(`^\s*((?:CRON_)?TZ=(\S*))`), func(m []string) core.Text {
-		return core.Say("the time zone is a separate field: set timezone to %s, and remove %s from the schedule", m[2], quote(m[1]))
+		return core.Say("the time zone is a separate field: set `timezone` to %s, and remove %s from the schedule", m[2], quote(m[1]))
 	}},
 	{regexp.MustCompile(`(?i)^\s*(@every\s+(\S+))`), func(m []string) core.Text {
-		return core.Say("use the field every for an interval: set every to %s", m[2])
+		return core.Say("use the field `every` for an interval: set `every` to %s", m[2])
 	}},
 	{regexp.MustCompile(`(?i)^\s*(rate\((\d+) +(second|minute|hour|day)s?\))`), func(m []string) core.Text {
-		return core.Say("use the field every for an interval: set every to %s", m[2]+strings.ToLower(m[3][:1]))
+		return core.Say("use the field `every` for an interval: set `every` to %s", m[2]+strings.ToLower(m[3][:1]))
 	}},
 	{regexp.MustCompile(`(?i)^\s*(cron\(([^)]*)\))`), func(m []string) core.Text {
 		return core.Say("an Amazon EventBridge expression needs seconds as the first field, and no cron( ): set cron to %q",
@@ -35,10 +35,12 @@ var foreign = []struct {
 		return core.Say("comments are not allowed in a schedule: remove %s", quote(m[1]))
 	}},
 	{regexp.MustCompile(`(?:^|[\s,])(\d*~\d*)`), func(m []string) core.Text {
-		return core.Say("random values such as %s are not supported: write one value, and set jitter to delay each run randomly", quote(m[1]))
+		return core.Say("random values such as %s are not supported: write one value, and set `jitter` to delay each run "+
+			"randomly", quote(m[1]))
 	}},
 	{regexp.MustCompile(`(?:^|[\s,])(H(?:[(/]\S*)?)(?:[\s,]|$)`), func(m []string) core.Text {
-		return core.Say("%s is a hashed value of Jenkins: write one value; jobs with the field every are spread automatically", quote(m[1]))
+		return core.Say("%s is Jenkins syntax for a hashed value: write one value; jobs with 'every' get different offsets "+
+			"automatically", quote(m[1]))
 	}},
 	{regexp.MustCompile(`(?:^|\s)(\S+,\s+[\dA-Za-z]\S*|\S+\s+,\S+)`), func(m []string) core.Text {
 		return core.Say("spaces are not allowed in a list: write %s", quote(strings.Join(strings.Fields(m[1]), "")))

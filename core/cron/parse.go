@@ -9,18 +9,18 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// MaxText is the longest text accepted, in bytes. Lists that name every value of every field fit.
+// MaxText is the maximum length of an expression in bytes. Lists with every value of every field fit.
 const MaxText = 1024
 
-// ParseError is the error of a text.
+// A ParseError reports why and where an expression is invalid.
 type ParseError struct {
 	Text   string
-	Pos    int       // byte offset of the error in Text, from 0
-	Field  string    // name of the field; empty if the error is not about one field
+	Pos    int       // byte offset of the error in Text; the first byte is 0
+	Field  string    // name of the field; empty if the error is not in one field
 	Reason core.Text // the problem and the allowed values
 }
 
-// Error returns one line.
+// Error returns the message as one line.
 func (e *ParseError) Error() string {
 	text := e.Text
 	if len(text) > 100 {
@@ -116,7 +116,7 @@ type item struct {
 	pos          int
 }
 
-// ParseQuartz parses a schedule of 6 or 7 fields in the Quartz dialect. An error is a *ParseError.
+// ParseQuartz parses a cron expression of 6 or 7 fields in the Quartz dialect. Its error is a *ParseError.
 func ParseQuartz(text string) (*Expr, error) {
 	fields, err := readQuartz(text)
 	if err != nil {
@@ -125,7 +125,7 @@ func ParseQuartz(text string) (*Expr, error) {
 	return &Expr{text: text, schedule: compileQuartz(fields)}, nil
 }
 
-// ParseCrontab parses a schedule of 5 fields with the rules of Unix crontab. An error is a *ParseError.
+// ParseCrontab parses a cron expression of 5 fields by the rules of Unix crontab. Its error is a *ParseError.
 func ParseCrontab(text string) (*Expr, error) {
 	fields, err := readCrontab(text)
 	if err != nil {
@@ -141,17 +141,19 @@ func readQuartz(text string) ([][]item, error) {
 	}
 	switch n := len(words); {
 	case strings.HasPrefix(words[0].text, "@"):
-		return nil, &ParseError{text, words[0].pos, "", core.Say("cron does not support @ names: use the kind crontab")}
+		return nil, &ParseError{text, words[0].pos, "", core.Say("`cron` does not support @ names: use `crontab`")}
 	case n == 5:
 		return nil, &ParseError{text, words[0].pos, "",
 			core.Say("5 fields are Unix crontab syntax: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month " +
 				"day-of-week [year]")}
 	case n < 6:
 		return nil, &ParseError{text, len(text), "",
-			core.Say("the expression has only %s; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", counted(n))}
+			core.Say("the expression has only %s; 6 or 7 fields are required: seconds minutes hours day-of-month month "+
+				"day-of-week [year]", counted(n))}
 	case n > 7:
 		return nil, &ParseError{text, words[7].pos, "",
-			core.Say("the expression has %d fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", n)}
+			core.Say("the expression has %d fields; 6 or 7 are required: seconds minutes hours day-of-month month day-of-week "+
+				"[year]", n)}
 	}
 	fields, err := readFields(text, words, quartzFields, false)
 	if err != nil {
@@ -180,7 +182,8 @@ func readCrontab(text string) ([][]item, error) {
 		}
 		if !ok || len(words) > 1 {
 			return nil, &ParseError{text, first.pos, "",
-				core.Say("not a known name; allowed: one of @yearly @annually @monthly @weekly @daily @midnight @hourly alone, or 5 fields")}
+				core.Say("not a known name; allowed: 5 fields, or exactly one of @yearly @annually @monthly @weekly @daily " +
+					"@midnight @hourly")}
 		}
 		words, _ = split(expansion)
 	}
@@ -193,15 +196,16 @@ func readCrontab(text string) ([][]item, error) {
 			core.Say("%d fields are Quartz syntax: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week", n)}
 	case n < 5:
 		return nil, &ParseError{text, len(text), "",
-			core.Say("the expression has only %s; allowed: 5: minutes hours day-of-month month day-of-week", counted(n))}
+			core.Say("the expression has only %s; 5 fields are required: minutes hours day-of-month month day-of-week", counted(n))}
 	case n > 5:
 		return nil, &ParseError{text, words[5].pos, "",
-			core.Say("the expression has %d fields; allowed: 5: minutes hours day-of-month month day-of-week", n)}
+			core.Say("the expression has %d fields; 5 are required: minutes hours day-of-month month day-of-week", n)}
 	}
 	return readFields(text, words, crontabFields, true)
 }
 
-// Line splits a line of a crontab into its schedule and its command; false if it has none.
+// Line splits a line of a crontab file into its expression and its command. The result ok is false if the line is not a valid
+// expression and a command.
 func Line(text string) (expr, command string, ok bool) {
 	words, _ := split(text)
 	n := 5
@@ -231,8 +235,9 @@ func behind(words []word, n int) string {
 }
 
 func isCommand(text string, pos int, word string) error {
-	return &ParseError{text, pos, "", core.Say("the schedule is followed by a command, %s: set command: {line: …} if the server runs "+
-		"commands, or make it a handler with tickring exec; allowed: 5 fields: minutes hours day-of-month month day-of-week", quote(word))}
+	return &ParseError{text, pos, "", core.Say("the schedule is followed by a command, %s: set `command: {line: …}` if the "+
+		"server runs commands, or run the command as a handler of `tickring exec`; 5 fields are required: "+
+		"minutes hours day-of-month month day-of-week", quote(word))}
 }
 
 type word struct {

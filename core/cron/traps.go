@@ -13,8 +13,8 @@ import (
 // maxTraps limits the warnings for a text with long lists.
 const maxTraps = 10
 
-// Traps returns warnings about a meaning that the writer may not expect: one line each, at most ten,
-// none for most schedules. It parses the text again, because the schedule does not keep how each field was written.
+// Traps returns warnings about parts of the expression whose meaning may surprise its author. Traps returns at most ten
+// warnings of one line each; most expressions have none.
 func (e *Expr) Traps() []core.Text {
 	read := readQuartz
 	if e.crontab {
@@ -57,16 +57,16 @@ func (e *Expr) trapNever() []core.Text {
 	if _, ok := e.Next(-1); ok {
 		return nil
 	}
-	return []core.Text{core.Say("never runs: no time from %d to %d matches", FirstYear, LastYear)}
+	return []core.Text{core.Say("never runs: no time in the years %d to %d matches", FirstYear, LastYear)}
 }
 
 // trapTooOften warns of * in a field if a larger unit is restricted, which is mostly a forgotten 0.
 func (e *Expr) trapTooOften() []core.Text {
 	switch {
 	case e.sec == all60 && (e.min != all60 || e.hour != all24):
-		return []core.Text{core.Say("* in seconds runs 60 times in each matching minute; 0 runs once")}
+		return []core.Text{core.Say("* in seconds means 60 runs in each matching minute; 0 means one run")}
 	case e.sec != all60 && e.min == all60 && bits.OnesCount32(e.hour) == 1:
-		return []core.Text{core.Say("* in minutes runs in each of the 60 minutes of the hour; 0 runs once")}
+		return []core.Text{core.Say("* in minutes means each of the 60 minutes of the hour; 0 means only minute 0")}
 	}
 	return nil
 }
@@ -93,7 +93,8 @@ func trapStep(k kind, it item) []core.Text {
 	case number == 1:
 		return []core.Text{core.Say("%s in %s matches only %d: the step goes past the end of the %s", it.text, kindNames[k], it.lo, unit)}
 	case gap != it.step:
-		return []core.Text{core.Say("%s in %s restarts each %s at %d: gap %d, but %d at the end", it.text, kindNames[k], unit, it.lo,
+		return []core.Text{core.Say("%s in %s restarts each %s at %d: the gap is %d, but %d before each "+
+			"restart", it.text, kindNames[k], unit, it.lo,
 			it.step, gap)}
 	}
 	return nil
@@ -200,7 +201,7 @@ func (e *Expr) trapBothDays(dom, dow []item) []core.Text {
 	}
 	switch {
 	case e.either:
-		return []core.Text{core.Say("both day fields are set in crontab: a match of either one is enough (OR)")}
+		return []core.Text{core.Say("both day fields are set in crontab: the job fires if either field matches (OR)")}
 	case restricted(dom) && restricted(dow):
 		return []core.Text{core.Say("a day field starts with * in crontab: both day fields must match (AND)")}
 	}

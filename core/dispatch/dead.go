@@ -14,19 +14,20 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// DeadLetters is the dead-letter queue: messages that could not be dispatched, kept for users.
+// DeadLetters is the dead-letter queue: messages that could not be dispatched.
 type DeadLetters interface {
-	// Letters returns up to limit messages, newest first, after the message with the given ID (empty: from the newest).
+	// Letters reads at most limit messages, newest first. The parameter after is the ID of the last message of the previous
+	// page; empty: begin with the newest message.
 	Letters(ctx context.Context, after string, limit int) ([]core.Letter, error)
 }
 
 // Skips stores records of skipped scheduled times.
 type Skips interface {
-	// PutSkips stores skips. A stored skip with this (Job, First, Reason) is only extended.
+	// PutSkips stores skips. If a skip with this Job, First and Reason is stored, PutSkips only extends it.
 	PutSkips(ctx context.Context, skips []core.Skip) []error
 }
 
-// Dead is the consumer of the dead-letter queue. It records every run in those messages and deletes no message.
+// Dead processes the dead-letter queue. Dead records every run in the messages of this queue and deletes no message.
 type Dead struct {
 	store   Store
 	skips   Skips
@@ -40,7 +41,8 @@ type Dead struct {
 	last string // ID of the newest message that Pass has read
 }
 
-// NewDead returns a Dead; now may be nil. lists is Options.Lists of the dispatchers.
+// NewDead returns a Dead. If the parameter now is nil, time.Now is used. The parameter lists has the value of Options.Lists of
+// the dispatchers.
 func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Finish, now func() time.Time, lists bool,
 	log *slog.Logger) *Dead {
 	if now == nil {
@@ -49,10 +51,11 @@ func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Fi
 	return &Dead{store: store, skips: skips, letters: letters, ring: r, finish: f, now: now, lists: lists, log: log}
 }
 
-// Record records the runs of a dead-letter message that have no record as skipped (undeliverable) and returns their
-// number. A planned run gets a skip of its scheduled time. A run that is sent later overrides the skip, so copies in
-// the delay queue stay valid. Runs that a newer revision has planned again are ignored. Record may be repeated; an
-// error means that some runs are not recorded.
+// Record handles the runs of a dead-letter message that are not stored. Record records each of these runs as skipped, with the
+// reason undeliverable, and returns their number. For a planned run, it records a skip of the scheduled time. If a copy of the
+// run is sent later, that run overrides the skip. Record ignores runs that a newer revision of the job has planned again.
+//
+// If Record returns an error, some runs may not be recorded. Record can then be called again with the message.
 func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	fires, _ := ring.Salvage([]byte(l.Body))
 	if err := d.tell(ctx, l, fires); err != nil {
@@ -227,8 +230,8 @@ func letterRun(l *core.Letter) core.RunID {
 // passPage is how many messages a pass reads at a time.
 const passPage = 100
 
-// Pass records the runs of all messages that arrived since the last pass. It is for engines with their own dead-letter
-// queue. One goroutine calls it.
+// Pass records the runs of all messages that arrived since the last pass, and returns the number of recorded runs. Pass is for
+// engines with their own dead-letter queue. Pass is not safe for concurrent use.
 func (d *Dead) Pass(ctx context.Context) (recorded int, err error) {
 	newest, after := "", ""
 	for {

@@ -1,8 +1,9 @@
-// Package dispatch takes scheduled runs from the delay queue and sends them to executors. For each message it waits
-// until the due time, reads the job, chooses an address, claims the run, sends it and writes the journal. Then it
-// acknowledges the message. docs/internals/claim-protocol.md describes every step and every answer; tables.go holds its
-// tables. The package never sends a run that it has not claimed, and never acknowledges a message before a store has
-// its result.
+// Package dispatch takes scheduled runs from the delay queue and sends them to executors. For each message, it waits until the
+// due time, reads the job, chooses an address, claims the run, sends it and writes the journal. Then it acknowledges the
+// message. The package never sends a run that it has not claimed. The package acknowledges a message only after a store has
+// saved the result.
+//
+// docs/internals/claim-protocol.md describes every step and every possible response. tables.go has the tables of that page.
 package dispatch
 
 import (
@@ -21,75 +22,78 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Options configure a Dispatcher. A field with its zero value gets the default in its comment.
+// Options of a Dispatcher. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now func() time.Time
-	// Nonce returns the owner name of an invocation; it must never return a name twice.
+	// Nonce returns a unique owner name for an invocation. Nonce must never return a name twice.
 	Nonce func() string
-	// OwnerDead reports whether an owner can no longer send although its claim has not expired. On one machine, these
-	// are the owners of earlier processes.
+	// OwnerDead reports whether an owner cannot send any more, although its claim has not expired. On one machine, this is
+	// true for the owners of earlier processes. nil: no owner counts as dead.
 	OwnerDead func(owner string) bool
-	// Invocation is the maximum duration of a batch whose context has no deadline. Calls whose answer is awaited extend this
-	// duration.
-	Invocation time.Duration // 30 s
-	// Reserve is how long before its deadline an invocation stops starting sends.
-	Reserve time.Duration // 2 s
-	// JournalEvery is the interval between two writes of the journal while sends are open.
-	JournalEvery time.Duration // 250 ms
-	// BackoffMin is the delay before the first retry after a temporary failure. It doubles up to BackoffMax.
-	BackoffMin, BackoffMax time.Duration // 1 s, 60 s
-	// WaitLook is the maximum interval between two checks of a run that waits for an executor. A random part of up to a
-	// quarter is added.
-	WaitLook time.Duration // 12 s
-	// TellFor is the time limit for enqueueing the notifications of a batch. Claims whose notifications exceed the limit are
-	// retried later.
-	TellFor time.Duration // 1 s
-	// Expiry is how long an executor counts as live after its last heartbeat.
-	Expiry time.Duration // 90 s
-	// CallTimeout is the timeout of a `call:` run if its job sets none.
-	CallTimeout time.Duration // 60 s
-	// Behind is how long the watchdog waits before it reads the journals of a minute.
-	Behind time.Duration // 10 min
-	// TimeoutGrace is the delay between the timeout of a run and the check of that run.
-	TimeoutGrace time.Duration // 5 s
+	// Invocation is the maximum duration of a batch whose context has no deadline. Calls whose result the batch awaits extend
+	// this duration.
+	Invocation time.Duration // default: 30 s
+	// Reserve is how long before its deadline an invocation stops starting new sends.
+	Reserve time.Duration // default: 2 s
+	// JournalEvery is the interval between two writes of the journal while sends wait for a response.
+	JournalEvery time.Duration // default: 250 ms
+	// BackoffMin is the delay before the first retry after a temporary failure. Each further delay doubles, up to BackoffMax.
+	BackoffMin, BackoffMax time.Duration // defaults: 1 s and 60 s
+	// WaitLook is the maximum interval between two checks of a run that waits for an executor. A random delay of up to a
+	// quarter of the interval is added.
+	WaitLook time.Duration // default: 12 s
+	// TellFor is the time limit for enqueueing the notifications of a batch. If a run's notification exceeds the limit, the
+	// run is not claimed and is retried later.
+	TellFor time.Duration // default: 1 s
+	// Expiry is how long after its last heartbeat an executor counts as live.
+	Expiry time.Duration // default: 90 s
+	// CallTimeout is the timeout of a run at a `call:` address if its job sets no timeout.
+	CallTimeout time.Duration // default: 60 s
+	// Behind is how long after the end of a minute the watchdog reads the journals of that minute.
+	Behind time.Duration // default: 10 min
+	// TimeoutGrace is the delay between the timeout of a run and the check whether the run is still open.
+	TimeoutGrace time.Duration // default: 5 s
 	// MaxAhead is the maximum delay of a message on the delay queue.
-	MaxAhead time.Duration // 895 s
-	// HoldAhead is how long before the due time a run is accepted. Earlier messages are enqueued again. It covers the
-	// longest lead time of a message plus the second by which a queue may deliver early.
-	HoldAhead time.Duration // 11 s
-	// Health shares between dispatchers which jobs and addresses are slow. Runs of slow jobs and addresses use the slow
-	// queue. nil disables the slow queue, as in a single process.
+	MaxAhead time.Duration // default: 895 s
+	// HoldAhead is the maximum time that a run waits in a batch for its due time. If the due time is later, the run is
+	// enqueued again. The default covers the longest lead time of a message and the second by which a queue may deliver early.
+	HoldAhead time.Duration // default: 11 s
+	// Health shares between dispatchers which jobs and addresses are slow. Runs of slow jobs and addresses use the slow queue.
+	// A nil Health disables the slow queue; a single process does not need it.
 	Health Healths
-	// Uses shares between dispatchers how often the route lfu chose each address, at most once per UsesEvery. nil:
-	// nothing is shared.
+	// Uses shares between dispatchers how often the route `lfu` chose each address. UsesEvery is the minimum interval between
+	// two writes of a job's counts. A nil Uses shares nothing.
 	Uses      Uses
-	UsesEvery time.Duration // 10 s
-	// Lists reports whether the store finds runs by journal. Journals then also name runs that need no watchdog.
+	UsesEvery time.Duration // default: 10 s
+	// Lists reports whether the store finds runs by journal. If it does, journals also name runs that need no watchdog.
 	Lists bool
-	// A job or address becomes slow after more than SlowCount answers that took longer than SlowAfter within
-	// SlowWithin, or after SlowTimeouts timeouts in a row. One answer per ProbeEvery decides whether it stays slow.
-	SlowAfter    time.Duration // 500 ms
-	SlowCount    int           // 10
-	SlowWithin   time.Duration // 60 s
-	SlowTimeouts int           // 3
-	ProbeEvery   time.Duration // 60 s
-	// HealthEvery is the minimum interval between two reads or two writes of Health.
-	HealthEvery time.Duration // 5 s
-	// SendsMin and SendsMax bound the concurrent sends to one address of an app. An awaited call counts against its address
-	// for GateFor. A send that waits longer than GateWait is retried with a new message.
-	SendsMin, SendsMax int           // 32, 512
-	GateFor            time.Duration // 3 s
-	GateWait           time.Duration // 10 s
-	// AskFor limits how long a batch asks addresses before it chooses one. Without an answer after AskNext, the next
-	// address is asked in parallel. An answer stays valid for AskAgain; an address that did not answer is asked again
-	// after AskSilent.
-	AskFor, AskNext     time.Duration // 3 s, 100 ms
-	AskAgain, AskSilent time.Duration // 1 s, 10 s
-	// SendsAll limits the sends without an answer. InHand limits the runs that are claimed or being asked for. InLine limits
-	// the runs that wait, for up to GateWait, to be among InHand. An app may use at most as many places of each as are free.
-	SendsAll, InHand, InLine int // 2048, 8192, 131072
+	// A job or an address becomes slow in two cases. In the first, more than SlowCount responses within SlowWithin took longer
+	// than SlowAfter. In the second, SlowTimeouts consecutive sends timed out. One response per ProbeEvery decides whether it
+	// stays slow.
+	SlowAfter    time.Duration // default: 500 ms
+	SlowCount    int           // default: 10
+	SlowWithin   time.Duration // default: 60 s
+	SlowTimeouts int           // default: 3
+	ProbeEvery   time.Duration // default: 60 s
+	// HealthEvery is the minimum interval between two reads of Health, and between two writes.
+	HealthEvery time.Duration // default: 5 s
+	// SendsMin and SendsMax are the minimum and maximum of the limit on concurrent sends to one address of an app. The limit
+	// follows the measured response time. An awaited call counts against the limit for GateFor. If a send waits longer than
+	// GateWait, the run is enqueued again for a retry.
+	SendsMin, SendsMax int           // defaults: 32 and 512
+	GateFor            time.Duration // default: 3 s
+	GateWait           time.Duration // default: 10 s
+	// AskFor is how long a batch asks addresses before it chooses one. If an address has not answered after AskNext, the batch
+	// asks the next address in parallel. A response is valid for AskAgain. An address that did not answer is asked again after
+	// AskSilent.
+	AskFor, AskNext     time.Duration // defaults: 3 s and 100 ms
+	AskAgain, AskSilent time.Duration // defaults: 1 s and 10 s
+	// SendsAll is the maximum number of sends without a response. InHand is the maximum number of runs that are claimed, or
+	// whose addresses are being asked. InLine is the maximum number of runs that wait, at most GateWait, until InHand has
+	// room. An app can use at most half of each limit, so that the other half remains for other apps.
+	SendsAll, InHand, InLine int // defaults: 2,048, 8,192 and 131,072
 	Log                      *slog.Logger
-	// Sent is called for each send that has an answer; it must not block.
+	// Sent is called for each send that got a response. The function must not block. nil: no call.
 	Sent func(r *core.Run, at time.Time, a *Answer)
 }
 
@@ -137,7 +141,7 @@ func (o *Options) defaults() {
 	o.Log = cmp.Or(o.Log, slog.Default())
 }
 
-// A Dispatcher sends the runs that messages of the delay queue carry.
+// A Dispatcher sends the runs in the messages of the delay queue to executors.
 type Dispatcher struct {
 	store   Store
 	ring    Ring
@@ -170,23 +174,24 @@ func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispa
 	return d
 }
 
-// A Verdict is the result of handling one message.
+// A Verdict is the result of handling one message. Ack reports whether the message may be acknowledged.
 type Verdict struct {
 	Ack bool
-	// RetryAt is when an unacknowledged message should be delivered again; zero: at the queue's own time.
+	// RetryAt is when a message that is not acknowledged should be delivered again. Zero means the time that the queue sets.
 	RetryAt time.Time
-	Err     error // why it is not acked
+	Err     error // why the message is not acknowledged
 }
 
-// Handle dispatches a batch of messages of kind fires and reports for each message whether it may be acknowledged. It
-// handles the due times of a batch separately and waits until each is reached. Messages due later than HoldAhead are
-// enqueued again. Handle returns when every send has an answer or the deadline is reached.
+// Handle dispatches a batch of messages with runs and returns one verdict for each message. Handle handles each due time of
+// the batch separately, and waits until the due time. If a message is due later than HoldAhead, its runs are enqueued again.
+// Handle returns when every send has a response or the deadline is reached.
 func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict {
 	return d.HandleFreeing(ctx, msgs, func() {})
 }
 
-// HandleFreeing is Handle for callers that limit concurrent batches. It calls free once, when the batch only waits for
-// executors. The options limit these waits, so one app cannot delay the runs of another app.
+// HandleFreeing does what Handle does, for callers that limit the number of concurrent batches. It calls free once, when the
+// batch only waits for executors and need not count against the limit. [Options] bounds these waits, so that one app cannot
+// delay the runs of another app.
 func (d *Dispatcher) HandleFreeing(ctx context.Context, msgs []ring.Message, free func()) []Verdict {
 	verdicts := make([]Verdict, len(msgs))
 	bySlot := map[core.Instant][]int{}

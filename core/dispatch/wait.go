@@ -84,9 +84,9 @@ func (w *waits) has(it *item) bool {
 	return is && it.try < l.try && it.fire.Rev <= l.fire.Rev
 }
 
-// Waker returns wake, which at once sends the runs that wait for an executor of app. This process must be the only one that
-// dispatches. Runs that wake does not reach wait for their next check. Runs that wake sends are checked once more, without
-// effect.
+// Waker returns a function that immediately sends the runs that wait for an executor of an app. Use it only if one process
+// dispatches all runs. If the function cannot enqueue the runs, they wait for their next check. Runs that it sends are checked
+// once more, without effect.
 func (d *Dispatcher) Waker() (wake func(ctx context.Context, app string)) {
 	d.waits.came = map[string]int64{}
 	return func(ctx context.Context, app string) {

@@ -19,7 +19,8 @@ const (
 	someShards = 100
 )
 
-// DrawShards allocates the IDs of a run's shards and makes it a broadcast to addresses.
+// DrawShards allocates the run IDs for the shards of run, and makes run a broadcast to addresses. DrawShards uses at most
+// core.MaxShards addresses.
 func (f *Finish) DrawShards(ctx context.Context, run *core.Run, addresses []string, all bool) error {
 	addresses = addresses[:min(len(addresses), core.MaxShards)]
 	n, err := f.store.Numbers(ctx, run.ID.Job(), len(addresses))
@@ -30,7 +31,7 @@ func (f *Finish) DrawShards(ctx context.Context, run *core.Run, addresses []stri
 	return nil
 }
 
-// Spread enqueues the fires of a broadcast's shards; copies are harmless.
+// Spread enqueues the runs of a broadcast's shards on the delay queue. Duplicates in the queue are harmless.
 func (f *Finish) Spread(ctx context.Context, fires []core.Fire) error {
 	out := plan.Pack(fires, ring.MaxFires, nil)
 	for i, err := range f.ring.Enqueue(ctx, out) {
@@ -110,8 +111,8 @@ func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error 
 	return f.End(ctx, []Result{{Run: whole.ID, State: state, Reason: reason, Message: message, Seen: whole}})[0]
 }
 
-// SkipShards records shards without a run as skipped, with reason cancelled. If a shard was
-// claimed since, the claim wins.
+// SkipShards records the shards in ids as skipped, with the reason cancelled and the given message. A shard that a dispatcher
+// claimed at the same time is not changed. The parameter whole is the broadcast run.
 func (f *Finish) SkipShards(ctx context.Context, whole *core.Run, ids []core.RunID, message string) error {
 	var first *core.Run
 	for some := range slices.Chunk(ids, inJournal) {

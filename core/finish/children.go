@@ -29,8 +29,8 @@ type family struct {
 	why    error       // first error of left
 }
 
-// Children creates the runs that come after the end of a chain, place by place: C1 and F2 to F4
-// of the protocol. Repeated and concurrent calls are safe.
+// Children creates the pending child runs of a run whose retry chain has ended. These are the steps C1 and F2 to F4 in
+// docs/internals/claim-protocol.md. Repeated and concurrent calls are safe.
 func (f *Finish) Children(ctx context.Context, run *core.Run) error {
 	return f.families(ctx, []*core.Run{run})[0]
 }

@@ -1,5 +1,6 @@
-// Package finish ends runs: each run ends once, and no follow-up is lost or created twice. Callbacks, dispatchers that fail
-// a run, and the watchdog use the same steps F1 to F4. A closed run cannot be closed again.
+// Package finish ends runs. Each run ends once, and no follow-up (retry, child run, next run of a fixed delay) is lost or
+// created twice. Callbacks, dispatchers that fail a run, and the watchdog use the same steps: F1 to F4 in
+// docs/internals/claim-protocol.md. A closed run cannot be closed again.
 package finish
 
 import (
@@ -18,14 +19,15 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Options configures a Finish. A zero field means its default.
+// Options of a Finish. A field with its zero value gets its default.
 type Options struct {
 	Now  func() time.Time
 	Plan plan.Options
 	Log  *slog.Logger
-	// Lists reports whether the store finds runs by journal. Then a journal names each run that is closed without a claim.
+	// Lists reports whether the store finds runs by journal. If it does, each run that is closed without a claim is named in a
+	// journal.
 	Lists bool
-	// Closed is called with each run that this process closed; it must not block.
+	// Closed is called with each run that this process closed. The function must not block. nil: no call.
 	Closed func(r *core.Run)
 }
 
@@ -36,7 +38,7 @@ type Finish struct {
 	o     Options
 }
 
-// New returns a Finish with defaults for zero options.
+// New returns a Finish.
 func New(store Store, ring Ring, o Options) *Finish {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -47,32 +49,34 @@ func New(store Store, ring Ring, o Options) *Finish {
 	return &Finish{store: store, ring: ring, o: o}
 }
 
-// A Result is the reported end of a run.
+// A Result is the end of a run, as reported by an executor, a dispatcher or the watchdog.
 type Result struct {
 	Run     core.RunID
 	State   core.State
 	Reason  core.Reason
 	Code    int
 	Message string
-	Data    string    // at most core.DataMax
-	At      time.Time // zero: now
-	// RetryAfter is the retry delay that a failed handler asks for, or core.NoRetry; zero: none.
+	Data    string    // data for child runs, at most core.DataMax bytes
+	At      time.Time // end time; zero means the current time
+	// RetryAfter is the retry delay that the handler of a failed run requests. Zero: the job's setting applies. core.NoRetry
+	// forbids a retry.
 	RetryAfter time.Duration
-	// Killed means that the executor reports a kill. If the run was sent more than once and no user killed it, the report
-	// does not close the run, because the second send may have ended the first copy.
+	// Killed reports whether the executor reports that the run was killed. If no user killed the run and the run was sent more
+	// than once, the report does not close the run. The executor may have ended only an earlier copy.
 	Killed bool
-	// Owner, if not empty, must still own the run. A dispatcher sets it for its own result.
+	// Owner is the owner that the run must still have. Otherwise End returns core.ErrRefused. Dispatchers set it for their own
+	// results. Empty: no condition.
 	Owner string
-	// Unowned limits the result to a run without an owner that was never sent; for others the answer is core.ErrRefused.
-	// Cancellations, deletions and replacements set it.
+	// Unowned requires that the run has no owner and was never sent. Otherwise End returns core.ErrRefused. Cancellations,
+	// deletions and replacements set it.
 	Unowned bool
-	// Reported means that an executor reports the end. It closes only a run that has an owner or
+	// Reported reports whether an executor reports the result. The result then closes the run only if the run has an owner or
 	// may have been sent.
 	Reported bool
-	// App, if not empty, must be the app of the run.
+	// App is the app that the run must have. Otherwise End returns core.ErrRefused. Empty: no condition.
 	App string
-	// Seen is the run if the reporter has just read it with a strong read. It saves one read. The
-	// close is still conditional.
+	// Seen is the run as just read by the caller with a strongly consistent read. With Seen, End need not read the run. The
+	// close fails if the run has changed since. nil: End reads the run.
 	Seen *core.Run
 }
 
@@ -82,24 +86,24 @@ func (r *Result) blind() bool {
 	return r.State == core.Succeeded && r.Seen == nil && !r.Killed && r.Owner == "" && !r.Unowned
 }
 
-// ErrUnsent is in the answer to the report of a run that was never sent.
+// ErrUnsent is wrapped in the error of [Finish.End] for a report about a run that was never sent.
 var ErrUnsent = errors.New("the run was never sent")
 
-// End closes runs and returns one answer for each result. All closes are written before any
-// follow-up is created.
+// End closes runs and returns one error for each result, in order. End stores the ends of all runs before it creates the first
+// follow-up. The errors are:
 //
-//   - nil: the end and its pending follow-ups are stored, perhaps by an earlier call. A report also
-//     gets nil if a follow-up waits for a repair.
-//   - not found: the run does not exist.
-//   - any other error: the caller must try again.
+//   - nil: the end and its pending follow-ups are stored. A report also gets nil if a follow-up waits until a user repairs
+//     a job.
+//   - core.CodeNotFound: the run does not exist, or an executor reports a run that was never sent.
+//   - any other error: the caller must call End again.
 func (f *Finish) End(ctx context.Context, results []Result) []error {
 	errs, rest := f.Close(ctx, results)
 	rest.Make(ctx)
 	return errs
 }
 
-// Close is End without the follow-ups. An answer becomes nil only when AfterClose.Make has created
-// them.
+// Close closes runs but does not create their follow-ups. AfterClose.Make creates the follow-ups, and then updates the
+// returned slice of errors. Until then, no error in the slice is nil.
 func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *AfterClose) {
 	errs := make([]error, len(results))
 	rest := &AfterClose{f: f, results: results, errs: errs}
@@ -160,8 +164,8 @@ func (f *Finish) done(run core.Run, c *core.RunPut, i int, rest *AfterClose) {
 	rest.add(&run, i)
 }
 
-// Ended reports a run that this process closed to Options.Closed. It logs a failed retry chain
-// once, at its last attempt.
+// Ended passes a run that this process closed to Options.Closed. If the run is the failed last attempt of its retry chain,
+// Ended logs this.
 func (f *Finish) Ended(run *core.Run) {
 	if run.FailedForGood() {
 		f.o.Log.Warn("failed for good", "run", run.ID, "app", run.App, "job", run.ID.Job(), "scheduledAt", run.At.String(), "state", run.State,
@@ -473,9 +477,10 @@ func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 	return nil
 }
 
-// Mend creates the follow-ups of a closed run (F2 to F4). If the retry chain is over, it also
-// frees the permit, and creates children and the next fire of a fixed delay. Repeated and
-// concurrent calls are safe.
+// Mend creates the follow-ups of a closed run: steps F2 to F4 in docs/internals/claim-protocol.md. If the retry chain is over,
+// it also frees the run's concurrency slots, creates child runs, and plans the next run of a fixed delay. For an open
+// broadcast, it sends missing shards, and closes the broadcast if all shards have ended. Repeated and concurrent calls are
+// safe.
 func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 	return errors.Join(f.mend(ctx, run, true), errors.Join(f.postRuns(ctx, []*core.Run{run})...))
 }
@@ -601,7 +606,7 @@ func (f *Finish) send(ctx context.Context, run *core.Run) error {
 	if run.Slot.Time().Sub(f.o.Now()) > f.o.Plan.MaxAhead {
 		g, err := f.store.Global(ctx)
 		if err != nil {
-			return fmt.Errorf("read global item: %w", err)
+			return fmt.Errorf("read the global item: %w", err)
 		}
 		entry := core.DueItem{PlanAt: run.Slot.Add(-f.o.Plan.PlanAhead), Job: run.ID.Job(), Run: run.ID,
 			Partition: core.PartitionOf(run.ID.Job(), g.Partitions)}
@@ -627,8 +632,9 @@ func (f *Finish) enqueue(ctx context.Context, out ring.Out) error {
 	}
 }
 
-// ChainEnded plans the next fire of a fixed delay. It does so if first is still the job's tail, whatever the job's revision.
-// A fire that is due soon is sent at once. After an error, the tick plans the fire from the tail.
+// ChainEnded plans the next run of a job with a fixed delay. The parameter first is the first run of the retry chain that has
+// ended, and the parameter ended is the end time of this chain. If first is not the job's last planned run, ChainEnded does
+// nothing. A run that is due soon is sent immediately. If ChainEnded fails, the planner plans the next run.
 func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Time) error {
 	job := first.Job()
 	// Use the stored precision: every process that ends this chain must compute the same time, or

@@ -209,8 +209,8 @@ func (f *Finish) found(ctx context.Context, want *core.Run, id ...core.RunID) (r
 	return run, false, nil
 }
 
-// JoinDue ends the wait of a run at the end of its join's window. If no parent is missing,
-// the run is sent, otherwise it is skipped.
+// JoinDue ends the wait of a run for its parents, when the time limit of the wait (the join) has passed. If all parents have
+// ended, the run is sent. Otherwise it is skipped.
 func (f *Finish) JoinDue(ctx context.Context, run *core.Run) error {
 	job, err := f.job(ctx, run.ID.Job())
 	if err != nil {

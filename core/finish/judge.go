@@ -211,7 +211,7 @@ func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map
 		return nil, fmt.Errorf("read executors: %w", err)
 	}
 	if e.global, err = w.f.store.Global(ctx); err != nil {
-		return nil, fmt.Errorf("read global item: %w", err)
+		return nil, fmt.Errorf("read the global item: %w", err)
 	}
 	for _, name := range apps {
 		app := e.apps[name]

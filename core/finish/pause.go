@@ -168,7 +168,7 @@ func endRow(p *core.Permits, upTo time.Time) (changed bool) {
 	return len(p.Holders) < had
 }
 
-// EndRow forgets the consecutive failures of a job up to a time.
+// EndRow deletes the recorded consecutive failures of a job that ended at or before upTo.
 func (f *Finish) EndRow(ctx context.Context, job core.JobID, upTo time.Time) error {
 	return f.PutPermits(ctx, rowOf(job), nil, func(p *core.Permits) (bool, error) { return endRow(p, upTo), nil })
 }

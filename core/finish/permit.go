@@ -13,9 +13,10 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// PutPermits reads an item of permits and writes the changed item. It tries again if another
-// writer was first. change reports whether it changed the item. Waiting runs that this write
-// gives a permit are woken, except runs in inHand: the caller already has their fires.
+// PutPermits changes the stored item of a concurrency limit: the runs that have a slot and the runs that wait for one. The
+// function change modifies the item, and returns whether it modified the item. If another writer was first, PutPermits reads
+// the item and calls change again. PutPermits enqueues waiting runs that get a slot by this change, except runs in inHand,
+// which the caller sends itself.
 func (f *Finish) PutPermits(ctx context.Context, name string, inHand []core.RunID, change func(p *core.Permits) (bool, error)) error {
 	c := &permitChange{name: name, inHand: inHand, change: change}
 	f.putPermits(ctx, []*permitChange{c})
@@ -112,9 +113,8 @@ func (c *permitChange) has(p *core.Permits) (next []core.RunID) {
 	return next
 }
 
-// Release frees the permits of runs whose retry chains are over, and removes them from the queues
-// of waiting runs. After an error, the next run that wants the permit checks its holders and
-// frees it.
+// Release frees the concurrency slots of runs whose retry chains are over, and removes the runs from the waiting lists. If
+// Release fails, the next run that needs one of these slots checks the run that holds the slot, and frees the slot.
 func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 	over := map[string]map[core.RunID]*core.Run{}
 	for _, run := range runs {
@@ -150,10 +150,13 @@ func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 	}
 }
 
-// ReleasePermits frees the named permits of a run for other runs. The run holds the first permit, waits for an executor and
-// was never sent. The run first records that it holds none. So a dispatcher that is about to claim the run must ask again,
-// and ReleasePermits notices the request. The last permit is freed first, because its holder waits for no other permit.
-// After an error or a new request, the next check of the run tries again.
+// ReleasePermits frees the named concurrency slots of a run that waits for an executor and was never sent. The run must have
+// the first of these slots. Other runs can then use them.
+//
+// ReleasePermits first records in the run that it has no slot. A dispatcher that is about to claim the run must then request
+// the slots again, and ReleasePermits stops when it notices such a request. ReleasePermits frees the slots in reverse order,
+// because a run that holds the last slot waits for no other slot. After an error, the next check of the run repeats the
+// release.
 func (f *Finish) ReleasePermits(ctx context.Context, run *core.Run, names []string) {
 	if len(names) == 0 || run.First != run.ID || run.MayHaveBeenSent() {
 		return
@@ -164,8 +167,9 @@ func (f *Finish) ReleasePermits(ctx context.Context, run *core.Run, names []stri
 	}
 }
 
-// Buried frees the permits of a run whose fire is a dead-letter message, unless an executor may
-// have the run. Other runs would wait until a user resends the message. The run then asks again.
+// Buried frees the concurrency slots of a run whose message moved to the dead-letter queue. Otherwise other runs would wait
+// until a user resends the message. Buried frees nothing if an executor may have the run. A resent run requests its slots
+// again.
 func (f *Finish) Buried(ctx context.Context, run *core.Run) {
 	names := core.PermitNames(run.Permit)
 	if len(names) == 0 || !run.State.Open() || run.MayHaveBeenSent() {
@@ -202,8 +206,9 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	return nil
 }
 
-// LeaveQueue removes a waiting chain from the items of the permits in behind, one after the other. first is the first run of
-// the chain, waits the permit that it waits for. If the chain has got that permit by then, it keeps the permits in behind.
+// LeaveQueue removes a waiting retry chain from the concurrency limits that the parameter behind lists, one by one. The
+// parameter first is the first run of the chain. The parameter waits names the limit on whose slot the chain waits. If the
+// chain gets this slot during the call, LeaveQueue does not change the remaining limits.
 func (f *Finish) LeaveQueue(ctx context.Context, first core.RunID, waits string, behind ...string) error {
 	for _, name := range behind {
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
@@ -247,9 +252,9 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	}
 }
 
-// EndedChains reports which chains of an item of permits are over. It checks 25 holders and the 25 chains that have waited
-// longest. The 25 holders change every 15 s, so calls in n/25 consecutive turns of 15 s check all n holders. EndedChains
-// removes holders that never began from the limits of their apps.
+// EndedChains reports which retry chains of a concurrency limit are over, by the ID of their first run. EndedChains checks 25
+// chains that hold a slot and the 25 chains that have waited longest. EndedChains checks other holders every 15 s, so n
+// holders are all checked within n/25 turns of 15 s. EndedChains also frees app-wide slots of chains that never started.
 func (f *Finish) EndedChains(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
 	last, until := map[core.RunID]core.RunID{}, map[core.RunID]time.Time{} // by chain
 	now := f.o.Now()

@@ -8,78 +8,78 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Store reads and writes the data of ending runs. Reads are strong. Writes return core.ErrRefused
-// for a failed condition and core.ErrThrottled for a throttled table.
+// A Store has the data for ending runs. Reads are strongly consistent. A write returns core.ErrRefused if its condition is not
+// met, and core.ErrThrottled if the store has no capacity.
 type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	// Jobs may return shared jobs: callers must not change them.
+	// Jobs reads jobs. Callers must not modify the jobs, because they are shared.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
-	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
+	// RunsByID reads at most limit stored runs with IDs from first to last, in ascending order. If first is greater than last,
+	// the IDs are from last to first, in descending order.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
-	// Permits reads items of permits and omits the ones that are not stored.
+	// Permits reads the items of concurrency limits by name. The result omits items that are not stored.
 	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
-	// PutPermits stores each item on the condition that the stored V is one lower.
+	// PutPermits stores items of concurrency limits, each on the condition that the stored version V is one lower.
 	PutPermits(ctx context.Context, list []core.Permits) []error
-	// PutRuns changes stored runs, each on its own condition. It may set Seen in puts for runs
-	// that it ended.
+	// PutRuns changes stored runs, each on the condition in its RunPut. PutRuns may set RunPut.Seen for runs that it ended.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
-	// Create puts each run on the condition that it does not exist.
+	// Create stores runs, each on the condition that it is not stored.
 	Create(ctx context.Context, runs []core.Run) []error
-	// PutJournal stores a journal on the condition that none is stored, or the stored V is lower.
+	// PutJournal stores a journal, on the condition that none with its key is stored, or that the stored version V is lower.
 	PutJournal(ctx context.Context, j core.Journal) error
-	// Numbers allocates n numbers from a job's counter and returns the first.
+	// Numbers allocates n consecutive run numbers of a job and returns the first.
 	Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error)
-	// PutEntries puts light entries into the due index; an existing entry is not an error.
+	// PutEntries adds entries to the due index. An entry that exists is not an error.
 	PutEntries(ctx context.Context, entries []core.DueItem) []error
-	// Advance moves jobs on, on the condition that Rev, Next and Tail are as read.
+	// Advance advances jobs, each on the condition that Rev, Next and Tail are as read.
 	Advance(ctx context.Context, moves []core.Advance) []error
 	PutSkips(ctx context.Context, skips []core.Skip) []error
 	Global(ctx context.Context) (core.Global, error)
 }
 
-// Watch reads and writes the data that only the watchdog needs.
+// Watch has the data that only the watchdog needs.
 type Watch interface {
-	// JournalsAt reads up to limit journals of a minute of claims after the given one (zero: from
-	// the first). The store chooses the order.
+	// JournalsAt reads at most limit journals of the claims in a minute. JournalsAt returns the journals that follow the
+	// parameter after; zero: from the first. The store defines the order.
 	JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error)
 	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
 	PutJournal(ctx context.Context, j core.Journal) error
-	// Cursor returns the last minute that the watchdog has scanned, or 0 before the first scan.
+	// Cursor returns the last minute that the watchdog has scanned; 0: none.
 	Cursor(ctx context.Context) (minute int64, err error)
-	// MoveCursor sets the cursor to minute on the condition that its value equals seen.
+	// MoveCursor sets the cursor to minute, on the condition that the cursor equals seen.
 	MoveCursor(ctx context.Context, seen, minute int64) error
-	// PutRevisits schedules journals to be read again at a minute. The store keeps them until
-	// then, whatever their age.
+	// PutRevisits schedules journals to be read again at a minute. The store keeps the schedule until then.
 	PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error
-	// Revisits reads the journals that are scheduled for a minute, paged like JournalsAt.
-	// DropRevisits deletes them.
+	// Revisits reads the keys of journals that are scheduled for a minute, in pages with the parameters of JournalsAt.
+	// DropRevisits deletes the schedule of a minute.
 	Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error)
 	DropRevisits(ctx context.Context, minute int64) error
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
-	// OpenRuns reads open runs with first >= ID >= last in descending order. It returns the ID to continue from; 0 is the
-	// end. Before the end it may return fewer than limit runs, or none.
+	// OpenRuns reads open runs with IDs from first down to last. OpenRuns returns the ID from which to continue; 0: no runs
+	// follow. A page may have fewer than limit runs, or none, although runs follow.
 	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
-	// OldestMessage returns how far the ring is behind, or a higher estimate.
+	// OldestMessage returns the backlog of the delay queue, or an upper limit of it.
 	OldestMessage(ctx context.Context) (ring.Oldest, error)
 }
 
-// Ring takes the messages of follow-ups.
+// Ring enqueues the messages of follow-ups.
 type Ring interface {
 	Enqueue(ctx context.Context, out []ring.Out) []error
 }
 
-// Prober asks executors about their runs.
+// A Prober asks executors about their runs.
 type Prober interface {
-	// Beat returns nil if the address answers. An error of core.CodeUnavailable means that the
-	// question could not be sent.
+	// Beat returns nil if an address is available. An error with core.CodeUnavailable means that this process could not send
+	// the check.
 	Beat(ctx context.Context, app *core.App, address string) error
-	// Idle reports whether the executor neither runs nor queues a run of the job. It returns an error if this is unknown.
+	// Idle reports whether the executor at an address has no running or queued run of the job. Idle returns an error if this
+	// is unknown.
 	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
-	// Kill asks the executor to end all runs of the job. It returns nil if the executor accepts.
+	// Kill asks the executor at an address to end all runs of the job. Kill returns nil if the executor accepts the request.
 	Kill(ctx context.Context, app *core.App, address string, job core.JobID) error
-	// Limit returns how long a run of the function at the address can last.
+	// Limit returns the maximum duration of a run of the function at an address.
 	Limit(ctx context.Context, address string) (time.Duration, error)
 }

@@ -33,7 +33,7 @@ func (f *Finish) postRuns(ctx context.Context, runs []*core.Run) []error {
 	return errs
 }
 
-// PostRun enqueues the post-run work of a run that was closed elsewhere.
+// PostRun enqueues the post-run work (log and notifications) of a run that another process closed.
 func (f *Finish) PostRun(ctx context.Context, run *core.Run) error {
 	return f.postRuns(ctx, []*core.Run{run})[0]
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Replace ends the chain that holds a permit so that newer can run. It closes an attempt without
-// an owner, or records it as killed and requests a check. A repeated call requests another check.
-// later reports that the holder is due after newer, so it is not replaced.
+// Replace ends the retry chain that holds a concurrency slot, so that the run newer can have the slot. The parameter permit
+// names the concurrency limit, and the parameter holder is the first run of the chain. If the last attempt was never sent,
+// Replace closes it. Otherwise Replace records it as killed and requests a check, which a repeated call requests again. If the
+// first attempt is due after newer, Replace changes nothing and returns true.
 func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, newer *core.Run) (later bool, err error) {
 	run, due := core.Run{Then: holder}, core.Instant(0) // due time of the first attempt, since a retry is due later
 	for range core.MaxRetries + 1 {                     // find the last attempt of the chain
@@ -67,8 +68,9 @@ func counted(run *core.Run, permit string) bool {
 	return slices.Contains(core.PermitNames(run.Permit), permit)
 }
 
-// Supersede closes the run that has waited longest for a permit, so that newer can wait. later
-// reports that the waiting run is due after newer, so newer is the one to close.
+// Supersede closes a run that waits for a concurrency slot, so that the run newer can wait instead. The parameter permit names
+// the concurrency limit, and the parameter waits is the run to close. If that run is due after newer, Supersede changes
+// nothing and returns true. The caller then closes newer.
 func (f *Finish) Supersede(ctx context.Context, permit string, waits core.RunID, newer *core.Run) (later bool, err error) {
 	runs, unread, err := f.store.Runs(ctx, []core.RunID{waits})
 	if err == nil && len(unread) > 0 {

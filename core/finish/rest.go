@@ -19,8 +19,8 @@ func (e ended) freesFirst() bool {
 	return !e.run.State.Open() && e.run.Then == 0 && (len(e.run.Owes) == 0 || e.run.Owes[0].Kind == core.CauseParent)
 }
 
-// AfterClose creates the follow-ups of the runs that one call closed. Each run needs several writes in order, and no close
-// of the call waits for them.
+// An AfterClose creates the follow-ups of the runs that one call of [Finish.Close] closed. An AfterClose is separate because
+// all closes must be stored before the first follow-up is created.
 type AfterClose struct {
 	f       *Finish
 	results []Result
@@ -51,8 +51,8 @@ func (r *AfterClose) found(run *core.Run, i int) {
 	r.same, r.errs[i] = append(r.same, [2]int{i, r.of[k].i}), errRest
 }
 
-// Make creates the follow-ups in parallel, except for shards, and completes the answers of Close.
-// Permits that need no earlier follow-up are freed together, and their children created together.
+// Make creates the follow-ups, and updates the errors that Close returned. Make works on runs in parallel, except for shards
+// of a broadcast. Concurrency slots that can be freed immediately are freed together.
 func (r *AfterClose) Make(ctx context.Context) {
 	var free []*core.Run
 	var families, shards, others []ended

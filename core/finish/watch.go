@@ -12,31 +12,32 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// WatchOptions configures a Watchdog. A zero field means its default.
+// WatchOptions are the options of a Watchdog. A field with its zero value gets the default in its comment.
 type WatchOptions struct {
-	// Behind is the time from the minute of a journal to its first read. Each next read waits
-	// twice as long, at most BehindMax.
-	Behind, BehindMax time.Duration // 10 min, 240 min
-	Expiry            time.Duration // lifetime of a heartbeat: 90 s
-	IdleGap           time.Duration // interval between two checks of an executor that looks idle: 1 min
-	TimeoutGrace      time.Duration // delay after a job's timeout: 5 s
-	FunctionGrace     time.Duration // delay after a function's own timeout: 1 min
-	LostAfter         time.Duration // value for a deleted job: 10 min
-	MinutesAPass      int           // 120
+	// Behind is how long after the minute of a journal the watchdog first reads the journal. The delay before each further
+	// read doubles, up to BehindMax.
+	Behind, BehindMax time.Duration // defaults: 10 min and 240 min
+	Expiry            time.Duration // how long after its last heartbeat an executor counts as live; default: 90 s
+	IdleGap           time.Duration // interval between two checks of an executor that seems to be idle; default: 1 min
+	TimeoutGrace      time.Duration // delay after the job's timeout before a run is checked; default: 5 s
+	FunctionGrace     time.Duration // delay after a function's own timeout before a run is checked; default: 1 min
+	LostAfter         time.Duration // age at which a run of a deleted job counts as lost; default: 10 min
+	MinutesAPass      int           // maximum number of minutes that one pass scans; default: 120
 
-	// Window is the span of runs that are read together for a job that fires often, in whole
-	// minutes. It is shorter than Behind, so that these runs had time to end.
-	Window time.Duration // four fifths of Behind
+	// Window is the time span whose runs are read together, for a job that fires often. Window is in whole minutes. Window is
+	// shorter than Behind, so that most of the runs have ended.
+	Window time.Duration // default: four fifths of Behind
 
-	// A pass first reads for at most WalkFor, PageJournals journals a page, and stores its cursor. Then it acts for at most
-	// ActFor: it asks Asked executors at a time, each for at most AddressFor. The sum fits into the 50 s of functions/tick.
-	WalkFor, ActFor, AddressFor time.Duration // 20 s, 20 s, 6 s
-	PageJournals                int           // 100
-	Asked                       int           // 200
+	// A pass first reads journals, in pages of PageJournals, for at most WalkFor, and stores its cursor. Then it acts on the
+	// journals for at most ActFor: it queries up to Asked executors in parallel, each for at most AddressFor. WalkFor and
+	// ActFor together must fit into the 50 s of the AWS function functions/tick.
+	WalkFor, ActFor, AddressFor time.Duration // defaults: 20 s, 20 s and 6 s
+	PageJournals                int           // default: 100
+	Asked                       int           // default: 200
 }
 
-// A Watchdog checks runs some time after their claim. It closes lost runs, decides about runs
-// that a dispatcher left, and creates pending follow-ups.
+// A Watchdog checks runs some time after their claim. A Watchdog closes lost runs, decides about runs whose dispatcher died,
+// and creates pending follow-ups.
 type Watchdog struct {
 	f     *Finish
 	w     Watch
@@ -45,7 +46,7 @@ type Watchdog struct {
 	ahead ahead
 }
 
-// NewWatchdog returns a Watchdog with defaults for zero options.
+// NewWatchdog returns a Watchdog.
 func NewWatchdog(f *Finish, w Watch, p Prober, o WatchOptions) *Watchdog {
 	o.Behind = cmp.Or(o.Behind, 10*time.Minute)
 	o.BehindMax = cmp.Or(o.BehindMax, 24*o.Behind)
@@ -64,9 +65,9 @@ func NewWatchdog(f *Finish, w Watch, p Prober, o WatchOptions) *Watchdog {
 	return &Watchdog{f: f, w: w, probe: p, o: o, ahead: ahead{over: map[core.RunID]bool{}, fired: map[core.JobID]int64{}}}
 }
 
-// Pass scans each minute of claims since the last pass. It reads the journals of these minutes
-// and the journals that are due again, then acts on the findings. Acting never blocks the scan:
-// unfinished runs are checked again. Pass returns how many runs it checked.
+// Pass reads the journals of each minute since the last pass, and the journals that are scheduled to be read again. Then it
+// acts on their runs. Slow actions do not stop the scan, because unfinished runs are checked again later. Pass returns the
+// number of runs that it checked.
 func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
 	end := w.f.o.Now().Add(-w.o.Behind).Unix()/60 - 1 // the last minute that ended at least Behind ago
 	at, err := w.w.Cursor(ctx)
@@ -287,8 +288,8 @@ func (w *Watchdog) next(claimed, cursor int64) int64 {
 	return cursor + max(min(age, int64(w.o.BehindMax/time.Minute)), 1)
 }
 
-// Check checks the runs of a check message, and first stores the journal that the message
-// carries. If it returns an error, the message must be delivered again.
+// Check checks the runs of a check message. If the message has a journal, Check stores the journal first. If it returns an
+// error, the message must be delivered again.
 func (w *Watchdog) Check(ctx context.Context, c *ring.Check) error {
 	var subjects []subject
 	for _, id := range c.Runs {

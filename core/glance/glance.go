@@ -1,6 +1,6 @@
-// Package glance marks reads that a store may answer with data that is some seconds old, if such data is cheaper. These are
-// the reads that fill a page for a user, and reads whose used result no later write changes. The package counts the cost of
-// a page, and reads nothing twice for a page.
+// Package glance marks store reads that can return data that is some seconds old, because these reads are cheaper.
+// For example, all reads for one page of the console are marked. The package also counts the cost of these reads, and
+// prevents repeated reads for one page.
 package glance
 
 import (
@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// Glance collects the reads of one page.
+// Glance collects the store reads for one page of the console.
 type Glance struct {
 	halves atomic.Int64
 	mu     sync.Mutex
@@ -24,37 +24,38 @@ type answer struct {
 
 type key struct{}
 
-// Begin returns a context whose reads belong to a page.
+// Begin returns a context and the Glance that collects all reads with this context.
 func Begin(ctx context.Context) (context.Context, *Glance) {
 	g := &Glance{known: map[string]*answer{}}
 	return context.WithValue(ctx, key{}, g), g
 }
 
-// First returns a context in which reads are eventually consistent: they may return an older state. The caller must read
-// strongly afterwards, except in three cases: the run has ended for good; a conditional write rejects decisions based on the
-// older state; or a slow caller could act on the older state anyway.
+// First returns a context with which reads are eventually consistent, so that a read may return an older state.
+// Before the caller acts on the result, the caller must repeat the read with strong consistency. A repeat is not
+// needed if the result is a closed run without a further attempt. A repeat is also not needed if a conditional write
+// rejects decisions based on an older state, or if an older state does no harm.
 func First(ctx context.Context) context.Context {
 	ctx, _ = Begin(ctx)
 	return ctx
 }
 
-// Of returns the glance that the reads of a context belong to; nil means strong reads.
+// Of returns the Glance that collects the reads of a context. Nil means that the reads are strongly consistent.
 func Of(ctx context.Context) *Glance {
 	g, _ := ctx.Value(key{}).(*Glance)
 	return g
 }
 
-// End returns a context whose reads belong to no page, and so are strong.
+// End returns a context without a Glance, so that reads are strongly consistent.
 func End(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, nil) }
 
-// Spend adds read units; a store counts halves.
+// Spend adds read units of the store, in multiples of 0.5.
 func (g *Glance) Spend(units float64) { g.halves.Add(int64(2 * units)) }
 
-// Units returns the read units spent.
+// Units returns the sum of the read units from Spend.
 func (g *Glance) Units() float64 { return float64(g.halves.Load()) / 2 }
 
-// Once returns the earlier result of read for a name, or calls read. The result may be shared and must not be changed.
-// Errors are not kept.
+// Once returns the result of an earlier call with this name. If no result is stored, Once calls read and stores the
+// result, unless read fails. Callers must not change the result, because several callers can get the same result.
 func (g *Glance) Once(name string, read func() (any, error)) (any, error) {
 	g.mu.Lock()
 	a := g.known[name]
@@ -73,7 +74,7 @@ func (g *Glance) Once(name string, read func() (any, error)) (any, error) {
 	return is, err
 }
 
-// Known returns the result of Once for a name; nil if there is none, or a read is in progress.
+// Known returns the stored result of Once for a name; nil if no result is stored, or the read is in progress.
 func (g *Glance) Known(name string) any {
 	g.mu.Lock()
 	a := g.known[name]

@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// SaveApp creates or changes an app. It does not write an equal app, and never changes the pause and the list of suppressed
-// jobs.
+// SaveApp creates or changes an app. If the app is already as wanted, SaveApp writes nothing. SaveApp never changes
+// the pause and the list of suppressed jobs.
 func (m *Manage) SaveApp(ctx context.Context, actor core.Actor, spec AppSpec) (AppResult, error) {
 	if err := actor.Validate(); err != nil {
 		return AppResult{}, err
@@ -21,7 +21,7 @@ func (m *Manage) SaveApp(ctx context.Context, actor core.Actor, spec AppSpec) (A
 	return m.saveApp(ctx, actor, spec, true)
 }
 
-// CheckApp returns the result that SaveApp would have, and changes nothing.
+// CheckApp returns the result that SaveApp would return, and changes nothing.
 func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) {
 	return m.saveApp(ctx, core.Actor{}, spec, false)
 }
@@ -53,7 +53,7 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 	}
 	var attempts []core.App
 	res := AppResult{Name: spec.Name}
-	unclear := core.Say("could not confirm that app %s was stored: reload it and try again", spec.Name)
+	unclear := core.Say("could not confirm that app %s was stored: reload the app and try again", spec.Name)
 	err := budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, spec.Name)
 		if err != nil {
@@ -111,7 +111,7 @@ func (m *Manage) putApp(ctx context.Context, old, next *core.App, c core.Change)
 	return m.store.PutApp(ctx, old.Rev, *next, c)
 }
 
-// ParseRange parses an entry of Allow. Its error describes the format.
+// ParseRange parses an entry of AppSpec.Allow. The error describes the allowed formats.
 func ParseRange(text string) (netip.Prefix, error) {
 	if ip, err := netip.ParseAddr(text); err == nil {
 		return ip.WithZone("").Prefix(ip.BitLen())
@@ -136,7 +136,7 @@ func sameApp(a, b *core.App) bool {
 		a.Overlap == b.Overlap && a.Limits == b.Limits && a.Call.Equal(b.Call) && a.Notify.Equal(b.Notify)
 }
 
-// RemoveExecutor deletes the registration of an executor, and records the user.
+// RemoveExecutor deletes the registration of an executor, and stores a change record.
 func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, address string) error {
 	if err := actor.Validate(); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, addr
 		return &core.Error{Code: core.CodeNotFound, Field: "address", Value: core.Truncate(address),
 			Reason: core.Say("app %s has no executor at this address", app)}
 	case list[i].Fixed:
-		return core.Errorf(core.CodeRefused, "%s is a fixed address of app %s: change the app", address, app)
+		return core.Errorf(core.CodeRefused, "%s is a fixed address of app %s: remove the address from the app's manifest", address, app)
 	case list[i].Live:
 		return core.Errorf(core.CodeRefused, "%s sends heartbeats: stop the executor first", address)
 	}
@@ -193,7 +193,7 @@ func (m *Manage) empty(ctx context.Context, name string, leaves leaving) error {
 		}
 		for i := range jobs {
 			if _, stays := leaves(jobs[i].Name(), jobs[i].Def.Set, core.Notify{}); stays {
-				return core.Errorf(core.CodeRefused, "app %s has jobs, such as %s: delete them first", name, jobs[i].Name())
+				return core.Errorf(core.CodeRefused, "app %s has jobs, such as %s: delete the jobs first", name, jobs[i].Name())
 			}
 		}
 		if len(bad) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
-// A ChannelSpec is a channel as its owner wants it. Rev, Tested and Created of Channel are
-// ignored. core.AsStored in it keeps the stored secret.
+// A ChannelSpec is a request to create or change a channel. The fields Rev, Tested and Created of Channel are
+// ignored. The value core.AsStored keeps the stored secret.
 type ChannelSpec struct {
 	Channel core.Channel
 	IfRev   *int64
@@ -24,7 +24,7 @@ type ChannelResult struct {
 	Change string // Created, Updated, Unchanged
 }
 
-// SaveChannel creates or changes a channel. An equal channel is not written.
+// SaveChannel creates or changes a channel. If the channel is already as wanted, SaveChannel writes nothing.
 func (m *Manage) SaveChannel(ctx context.Context, actor core.Actor, spec ChannelSpec) (ChannelResult, error) {
 	if err := actor.Validate(); err != nil {
 		return ChannelResult{}, err
@@ -32,7 +32,7 @@ func (m *Manage) SaveChannel(ctx context.Context, actor core.Actor, spec Channel
 	return m.saveChannel(ctx, actor, spec, true)
 }
 
-// CheckChannel returns the result that SaveChannel would have, and changes nothing.
+// CheckChannel returns the result that SaveChannel would return, and changes nothing.
 func (m *Manage) CheckChannel(ctx context.Context, spec ChannelSpec) (ChannelResult, error) {
 	return m.saveChannel(ctx, core.Actor{}, spec, false)
 }
@@ -44,7 +44,7 @@ func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec Channel
 	}
 	var attempts []core.Channel
 	res := ChannelResult{Name: want.Name}
-	unclear := core.Say("could not confirm that channel %s was stored: reload it and try again", want.Name)
+	unclear := core.Say("could not confirm that channel %s was stored: reload the channel and try again", want.Name)
 	err := budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindChannel(ctx, want.Name)
 		if err != nil {
@@ -124,7 +124,7 @@ func (m *Manage) putChannel(ctx context.Context, old core.Channel, next *core.Ch
 	return m.store.PutChannel(ctx, old.Rev, *next, c)
 }
 
-// DeleteChannel deletes a channel. Pending notifications to it are dropped.
+// DeleteChannel deletes a channel. Pending notifications to the channel are dropped.
 func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name string) error {
 	if err := actor.Validate(); err != nil {
 		return err
@@ -147,16 +147,16 @@ func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name strin
 
 type ChannelTest struct {
 	Sent bool
-	// Why is the reason of a failure, for users. Permanent means that a retry cannot help. After
-	// is the minimum delay of a retry.
+	// Why is the reason for a failure, for users. Permanent is true if a retry would fail too. After is the minimum
+	// delay before a retry.
 	Why       string
 	Permanent bool
 	After     time.Duration
 	Took      time.Duration
 }
 
-// TestChannel sends one test message to a channel. To prevent floods, a second test within
-// Options.TestEvery is rejected.
+// TestChannel sends one test message to a channel. It returns an error if a user tested the channel less than
+// Options.TestEvery ago.
 func (m *Manage) TestChannel(ctx context.Context, actor core.Actor, name string) (ChannelTest, error) {
 	if err := actor.Validate(); err != nil {
 		return ChannelTest{}, err

@@ -48,7 +48,8 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 		}
 		is := s.spec.Declared && slices.Contains(apps[s.job.Def.App].Withheld, s.job.Def.Name)
 		if is {
-			s.refuse(core.Errorf(core.CodeConflict, "job %s was deleted by another user: code cannot create the job until it is returned to code",
+			s.refuse(core.Errorf(core.CodeConflict, "job %s was deleted by a user: code cannot create the job until a user "+
+				"runs `tickring return-to-code`",
 				s.job.Name()))
 		}
 		if most := s.spec.MostDeclared; !is && most > 0 {
@@ -125,7 +126,7 @@ func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name strin
 				return false, core.Errorf(core.CodeTooLarge, "app %s has %d deleted jobs that its code cannot create again, the maximum: "+
 					"use tickring return-to-code for jobs that no code declares, such as %s", app, core.MaxWithheld, old.Withheld[0])
 			}
-			next.Withheld, why = append(next.Withheld, name), "job "+name+" is deleted: its code may not make it again"
+			next.Withheld, why = append(next.Withheld, name), "job "+name+" was deleted: code cannot create the job again"
 		}
 		c := m.change(actor, core.VerbUpdated, old.Rev)
 		c.Why = why
@@ -133,8 +134,8 @@ func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name strin
 	})
 }
 
-// GiveBack returns a job to its code after a user created, changed or deleted it. The job stays
-// as it is until an executor declares it.
+// GiveBack lets code declare a job again that a user created, changed or deleted. The job does not change until its
+// code declares it.
 func (m *Manage) GiveBack(ctx context.Context, actor core.Actor, app, name string) (SaveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return SaveResult{}, err

@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// Delete deletes a job; its runs stay. Its waiting triggers and retries are skipped as deleted. A
-// job that code declared is suppressed, so that code cannot create it again.
+// Delete deletes a job but not its runs. Waiting triggers and retries of the job are skipped with core.ReasonDeleted.
+// If code declared the job, the job is suppressed, so that code cannot create it again.
 func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev *int64) (SaveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return SaveResult{}, err
@@ -108,14 +108,14 @@ func gone(err error, tried bool) (bool, error) {
 	return false, err
 }
 
-// Prune deletes one page of the objects of a set that r does not keep. Next is where the next page begins. Apps and channels
-// are deleted last.
+// Prune deletes, page by page, the jobs, apps and channels of a set that r does not keep. One call handles one page.
+// Apps and channels are deleted with the last page.
 func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (PruneResult, error) {
 	if err := actor.Validate(); err != nil {
 		return PruneResult{}, err
 	}
 	if r.Set == "" {
-		return PruneResult{}, core.Invalid("set", "", "required: prune deletes only jobs that a set created")
+		return PruneResult{}, core.Invalid("set", "", "required: `prune` deletes only jobs that a set created")
 	}
 	if err := core.CheckSet("set", r.Set); err != nil {
 		return PruneResult{}, err

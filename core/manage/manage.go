@@ -1,5 +1,5 @@
-// Package manage changes jobs, apps and channels: users, code and files create, edit, pause,
-// resume and delete them.
+// Package manage creates, changes, pauses, resumes and deletes jobs, apps and channels, on request of users, code and
+// manifests.
 package manage
 
 import (
@@ -12,8 +12,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// Manage makes changes. It has no loop and keeps nothing that cannot be read again, so any number of Manages can share a
-// store.
+// Manage changes jobs, apps, channels and settings for users. Several Manage values can share one store.
 type Manage struct {
 	store  Store
 	ring   Ring
@@ -32,32 +31,33 @@ func (m *Manage) change(actor core.Actor, verb string, rev int64) core.Change {
 	return actor.Did(core.Change{ID: max(core.Millis(now), rev+1), At: now, Verb: verb})
 }
 
-// Options configures a Manage. A zero field means its default.
+// Options configures a Manage. A zero field means the default.
 type Options struct {
-	// ResumeAhead is the delay until the end of a pause of an app or of everything takes effect. A fifth of it is for the
-	// store, the rest for clock skew. Default: 5 s.
+	// ResumeAhead is the delay from a user's resume of an app, or of all jobs, until the pause ends. A fifth of
+	// ResumeAhead is the time limit for the store, and the rest allows for clock skew. Default: 5 s.
 	ResumeAhead time.Duration
-	// Room is how long a save waits for a throttled store; default: 10 s. If the store accepts some jobs, the limit is twice
-	// Room in total. Backoff limits the first wait; default: 100 ms. This limit doubles with each wait, up to a tenth of
-	// Room.
+	// Room is how long a save waits for an overloaded store; default: 10 s. If the store accepts some jobs, the save
+	// waits for at most twice Room in total. Backoff is the maximum of the first wait; default: 100 ms. The maximum
+	// doubles with each wait, up to a tenth of Room.
 	Room, Backoff time.Duration
-	// Command returns why a command cannot run here, or nil. A nil Command rejects all commands.
+	// Command returns an error if the server cannot run a command. A nil function rejects all commands.
 	Command func(*core.Command) error
-	// Notifier sends to channels; nil rejects all channels.
+	// Notifier sends test messages to channels; nil: all channels are rejected.
 	Notifier Notifier
-	// TestEvery is the minimum time between two tests of a channel. Default: 10 s.
+	// TestEvery is the minimum time between two tests of one channel. Default: 10 s.
 	TestEvery time.Duration
 }
 
-// New returns a Manage. It plans jobs that are due soon at once, by the rules of the ticks.
+// New returns a Manage. When a job changes, Manage immediately plans runs that are due soon, with the ticker's
+// options in plans.
 func New(store Store, ring Ring, f Finisher, q *query.Queries, plans plan.Options, o Options) *Manage {
 	o.ResumeAhead = cmp.Or(o.ResumeAhead, 5*time.Second)
 	o.Room = cmp.Or(o.Room, 10*time.Second)
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
 	if o.Command == nil {
 		o.Command = func(*core.Command) error {
-			return core.Invalid("command", "", "commands run on the server's machine, and this deployment has none, as on AWS: run commands on "+
-				"your own machines with tickring exec, as the handler of an executor")
+			return core.Invalid("command", "", "this deployment has no server machine that can run commands: run the command "+
+				"on your own machine, as a handler of `tickring exec`")
 		}
 	}
 	o.TestEvery = cmp.Or(o.TestEvery, 10*time.Second)
@@ -65,7 +65,7 @@ func New(store Store, ring Ring, f Finisher, q *query.Queries, plans plan.Option
 		declared: declared{of: map[string]counted{}}}
 }
 
-// CheckWhy rejects a reason that is too long for a change record.
+// CheckWhy returns an error if a reason is too long for a change record.
 func CheckWhy(why string) error {
 	if utf8.RuneCountInString(why) > 1000 || !utf8.ValidString(why) {
 		return core.Invalid("reason", why, "at most 1000 characters are allowed")
@@ -91,7 +91,7 @@ func expect(what string, want *int64, found bool, rev int64, set, of string) err
 	return nil
 }
 
-// Results of one change.
+// Results of a change to one job, app or channel.
 const (
 	Created   = "created"
 	Updated   = "updated"
@@ -100,82 +100,82 @@ const (
 	Refused   = "refused"
 )
 
-// MaxSave is the maximum number of jobs in one Save.
+// MaxSave is the maximum number of jobs in one call of Save.
 const MaxSave = 100_000
 
-// A JobSpec is a job as its owner wants it. App and name identify the job. Save ignores ID,
-// Declared, Created and the IDs in After of Def. Unset fields get their defaults, whatever the
-// job had before.
+// A JobSpec is a request to create or change a job. The app and the name in Def identify the job. Save ignores ID,
+// Declared, Created and the IDs in After of Def. Unset fields get their defaults and do not keep the stored values.
 type JobSpec struct {
 	Def      core.Def
 	Schedule core.Schedule
 	Misfire  core.Misfire
 	Grace    time.Duration
 	Deadline time.Duration
-	// Source is the source of Def.Script. If it is empty, Def.Script.Hash names a stored source.
-	// Version fields of Def.Script are ignored.
+	// Source is the source of Def.Script. If Source is empty, Def.Script.Hash identifies a stored source. The fields
+	// of Def.Script about its version are ignored.
 	Source string
-	// Paused pauses or starts the job; nil keeps the live state.
+	// Paused pauses the job if true, and starts the job if false. If Paused is nil, the state of the job does not
+	// change.
 	Paused *bool
-	// IfRev is the revision that the job must have, otherwise the edit is a conflict; 0: the job must not exist.
+	// IfRev is the revision that the stored job must have, otherwise the result is a conflict. 0 means that the job
+	// must not exist, and nil allows all revisions.
 	IfRev *int64
-	// Declared means that code declares the job. If a user created, changed or deleted the job, the result is a conflict
-	// until GiveBack.
+	// Declared is true if code declares the job. If a user created, changed or deleted the job, the result is a
+	// conflict until a user calls GiveBack.
 	Declared bool
-	// MostDeclared is about the maximum number of jobs of the app that code can declare; 0: no
-	// limit.
+	// MostDeclared is the approximate maximum number of jobs that code can declare in one app; 0: no limit.
 	MostDeclared int
 }
 
 // SaveResult is the result of one JobSpec.
 type SaveResult struct {
 	App, Name string
-	ID        core.JobID // 0 if rejected before it had one
+	ID        core.JobID // 0 if the job was rejected before it got an ID
 	Rev       int64
 	Change    string // Created, Updated, Unchanged, Refused
-	Withheld  bool   // deleted and suppressed: code cannot create it until GiveBack
-	Err       error  // if Refused: a *core.Error; the job was not changed
+	Withheld  bool   // the deleted job is suppressed: code cannot create it until a user calls GiveBack
+	Err       error  // if Change is Refused: a *core.Error; the job was not changed
 }
 
-// A Target is one job, one app, or everything, to pause or resume.
+// A Target selects what to pause or resume: one job, one app, or all jobs.
 type Target struct {
-	Job string // app/name or number
+	Job string // the job, as app/name or number
 	App string
 	All bool
 }
 
 // StateResult is the result of a pause or resume.
 type StateResult struct {
-	Changed bool // false: it already had the wanted state
-	// State is the state of the job; for an app or everything it is Paused or Started.
+	Changed bool // false: the target already had the requested state
+	// State is the state of the job. For an app or for all jobs, State is core.Paused or core.Started.
 	State core.JobState
 	Rev   int64
-	// Until is when the pause ends automatically; zero means never. After a resume of an app or of everything, it is when
-	// the resume takes effect.
+	// Until is when the pause ends automatically; zero means never. After a resume of an app or of all jobs, Until is
+	// when the pause ends.
 	Until time.Time
 }
 
-// A PauseRequest is the reason and the end of a pause.
+// A PauseRequest has the reason and the end of a pause.
 type PauseRequest struct {
 	Why   string
 	Until *time.Time
-	IfRev *int64 // for a job: as in JobSpec
+	IfRev *int64 // only for a job: revision that the stored job must have; nil allows all revisions
 }
 
-// An AppSpec is an app as its owner wants it.
+// An AppSpec is a request to create or change an app.
 type AppSpec struct {
 	Name      string
 	Title     string
 	Set       string
-	Token     *string // nil keeps the token
+	Token     *string // nil keeps the stored token
 	Executors []string
-	Allow     []string // a range such as 10.0.0.0/8, or a single address
-	// WaitForExecutor and Notify are as in core.App.
+	Allow     []string // ranges such as 10.0.0.0/8, or single IP addresses
+	// WaitForExecutor is how long runs wait for an available executor; 0: runs do not wait.
 	WaitForExecutor time.Duration
 	Notify          core.Notify
 	Overlap         core.Overlap
 	Limits          core.Limits
-	Call            *core.Call // core.AsStored in it keeps the stored secret
+	Call            *core.Call // the value core.AsStored keeps the stored secret
 	IfRev           *int64
 }
 
@@ -186,27 +186,27 @@ type AppResult struct {
 	Change string // Created, Updated, Unchanged
 }
 
-// A PruneRequest names the set to prune and the objects that stay.
+// A PruneRequest names a set, and the objects of the set that Prune does not delete.
 type PruneRequest struct {
 	Set string
-	// Stay has the jobs (app/name) and apps that stay, and "" for the notifications without a job, each with its Notify
-	// after the prune.
+	// Stay has the names of the jobs (app/name) and apps that are not deleted, with their notification settings after
+	// the prune. The name "" stands for notifications without a job.
 	Stay map[string]core.Notify
-	// Channels has the names of the channels that stay.
+	// Channels has the names of the channels that are not deleted.
 	Channels []string
-	DryRun   bool // list only
+	DryRun   bool // the objects are listed, but not deleted
 	After    core.JobID
 }
 
 // PruneResult lists the deleted objects, or in a dry run the objects to delete.
 type PruneResult struct {
-	Channels []AppPrune   // deleted with the apps
+	Channels []AppPrune   // deleted with the last page
 	Jobs     []SaveResult // Deleted or Refused
 	Apps     []AppPrune
-	Next     core.JobID // After of the next page; 0: this was the last page
+	Next     core.JobID // value of After for the next page; 0: this is the last page
 }
 
-// AppPrune is the result of one app or channel.
+// AppPrune is the result of Prune for one app or channel.
 type AppPrune struct {
 	Name   string
 	Change string // Deleted or Refused

@@ -11,14 +11,14 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Many is the result for one of many jobs.
+// Many is the result for one job of a change to many jobs.
 type Many struct {
-	Changed bool // false: it already had the wanted state
+	Changed bool // false: the job already had the requested state
 	Err     error
 }
 
-// PauseJobs pauses jobs by ID. A paused job keeps its pause, with its reason and end, also when
-// the bulk operation is undone.
+// PauseJobs pauses jobs by ID. A job that is already paused keeps the reason and the end of its pause. If the bulk
+// operation is undone, this job stays paused.
 func (m *Manage) PauseJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, r PauseRequest) ([]Many, error) {
 	until, err := m.until(r.Until)
 	if err == nil {
@@ -36,8 +36,8 @@ func (m *Manage) PauseJobs(ctx context.Context, actor core.Actor, jobs []core.Jo
 	}), nil
 }
 
-// ResumeJobs ends the pauses of jobs, like Resume. If revs is set, it changes only jobs that still have their revision in
-// revs.
+// ResumeJobs ends the pauses of jobs by ID. If revs is not nil, ResumeJobs changes only jobs that still have the
+// revision in revs.
 func (m *Manage) ResumeJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, why string, revs map[core.JobID]int64) (
 	[]Many, error) {
 	if err := checkMany(actor, why); err != nil {
@@ -52,7 +52,7 @@ func (m *Manage) ResumeJobs(ctx context.Context, actor core.Actor, jobs []core.J
 	}), nil
 }
 
-// LabelJobs sets labels of jobs; an empty value removes the label.
+// LabelJobs sets labels of jobs by ID. An empty value removes the label.
 func (m *Manage) LabelJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, labels map[string]string, why string) ([]Many, error) {
 	if err := checkMany(actor, why); err != nil {
 		return nil, err

@@ -35,12 +35,12 @@ func (m *Manage) looked(ctx context.Context, edits []*edit) error {
 type NotifyResult struct {
 	Rev    int64
 	Change string      // Updated, Unchanged
-	Old    core.Notify // the previous value
+	Old    core.Notify // previous settings
 }
 
-// SaveNotify sets the notifications without a job, including those about unreadable jobs. Without
-// To, none are sent. An equal value changes nothing. The change record is written after the
-// change; if that fails budget.Tries times, the change has no record.
+// SaveNotify sets the notification settings for events without a job, and for unreadable jobs. If n.To is empty, no
+// notifications are sent. If the settings are already equal, SaveNotify writes nothing. The change record is written
+// after the change. If writing the record fails budget.Tries times, the change has no record.
 func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify) (NotifyResult, error) {
 	if err := actor.Validate(); err != nil {
 		return NotifyResult{}, err
@@ -57,7 +57,8 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 			try++
 		}
 	}
-	unclear := core.Say("could not confirm that the settings for notifications without a job were stored: reload them and try again")
+	unclear := core.Say("could not confirm that the settings for notifications without a job were stored: reload the settings " +
+		"and try again")
 	err := budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, err := m.ask.Global(ctx)
 		if err != nil {
@@ -92,8 +93,8 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 	return res, nil
 }
 
-// CheckTold returns for each Notify the error of its first unknown channel, or nil. The
-// channels in made count as existing.
+// CheckTold checks that the channels in notification settings exist. For each item of the list, it returns nil, or an
+// error about the first channel that does not exist. The channels in made count as existing.
 func (m *Manage) CheckTold(ctx context.Context, list []core.Notify, made []string) ([]error, error) {
 	var names []string
 	for i := range list {
@@ -130,8 +131,8 @@ func (m *Manage) channels(ctx context.Context, names []string) (map[string]core.
 	return found, nil
 }
 
-// CheckNotify returns the result that SaveNotify would have, and changes nothing. The channels in
-// made count as existing.
+// CheckNotify returns the result that SaveNotify would return, and changes nothing. The channels in made count as
+// existing.
 func (m *Manage) CheckNotify(ctx context.Context, n core.Notify, made []string) (NotifyResult, error) {
 	n = n.Normal()
 	if err := n.Validate("notify"); err != nil {
@@ -201,15 +202,15 @@ func (m *Manage) namedBy(ctx context.Context, channel string, leaves leaving) er
 		return stays && slices.Contains(n.To, channel)
 	}
 	refuse := func(who string) error {
-		return core.Errorf(core.CodeRefused, "%s notifies channel %s: remove the channel from its notify.to first", who, channel)
+		return core.Errorf(core.CodeRefused, "%s notifies channel %s: before you delete the channel, remove it from notify.to", who, channel)
 	}
 	g, err := m.ask.Global(ctx)
 	if err != nil {
 		return err
 	}
 	if named("", "", g.Notify) {
-		return core.Errorf(core.CodeRefused, "notifications without a job go to channel %s: remove the channel from notify.to of defaults "+
-			"first", channel)
+		return core.Errorf(core.CodeRefused, "notifications without a job go to channel %s: remove the channel from "+
+			"`notify.to` of `defaults` first", channel)
 	}
 	apps, err := m.store.ListApps(ctx)
 	if _, err = core.BesidesApps(err); err != nil {

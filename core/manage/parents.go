@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
-// After lists the parents of jobs by app/name.
+// After maps the app/name of jobs to their parents.
 type After map[string][]core.Parent
 
 // levels returns savings in the order in which they are stored: parents before children. Jobs
@@ -111,7 +111,7 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 				s.refuse(&core.Error{Code: core.CodeNotFound, Field: field, Value: p.Job, Reason: core.Say("the job does not exist")})
 				return true
 			case !is:
-				s.refuse(core.Invalid(field, p.Job, "it cannot be read"))
+				s.refuse(core.Invalid(field, p.Job, "the parent job cannot be read"))
 				return true
 			case len(parent.Def.Children) >= core.MaxChildren && !slices.ContainsFunc(parent.Def.Children,
 				func(c core.Child) bool { return c.Job == s.number }):
@@ -156,7 +156,8 @@ func (m *Manage) circle(ctx context.Context, job *core.Job, toBe After) error {
 	ends := take(name, job.Def.After)
 	for !ends && len(level) > 0 {
 		if len(via) > budget.Before {
-			return core.Errorf(core.CodeTooLarge, "after: %s has more than %d direct and indirect parent jobs: remove parents from after",
+			return core.Errorf(core.CodeTooLarge, "`after`: %s has more than %d direct and indirect parent jobs: remove "+
+				"parents from `after`",
 				name, budget.Before)
 		}
 		now := level

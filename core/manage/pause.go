@@ -11,11 +11,11 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// MaxPause is the maximum length of a pause with an end.
+// MaxPause is the maximum duration of a pause that ends automatically.
 const MaxPause = 10 * 366 * 24 * time.Hour
 
-// Pause stops the schedule of a job, an app, or everything, from now on. A target that is already
-// paused as requested stays as it is.
+// Pause stops the schedules of a job, an app, or all jobs from now on. If the target is already paused as requested,
+// Pause changes nothing.
 func (m *Manage) Pause(ctx context.Context, actor core.Actor, t Target, r PauseRequest) (StateResult, error) {
 	if err := m.checkTarget(actor, t, r.Why); err != nil {
 		return StateResult{}, err
@@ -33,8 +33,8 @@ func (m *Manage) Pause(ctx context.Context, actor core.Actor, t Target, r PauseR
 	return m.editGlobal(ctx, actor, r.Why, pauseOf(actor, r.Why, until))
 }
 
-// Resume ends a pause; the pause of an app or of everything ends after Options.ResumeAhead.
-// Scheduled times in the pause are never run.
+// Resume ends the pause of a job immediately, and the pause of an app or of all jobs after Options.ResumeAhead.
+// Scheduled times during the pause are never run.
 func (m *Manage) Resume(ctx context.Context, actor core.Actor, t Target, why string) (StateResult, error) {
 	if err := m.checkTarget(actor, t, why); err != nil {
 		return StateResult{}, err
@@ -94,7 +94,7 @@ func (m *Manage) pausing(actor core.Actor, r PauseRequest, until time.Time) buil
 
 func revIs(old *core.Job, want *int64) error {
 	if want != nil && *want != old.Sched.Rev {
-		return core.Errorf(core.CodeConflict, "job %s was changed in the meantime: reload it and try again", old.Name())
+		return core.Errorf(core.CodeConflict, "job %s was changed in the meantime: reload the job and try again", old.Name())
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ type buildEdit func(old *core.Job) (*edit, error)
 // editJob changes one job.
 func (m *Manage) editJob(ctx context.Context, ref string, build buildEdit) (job core.Job, changed bool, err error) {
 	var attempts []core.Job
-	unclear := core.Say("could not confirm that the change of job %s was stored: reload it and try again", ref)
+	unclear := core.Say("could not confirm that the change of job %s was stored: reload the job and try again", ref)
 	err = budget.UpdateWithRetry(ctx, unclear, func() (done bool, err error) {
 		if job, err = m.ask.Job(ctx, ref); err != nil {
 			return false, err
@@ -316,7 +316,8 @@ func (m *Manage) editPause(
 		res = pauseResult(a.pause, a.c.At, a.c.ID, a.c.Verb)
 		return true
 	}
-	err = budget.UpdateWithRetry(ctx, core.Say("could not confirm that %s was stored: reload it and try again", what), func() (bool, error) {
+	err = budget.UpdateWithRetry(ctx, core.Say("could not confirm that %s was stored: check the stored value, then try again",
+		what), func() (bool, error) {
 		old, err := read()
 		if err != nil {
 			return false, err

@@ -14,8 +14,8 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Save creates or changes jobs. Each succeeds or fails alone, and the results are in the order of
-// specs. An equal job is not written.
+// Save creates or changes jobs. Each job succeeds or fails independently, and the results are in the order of specs.
+// A job that is already as wanted is not written.
 func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []SaveResult {
 	if err := actor.Validate(); err != nil {
 		return refuseAll(specs, err)
@@ -23,8 +23,8 @@ func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []
 	return m.save(ctx, actor, specs, store, nil)
 }
 
-// Check returns the results that Save would have, and changes nothing. beside has the jobs that other calls save together
-// with specs.
+// Check returns the results that Save would return, and changes nothing. beside has the parents of further jobs,
+// which other calls save together with specs.
 func (m *Manage) Check(ctx context.Context, specs []JobSpec, beside After) []SaveResult {
 	return m.save(ctx, core.Actor{}, specs, check, beside)
 }
@@ -89,12 +89,13 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 			continue
 		}
 		if spec.Declared && spec.Paused != nil {
-			s.refuse(core.Invalid("paused", "", "not allowed for a declared job: users pause and resume jobs that code declares"))
+			s.refuse(core.Invalid("paused", "", "not allowed for a job that code declares: only users pause and resume the job"))
 			continue
 		}
 		if s.job.Def.Command != nil {
 			if spec.Declared {
-				s.refuse(core.Errorf(core.CodeForbidden, "code cannot declare jobs that the server runs on its own machine: use the admin token"))
+				s.refuse(core.Errorf(core.CodeForbidden, "code cannot declare a job with a command, because the server runs "+
+					"commands on its own machine: use the admin token"))
 				continue
 			}
 			if err := m.o.Command(s.job.Def.Command); err != nil {
@@ -165,11 +166,12 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 	return slices.DeleteFunc(left, func(s *saving) bool {
 		switch {
 		case s.unclear == budget.Tries || s.unclear > 0 && s.full && over:
-			s.refuse(core.Errorf(core.CodeUnavailable, "could not confirm that the job was stored: reload it and try again"))
+			s.refuse(core.Errorf(core.CodeUnavailable, "could not confirm that the job was stored: reload the job and try "+
+				"again"))
 		case s.full && over:
-			reason := core.Say("the store was overloaded, and the job was not changed: try again")
+			reason := core.Say("the database was overloaded, and the job was not changed: try again")
 			if len(s.attempts) > 0 { // an answer may be lost, and its repetition was throttled
-				reason = core.Say("the store was overloaded, and the job may not be stored: apply again")
+				reason = core.Say("the database was overloaded, and the job may not be stored: apply again")
 			}
 			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: reason})
 		case ctx.Err() != nil:
@@ -476,8 +478,8 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 		return nil, nil
 	case same, to == giveBack: // a pause is not a change of a declaration
 	case s.spec.Declared && old.Def.Declared != core.DeclaredCode:
-		return nil, core.Errorf(core.CodeConflict, "job %s was created or changed by another user: code cannot change the job until it is "+
-			"returned to code",
+		return nil, core.Errorf(core.CodeConflict, "job %s was created or changed by a user: code cannot change the job until "+
+			"a user runs `tickring return-to-code`",
 			old.Name())
 	case !s.spec.Declared && old.Def.Declared != "":
 		want.Def.Declared = core.DeclaredTaken

@@ -13,18 +13,19 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
-// A ScriptSpec is a version of a job's script as its owner wants it.
+// A ScriptSpec is a request to store a new version of a job's script.
 type ScriptSpec struct {
-	Kind core.ScriptKind // empty: unchanged
+	Kind core.ScriptKind // empty: the kind does not change
 	Note string
-	// Source is the text. If it is empty, the text and the kind of the earlier version Version apply.
+	// Source is the source of the script. If Source is empty, the source and the kind of the earlier version Version
+	// are used.
 	Source  string
 	Version int
-	IfRev   *int64 // of the job, as in JobSpec
+	IfRev   *int64 // revision that the stored job must have; nil allows all revisions
 }
 
-// SaveScript gives a job that has a script a new version of it. If only the note differs, the
-// version stays and gets the note.
+// SaveScript stores a new version of the script of a job that has a script. If only the note differs, SaveScript
+// changes the note of the current version.
 func (m *Manage) SaveScript(ctx context.Context, actor core.Actor, ref string, want ScriptSpec) (SaveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return SaveResult{}, err
@@ -143,7 +144,8 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 				if e.source, found, err = m.store.Source(ctx, job, hash); err != nil {
 					return err
 				} else if !found {
-					return core.Invalid("script.hash", hash, "no stored version of the script has this hash: send script.source")
+					return core.Invalid("script.hash", hash, "no stored version of the script has this hash: send "+
+						"`script.source`")
 				}
 			}
 			made.Version, made.Size = rec.Last()+1, len(e.source)
@@ -162,8 +164,8 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 			}
 		}
 		if len(rec.Old) >= core.MostVersions || len(rec.Stored)-len(unnamed) > core.MostVersions+core.KeepVersions {
-			return core.Errorf(core.CodeRefused, "the script of %s has %d versions, including all from the last hour and for open runs, the "+
-				"maximum: try again later",
+			return core.Errorf(core.CodeRefused, "the script of %s has the maximum of %d versions, and versions from the last "+
+				"hour or of open runs are never deleted: try again later",
 				e.want.Name(), core.MostVersions)
 		}
 		for _, hash := range unnamed {

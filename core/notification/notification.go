@@ -19,28 +19,29 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Options configures Notices. The zero value of a field means its default.
+// Options of Notices. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now        func() time.Time
 	Log        *slog.Logger
-	Deployment string // the name of the deployment in messages
-	// Link is the URL of a run's page, with RunInLink for its ID (CheckLink); empty: no link.
+	Deployment string // name of the deployment in messages
+	// Link is the URL of a run's page, with the placeholder RunInLink for the run's ID. CheckLink checks it. Empty: messages
+	// have no link.
 	Link string
-	// Places is the number of concurrent messages to a channel, and Line how many more may wait for PlaceWait
-	// each; others are retried later.
-	Places, Line int           // 16, 4096
-	PlaceWait    time.Duration // 15 s
-	// SendFor is the timeout of a message; for the time of Lease, no other process sends it.
-	SendFor, Lease time.Duration // 20 s, 45 s
-	// Rest is how long nothing is sent to a channel that did not answer.
-	Rest time.Duration // 30 s
-	// Pace is the minimum time between two writes of one job's item by this process.
-	Pace time.Duration // 250 ms
-	// Again is the time between two checks whether a failing job has recovered; it grows while the job keeps
+	// Places is the maximum number of concurrent sends to one channel, and Line the maximum number of further notifications
+	// that wait. A notification waits at most PlaceWait. Notifications that exceed a limit are retried later.
+	Places, Line int           // defaults: 16 and 4,096
+	PlaceWait    time.Duration // default: 15 s
+	// SendFor is the timeout of one send. Lease is how long no other process sends the notification.
+	SendFor, Lease time.Duration // defaults: 20 s and 45 s
+	// Rest is how long nothing is sent to a channel after a send without a response.
+	Rest time.Duration // default: 30 s
+	// Pace is the minimum interval between two writes of one job's item by this process.
+	Pace time.Duration // default: 250 ms
+	// Again is the interval between two checks whether a failing job has recovered. The interval grows while the job keeps
 	// failing.
-	Again time.Duration // 1 min
-	Logs  Logs          // nil: messages contain no log lines
-	// Went is called with the outcome of each attempt to send to a channel; it must not block.
+	Again time.Duration // default: 1 min
+	Logs  Logs          // reads the last log lines for messages; nil: messages have no log lines
+	// Went is called with the outcome of each attempt to send to a channel. The function must not block. nil: no call.
 	Went func(o Outcome)
 }
 
@@ -50,7 +51,7 @@ const RunInLink = "{run}"
 // maxLink limits a link in bytes: messages leave out longer ones, and an ID has up to 20.
 const maxLink = 900
 
-// CheckLink returns an error if a link is not the URL of a run's page; nil for an empty link.
+// CheckLink returns an error unless link is empty or an http or https URL that contains RunInLink.
 func CheckLink(link string) error {
 	if link == "" {
 		return nil
@@ -67,10 +68,11 @@ func CheckLink(link string) error {
 	return nil
 }
 
-// Outcome is the result of an attempt to send a notification to a channel.
+// An Outcome is the result of one attempt to send a notification to a channel.
 type Outcome string
 
-// The outcomes: accepted, failed and retried later, or given up.
+// The outcomes. Took: the channel accepted the notification. Retried: the attempt failed and will be retried. GivenUp: the
+// notification is dropped.
 const (
 	Took    Outcome = "sent"
 	Retried Outcome = "failed"
@@ -90,7 +92,7 @@ type Notices struct {
 	paced  map[core.JobID]time.Time
 }
 
-// New makes Notices with the defaults of its options.
+// New returns Notices.
 func New(store Store, r Ring, to Sender, o Options) *Notices {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -104,11 +106,11 @@ func New(store Store, r Ring, to Sender, o Options) *Notices {
 		paced: map[core.JobID]time.Time{}}
 }
 
-// Messages handles messages of the post-run queue and returns an error for each; nil means ack. Messages
-// counts the notification of a run, then clears the pending notification in the run. A message that only requests
-// checks is always acked: an
-// open check stays in the index, and each pass requests it again. Redelivering the message too would add one
-// message a pass.
+// Messages handles messages of the post-run queue, and returns an error for each message. nil means that the message can be
+// acknowledged. For an ended run, Messages counts its event, and then clears the pending notification in the run.
+//
+// A message that only requests checks always gets nil. An open check stays in the index and is requested again by each pass,
+// so redelivery would only add messages.
 func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 	errs := make([]error, len(list))
 	var ids []core.RunID
@@ -540,8 +542,8 @@ func same(s, was *State) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Pass requests the due checks by messages of the post-run queue. Any number of processes call it each minute.
-// Checks that were not done are requested again.
+// Pass requests the checks that are due, by messages of the post-run queue. Pass returns the number of requested checks. Each
+// process calls it every minute. A check that is not completed is requested again.
 func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
 	now := n.o.Now()
 	looks, err := n.store.DueLooks(ctx, core.InstantOf(now), passMost)

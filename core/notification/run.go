@@ -6,30 +6,29 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// OfRun is the status of the notification of a run's end. It comes from the item of the run's job, which is
-// deleted a day after it is empty.
+// OfRun is the status of the notification about the end of a run. The status is unknown after the stored state of the job's
+// notifications has expired.
 type OfRun struct {
 	Event core.Event
 	Stand DeliveryStatus
-	// At is when the notification was made, or for Counted when it is due. Zero: an older notification of the
-	// event, for which the item has neither the time nor all channels that gave it up.
+	// At is when the notification was created. For the status Counted, it is when the notification is due. At is zero if a
+	// newer notification of the event exists. The lists Waiting and GivenUp may then be incomplete.
 	At      time.Time
-	Waiting []Pending     // for Made: channels that have not accepted it
-	GivenUp []Undelivered // for Made: channels that gave it up
+	Waiting []Pending     // for Made: channels that have not accepted the notification
+	GivenUp []Undelivered // for Made: notifications that were dropped, by channel
 }
 
-// DeliveryStatus is the progress of a notification.
+// A DeliveryStatus is the progress of a notification.
 type DeliveryStatus string
 
 const (
-	Owed    DeliveryStatus = "owed"    // not counted
-	Counted DeliveryStatus = "counted" // due at the end of the quiet period
-	Made    DeliveryStatus = "told"    // accepted by all channels, except the listed ones
+	Owed    DeliveryStatus = "owed"    // the event is not counted
+	Counted DeliveryStatus = "counted" // the event is counted; its notification is due at the end of the quiet period
+	Made    DeliveryStatus = "told"    // all channels accepted the notification, except the ones in OfRun.Waiting and OfRun.GivenUp
 )
 
-// Run returns the status of the notification of a run's end; false: there is none, or it is unknown. A
-// notification covers all ends between its first and last, so Run finds runs by their end, even if the item
-// does not name them.
+// Run returns the status of the notification about the end of r. Run returns false if there is no notification or its status
+// is unknown. A notification covers all events between its first and last occurrence, so Run compares end times.
 func (s *State) Run(r *core.Run) (n OfRun, is bool) {
 	if n.Event = core.EndEvent(r); n.Event == "" || !r.Notice {
 		return n, false

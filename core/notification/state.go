@@ -9,24 +9,26 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// State is the stored state of the notifications of one job, or the health of a channel. It is stored as JSON.
+// A State is the stored state of the notifications of one job, or of a channel that fails. A State is stored as JSON.
 type State struct {
-	Name    string    `json:"-"` // JobName or ChannelName
-	V       int64     `json:"-"` // version, incremented by each write; 0: not stored
+	Name    string    `json:"-"` // result of JobName or ChannelName
+	V       int64     `json:"-"` // version, incremented by each write; 0 means that the State is not stored
 	Told    []Told    `json:"told,omitempty"`
 	Pending []Pending `json:"pending,omitempty"`
-	// Failing is the last failed retry chain since the job last succeeded, and Failures the number of such chains.
+	// Failing is the last failure of the job since its last success; nil: none. Failures is the number of these failures.
+	// Retries do not count as failures.
 	Failing  *Occurrence  `json:"failing,omitempty"`
 	Failures int64        `json:"failures,omitempty"`
-	Checked  core.Instant `json:"checked,omitempty"` // the last expected time that was checked for overdue
+	Checked  core.Instant `json:"checked,omitempty"` // latest scheduled time that was checked for the event overdue
 	Success  core.Instant `json:"success,omitempty"` // end time of the last known success
-	Slow     core.Instant `json:"slow,omitempty"`    // runs sent until this time were checked for slow
+	Slow     core.Instant `json:"slow,omitempty"`    // runs sent until this time were checked for the event slow
 	Of       *Subject     `json:"of,omitempty"`
-	Look     core.Instant `json:"look,omitempty"`    // time of the next check, as in the index; 0: none
-	Trouble  *Trouble     `json:"trouble,omitempty"` // only for a channel
+	Look     core.Instant `json:"look,omitempty"`    // time of the next check, as in the index; 0: no check is scheduled
+	Trouble  *Trouble     `json:"trouble,omitempty"` // only for a channel: why the channel fails; nil: the channel works
 }
 
-// Subject describes the job in notifications. It is stored because the job can be deleted before they are sent.
+// A Subject describes a job in notifications. A Subject is stored in the State, because the job can be deleted before its
+// notifications are sent.
 type Subject struct {
 	App   string `json:"app"`
 	Name  string `json:"name"`
@@ -34,55 +36,55 @@ type Subject struct {
 	Zone  string `json:"zone,omitempty"`
 }
 
-// JobName returns the name of a job's State. ID 0 is for events without a job.
+// JobName returns the State.Name of a job. JobID 0 is for events without a job.
 func JobName(id core.JobID) string { return "job/" + id.String() }
 
 func ChannelName(name string) string { return "channel/" + name }
 
-// Told is the notification state of one event.
+// Told is the state of the notifications about one kind of event.
 type Told struct {
 	Event core.Event  `json:"event"`
 	Sent  time.Time   `json:"sent"`            // when the last notification was created
-	Quiet time.Time   `json:"quiet"`           // until then, events are counted and not notified
-	Count int64       `json:"count,omitempty"` // records of the event since the last notification
-	First *Occurrence `json:"first,omitempty"` // the first and the last of these records
+	Quiet time.Time   `json:"quiet"`           // end of the quiet period; until then, events are only counted
+	Count int64       `json:"count,omitempty"` // number of events since the last notification
+	First *Occurrence `json:"first,omitempty"` // first and last of these events
 	Last  *Occurrence `json:"last,omitempty"`
-	// Since is the time of the first occurrence in the last notification, Through the time of the newest
-	// occurrence in any notification.
+	// Since is the time of the first event in the last notification. Through is the time of the latest event in all
+	// notifications.
 	Since   time.Time `json:"since,omitzero"`
 	Through time.Time `json:"through,omitzero"`
 	// GivenUp has the last dropped notification of each channel.
 	GivenUp []Undelivered `json:"givenUp,omitempty"`
-	// Seen has the runs that were counted last, so that a second record of the same run is ignored. A record
-	// that arrives copiesFor later is counted: several occurrences can name one run as their cause.
+	// Seen are the last runs whose events were counted. A second event of one of these runs is ignored, because messages can
+	// be duplicates. If the event arrives a day or more later, it is counted.
 	Seen []core.RunID `json:"seen,omitempty"`
 }
 
-// Occurrence is one occurrence of an event.
+// An Occurrence is one occurrence of an event, or several that one message reports.
 type Occurrence struct {
 	Run    core.RunID   `json:"run,omitempty"`
 	At     core.Instant `json:"at,omitempty"`
 	Reason core.Reason  `json:"reason,omitempty"`
 	Why    string       `json:"why,omitempty"`
-	Times  int64        `json:"count,omitempty"` // number of occurrences; 0: one
+	Times  int64        `json:"count,omitempty"` // number of occurrences; 0 means one
 	When   time.Time    `json:"when"`
 }
 
-// Pending is a notification that a channel has not accepted yet.
+// A Pending is a notification that its channel has not accepted.
 type Pending struct {
 	Channel string      `json:"channel"`
 	Event   core.Event  `json:"event"`
 	Count   int64       `json:"count"`
 	First   Occurrence  `json:"first"`
 	Last    Occurrence  `json:"last"`
-	Added   *Occurrence `json:"added,omitempty"` // the first occurrence since the last Take
+	Added   *Occurrence `json:"added,omitempty"` // first occurrence since the last Take; nil: none
 	Made    time.Time   `json:"made"`
 	Tries   int         `json:"tries,omitempty"`
-	Next    time.Time   `json:"next"` // time of the next attempt; during an attempt, the end of its lease
+	Next    time.Time   `json:"next"` // time of the next attempt; during an attempt, when the lease ends
 	Error   string      `json:"error,omitempty"`
 }
 
-// Undelivered is a notification that was dropped because a channel did not accept it.
+// An Undelivered is a notification that was dropped because its channel did not accept it.
 type Undelivered struct {
 	Channel string     `json:"channel"`
 	First   Occurrence `json:"first"`
@@ -91,7 +93,7 @@ type Undelivered struct {
 	Error   string     `json:"error"`
 }
 
-// Trouble describes a channel that accepts no notifications.
+// A Trouble describes a channel that accepts no notifications.
 type Trouble struct {
 	Since   time.Time `json:"since"`
 	Last    time.Time `json:"last"`
@@ -118,7 +120,7 @@ func (s *State) told(e core.Event) *Told {
 	return &s.Told[i]
 }
 
-// Fold counts a record of an event, unless it is a duplicate, and returns the state of the event.
+// Fold counts an event, unless its run is already in Seen, and returns the state of this kind of event.
 func (s *State) Fold(note *ring.Note) *Told {
 	t := s.told(note.Event)
 	newest := t.Sent
@@ -178,7 +180,8 @@ func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 	t.Count, t.First, t.Last = 0, nil, nil
 }
 
-// Due creates notifications of the counted events whose quiet period has ended.
+// Due creates a notification for each kind of event that was counted and whose quiet period has ended. The parameter to lists
+// the channels. The parameter quiet is the length of the next quiet period.
 func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
 	for i := range s.Told {
 		if t := &s.Told[i]; t.Count > 0 && !now.Before(t.Quiet) {
@@ -187,7 +190,8 @@ func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
 	}
 }
 
-// Take leases the notifications that are due and returns them. It skips notifications that another worker leased.
+// Take returns the notifications that are due, and leases them to the caller. Take skips notifications that another worker has
+// leased.
 func (s *State) Take(now time.Time, lease time.Duration) (mine []Pending) {
 	for i := range s.Pending {
 		if p := &s.Pending[i]; !now.Before(p.Next) {
@@ -203,7 +207,7 @@ func (s *State) is(p *Pending) int {
 	return slices.IndexFunc(s.Pending, func(o Pending) bool { return o.Channel == p.Channel && o.Event == p.Event })
 }
 
-// Sent records that a channel accepted a notification. Occurrences that were added after Take stay pending.
+// Sent records that a channel accepted the notification p. Occurrences that were added after Take stay pending.
 func (s *State) Sent(p *Pending, now time.Time) {
 	i := s.is(p)
 	if i < 0 {
@@ -220,9 +224,10 @@ func (s *State) Sent(p *Pending, now time.Time) {
 	s.Pending = slices.Delete(s.Pending, i, i+1)
 }
 
-// Failed records that a channel did not accept a notification. It reports whether the notification is dropped: if
-// forGood is set, or a day after its creation. Otherwise the notification is retried with increasing delays of at least
-// after, or soon if busy is set because all senders were busy.
+// Failed records that a channel did not accept the notification p, for the reason why. Failed drops the notification and
+// returns true if forGood is set or if it is a day old. Otherwise it schedules a retry. The delay is half the notification's
+// age, at least one minute and at most an hour, but not less than after. If busy is set, because all senders were busy, the
+// delay is 10 s.
 func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after time.Duration, now time.Time) (
 	givenUp bool) {
 	i := s.is(p)
@@ -253,7 +258,7 @@ func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after 
 	return false
 }
 
-// Next returns the time of the next check; zero: none is needed.
+// Next returns the time of the next check; zero: no check is needed.
 func (s *State) Next() (at time.Time) {
 	sooner := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {
@@ -279,7 +284,7 @@ func (s State) Clone() State {
 	return s
 }
 
-// Keep returns when the item expires; zero: never with its current content.
+// Keep returns when the stored State expires; zero: never, while it has its current content.
 func (s *State) Keep() (until time.Time) {
 	if len(s.Pending) > 0 || s.Failing != nil || s.Trouble != nil || s.Look != 0 {
 		return until

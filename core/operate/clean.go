@@ -15,39 +15,39 @@ import (
 
 // Cleaner deletes records of runs.
 type Cleaner interface {
-	// DropRuns deletes runs, each on the condition that it has ended and has no pending
-	// follow-ups. A run that does not exist is not an error.
+	// DropRuns deletes runs, each on the condition that it has ended and has no pending follow-ups. A missing run is not an
+	// error.
 	DropRuns(ctx context.Context, runs []core.Run) []error
-	// PutCleaned records the scheduled time up to which planned runs of a job may be deleted. A
-	// later stored value stays.
+	// PutCleaned records the scheduled time up to which planned runs of a job may be deleted. If a later time is stored,
+	// nothing changes.
 	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
 }
 
-// Bounds of a clean-up. CleanAge, a day, is the shortest retention of a job: running work may
-// still need younger runs.
+// Limits of a clean-up. CleanAge is the minimum age of runs to delete, because younger runs may still be needed. MaxCleanKeep
+// is the maximum of CleanRequest.Keep.
 const (
 	CleanAge     = 24 * time.Hour
 	cleanAtOnce  = 100 // runs that are checked together
 	MaxCleanKeep = 1_000_000
 )
 
-// A CleanRequest selects ended runs to delete, of a job or of all jobs of an app. They ended
-// before Before in one of States (empty: any). The newest Keep matching runs of each job stay.
+// A CleanRequest selects the ended runs of a job, or of all jobs of an app, to delete. It selects runs that ended before
+// Before, with a state in States. No States means any state. The newest Keep selected runs of each job are not deleted.
 type CleanRequest struct {
-	Job    string // app/name or number, also of a deleted job
-	App    string // if Job is empty
+	Job    string // app/name or number; the number also works for a deleted job
+	App    string // name of the app; used if Job is empty
 	States []core.State
 	Before time.Time
 	Keep   int
 	DryRun bool
-	After  string // Next of the previous page
+	After  string // Next of the previous page; empty: the first page
 }
 
 type CleanResult struct {
-	Cleaned int64 // deleted, or to delete in a dry run
-	Held    int64 // match, but are or may still be needed
+	Cleaned int64 // number of runs deleted, or to be deleted if DryRun is set
+	Held    int64 // number of selected runs that are kept because they are, or may be, still needed
 	Next    string
-	// Failed is why part of the page was not done; uncounted runs are unchanged.
+	// Failed is why the page is incomplete; nil: it is complete. Runs that are not counted are unchanged.
 	Failed error
 }
 
@@ -71,19 +71,19 @@ func parseCleanPlace(text string) (p cleanPlace, err error) {
 	n, err := strconv.ParseInt(job, 10, 32)
 	k, err2 := strconv.Atoi(kept)
 	if !is || n < 0 || k < 0 || errors.Join(err, err2) != nil {
-		return p, core.Invalid("after", text, "not the value of next from a page of this list")
+		return p, core.Invalid("after", text, "not the value of `next` from a page of this list")
 	}
 	return cleanPlace{core.JobID(n), k, runs}, nil
 }
 
-// Clean deletes a page of ended runs. For each job it first records up to which scheduled time
-// runs may be deleted, so that they are not taken for lost. After an error, a repeated call
-// continues. These runs are never deleted:
+// Clean deletes a page of ended runs. For each job, it first records up to which scheduled time runs may be deleted, so that
+// audits do not count these runs as lost. After an error, you can repeat the call to continue. Clean never deletes:
 //
-//   - open runs, runs with pending follow-ups, earlier attempts of such runs, shards of such broadcasts
-//   - runs that a message in transit may name, or that a tick may ask for again
-//   - runs that reports have not counted; reports themselves stay
-//   - the last success of a job that pauses after failures in a row
+//   - open runs, runs with pending follow-ups, their earlier attempts, and the shards of broadcasts that are open or have
+//     pending follow-ups
+//   - runs that a message in a queue may name, or that the planner may send again
+//   - runs that are not counted in the reports; it also keeps the reports
+//   - the last successful run of a job that pauses after consecutive failures
 func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) (CleanResult, error) {
 	now := op.ask.Now()
 	switch {
@@ -126,7 +126,7 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 			return CleanResult{}, err
 		}
 		if at.within() && at.job != id {
-			return CleanResult{}, core.Invalid("after", q.After, "not the value of next from a page of this list")
+			return CleanResult{}, core.Invalid("after", q.After, "not the value of `next` from a page of this list")
 		}
 		at.job = id
 		_, err = c.job(ctx, at)

@@ -14,9 +14,10 @@ import (
 // healer is the actor of the repair of a lost ring.
 const healer = "tickring"
 
-// Heal sends runs again that the ring lost, as found by a tick. It scans all jobs in pages and stores its progress after
-// each, so the next call continues there. It begins no page that could not end before the deadline of ctx. Unreadable jobs
-// are skipped and named in the error. Concurrent calls only send copies.
+// Heal sends runs again that the delay queue lost, if the planner recorded such a loss. Heal checks all jobs in pages, and
+// stores its progress after each page, so that the next call continues there. Heal starts no page that could exceed the
+// deadline of ctx. Jobs that cannot be read are skipped and named in the error. Concurrent calls are harmless. Heal returns
+// the number of runs sent.
 func (op *Operate) Heal(ctx context.Context) (sent int64, err error) {
 	var failed []string // unreadable jobs, which the scan skips
 	defer func() {

@@ -18,9 +18,9 @@ import (
 // The next page goes on after it.
 const killPlace = "+"
 
-// KillRun ends a run. An executor can only end all its runs of a job, so KillRun marks all of
-// them first. A run that was not sent is cancelled, and an ended run stays as it is. A broadcast
-// ends with all its shards. after is Next of the previous page, or empty.
+// KillRun ends a run. A run that was not sent is cancelled. A broadcast ends with all its shards. If the run has ended,
+// nothing changes. An executor can only end all its runs of a job, so KillRun first marks all these runs as killed. The
+// parameter after is StopResult.Next of the previous page; empty for the first page.
 func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref query.RunRef, after string) (StopResult, error) {
 	p, behind, err := op.killing(actor, after)
 	if err != nil {
@@ -168,13 +168,13 @@ func (op *Operate) killing(actor core.Actor, after string) (p *budget.Page, behi
 	}
 	behind, ok := strings.CutPrefix(after, killPlace)
 	if !ok && after != "" {
-		return nil, "", core.Invalid("after", after, "not the value of next from a page of this kill")
+		return nil, "", core.Invalid("after", after, "not the value of `next` from a page of this kill")
 	}
 	return op.ask.Page(), behind, nil
 }
 
-// KillJob ends all runs of a job, and its pending retries. Its schedule continues, and triggers
-// that are due later stay. after is as in KillRun.
+// KillJob ends all runs of a job, and cancels its pending retries. The schedule of the job, and triggers that are due later,
+// are not affected. The parameter after is StopResult.Next of the previous page; empty for the first page.
 func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after string) (StopResult, error) {
 	p, behind, err := op.killing(actor, after)
 	if err != nil {

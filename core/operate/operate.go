@@ -1,5 +1,5 @@
-// Package operate acts on runs: it triggers, changes, cancels, kills and cleans them up. It also
-// sends lost and dead-letter messages again.
+// Package operate implements operations on runs: trigger, change, cancel, kill, rerun and clean up. The package also sends
+// lost runs and dead-letter messages again.
 package operate
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// Operate acts on runs. It has no loop and no state, so any number of them can share a store.
+// Operate performs operations on runs. Operate has no goroutines and no state, so any number of Operates can share a store.
 type Operate struct {
 	store  Store
 	ring   Ring
@@ -21,53 +21,54 @@ type Operate struct {
 	plans  plan.Options
 }
 
-// New returns an Operate; counts may be nil if Clean is never called.
+// New returns an Operate. The parameter counts may be nil if Clean is never called.
 func New(store Store, ring Ring, f Finisher, killer Killer, q *query.Queries, counts Reports, plans plan.Options) *Operate {
 	return &Operate{store: store, ring: ring, finish: f, killer: killer, ask: q, counts: counts, plans: plans}
 }
 
-// A TriggerRequest asks for one run by hand or by API.
+// A TriggerRequest asks for one run of a job, on behalf of a user or an API client.
 type TriggerRequest struct {
 	Job       string     // app/name or number
-	Cause     core.Cause // manual (if empty) or api
-	Params    *string    // instead of the job's params
-	Addresses []string   // instead of the app's executors
-	At        *time.Time // due time; nil is now
-	// Key identifies the run: a repeated request with the key returns the same run, until a day after the run has ended. A
-	// request with other params, addresses or retries is rejected.
+	Cause     core.Cause // core.CauseManual (default) or core.CauseAPI
+	Params    *string    // params that replace the job's params; nil: the job's params
+	Addresses []string   // addresses that replace the app's executors; empty: the app's executors
+	At        *time.Time // due time; nil: the current time
+	// Key makes the request idempotent. A repeated request with the key returns the first run, until a day after the end of
+	// the run. A request with the key and different params, addresses or retries is rejected. Empty: each request creates a
+	// run.
 	Key     string
-	Retries *int // instead of the job's retry.max
+	Retries *int // maximum number of retries after the first attempt; nil: the job's retry.max
 }
 
 type TriggerResult struct {
 	Run      core.Run
-	Existing bool // Run is the run that an earlier request with the key created
-	Waiting  bool // not sent yet: it is due later
+	Existing bool // whether an earlier request with the key created Run
+	Waiting  bool // whether Run is due later and not sent
 }
 
-// A TriggerChange is the change of a waiting trigger; nil fields stay.
+// A TriggerChange is a change of a waiting trigger. Fields that are nil do not change.
 type TriggerChange struct {
 	At        *time.Time
 	Params    *string
-	Addresses *[]string // empty: the app's executors
-	// Direct is as in RerunRequest. It is checked before new params go to a given address.
+	Addresses *[]string // addresses; an empty list means the app's executors
+	// Direct reports why the caller may not send runs of an app to an address of the caller's choice; nil: the caller may.
+	// Direct is called if new params are set and the trigger has its own addresses. A nil Direct allows everything.
 	Direct func(app string) error
 }
 
 type StopResult struct {
 	Changed   bool
 	Job       core.JobID
-	Cancelled []core.RunID // not sent, now skipped with reason cancelled
-	Killed    []core.RunID // marked as killed; they end when their executor reports it
+	Cancelled []core.RunID // runs that were not sent; they are skipped with the reason cancelled
+	Killed    []core.RunID // runs that were sent; they end when their executor reports the end
 	Sent      []KillAnswer
-	// Partial means that more runs are open than the oldest 10,000, which one kill covers. Repeat
-	// the kill when these have ended.
+	// Partial reports whether the job has more open runs than one kill covers: the oldest 10,000. Repeat the kill after these
+	// runs have ended.
 	Partial bool
-	Next    string // After of the next page of a kill; empty: all addresses got the kill
+	Next    string // value of the parameter after for the next page; empty: every address received the kill request
 }
 
-// A KillAnswer is the answer of an address to a kill. A nil error does not prove that the run
-// ended.
+// A KillAnswer is the response of an executor's address to a kill request. A nil error does not prove that the run has ended.
 type KillAnswer struct {
 	Address string
 	Err     error

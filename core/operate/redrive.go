@@ -12,48 +12,48 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// A RedriveRequest selects dead-letter messages and what to do with them.
+// A RedriveRequest selects dead-letter messages, and defines what happens to messages that cannot be sent again.
 type RedriveRequest struct {
-	DryRun bool   // list only
-	Drop   bool   // also remove messages whose fires can never be sent again
-	Unread bool   // also remove unreadable or partly readable messages that have nothing left to send
-	After  string // ID of the last message of the previous page
-	Limit  int    // number of messages, at most 100; 0 is 100
+	DryRun bool   // only list the messages
+	Drop   bool   // also remove messages whose runs can never be sent again
+	Unread bool   // also remove messages that cannot be read completely, if they have nothing to send
+	After  string // ID of the last message of the previous page; empty: start with the newest message
+	Limit  int    // maximum number of messages, from 1 to 100; 0 means 100
 }
 
 type RedriveResult struct {
 	Letters []RedrivenLetter
-	Sent    int    // fires and post-run messages that are on the ring again, or would be
-	Left    int    // fires that are not sent
-	Dropped int    // removed messages
-	Next    string // After of the next request; empty: this was the last page
+	Sent    int    // number of runs and post-run messages that were enqueued again, or would be in a dry run
+	Left    int    // number of runs that were not sent
+	Dropped int    // number of messages removed
+	Next    string // value of After for the next page; empty: this was the last page
 }
 
 type RedrivenLetter struct {
 	core.Letter
-	Fires   []RedrivenFire // none: it is another kind of message, or unreadable
-	Asks    core.Text      // request of a check or a post-run message
+	Fires   []RedrivenFire // runs in the message; empty if the message has another kind or cannot be read
+	Asks    core.Text      // description of a check or post-run message
 	Dropped bool
 }
 
 type RedrivenFire struct {
 	core.Fire
-	App, Name string    // app and name of the job, if known
-	Why       core.Text // why it is not sent; empty: it is sent
+	App, Name string    // app and name of the job; empty if unknown
+	Why       core.Text // why the run is not sent; empty: the run is sent
 	final     bool      // it can never be sent
 }
 
-// Redrive sends the fires of dead-letter messages again. Sending twice is harmless, since an ID
-// runs once.
+// Redrive sends the runs of dead-letter messages again. Sending twice is harmless, because an ID is executed only once. These
+// rules apply:
 //
-//   - A fire of a planned run without a record needs a job of the same revision that is not paused.
-//     Misfire and deadline must still allow it.
-//   - An open run without a valid owner, or a run with pending follow-ups, is always sent again. This
-//     message may be the last one to name it. Dispatch completes it, or closes it with the reason.
-//   - A check or a post-run message is sent as new. If nothing is pending by then, it does nothing.
+//   - A planned run that is not stored is sent if its job exists, is not paused, and has not changed since the run was
+//     planned. The job's misfire policy and deadline must still allow the run.
+//   - An open run without a valid owner is always sent again, and so is a run with pending follow-ups. The message may be
+//     the last one that names the run. The dispatcher completes the run, or closes it with a reason.
+//   - A check or post-run message is enqueued as a new message. If no work is pending, it has no effect.
 //
-// A message is removed when all its fires are sent. Otherwise it stays with the reason, until a
-// user requests its removal with Drop or Unread. An audit finds the fires of removed messages.
+// A message is removed after all its runs are sent. Otherwise it stays in the dead-letter queue with the reason, until a user
+// removes it with Drop or Unread. "tickring audit" still finds the runs of removed messages.
 func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RedriveResult{}, err
@@ -195,7 +195,7 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 	for i, f := range fires {
 		r := RedrivenFire{Fire: f}
 		if why := bad[f.Run.Job()]; why != nil {
-			r.Why = core.Say("its job cannot be read: %v", why)
+			r.Why = core.Say("the job of the run cannot be read: %v", why)
 			list[i] = r
 			continue
 		}

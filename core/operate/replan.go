@@ -14,27 +14,28 @@ import (
 
 // A ReplanResult counts the runs that a replan found and sent.
 type ReplanResult struct {
-	From, To core.Instant // From < scheduled time <= To
+	From, To core.Instant // range of scheduled times: after From, up to and including To
 	Jobs     int
 	Demanded int64
-	// Missing counts expected runs without a run or a record, whose messages were not in transit or were late. With To 0 it
-	// includes runs in transit, open runs and runs with pending follow-ups. Sent is how many of them are on the ring again.
+	// Missing is the number of expected runs that have no run or record, and whose messages were late or missing. If the
+	// request had To 0, Missing includes runs in the queue, open runs, and runs with pending follow-ups. Sent is how many of
+	// the missing runs were enqueued again.
 	Missing int64
 	Sent    int64
-	// OutOfReach counts expected runs whose run or record may have been deleted. They are not sent.
+	// OutOfReach is the number of expected runs whose run or record may have been deleted. They are not sent.
 	OutOfReach int64
-	Failed     []string // jobs that could not be checked, and why, at most 100; not in the counts
-	Partial    bool     // change records of the time range were deleted
+	Failed     []string // up to 100 jobs that could not be checked, each with the reason; their runs are not counted
+	Partial    bool     // whether change records of the time range are deleted, so that expected runs may be missing in the counts
 	Next       string   // After of the next page; empty: this was the last page
 }
 
-// ReplanPage sends missing runs of an audit again with their IDs, in pages like AuditPage. Dispatch applies the late rule,
-// so each gets its run or a record of the reason. Runs that are in transit and on time are not sent. An ID that has a run is
-// not run again, so a repeated replan is harmless.
+// ReplanPage sends the runs that an audit counts as missing again, with their original IDs. The parameter of selects the page.
+// A late run is executed or recorded as skipped by the job's misfire policy. Runs that are in the queue and on time are not
+// sent. A run that exists is not executed again, so repeating a replan is harmless.
 //
-// With To 0, the ring may have lost all its messages. Then all planned fires, due or ahead, are sent again, unless the run
-// has ended without pending follow-ups. This includes runs that a dispatcher has claimed, because it may die before it
-// writes its journal.
+// Use To 0 if the delay queue may have lost all its messages. Then all planned runs are sent again, including future ones in
+// the queue, except runs that have ended without pending follow-ups. This includes runs that a dispatcher claimed, because the
+// dispatcher may die before it writes its journal.
 func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of query.AuditAsk) (ReplanResult, error) {
 	if err := actor.Validate(); err != nil {
 		return ReplanResult{}, err
@@ -167,8 +168,8 @@ func (r *replanning) onRing(ctx context.Context, p *budget.Page, rep *query.Audi
 	}
 }
 
-// Replan calls ReplanPage for all pages of a time range and returns the sums. ref is one job, or
-// empty for all jobs.
+// Replan calls ReplanPage for all pages of a range of scheduled times and returns the sums. The parameter ref names one job;
+// empty means all jobs.
 func (op *Operate) Replan(ctx context.Context, actor core.Actor, ref string, from, to core.Instant) (ReplanResult, error) {
 	res := ReplanResult{From: from, To: to}
 	for of := (query.AuditAsk{Job: ref, From: from, To: to}); ; of.After = res.Next {

@@ -12,48 +12,50 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// A RerunRequest asks for ended runs to be run again.
+// A RerunRequest selects ended runs to run again.
 type RerunRequest struct {
-	Run query.RunRef // a single run; empty: the runs that Filter selects
-	// Filter selects runs of a job, an app or all apps. Its Limit is at most budget.Reran, the
-	// default. The runs of a page are created oldest first.
+	Run query.RunRef // a single run; empty: use Filter
+	// Filter selects runs of a job, an app or all apps. Its Limit is 1 to budget.Reran; 0 means budget.Reran. The new runs of
+	// a page are created in the order of the original runs.
 	Filter query.RunFilter
-	// May returns why the runs of an app are skipped, or nil; a nil May skips none.
+	// May returns nil if the caller may rerun runs of an app, and otherwise why not. Runs of other apps are skipped. A nil May
+	// allows all apps.
 	May    func(app string) error
-	Params *string // instead of the params of the first run
-	// Addresses replace the addresses of the run's trigger or app. SameAddress uses the address of the first run.
+	Params *string // params that replace the params of the original run; nil: no replacement
+	// Addresses replace the addresses of the original trigger or of the app. SameAddress sends the run to the address of the
+	// original run. Only one of the two can be set.
 	Addresses   []string
 	SameAddress bool
-	// Direct returns an error if the caller may not send runs of an app to an address that none of its executors has. It
-	// also applies if another user had the first run sent there. A nil Direct allows all addresses.
+	// Direct returns an error if the caller may not send runs of an app to addresses that are not executors of the app. Direct
+	// also applies to addresses that another user set for the original run. A nil Direct allows all addresses.
 	Direct  func(app string) error
-	Retries *int       // instead of the job's retry.max
-	Cause   core.Cause // manual (if empty) or api
-	// Key is as in a trigger, and is required with a filter. A repeated request with the key creates nothing twice, and the
-	// filter skips the runs that it created.
+	Retries *int       // maximum number of retries after the first attempt; nil: the job's retry.max
+	Cause   core.Cause // core.CauseManual (default) or core.CauseAPI
+	// Key makes the request idempotent: a repeated request with the key creates no second run. The filter then skips the runs
+	// that the request created. Key is required with a filter.
 	Key    string
 	DryRun bool
 }
 
 type RerunResult struct {
 	Runs []Rerun
-	Next string // After of the next page's filter; empty: this was the last page
+	Next string // value of After for the filter of the next page; empty: this was the last page
 }
 
-// A Rerun is one run that was considered.
+// A Rerun is an original run, and the new run that was created from it.
 type Rerun struct {
 	Of       core.Run
-	Job      *core.Job // nil if deleted
+	Job      *core.Job // job of the run; nil if the job is deleted
 	As       core.Run  // the new run; zero in a dry run or if Why is set
-	Existing bool      // the key was used before
+	Existing bool      // whether an earlier request with the key created the run
 	Why      error
 	noted    bool                     // a change record names the run with this key
 	fill     func(as *core.Run) error // fills a template
 }
 
-// Rerun runs ended runs again. Each becomes a new trigger, which has the scheduled time and the params of the first run and
-// names that run. A run that cannot run again is skipped with the reason in Why. If q.Run is set, that reason is the error.
-// After an error, a repeated call with the same key continues.
+// Rerun runs ended runs again. Each new run is a trigger with the scheduled time and the params of the original run, and
+// refers to that run. A run that cannot run again is skipped, and Rerun.Why has the reason. If q.Run is set, the reason is
+// also returned as the error. After an error, you can repeat the call with the same key to continue.
 func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) (RerunResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RerunResult{}, err
@@ -66,7 +68,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 	}
 	q.Addresses = core.NormalAddresses(q.Addresses)
 	if q.SameAddress && len(q.Addresses) > 0 {
-		return RerunResult{}, core.Invalid("sameAddress", "true", "addresses are set too: use one of the two")
+		return RerunResult{}, core.Invalid("sameAddress", "true", "addresses are also set: set only addresses or sameAddress")
 	}
 	page := op.ask.Page()
 	var res RerunResult
@@ -131,9 +133,11 @@ func (r *rerunning) filtered(ctx context.Context) (res RerunResult, err error) {
 	f := r.q.Filter
 	switch {
 	case f.Job == "" && f.App == "" && !f.Failed && len(f.States) == 0 && f.From.IsZero() && f.To.IsZero():
-		return res, core.Invalid("job", "", "name a run, a job or an app, or select runs of all apps by failed, state, from or to")
+		return res, core.Invalid("job", "", "name a run, a job or an app, or select runs of all apps with `failed`, `state`, "+
+			"`from` or `to`")
 	case r.q.Key == "" && !r.q.DryRun:
-		return res, core.Invalid("key", "", "required to rerun the runs that a filter finds: a repeated request then reruns none twice")
+		return res, core.Invalid("key", "", "required to rerun the runs that a filter finds: with a key, a repeated request "+
+			"reruns no run twice")
 	case len(r.q.Key) > core.MaxKey-maxRunID:
 		return res, core.Invalid("key", r.q.Key, "at most %d bytes are allowed, because the ID of each run is appended", core.MaxKey-maxRunID)
 	case f.Limit == 0 || f.Limit > budget.Reran:
@@ -183,15 +187,16 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 		case r.q.May != nil && r.q.May(run.App) != nil:
 			x.Why = r.q.May(run.App)
 		case run.State.Open():
-			x.Why = core.Errorf(core.CodeRefused, "run %d has not ended: it is %s", run.ID, run.State)
+			x.Why = core.Errorf(core.CodeRefused, "run %d has not ended: its state is %s", run.ID, run.State)
 		case run.Then != 0:
-			x.Why = core.Errorf(core.CodeRefused, "run %d was retried as run %d: rerun that run", run.ID, run.Then)
+			x.Why = core.Errorf(core.CodeRefused, "run %d was retried as run %d: rerun the retry", run.ID, run.Then)
 		case bad[run.ID.Job()] != nil:
 			x.Why = core.Errorf(core.CodeRefused, "the job of run %d cannot be read: %v", run.ID, bad[run.ID.Job()])
 		case x.Job == nil:
 			x.Why = core.Errorf(core.CodeRefused, "the job of run %d was deleted: create it again first", run.ID)
 		case r.q.Run == "" && run.Shard.Of != 0:
-			x.Why = core.Errorf(core.CodeRefused, "run %d is a shard of run %d: rerun that run, or only this shard by its ID", run.ID, run.Shard.Of)
+			x.Why = core.Errorf(core.CodeRefused, "run %d is a shard of run %d: rerun the whole run, or rerun only the shard "+
+				"by its ID", run.ID, run.Shard.Of)
 		default:
 			err := r.fill(ctx, x)
 			if core.CodeOf(err) == core.CodeUnavailable {
@@ -255,11 +260,13 @@ func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 				break
 			}
 			if as.State != core.Skipped || skippedToo { // also a run that is deleted by now
-				x.Why = core.Errorf(core.CodeRefused, "run %d was already rerun as run %s: rerun that run, or this one by its ID", x.Of.ID, id)
+				x.Why = core.Errorf(core.CodeRefused, "run %d was already rerun as run %s: rerun the newer run, or rerun the "+
+					"earlier run by its ID", x.Of.ID, id)
 			}
 		}
 		if since := known[x.Job.Def.ID]; x.Why == nil && !x.noted && !since.IsZero() && x.Of.EndedAt.Add(-time.Minute).Before(since) {
-			x.Why = core.Errorf(core.CodeRefused, "run %d ended before the oldest change record that was read: rerun it by its ID", x.Of.ID)
+			x.Why = core.Errorf(core.CodeRefused, "run %d ended before the oldest change record that was searched for reruns: "+
+				"rerun the run by its ID", x.Of.ID)
 		}
 	}
 	return nil
@@ -285,7 +292,7 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 		x.As.Addresses = slices.Clone(r.q.Addresses)
 	case of.IsBroadcast() && r.q.SameAddress:
 	case r.q.SameAddress && of.Address == "":
-		return core.Errorf(core.CodeRefused, "run %d was never sent to an executor: the same address cannot be used", of.ID)
+		return core.Errorf(core.CodeRefused, "run %d was never sent to an executor: the rerun cannot use the same address", of.ID)
 	case r.q.SameAddress:
 		x.As.Addresses = []string{of.Address}
 	}
@@ -357,7 +364,7 @@ func (r *rerunning) ranWith(ctx context.Context, x *Rerun) (core.JobRecord, erro
 		r.ran[at] = with
 	}
 	if with == nil {
-		return core.JobRecord{}, core.Errorf(core.CodeRefused, "the params of run %d are unknown: set params", x.Of.ID)
+		return core.JobRecord{}, core.Errorf(core.CodeRefused, "the params of run %d are unknown: set `params`", x.Of.ID)
 	}
 	return with.JobRecord, nil
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// ChangeTrigger changes the time, params or addresses of a waiting trigger, which keeps its ID and key. The change is
-// rejected once a dispatcher has claimed the run. Until then the run may even be on the ring. A message with the old due
-// time is dropped, and a claim by a stale read conflicts.
+// ChangeTrigger changes the time, params or addresses of a waiting trigger. The run keeps its ID and key. If a dispatcher has
+// already claimed the run, the change is rejected. A message with the old due time may already be in the delay queue. The
+// dispatcher drops this message.
 func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref query.RunRef, c TriggerChange) (TriggerResult, error) {
 	if err := actor.Validate(); err != nil {
 		return TriggerResult{}, err
 	}
 	if c.At == nil && c.Params == nil && c.Addresses == nil {
-		return TriggerResult{}, core.Invalid("change", "", "set at least one of at, params, addresses")
+		return TriggerResult{}, core.Invalid("change", "", "set at least one of `at`, `params` and `addresses`")
 	}
 	slot, err := (&TriggerRequest{Params: c.Params, At: c.At}).check(op.ask.Stamp())
 	if err != nil {
@@ -101,12 +101,13 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref quer
 func changeable(run *core.Run) error {
 	switch {
 	case run.Cause != core.CauseManual && run.Cause != core.CauseAPI:
-		return core.Errorf(core.CodeRefused, "run %d is not a waiting trigger (its cause is %s): only waiting triggers can be changed",
+		return core.Errorf(core.CodeRefused, "run %d was not triggered by a user or the API (its cause is %s): only waiting "+
+			"runs that were triggered can be changed",
 			run.ID, run.Cause)
 	case !run.State.Open():
 		return core.Errorf(core.CodeRefused, "run %d has ended: %s", run.ID, run.State)
 	case run.State != core.Planned || run.Owner != "" || run.MaybeSent:
-		return core.Errorf(core.CodeRefused, "run %d was already sent: kill it to end it", run.ID)
+		return core.Errorf(core.CodeRefused, "run %d was already sent: kill the run to end it", run.ID)
 	}
 	return nil
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Bounds of a trigger.
+// MaxTriggerAddresses is the maximum number of addresses in a trigger.
 const (
 	MaxTriggerAddresses = 100
 	// triggerPast is how far in the past an --at may be, to allow for a slow request.
 	triggerPast = time.Minute
 )
 
-// Trigger creates one run. It stores the run with an entry in the due index. If the due time is
-// near, it sends the run and removes the entry. After a failure, the tick sends the run. With a
-// key, a repeated call returns the same run and completes it.
+// Trigger creates one run. Trigger stores the run with an entry in the due index. If the due time is near, Trigger sends the
+// run and removes the entry. If this fails, the planner sends the run later. With a key, a repeated call returns the same run
+// and completes the remaining steps.
 func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerRequest) (TriggerResult, error) {
 	if err := actor.Validate(); err != nil {
 		return TriggerResult{}, err
@@ -161,7 +161,7 @@ func (r *TriggerRequest) holds(run *core.Run) error {
 		return nil
 	}
 	return &core.Error{Code: core.CodeConflict, Field: "key", Value: r.Key,
-		Reason: core.Say("run %d has this key but other %s: choose another key; a waiting run can be changed", run.ID, other)}
+		Reason: core.Say("run %d has this key but different %s: choose another key, or change the run if it is still waiting", run.ID, other)}
 }
 
 func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses []string, direct func(app string) error) error {
@@ -227,8 +227,8 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 			continue
 		}
 		return &core.Error{Code: core.CodeRefused, Field: fmt.Sprintf("addresses[%d]", i), Value: address,
-			Reason: core.Say("not an executor of %s; allowed values: the executors of the app "+
-				"(tickring executors %s) and IP addresses in the app's allow", name, name)}
+			Reason: core.Say("not an executor of %s; allowed values: the executors of the app (tickring executors %s) and IP "+
+				"addresses in the app's field `allow`", name, name)}
 	}
 	return nil
 }
@@ -332,7 +332,7 @@ func (op *Operate) noted(ctx context.Context, c core.Change, job *core.Job) erro
 	return budget.RetryUntilCertain(ctx, func() error { return op.store.PutChanges(ctx, []core.Change{c}) })
 }
 
-// Cancel closes a run that was not sent as skipped, with reason cancelled.
+// Cancel closes a run that was not sent. Its state is then skipped, with the reason cancelled.
 func (op *Operate) Cancel(ctx context.Context, actor core.Actor, ref query.RunRef) (StopResult, error) {
 	if err := actor.Validate(); err != nil {
 		return StopResult{}, err
@@ -350,7 +350,7 @@ func (op *Operate) Cancel(ctx context.Context, actor core.Actor, ref query.RunRe
 			op.noteRuns(ctx, actor, core.VerbCancelled, run.ID.Job(), []core.RunID{run.ID}, nil)
 			return StopResult{Changed: true, Job: run.ID.Job(), Cancelled: []core.RunID{run.ID}}, nil
 		}
-		return StopResult{}, core.Errorf(core.CodeRefused, "run %d was already sent: kill it to end it", run.ID)
+		return StopResult{}, core.Errorf(core.CodeRefused, "run %d was already sent: kill the run to end it", run.ID)
 	}
 	if run.State == core.Skipped && run.Reason == core.ReasonCancelled {
 		return StopResult{Job: run.ID.Job()}, nil

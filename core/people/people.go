@@ -1,5 +1,5 @@
-// Package people combines the use cases of users and programs on one store: changes, queries, actions on
-// runs, and bulk operations.
+// Package people combines all operations for users and programs on one store: changes, queries, actions on runs, and
+// bulk operations.
 package people
 
 import (
@@ -11,7 +11,8 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-// People are the four use cases. Several People can share one store.
+// People combines the four packages of operations for users: manage, query, operate and bulk. Several People values
+// can share one store.
 type People struct {
 	*manage.Manage
 	*query.Queries
@@ -19,25 +20,25 @@ type People struct {
 	*bulk.Bulk
 }
 
-// Store is the storage of the use cases.
+// Store is the storage for all operations of People.
 type Store interface {
 	query.Store
 	manage.Store
 	operate.Store
 }
 
-// Options of People.
+// Options configures a People.
 type Options struct {
-	// Reports may be nil if the caller cleans nothing.
+	// Reports shows which ended runs the daily reports have counted; nil if the caller does not remove ended runs.
 	Reports operate.Reports
-	// Plan is the planning options of this deployment's tick; changes plan runs that are due soon with
-	// them.
+	// Plan has the planning options of this deployment's ticker. When a job changes, these options are used to plan
+	// runs that are due soon.
 	Plan   plan.Options
 	Ask    query.Options
 	Manage manage.Options
 }
 
-// New makes the use cases on a store; killer may be nil if the caller kills nothing.
+// New returns a People on a store. killer can be nil if the caller kills no runs.
 func New(store Store, ring operate.Ring, f *finish.Finish, killer operate.Killer, o Options) *People {
 	q := query.New(store, o.Ask)
 	m := manage.New(store, ring, f, q, o.Plan, o.Manage)

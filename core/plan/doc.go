@@ -1,10 +1,13 @@
-// Package plan computes which runs of a job's schedule to send now: the late rule, windows, due times and packing. It is
-// pure: now is a parameter, and the same job planned again gives the same runs with the same IDs.
+// Package plan computes which scheduled runs of a job to send. The package applies the misfire policy, computes due times, and
+// packs runs into messages. Its functions use no clock and no store. If a job is planned again, the runs and their IDs are the
+// same.
 //
 // # Windows
 //
-// Runs of a job are planned one window at a time. Windows are a fixed grid, shifted by the job's group. A job that fires
-// more than once a window is planned when the window of its next due time is PlanAhead away. Other jobs, whose gap to the
-// following scheduled time is at least a window, are planned SingleSpreadMin to SingleSpreadMax before their due time, by
-// job ID. No state stores the kind of a job, so an edit cannot leave it wrong.
+// The scheduled times of a job are planned one window at a time. Windows have a fixed length, and a start that depends on the
+// job's group. A job that fires more than once in a window is planned PlanAhead before the window of its next due time.
+//
+// Every other job has at least a window between two scheduled times. Its run is planned SingleSpreadMin to SingleSpreadMax
+// before its due time; the job's ID determines the time. Each pass decides this from the schedule, so no stored state can
+// become wrong after an edit.
 package plan

@@ -6,24 +6,27 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Policy is the settings of a job for late runs.
+// A Policy is the part of a job's settings that decides about late runs.
 type Policy struct {
 	Misfire  core.Misfire
-	Grace    time.Duration // 0: late at once
-	Deadline time.Duration // 0: none
+	Grace    time.Duration // how late a run may be without being late by the policy; 0: none
+	Deadline time.Duration // how late a run may still be sent; 0: no limit
 }
 
 func PolicyOf(s core.Sched) Policy {
 	return Policy{Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline}
 }
 
-// Judge applies the late rule to the run of a scheduled time at, which is due at slot and not claimed. next is the job's
-// following scheduled time, 0 if there is none. Judge is stateless; tick and dispatch both call it.
+// Judge decides whether a run may be sent now. The run has the scheduled time at and the due time slot, and no dispatcher has
+// claimed it. The parameter next is the job's following scheduled time; 0: none. The planner and the dispatcher both call
+// Judge.
 //
-// A run is late if now is more than grace after slot. MisfireAll sends late runs, MisfireSkip does not, and MisfireLatest
-// sends them only while now is before next. More than deadline after slot, no run is sent. If send is false, reason is
-// ReasonMisfire or ReasonDeadline, whichever applied first. The reason thus does not depend on now, and a repeat can only
-// lengthen a skip record.
+// A run is late if the current time is more than Grace after the due time. MisfireAll sends late runs, and MisfireSkip does
+// not. MisfireLatest sends a late run only before the following scheduled time. A run is never sent more than Deadline after
+// its due time.
+//
+// If the result send is false, the result reason is ReasonMisfire or ReasonDeadline, whichever applied first. The reason
+// therefore stays the same if Judge is called again later.
 func Judge(p Policy, at, slot, next core.Instant, now time.Time) (send bool, late bool, reason core.Reason) {
 	due := slot.Time()
 	late = now.After(due.Add(p.Grace))

@@ -7,35 +7,34 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Options are the settings of planning. Durations are whole seconds, except in LeadTime.
+// Options are the settings of planning. All durations outside of LeadTime are whole seconds.
 type Options struct {
-	// Window is the length of the windows by which runs are planned.
+	// Window is the length of the windows in which runs are planned.
 	Window time.Duration
 	// PlanAhead is how long before its start a window is planned.
 	PlanAhead time.Duration
-	// MaxAhead limits how long before its due time a run is enqueued.
+	// MaxAhead is the maximum time between enqueueing a run and its due time.
 	MaxAhead time.Duration
-	// GroupEvery is the number of started jobs that adds a group, and Groups the number of groups. The
-	// windows of group g begin g/Groups of a window later.
+	// GroupEvery is the number of started jobs for which a group is added, and Groups the number of groups. Windows of group g
+	// start g/Groups of a window later than the windows of group 0.
 	GroupEvery int
 	Groups     int
-	// A job that fires less than once a window is planned between these times before its due time, by job
-	// ID.
+	// SingleSpreadMin and SingleSpreadMax limit how long before its due time a run is planned if its job fires less than once
+	// in a window. The job's ID determines the exact time.
 	SingleSpreadMin time.Duration
 	SingleSpreadMax time.Duration
-	// MaxInstants limits the runs of one job and pass, MaxSkips the scheduled times that a pass checks for
-	// one job. The next pass continues.
+	// MaxInstants is the maximum number of runs that a pass plans for one job. MaxSkips is the maximum number of scheduled
+	// times that it checks for one job. The next pass continues.
 	MaxInstants int
 	MaxSkips    int
-	// TailCheck is when a tick rechecks a fixed-delay job with an open run.
+	// TailCheck is the interval at which the planner checks a fixed-delay job whose run is open.
 	TailCheck time.Duration
 	LeadTime  LeadTime
-	// SlowLane reports whether there is a slow queue, for runs that failed twice and for slow ones.
+	// SlowLane reports whether a slow queue exists, for the third and later retries of a run and for slow jobs and addresses.
 	SlowLane bool
 }
 
-// AWS returns options for a tick that can be two minutes late, and a queue that delays a message by 900 s
-// at most.
+// AWS returns options for AWS: a planner that can be two minutes late, and a queue that delays a message by at most 900 s.
 func AWS() Options {
 	return Options{
 		// An advance covers eleven runs of a minutely job. PlanAhead and Window together are at most MaxAhead.
@@ -61,8 +60,8 @@ func AWS() Options {
 	}
 }
 
-// Local returns options for one process whose tick runs once a second. It needs no lead time, because a
-// timer waits for the earliest due time.
+// Local returns options for a single process whose planner runs every second. There is no lead time, because a timer waits for
+// the earliest due time.
 func Local() Options {
 	return Options{
 		Window:          5 * time.Second,
@@ -78,8 +77,8 @@ func Local() Options {
 	}
 }
 
-// GroupsFor returns the number of groups for a number of started jobs: at most one for each second of a
-// window.
+// GroupsFor returns the number of groups that the given number of started jobs needs. The result is at most the number of
+// seconds in a window.
 func (o Options) GroupsFor(started int) int {
 	groups := max(o.Groups, 1)
 	if o.GroupEvery > 0 {
@@ -88,15 +87,15 @@ func (o Options) GroupsFor(started int) int {
 	return min(groups, max(o.Groups, int(seconds(o.Window)), 1))
 }
 
-// With returns the options with the stored number of groups, if it is higher. A change of the number moves the ends of
-// windows, but no scheduled time.
+// With returns the options with the given number of groups if it is higher than o.Groups. More groups move the ends of
+// windows, but not the scheduled times.
 func (o Options) With(groups int) Options {
 	o.Groups = max(o.Groups, groups, 1)
 	return o
 }
 
-// Grouped reports whether planAt belongs to a window of the job's group, as for a job that fires more than
-// once a window.
+// Grouped reports whether planAt is the planning time of a window of the job's group. This is so for jobs that fire more than
+// once in a window.
 func (o Options) Grouped(job core.JobID, planAt core.Instant) bool {
 	start := planAt + seconds(o.PlanAhead)
 	return o.WindowStart(job, start) == start

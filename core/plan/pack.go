@@ -8,10 +8,12 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Pack packs runs into messages of one slot each, ordered by slot, with at most limit runs each. If limit is
-// not positive or too large, it is ring.MaxFires. Runs of a slot keep their order. A message is invisible until
-// its lead time before the slot; lead gets the number of runs of the slot, nil: no lead time. The runs are
-// copied.
+// Pack packs runs into messages, sorted by due time. All runs of a message have one due time. The parameter limit is the
+// maximum number of runs in a message. If it is not between 1 and ring.MaxFires, ring.MaxFires applies. Runs with one due time
+// keep their order. The parameter fires is not changed.
+//
+// The function lead returns the lead time for a number of runs with one due time. The messages of these runs become visible
+// that long before the due time. A nil lead means no lead time.
 func Pack(fires []core.Fire, limit int, lead func(slot core.Instant, fires int) time.Duration) []ring.Out {
 	if len(fires) == 0 {
 		return nil

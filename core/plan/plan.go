@@ -7,26 +7,26 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Result is the work of one pass for one job: send the runs, record the skips, and only then apply the
-// advance.
+// A Result is the outcome of planning one job: runs to enqueue and skips to store. Store the advance only after both.
 type Result struct {
-	Fires   []core.Fire // ordered by scheduled time and due time
-	Skips   []core.Skip // ordered by scheduled time
+	Fires   []core.Fire // sorted by scheduled time and by due time
+	Skips   []core.Skip // sorted by scheduled time
 	Advance core.Advance
 }
 
-// Job plans a started job from s.Next, at most MaxAhead from now. It plans every scheduled time whose slot is
-// before the end of the window that holds the later of its next slot and now + PlanAhead. A job that is
-// not due or not started, or has no next time, gives no runs, and the advance changes at most planAt. A paused
-// job whose pause ends gives the runs after the pause that must be planned now; the advance only moves planAt.
+// Job plans the scheduled times of a job, beginning with s.Next. It plans the due times in one window, at most MaxAhead from
+// now. If a job is not due for planning, not started, or has no next scheduled time, Job returns no runs. If MaxInstants or
+// MaxSkips ends the planning early, the job stays due, so that the next pass continues.
 //
-// Each scheduled time takes a sequence number, sent or not, so that a repeat gives a run the same number.
+// Each scheduled time gets a sequence number, even if its run is skipped. If the job is planned again, its runs get the same
+// numbers.
 //
-// If MaxInstants or MaxSkips ends the pass, the new planAt is not after now, so the next pass continues.
+// If the pause of a job ends soon, Job returns the first runs after the pause. The advance then changes only the time of the
+// next planning.
 //
-// A fixed-delay job has one run at a time, the tail. Next stays, so that a run sent again under a new
-// revision keeps its ID; NextAfterEnd moves it. With an open tail only planAt moves: the caller must repair a
-// close that was missed.
+// A job with a fixed delay has at most one open run (Sched.Tail). While the run is open, Job plans nothing. Job returns an
+// advance that checks the job again after TailCheck. The caller must then check whether the run has ended. NextAfterEnd plans
+// the next run.
 func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result {
 	a := core.Advance{
 		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
@@ -129,7 +129,7 @@ func fixedDelay(s core.Sched, sch *schedule.Schedule, delay time.Duration, now t
 	return r
 }
 
-// DelaySlot returns when the run of a fixed delay is due.
+// DelaySlot returns the due time of a fixed-delay run with the scheduled time at.
 func (o Options) DelaySlot(job core.JobID, sch *schedule.Schedule, at core.Instant) core.Instant {
 	delay, _ := sch.FixedDelay()
 	return sch.Slot(job, at, 0, delay < o.Window)
@@ -154,9 +154,9 @@ func (o Options) delayed(a *core.Advance, s core.Sched, sch *schedule.Schedule, 
 	a.NewPlanAt = o.lonely(s.ID, o.DelaySlot(s.ID, sch, at))
 }
 
-// NextAfterEnd returns the advance of a fixed delay after the retry chain of its tail closed at ended: the next
-// run is delay later. After the end of its window a started job ends. A paused job only loses its tail. If
-// NewPlanAt is not after now, the caller plans the job at once.
+// NextAfterEnd returns the advance of a fixed-delay job after its open run has ended. The next scheduled time is the given
+// delay after the end of the run's retry chain. If this time is after the end of the schedule, a started job ends. A paused
+// job gets no planning time. If NewPlanAt is not after now, the caller must plan the job immediately.
 func NextAfterEnd(s core.Sched, delay time.Duration, ended time.Time, o Options) core.Advance {
 	a := core.Advance{
 		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
@@ -170,10 +170,9 @@ func NextAfterEnd(s core.Sched, delay time.Duration, ended time.Time, o Options)
 	return a
 }
 
-// Start sets the planning fields after a create, edit or resume at s.RevAt: the next scheduled time,
-// planAt, and the state: started, or ended if no time is left. A schedule without rules is started and
-// never due. A fixed delay with an open tail keeps it and is due at once, because its run must be sent
-// again under the new revision.
+// Start returns s with the state and times of a job that was created, edited or resumed at s.RevAt. A job without a further
+// scheduled time has ended. A job without a schedule is started and never due. If a fixed-delay job has an open run, the job
+// keeps the run and is due for a check immediately. The planner must send the run again under the new revision.
 func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	s.State, s.PlanError = core.Started, ""
 	s.PauseUntil, s.PauseBy, s.PauseWhy = 0, "", ""
@@ -205,8 +204,8 @@ func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	return s
 }
 
-// EndPause returns the advance that starts a paused job at the planned end of its pause, with the change record. Times after
-// the pause are expected, even if a tick notices the end of the pause late.
+// EndPause returns the advance that starts a paused job at the planned end of its pause, together with the change record. Runs
+// are expected from that time on, even if the planner applies the advance later.
 func EndPause(s core.Sched, sch *schedule.Schedule, o Options) core.Advance {
 	after := resumed(s, sch, o)
 	a := s.Stay()
@@ -223,7 +222,8 @@ func resumed(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	return Start(s, sch, o)
 }
 
-// Pause returns s paused, until a time if that is not 0. An open chain of a fixed delay stays its tail.
+// Pause returns s as a paused job. The parameter until is the end of the pause; 0 means no end. The parameters by and why are
+// the author and the reason of the pause. A fixed-delay job keeps its open run.
 func Pause(s core.Sched, by, why string, until core.Instant, o Options) core.Sched {
 	s.State, s.PlanAt, s.PlanError = core.Paused, until, ""
 	s.PauseUntil, s.PauseBy, s.PauseWhy = until, by, why
@@ -239,7 +239,7 @@ func Pause(s core.Sched, by, why string, until core.Instant, o Options) core.Sch
 	return s
 }
 
-// PauseNow returns the advance that pauses a job without an end, with the change record.
+// PauseNow returns the advance that pauses a job without a planned end, together with the change record.
 func PauseNow(s core.Sched, why string, now time.Time, o Options) core.Advance {
 	rev, at := core.NextRev(s.Rev, s.RevAt, now)
 	after := s
@@ -257,8 +257,9 @@ func PauseNow(s core.Sched, why string, now time.Time, o Options) core.Advance {
 // all and its count is a minimum.
 const maxCounted = 1_000_000
 
-// Dropped returns the record of the times of s from Next to revAt that may not be enqueued when its
-// revision ends; false if there are none. Earlier ones are enqueued, and dispatch judges them.
+// Dropped returns a skip record for the scheduled times from s.Next to revAt, which are dropped when a new revision of the job
+// begins. Dropped returns false if there are no such times. Runs of earlier times are already enqueued, and the dispatcher
+// decides about them.
 func Dropped(s *core.Sched, revAt time.Time, reason core.Reason) (core.Skip, bool, error) {
 	end := core.InstantOf(revAt)
 	if s.State != core.Started || s.Next == 0 || s.Next > end {
@@ -286,8 +287,8 @@ func Dropped(s *core.Sched, revAt time.Time, reason core.Reason) (core.Skip, boo
 	}
 }
 
-// PausedPlanAt returns when a tick must check a paused job: when the first time after the pause must be
-// planned, and at the end of the pause at the latest. 0: the pause has no end.
+// PausedPlanAt returns when the planner must check a paused job. This is when the first scheduled time after the pause must be
+// planned, and not later than the end of the pause. 0: the pause has no end.
 func PausedPlanAt(s core.Sched, sch *schedule.Schedule, o Options) core.Instant {
 	if _, fixed := sch.FixedDelay(); fixed || s.PauseUntil == 0 {
 		return s.PauseUntil
@@ -321,9 +322,9 @@ func beforeEnd(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) R
 	return r
 }
 
-// PlanAt returns when a tick must plan the scheduled time next of a job: PlanAhead before the window that holds its slot. A
-// job fires less than once a window if the following time is a window or more later, or does not exist. It is planned
-// SingleSpreadMin to SingleSpreadMax before its slot, by job ID. The result is 0 only if next is 0.
+// PlanAt returns when the planner must plan the job's scheduled time next. For a job that fires more than once in a window,
+// this is PlanAhead before the window of the due time. For other jobs, it is SingleSpreadMin to SingleSpreadMax before the due
+// time. The result is 0 only if next is 0.
 func PlanAt(s core.Sched, sch *schedule.Schedule, next core.Instant, o Options) core.Instant {
 	if next == 0 {
 		return 0

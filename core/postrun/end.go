@@ -57,8 +57,8 @@ func (r *reader) look(ctx context.Context, from int) (p page, end bool, err erro
 
 func (r *reader) spent() bool { return r.looks >= mostLooks || r.bytes >= mostBytes }
 
-// End reads the last core.KeptLogMax bytes of a run's log. It needs at most some dozens of answers,
-// whatever the length of the log.
+// End reads the last core.KeptLogMax bytes of a run's log from its executor. Even for a long log, it sends only a few dozen
+// requests.
 func End(ctx context.Context, logs Logs, app *core.App, run *core.Run) (core.KeptLog, error) {
 	r := &reader{logs: logs, app: app, run: run}
 	if scheme, _, err := core.ParseAddress(run.Address); err == nil && scheme != core.SchemeWire {
@@ -88,15 +88,15 @@ func End(ctx context.Context, logs Logs, app *core.App, run *core.Run) (core.Kep
 	}), more)
 }
 
-// MaxTail is the largest number of lines that Tail returns.
+// MaxTail is the maximum number of lines that Tail returns.
 const MaxTail = 10_000
 
 // tailBytes limits the text for which Tail reads lines before the last page.
 const tailBytes = 1 << 20
 
-// Tail reads the last n lines of a run's log. from is the number of the first of them, next the line to
-// continue at; end reports whether the log is complete. An error can come with text: the last lines before
-// the log broke off.
+// Tail reads the last n lines of a run's log. The result from is the number of the first returned line, and the result next is
+// the line from which to continue. The result end reports whether the log is complete. If the log could be read only in part,
+// Tail returns its last readable lines and an error.
 func Tail(ctx context.Context, logs Logs, app *core.App, run *core.Run, n int) (text string, from, next int, end bool, err error) {
 	r := &reader{logs: logs, app: app, run: run, wary: true}
 	var p page
@@ -122,7 +122,7 @@ func Tail(ctx context.Context, logs Logs, app *core.App, run *core.Run, n int) (
 	return text, p.from + cut, p.next, end, err
 }
 
-// LastLines returns the last n lines of text and the number of lines before them. n must be at least 1.
+// LastLines returns the last n lines of text, and the number of lines before them. The parameter n must be at least 1.
 func LastLines(text string, n int) (last string, cut int) {
 	at := len(strings.TrimSuffix(text, "\n"))
 	for ; n > 0 && at >= 0; n-- {
@@ -258,7 +258,7 @@ func keptOf(p page, more bool) (core.KeptLog, error) {
 	return k, nil
 }
 
-// Text decompresses a kept log.
+// Text returns the decompressed text of a kept log.
 func Text(k *core.KeptLog) (string, error) {
 	if len(k.Text) == 0 {
 		return "", nil

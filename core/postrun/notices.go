@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Notices handles messages that request notifications, and returns an error for each.
+// Notices handles messages that request notifications. Messages returns an error for each message.
 type Notices interface {
 	Messages(ctx context.Context, list []ring.Message) []error
 }
@@ -55,7 +55,7 @@ func (l *Worker) ask(ctx context.Context, run core.RunID) error {
 	return nil
 }
 
-// KeptLines returns the last lines of a run's kept log; none if there is no log.
+// KeptLines returns the last lines of a run's kept log; nil if no log is kept.
 func KeptLines(ctx context.Context, of Keeper, run core.RunID, lines int) ([]string, error) {
 	k, is, err := of.KeptLog(ctx, run)
 	if err != nil || !is {

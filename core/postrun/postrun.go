@@ -1,8 +1,9 @@
-// Package postrun does work after a run has ended, so that it delays no scheduled run: it keeps the run's log, and creates
-// notifications (core/notification). Messages of the post-run queue drive it. Copies of messages are harmless, because a run
-// records its pending work. A hanging executor uses only a small share of the places. Its log is tried a limited number of
-// times; then the reason is kept instead. A notification waits at most half a minute for the log that it quotes. The package
-// creates no runs.
+// Package postrun does work after a run has ended, so that the work delays no scheduled run. The package stores the end of the
+// run's log, and passes notifications to package notification. Messages of the post-run queue start the work. Duplicate
+// messages are harmless, because each run records its pending work. The package creates no runs.
+//
+// A slow executor can use only a small share of the concurrency. After several failed attempts to read a log, the reason is
+// stored instead. A notification waits at most half a minute for the log that it quotes.
 package postrun
 
 import (
@@ -19,78 +20,80 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Store is the storage of a Worker. Reads are strongly consistent.
+// A Store has the data that a Worker needs. Reads are strongly consistent.
 type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
-	// PutRuns changes stored runs; each RunPut has its condition.
+	// PutRuns changes stored runs, each on the condition in its RunPut.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
 	Keeper
 }
 
-// Keeper keeps the ends of logs, each as long as its run.
+// A Keeper stores the ends of logs. Each log end is kept as long as its run.
 type Keeper interface {
-	// PutLog keeps the end of a run's log, or the reason why there is none. A log end replaces a kept one;
-	// a reason does not.
+	// PutLog stores the end of a run's log, or the reason why it is missing. A log end replaces a stored log end or reason. A
+	// reason does not replace a stored log end.
 	PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
-	// KeptLog reads the kept log of a run; false: there is none.
+	// KeptLog reads the stored log of a run. KeptLog returns false if there is none.
 	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
 }
 
-// Ring enqueues retries.
+// Ring enqueues messages for further attempts.
 type Ring interface {
 	Enqueue(ctx context.Context, out []ring.Out) []error
 }
 
 // Logs reads the logs of runs from executors.
 type Logs interface {
-	// Log reads lines from a line number (1 is the first). next is the line to continue at, and end reports whether the log
-	// is complete. core.CodeTooLarge: the log is longer than an answer, or than the text can be. core.CodeNotFound: there is
-	// no log.
+	// Log reads lines of a run's log, beginning with line from; the first line is 1. The result next is the line from which to
+	// continue. The result end reports whether the log is complete. The error code core.CodeTooLarge means that the log
+	// exceeds the size limit of a response. core.CodeNotFound means that there is no log.
 	Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 
-// Outcome is the result of keeping one log.
+// An Outcome is the result of storing one log.
 type Outcome string
 
 const (
-	Kept   Outcome = "kept"   // the end of the log is kept
+	Kept   Outcome = "kept"   // the end of the log is stored
 	None   Outcome = "none"   // the executor has no log
-	Failed Outcome = "failed" // the log could not be read: the reason is kept in its place
+	Failed Outcome = "failed" // the log could not be read; the reason is stored instead
 )
 
-// Outcomes lists all outcomes.
+// Outcomes lists all values of Outcome.
 var Outcomes = []Outcome{Kept, None, Failed}
 
-// Options of a Worker. The zero value of a field means its default.
+// Options of a Worker. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now func() time.Time
 	Log *slog.Logger
-	// AtOnce limits concurrent messages; OfApp for one app, OfAddress for one address; default: 16, 8, 4.
+	// AtOnce is the maximum number of messages to handle concurrently, OfApp the maximum for one app, and OfAddress for one
+	// address. Defaults: 16, 8 and 4.
 	AtOnce, OfApp, OfAddress int
-	// Timeout limits the work for one message; default: 20 s.
+	// Timeout is the timeout for the work of one message. Default: 20 s.
 	Timeout time.Duration
-	// Waits are the times before each further try. After the last one the log is given up; default: 10 s, 1
-	// min, 5 min, 14 min.
+	// Waits are the delays before the second and each further attempt to read a log. After the last attempt, the reason is
+	// stored instead of the log. Default: 10 s, 1 min, 5 min, 14 min.
 	Waits []time.Duration
-	// Longest is the maximum age of a message; an older one is given up; default: 2 h.
+	// Longest is the maximum age of a message; the work of an older message is dropped. Default: 2 h.
 	Longest time.Duration
-	// SilentAfter is the number of unanswered tries in a row after which an address is not used for
-	// SilentFor; default: 2, 30 s.
+	// SilentAfter is the number of consecutive requests without a response after which an address is not used for SilentFor.
+	// Defaults: 2 and 30 s.
 	SilentAfter int
 	SilentFor   time.Duration
-	// Room is how long a message waits for a place, and the first delay if no place is free; default: 2 s. Later delays are
-	// a quarter of the message's age, up to RoomMost; default: 1 min. Each delay is randomly shortened by up to a half.
+	// Room is how long a message waits for a free worker. If no worker is free, the message is enqueued again, first with a
+	// delay of Room. Default: 2 s. Each later delay is a quarter of the message's age, at most RoomMost. Default: 1 min. Each
+	// delay is shortened by a random part of up to a half.
 	Room, RoomMost time.Duration
-	// NoticeBy is the age at which a notification no longer waits for the log; default: 30 s.
+	// NoticeBy is the age at which a notification is sent without waiting for the log. Default: 30 s.
 	NoticeBy time.Duration
-	// Made is called with the outcome of each log; it must not block.
+	// Made is called with the outcome of each log. The function must not block. nil: no call.
 	Made func(r *core.Run, o Outcome)
-	// Notices makes notifications; nil: messages for notifications fail and are redelivered.
+	// Notices handles the messages that request notifications. nil: these messages fail and are delivered again.
 	Notices Notices
 }
 
-// Worker does the pending work of runs.
+// A Worker does the pending post-run work of runs.
 type Worker struct {
 	store  Store
 	ring   Ring
@@ -100,7 +103,7 @@ type Worker struct {
 	gate   gate
 }
 
-// New makes a Worker.
+// New returns a Worker.
 func New(store Store, ring Ring, logs Logs, o Options) *Worker {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -124,8 +127,8 @@ type later struct {
 	err   error
 }
 
-// Handle handles messages concurrently and returns an error for each. nil means ack: the work is done,
-// given up, or enqueued for a retry.
+// Handle handles messages concurrently and returns an error for each message. nil means that the message can be acknowledged:
+// its work is done, dropped, or enqueued for a retry.
 func (l *Worker) Handle(ctx context.Context, list []ring.Message) []error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup

@@ -1,6 +1,6 @@
-// Package probe remembers the results of sends and probes for each executor address. It regularly probes
-// addresses with the xxl-job protocol, because a heartbeat only proves that the executor reaches the
-// server. Results are kept in memory and are shown to users only.
+// Package probe keeps the results of sends and probes for each executor address. The package regularly probes addresses that
+// use the xxl-job protocol, because a heartbeat only proves that the executor can reach the server. Results are kept in memory
+// and are only shown to users.
 package probe
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Most is how many addresses one round probes; the next round continues after them.
+	// Most is the maximum number of addresses that one round probes. The next round continues after them.
 	Most = 200
 	// together is how many are probed at a time, each for askFor at most.
 	together = 8
@@ -27,29 +27,28 @@ const (
 	fewRefusals = 3
 )
 
-// Store is the storage of a Probe.
+// A Store has the apps, executors and jobs that a Probe reads.
 type Store interface {
 	ListApps(ctx context.Context) ([]core.App, error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
 }
 
-// Sender probes an address; see send.Sender.AskClock.
+// A Sender probes an address and returns its clock. *send.Sender implements it.
 type Sender interface {
 	AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error)
 }
 
-// Answer is the last result for an address.
+// An Answer is the latest result for an address.
 type Answer struct {
 	At      time.Time
-	Took    time.Duration // duration of a probe, until its answer; 0: a send
-	Problem string        // empty: it answers
+	Took    time.Duration // duration of a probe, from request to response; 0: the result is of a send
+	Problem string        // description of the problem; empty: there is no problem
 	Clock   core.Clock
 }
 
-// Send is the result of a send to an address. Problem is empty if the executor accepted the run, or is
-// busy. Reached reports whether a server answered, Refused whether it rejected the run as the protocol
-// defines.
+// A Send is the result of a send to an address. Problem is empty if the executor accepted the run or is busy. Reached reports
+// whether the executor responded. Refused reports whether the executor rejected the run as the protocol defines.
 type Send struct {
 	Problem          string
 	Reached, Refused bool
@@ -73,7 +72,7 @@ func (k *known) answer() (Answer, bool) {
 	case stands && (k.send.Reached || !k.asked.At.After(k.failed)):
 		a.At, a.Took, a.Problem = k.failed, 0, k.send.Problem
 		if k.fails > 1 {
-			a.Problem = core.Say("%d sends in a row were not accepted, the last: %s", k.fails, k.send.Problem).String()
+			a.Problem = core.Say("%d sends in a row failed, the last with: %s", k.fails, k.send.Problem).String()
 		}
 	case k.took.After(k.asked.At):
 		a.At, a.Took, a.Problem = k.took, 0, ""
@@ -81,7 +80,8 @@ func (k *known) answer() (Answer, bool) {
 	return a, !a.At.IsZero()
 }
 
-// Probe probes addresses with the xxl-job protocol; at other addresses a probe would be a real request.
+// A Probe probes executor addresses with the xxl-job protocol. A Probe does not probe other kinds of addresses, because a
+// probe would be a real request there.
 type Probe struct {
 	store Store
 	send  Sender
@@ -98,12 +98,12 @@ func (p place) compare(o place) int {
 	return cmp.Or(cmp.Compare(p.app, o.app), cmp.Compare(p.address, o.address))
 }
 
-// New returns a Probe that spreads the probes of a round over the given duration.
+// New returns a Probe. The parameter over is the duration over which the probes of a round are spread.
 func New(store Store, send Sender, over time.Duration) *Probe {
 	return &Probe{store: store, send: send, over: over, known: map[place]*known{}}
 }
 
-// Answer returns the last result for an address of an app; false: there is none.
+// Answer returns the latest result for an address of an app; false: there is none.
 func (p *Probe) Answer(app, address string) (Answer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,8 @@ func (p *Probe) Sent(app, address string, s Send) {
 	k.fails++
 }
 
-// Asked records the result of a probe; err is its error.
+// Asked records the result of a probe that started at begun. err is the error of the probe. If err means that this server
+// could not send the probe, Asked records nothing.
 func (p *Probe) Asked(app, address string, begun time.Time, clock core.Clock, err error) {
 	if core.CodeOf(err) == core.CodeUnavailable && err != nil { // it could not be probed
 		return
@@ -152,7 +153,7 @@ func (p *Probe) find(at place) *known {
 	return p.known[at]
 }
 
-// Pass runs a round and waits for its probes.
+// Pass runs one round of probes and waits for their end.
 func (p *Probe) Pass(ctx context.Context) error {
 	apps, places, err := p.round(ctx)
 	if err != nil {

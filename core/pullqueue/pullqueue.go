@@ -1,10 +1,10 @@
-// Package pullqueue implements the queues of a server on one machine: executors fetch runs by long poll. A delivered run is
-// hidden for a while, and its executor extends this time while it works. If the extensions stop, as after a crash, the run
-// is delivered again. A killed or ended run is not delivered. If a run is killed while it is running, the executor learns
-// this from the response to its next extension.
+// Package pullqueue implements the queues of a server on one machine, which executors poll. A delivered run is hidden from
+// other polls for a while. Its executor extends this time while the run is running. If the executor stops extending, for
+// example after a crash, the run is delivered again. Killed and ended runs are not delivered. If a run is killed while it is
+// running, the executor gets this in the response to its next extension.
 //
-// The package limits requests and rejects all receipts of a run except the last. An app can use at most as many waiting
-// polls as are free, so there is room for the next app.
+// Only the receipt of the last delivery of a run is valid. The number of concurrent polls is limited, so that one app cannot
+// use all of them.
 package pullqueue
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/tickring/tickring/core/finish"
 )
 
-// Limits of requests.
+// Limits of requests. MaxTake is the maximum number of runs in one poll, and MaxReceipts the maximum number of receipts in one
+// request. MaxWait is the longest wait of a poll. A visibility timeout is between MinVisibility and MaxVisibility.
 const (
 	MaxTake       = 10 // runs at a time
 	MaxReceipts   = 100
@@ -28,22 +29,22 @@ const (
 	MaxVisibility = 12 * time.Hour
 )
 
-// Options of a Puller. The zero value of a field means its default.
+// Options of a Puller. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now func() time.Time
-	// Most is how many runs a queue holds; further ones are sent again later.
-	Most int // 10,000
-	// Deliveries is how often a run is delivered before it counts as lost.
-	Deliveries int // 20
-	// Waiters is the maximum number of concurrent polls of all queues. A poll is rejected unless more polls are free than
-	// its app already uses, so one app alone can use half of them.
-	Waiters int // 1000
-	// Expiry is how long a queue counts as polled after the last poll.
-	Expiry time.Duration // 90 s
+	// Most is the maximum number of runs in a queue. Further runs are rejected and sent again later.
+	Most int // default: 10,000
+	// Deliveries is the maximum number of times that a run is delivered, including the first. Then the run counts as lost.
+	Deliveries int // default: 20
+	// Waiters is the maximum number of concurrent polls of all queues. A poll is rejected if its app already uses as many
+	// polls as are free. A single app can therefore use half of them.
+	Waiters int // default: 1,000
+	// Expiry is how long after its last poll a queue counts as polled.
+	Expiry time.Duration // default: 90 s
 	Log    *slog.Logger
 }
 
-// Puller delivers runs.
+// A Puller delivers the runs of queues to executors.
 type Puller struct {
 	store  Store
 	runs   Runs
@@ -61,7 +62,7 @@ type Puller struct {
 	swept   int64
 }
 
-// New makes a Puller.
+// New returns a Puller.
 func New(store Store, runs Runs, f Finisher, o Options) *Puller {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -86,10 +87,10 @@ func New(store Store, runs Runs, f Finisher, o Options) *Puller {
 		polled: map[Queue]time.Time{}}
 }
 
-// Close ends the waiting polls without a run.
+// Close ends all waiting polls. They return no run.
 func (p *Puller) Close() { p.close.Do(func() { close(p.over) }) }
 
-// Put adds a run to a queue; ErrFull: there is no room.
+// Put adds a run to a queue. If the queue has its maximum number of runs, Put returns ErrFull.
 func (p *Puller) Put(ctx context.Context, it Item) error {
 	if err := p.store.PutPulled(ctx, it, p.o.Most); err != nil {
 		return err
@@ -107,7 +108,8 @@ func (p *Puller) rouse(q Queue) {
 	}
 }
 
-// Polled returns nil if the queue was polled recently, or if this process has not run long enough to know.
+// Polled returns nil if an executor polled the queue within Options.Expiry. Polled also returns nil if this process started
+// less than Options.Expiry ago. Otherwise it returns an error.
 func (p *Puller) Polled(q Queue) error {
 	now := p.o.Now()
 	p.mu.Lock()
@@ -121,7 +123,7 @@ func (p *Puller) Polled(q Queue) error {
 	return nil
 }
 
-// Idle reports whether no run of the job is in the queue, waiting or running.
+// Idle reports whether the queue has no run of the job, waiting or delivered.
 func (p *Puller) Idle(ctx context.Context, q Queue, job core.JobID) (bool, error) {
 	has, err := p.store.HasPulled(ctx, q, job)
 	if err != nil {
@@ -130,11 +132,11 @@ func (p *Puller) Idle(ctx context.Context, q Queue, job core.JobID) (bool, error
 	return !has, nil
 }
 
-// Want is the request of an executor.
+// A Want is a poll by an executor.
 type Want struct {
-	Max        int           // 1 to MaxTake
+	Max        int           // maximum number of runs, from 1 to MaxTake
 	Wait       time.Duration // maximum wait for the first run, up to MaxWait
-	Visibility time.Duration // MinVisibility to MaxVisibility
+	Visibility time.Duration // how long the runs are hidden, from MinVisibility to MaxVisibility
 }
 
 func (w Want) check() error {
@@ -154,8 +156,8 @@ func checkVisibility(d time.Duration) error {
 	return nil
 }
 
-// Receive waits until it can deliver runs, and returns none if the wait ends first. If ctx ends, taken runs
-// become visible again.
+// Receive delivers runs of a queue. Receive waits until a run is visible, and returns no runs if the wait w.Wait ends first.
+// If ctx ends, Receive makes the runs visible again.
 func (p *Puller) Receive(ctx context.Context, q Queue, w Want) ([]Held, error) {
 	if err := w.check(); err != nil {
 		return nil, err
@@ -215,7 +217,7 @@ func (p *Puller) enter(q Queue) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := p.of[q.App]; n >= p.o.Waiters-p.waiters {
-		return core.Errorf(core.CodeUnavailable, "%d polls of %s are already waiting: try again, or use fewer connections", n, q.App)
+		return core.Errorf(core.CodeUnavailable, "%d polls of app %s are already waiting: try again, or use fewer connections", n, q.App)
 	}
 	p.waiters++
 	p.of[q.App]++
@@ -247,7 +249,7 @@ func (p *Puller) waiter(q Queue) <-chan struct{} {
 	return c
 }
 
-// Return makes taken runs that no executor received visible again; they count as never delivered.
+// Return makes runs visible again that were taken but did not reach an executor. These deliveries are not counted.
 func (p *Puller) Return(q Queue, taken []Held) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -310,18 +312,17 @@ func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error
 	return good, nil
 }
 
-// State is the state of a run for the executor that has it.
+// A State is the state of a run, as reported to the executor that received it.
 type State string
 
 const (
 	StateHeld   State = "held"   // the executor still has the run
-	StateLost   State = "lost"   // another executor has the run, or the run does not exist: do not report
-	StateKilled State = "killed" // end the run, and report
-	StateEnded  State = "ended"  // the run has ended otherwise: no report is needed
+	StateLost   State = "lost"   // the receipt is not valid: another executor may have the run, so the executor must not report it
+	StateKilled State = "killed" // the executor must end the run and report it
+	StateEnded  State = "ended"  // the run has already ended; no report is needed
 )
 
-// Extend hides runs for the visibility from now; 0 makes them visible at once. It returns the state of
-// each.
+// Extend hides runs for the given time from now; 0 makes them visible immediately. Extend returns the state of each run.
 func (p *Puller) Extend(ctx context.Context, q Queue, receipts []Receipt, visibility time.Duration) ([]State, error) {
 	if visibility != 0 {
 		if err := checkVisibility(visibility); err != nil {
@@ -373,7 +374,7 @@ func (p *Puller) Extend(ctx context.Context, q Queue, receipts []Receipt, visibi
 	return states, nil
 }
 
-// StateOf returns the state of a run that an executor starts or runs; found reports whether the run exists.
+// StateOf returns the state of a run for its executor. The parameter found reports whether the run exists.
 func StateOf(run *core.Run, found bool) State {
 	switch {
 	case !found || !run.State.Open():
@@ -384,7 +385,7 @@ func StateOf(run *core.Run, found bool) State {
 	return StateHeld
 }
 
-// Ack removes runs. A run that another executor has is reported as lost.
+// Ack removes runs from a queue. Ack returns a state for each receipt: StateEnded, or StateLost if the receipt is not valid.
 func (p *Puller) Ack(ctx context.Context, q Queue, receipts []Receipt) ([]State, error) {
 	if err := checkReceipts(receipts); err != nil {
 		return nil, err
@@ -410,8 +411,8 @@ func checkReceipts(list []Receipt) error {
 	return nil
 }
 
-// Sweep checks the next places of all queues, at most limit, and returns how many ended runs it removed. It
-// is needed for queues that are not polled.
+// Sweep checks the next entries of all queues, at most limit. Sweep removes entries whose runs have ended, and returns their
+// number. Sweep is needed for queues that no executor polls.
 func (p *Puller) Sweep(ctx context.Context, limit int) (int, error) {
 	p.mu.Lock()
 	after := p.swept

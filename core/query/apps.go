@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// FindApp reads an app, if it exists. Secrets that cannot be decrypted are in their stored form: the app can be shown
-// and changed, and these secrets match no input.
+// FindApp reads an app; false if the app does not exist. Secrets that cannot be decrypted stay in encrypted form, so
+// that users can still view and change the app.
 func (q *Queries) FindApp(ctx context.Context, name string) (core.App, bool, error) {
 	if err := core.CheckAppName("app", name); err != nil {
 		return core.App{}, false, err
@@ -34,8 +34,8 @@ func (q *Queries) App(ctx context.Context, name string) (core.App, error) {
 	return a, err
 }
 
-// Apps lists all apps by name, and the unreadable ones. The apps contain their tokens, so callers must not output
-// them.
+// Apps returns all apps, sorted by name, and the errors of the apps that cannot be read. The apps contain their
+// tokens, so callers must not output the apps.
 func (q *Queries) Apps(ctx context.Context) ([]core.App, core.UnreadableApps, error) {
 	apps, err := q.store.ListApps(ctx)
 	bad, err := core.BesidesApps(err)
@@ -46,7 +46,7 @@ func (q *Queries) Apps(ctx context.Context) ([]core.App, core.UnreadableApps, er
 	return apps, bad, nil
 }
 
-// Global reads the global item, which has the pause of everything.
+// Global reads the item with the state of the whole deployment, such as the pause of all jobs.
 func (q *Queries) Global(ctx context.Context) (core.Global, error) {
 	g, err := q.store.Global(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (q *Queries) Global(ctx context.Context) (core.Global, error) {
 	return g, nil
 }
 
-// Executors lists the executors of an app: fixed ones first, then all registered ones, live or not.
+// Executors lists the executors of an app: first the fixed executors, then all registered executors, live or not.
 func (q *Queries) Executors(ctx context.Context, name string) ([]ExecutorView, error) {
 	app, err := q.App(ctx, name)
 	if err != nil {
@@ -72,7 +72,7 @@ func (q *Queries) Executors(ctx context.Context, name string) ([]ExecutorView, e
 	return ExecutorsOf(&app, stored[name], g, q.o.Now(), q.o.Expiry), nil
 }
 
-// ExecutorsOf builds the list of Executors from stored registrations.
+// ExecutorsOf returns the list that Executors returns, from an app and its stored registrations.
 func ExecutorsOf(app *core.App, stored []core.Executor, g core.Global, now time.Time, expiry time.Duration) (views []ExecutorView) {
 	fixed := map[string]bool{}
 	for _, e := range app.Candidates(stored, g, now, expiry) {

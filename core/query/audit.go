@@ -26,27 +26,28 @@ const (
 	keptRecords = core.KeepDays * day
 )
 
-// AuditReport has the expected runs of one job in a span, and their results.
+// AuditReport has the results of the expected runs of one job in a time span.
 type AuditReport struct {
 	Job       core.JobID
 	App, Name string
-	From, To  core.Instant // from < instant <= to
+	From, To  core.Instant // scheduled times after From and at most To
 	AuditCount
-	// Missing are the first missing scheduled times, Waiting the first overdue ones, at most 100 each.
+	// Missing lists scheduled times that have neither a run nor a record. Waiting lists scheduled times with overdue
+	// runs. Each list has at most the first 100 times.
 	Missing []core.Instant
 	Waiting []core.Instant
-	// Behind is when the oldest message in the delay queue was due, or may have been. It is set if a missing run was
-	// due later, so that its message may still be on its way.
+	// Behind is the due time, possibly estimated, of the oldest message in the delay queue. Behind is set only if a
+	// missing run was due later, because the message of this run may still be in the delay queue.
 	Behind time.Time
-	// Next is the From of the next report if the span is too long for one; 0: the report is complete.
+	// Next is the From of the next report if the time span is too long for one report; 0: the report is complete.
 	Next core.Instant
-	// Partial is true if change records of the span were already removed.
+	// Partial is true if change records of the time span were already removed.
 	Partial bool
-	// Failed is why the job could not be audited; then the other results are empty.
+	// Failed is the reason why the job could not be audited. If Failed is set, all other results are empty.
 	Failed string
-	// Again are the runs to send again, if the caller asked for them.
+	// Again lists the runs that must be sent again. Only Lost fills this list.
 	Again []core.Fire
-	// Below: the runs with lower IDs must still be checked for messages to send again; 0: none.
+	// Below is set if Lost must still check runs of the job with IDs lower than Below; 0: all runs are checked.
 	Below core.RunID
 }
 
@@ -54,35 +55,35 @@ type AuditReport struct {
 type AuditCount struct {
 	Demanded int64
 	OnTime   int64
-	Late     int64 // sent later than OnTime after the due time
+	Late     int64 // runs sent more than 1 s after the due time
 	Worst    time.Duration
 	Skipped  map[core.Reason]int64
 	Pending  int64
-	// Overdue counts runs that are pending for longer than Options.Patience: they could not be sent, or no tick
-	// planned them.
+	// Overdue counts runs that have been pending for longer than Options.Patience, because no executor received them
+	// or the ticker did not plan them.
 	Overdue int64
-	// OutOfReach counts scheduled times without a run or record that are older than the retention of both.
+	// OutOfReach counts scheduled times without a run or record that are so old that both may have been removed.
 	OutOfReach  int64
 	Unaccounted int64
 }
 
-// Well reports whether each expected run, as far as known, has happened or is about to happen.
+// Well reports whether Unaccounted and Overdue are both 0.
 func (c *AuditCount) Well() bool { return c.Unaccounted == 0 && c.Overdue == 0 }
 
-// AuditSum is the sum over all jobs.
+// AuditSum is the sum of the audit reports of all jobs.
 type AuditSum struct {
 	From, To core.Instant
 	Jobs     int
 	AuditCount
-	// Missing are the reports of jobs with missing or overdue runs, at most 100.
+	// Missing has the reports of at most 100 jobs with missing or overdue runs.
 	Missing []AuditReport
-	Failed  []string  // errors of jobs that could not be audited, at most 100: these jobs are in no count
-	Behind  time.Time // as in AuditReport
+	Failed  []string  // errors of at most 100 jobs that could not be audited and are in no count
+	Behind  time.Time // due time of the oldest message in the delay queue, if a missing run was due later
 	Partial bool
-	Next    string // After of the next page; empty: complete
+	Next    string // value of After for the next page; empty: this is the last page
 }
 
-// OnTime is the maximum delay of a run that counts as on time.
+// OnTime is the maximum delay after the due time of a run that counts as on time.
 const OnTime = time.Second
 
 func (c *AuditCount) skip(reason core.Reason, n int64) {
@@ -106,8 +107,8 @@ func (c *AuditCount) add(o *AuditCount) {
 	}
 }
 
-// NotSent returns how many runs ended without a send, because no executor was available. It is Demanded minus all
-// other counts.
+// NotSent returns the number of runs that ended without being sent, because no executor was available. The number is
+// Demanded minus all other counts.
 func (c *AuditCount) NotSent() int64 {
 	n := c.Demanded - c.OnTime - c.Late - c.Pending - c.Overdue - c.OutOfReach - c.Unaccounted
 	for _, skipped := range c.Skipped {
@@ -270,8 +271,8 @@ func (q *Queries) pausesOf(ctx context.Context, a *auditing, name string, from c
 	return p, err
 }
 
-// Audit computes the expected runs of a job in from < t <= to from its schedules and change records alone. It returns the
-// result of each expected run.
+// Audit computes the expected runs of a job from the job's schedules and change records alone, and reports the
+// results of these runs. The scheduled times are after from and at most to.
 func (q *Queries) Audit(ctx context.Context, ref string, from, to core.Instant) (AuditReport, error) {
 	if err := checkSpan(from, to); err != nil {
 		return AuditReport{}, err
@@ -293,7 +294,7 @@ func (q *Queries) Audit(ctx context.Context, ref string, from, to core.Instant) 
 
 func checkSpan(from, to core.Instant) error {
 	if from >= to {
-		return core.Invalid("from", from.String(), "must be earlier than the end of the period (to), %s", to.String())
+		return core.Invalid("from", from.String(), "must be earlier than the end of the period (`to`), %s", to.String())
 	}
 	if from < firstInstant-1 || to > core.Horizon {
 		return core.Invalid("from", from.String(), "allowed values: times from 2020-01-01 to %s", core.Horizon)

@@ -17,13 +17,14 @@ import (
 // auditedAtOnce is how many jobs, and how many tombstones, are read at a time.
 const auditedAtOnce = 500
 
-// AuditAsk selects the scope of an audit or a replan: a time span of one job. If Job is empty, it covers all jobs,
-// including jobs deleted after From.
+// AuditAsk selects the jobs and the time span of an audit or a replan. If Job is empty, the audit covers all jobs,
+// including jobs that were deleted after From.
 type AuditAsk struct {
-	Job      string       // app/name or number
-	From, To core.Instant // From < instant <= To
-	After    string       // Next of the previous page
-	// Sees reports which apps the caller may see. If set, unreadable jobs are left out too. Nil: all apps.
+	Job      string       // the job, as app/name or number
+	From, To core.Instant // scheduled times after From and at most To
+	After    string       // value of Next from the previous page
+	// Sees reports whether the caller can see an app; nil: the caller can see all apps. If Sees is set, unreadable
+	// jobs are left out.
 	Sees func(app string) bool
 }
 
@@ -67,12 +68,12 @@ func placeOf(ask *AuditAsk, ahead bool) (p place, err error) {
 	_, high := core.NumberedRange(p.job)
 	switch {
 	case err != nil, p.job < 0, within && (numbered || p.at <= ask.From), numbered && (!ahead || p.below < low || p.below > high):
-		return place{}, core.Invalid("after", ask.After, "not the value of next from a page of this time range")
+		return place{}, core.Invalid("after", ask.After, "not the value of `next` from a page of this time range")
 	}
 	return p, nil
 }
 
-// AuditPage audits as many jobs as fit into Options.PageFor. Next of the result is the position to continue from.
+// AuditPage audits jobs until Options.PageFor has passed. AuditSum.Next is the After for the next page.
 func (q *Queries) AuditPage(ctx context.Context, ask AuditAsk) (AuditSum, error) {
 	if err := checkSpan(ask.From, ask.To); err != nil {
 		return AuditSum{}, err
@@ -110,9 +111,9 @@ func (s *AuditSum) report(r *AuditReport) {
 	}
 }
 
-// Lost audits like AuditPage and calls each with the reports of each job, in order. The reports contain the runs to
-// send again: missing runs. With ahead, they also contain open runs, runs with pending follow-ups, and runs that may
-// be on their way, up to the planned time. It stops at an error of each.
+// Lost audits one page of jobs, and calls the function each with the reports of each job, in order. AuditReport.Again
+// lists the missing runs. If ahead is not 0, Again also lists open runs, runs with pending follow-ups, and runs that
+// may be on the delay queue. If the function returns an error, Lost stops.
 func (q *Queries) Lost(
 	ctx context.Context, ask AuditAsk, ahead time.Duration, each func(p *budget.Page, reports []AuditReport) error,
 ) (next string, err error) {
@@ -127,7 +128,7 @@ func (q *Queries) Lost(
 	return q.auditPage(ctx, a, &ask, func(reports []AuditReport) error { return each(a.page, reports) })
 }
 
-// AuditAll sums up all jobs over all pages.
+// AuditAll audits all jobs, page by page, and returns the sum.
 func (q *Queries) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum, error) {
 	sum := AuditSum{From: from, To: to}
 	for ask := (AuditAsk{From: from, To: to}); ; ask.After = sum.Next {
@@ -142,7 +143,7 @@ func (q *Queries) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum
 	}
 }
 
-// Failure returns the job and the reason why it could not be audited.
+// Failure returns a text with the job and the reason why the job could not be audited.
 func (r *AuditReport) Failure() string {
 	if r.Name == "" {
 		return "job " + r.Job.String() + ": " + r.Failed
@@ -150,7 +151,7 @@ func (r *AuditReport) Failure() string {
 	return r.App + "/" + r.Name + ": " + r.Failed
 }
 
-// AtMost appends to a list that is shown, up to the limit.
+// AtMost appends the texts in more to a list, up to a total of 100 texts.
 func AtMost(list []string, more ...string) []string {
 	return append(list, more[:min(len(more), max(0, budget.Missing-len(list)))]...)
 }

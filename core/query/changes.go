@@ -15,25 +15,25 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
-// ChangeFilter selects change records; the zero value selects all, newest first.
+// ChangeFilter selects change records. The zero value selects all change records.
 type ChangeFilter struct {
-	Job  string   // app/name or number; a deleted job is found by name while its app's changes are kept
-	App  string   // includes its jobs; used if Job is empty
-	Apps []string // used if Job and App are empty: only these apps; nil: all apps and changes without an app
-	// Channel and Person are the name of the changed channel or user.
+	Job  string   // app/name or number; for a deleted job, app/name works while the app's change records are kept
+	App  string   // selects changes of the app and its jobs; used if Job is empty
+	Apps []string // used if Job and App are empty: changes of these apps; nil: all changes, including changes without an app
+	// Channel selects changes of the channel with this name. Person selects changes of the user with this name.
 	Channel, Person string
 	NoPeople        bool // excludes changes of user accounts
 	By, Verb, Act   string
 	From, To        time.Time
-	Limit           int    // at most 1000; 0 is 100
-	After           string // Next of the previous page
+	Limit           int    // maximum number of records, at most 1000; 0: 100
+	After           string // value of Next from the previous page
 }
 
 // ChangePage is one page of change records, newest first.
 type ChangePage struct {
 	Changes []core.Change
-	Next    string // After of the next page; empty: there is none
-	// LookedTo is how far back the page has searched if it ended before it was full.
+	Next    string // value of After for the next page; empty: this is the last page
+	// LookedTo is the time back to which the page has searched; zero if the page is full or the last one.
 	LookedTo time.Time
 }
 
@@ -50,7 +50,7 @@ func (f *ChangeFilter) check() (limit int, err error) {
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
-		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (to), %s",
+		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (`to`), %s",
 			f.To.Format(time.RFC3339))
 	}
 	return limitOf(f.Limit)
@@ -85,7 +85,7 @@ func parseMark(text string) (m mark, err error) {
 	var err2 error
 	m.id, err = strconv.ParseInt(id, 10, 64)
 	if m.says, err2 = strconv.ParseUint(says, 16, 64); err != nil || err2 != nil || m.id < 0 {
-		return m, core.Invalid("after", core.Truncate(text), "not the value of next from a page of these changes")
+		return m, core.Invalid("after", core.Truncate(text), "not the value of `next` from a page of these changes")
 	}
 	return m, nil
 }
@@ -104,8 +104,7 @@ func (m mark) passed(list []core.Change) int {
 	return len(list)
 }
 
-// Changes lists the change records of a job, of an app with its jobs, or of everything, newest first. It reads at
-// most budget.Looked records for a page.
+// Changes lists the selected change records, newest first. It searches at most budget.Looked records for one page.
 func (q *Queries) Changes(ctx context.Context, f ChangeFilter) (res ChangePage, err error) {
 	p := q.Page()
 	limit, err := f.check()

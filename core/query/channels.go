@@ -8,7 +8,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// FindChannel reads a channel, if it exists. The channel contains secrets, so callers must not output it.
+// FindChannel reads a channel; false if the channel does not exist. The channel contains secrets, so callers must not
+// output the channel.
 func (q *Queries) FindChannel(ctx context.Context, name string) (core.Channel, bool, error) {
 	if err := core.CheckChannelName("channel", name); err != nil {
 		return core.Channel{}, false, err
@@ -21,7 +22,8 @@ func (q *Queries) FindChannel(ctx context.Context, name string) (core.Channel, b
 	return c, ok, nil
 }
 
-// Channel reads a channel. The channel contains secrets, so callers must not output it.
+// Channel reads a channel, or returns an error if the channel does not exist. The channel contains secrets, so
+// callers must not output the channel.
 func (q *Queries) Channel(ctx context.Context, name string) (core.Channel, error) {
 	c, ok, err := q.FindChannel(ctx, name)
 	if err == nil && !ok {
@@ -30,7 +32,8 @@ func (q *Queries) Channel(ctx context.Context, name string) (core.Channel, error
 	return c, err
 }
 
-// Channels lists all channels by name. The channels contain secrets, so callers must not output them.
+// Channels returns all channels, sorted by name. The channels contain secrets, so callers must not output the
+// channels.
 func (q *Queries) Channels(ctx context.Context) ([]core.Channel, error) {
 	list, err := q.store.ListChannels(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 const (
 	MaxComing     = 7 * 24 * time.Hour
-	ComingBuckets = 288 // five minutes each for a day
+	ComingBuckets = 288 // for a time span of one day, each bucket is five minutes
 	maxPiles      = 20
 	pileNames     = 3
 	// comingDense is how many runs in the span put a job into the band of its app, not into buckets. On a time axis
@@ -30,9 +30,9 @@ const (
 // ComingAsk selects the jobs and the time span of a ComingShape.
 type ComingAsk struct {
 	JobFilter           // After, Limit and Last are ignored
-	From      time.Time // a time in the past means now
+	From      time.Time // start of the time span; a time in the past means now
 	For       time.Duration
-	Buckets   int // maximum number; 0: ComingBuckets
+	Buckets   int // maximum number of buckets; 0: ComingBuckets
 }
 
 // ComingShape is a histogram of the scheduled runs from From until before To.
@@ -41,8 +41,8 @@ type ComingShape struct {
 	Width    core.Instant
 	Apps     []ComingApp // apps with scheduled runs, by name
 	MoreApps int         // number of apps that are not in Apps
-	Jobs     int         // number of jobs with scheduled runs, of all apps
-	Piles    []Pile      // busiest seconds in buckets, busiest first
+	Jobs     int         // number of jobs with scheduled runs, in all apps
+	Piles    []Pile      // seconds in which the most jobs run, without jobs in a Band; the busiest second is first
 	// Partial is true if some jobs were not scanned or cannot be read.
 	Partial bool
 }
@@ -50,24 +50,24 @@ type ComingShape struct {
 type ComingApp struct {
 	App   string
 	Jobs  int   // number of jobs with scheduled runs
-	Fires []int // runs in each bucket, without the band
+	Fires []int // number of runs in each bucket, without the runs in Band
 	Band  Band
 }
 
-// Band sums up the jobs that run too often for buckets.
+// Band counts the runs of jobs that run too often to be counted in buckets.
 type Band struct {
 	Jobs  int
 	Fires int
-	About bool     // Fires is an estimate
-	Names []string // jobs with the most runs
+	About bool     // true if Fires is an estimate
+	Names []string // names of the jobs with the most runs
 	most  []int    // runs of each of Names
 }
 
-// Pile is a second in which more than one job runs.
+// Pile is a second in which more than one job is scheduled.
 type Pile struct {
 	At    core.Instant
 	Jobs  int
-	Names []string // some of the jobs, as app/name
+	Names []string // app/name of some of the jobs
 }
 
 // stretch is the time span after < t <= end.
@@ -92,8 +92,9 @@ func without(list []stretch, p core.Pause) []stretch {
 	return left
 }
 
-// ComingShape returns a histogram of the scheduled runs that Upcoming lists, without waiting runs. Frequent jobs are
-// in bands, all others in buckets with their busiest seconds.
+// ComingShape returns a histogram of the scheduled runs of the selected jobs, without waiting triggers and retries.
+// The runs of very frequent jobs are only counted in a Band for each app. The runs of all other jobs are counted in
+// buckets.
 func (q *Queries) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, error) {
 	if _, err := a.check(); err != nil {
 		return nil, err

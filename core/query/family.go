@@ -14,8 +14,8 @@ const (
 	mostFollowed  = 100
 )
 
-// Children returns the newest runs that followed an ended run. It searches some child jobs, and only their newest
-// runs.
+// Children returns the child runs of an ended run. It searches at most 25 child jobs, and the newest 100 runs of each
+// child job.
 func (q *Queries) Children(ctx context.Context, v *RunView) ([]RunView, error) {
 	r := &v.Run
 	if v.Job == nil || v.Skip != nil || r.State.Open() || r.Then != 0 {
@@ -56,8 +56,8 @@ func (q *Queries) Children(ctx context.Context, v *RunView) ([]RunView, error) {
 	return views, nil
 }
 
-// Shards returns the last attempts of the shards of a broadcast, in order. For a shard without a run, only Shard is
-// set.
+// Shards returns the last attempt of each shard of a broadcast, in the order of the shards. If a shard has no run,
+// only Shard is set.
 func (q *Queries) Shards(ctx context.Context, r *core.Run) ([]core.Run, error) {
 	if !r.IsBroadcast() {
 		return nil, nil
@@ -75,7 +75,7 @@ func (q *Queries) Shards(ctx context.Context, r *core.Run) ([]core.Run, error) {
 	return list, err
 }
 
-// Following returns the child jobs of a job by name, and the ends of the job after which they run.
+// Following returns the child jobs of a job by name, with the condition under which each child job runs.
 func (q *Queries) Following(ctx context.Context, j *core.Job) ([]core.Parent, error) {
 	list := make([]core.Parent, 0, len(j.Def.Children))
 	const atOnce = 100

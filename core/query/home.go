@@ -19,44 +19,45 @@ const (
 	longMore  = time.Minute
 )
 
-// Home lists the current problems: how many there are of each kind, and the first ones, longest lasting first.
+// Home has the number of current problems of each kind, and lists the first problems of each kind.
 type Home struct {
-	Fail     int
+	Fail     int // number of failing jobs
 	Failing  []HomeJob
-	Delayed  int
+	Delayed  int // number of late jobs
 	Late     []HomeJob
-	Linger   int
+	Linger   int // number of runs that take much longer than usual
 	Long     []LongRun
-	Alone    int
-	Deserted []AppWithoutExecutor // apps with scheduled jobs but no executor
-	Soon     int                  // jobs with scheduled runs within homeAhead
-	Coming   []Coming             // the first scheduled runs
-	// Partial is true if the status of some jobs is not known.
+	Alone    int                  // number of apps with scheduled jobs but without an executor
+	Deserted []AppWithoutExecutor // apps with scheduled jobs but without an executor
+	Soon     int                  // number of jobs with scheduled runs in the next 15 minutes
+	Coming   []Coming             // the first scheduled runs in the next 15 minutes
+	// Partial is true if the status of some jobs is unknown.
 	Partial bool
-	// Unread reports that the last runs of most jobs were not read. Then Late has only jobs that are not planned, and
-	// Long only runs of jobs that may be failing.
+	// Unread is true if the last runs of most jobs were not read. Then Late has only jobs that the ticker did not
+	// plan in time, and Long has only runs of jobs that may be failing.
 	Unread bool
-	// Unchecked is how many more jobs may be failing, see budget.FailingRead.
+	// Unchecked is the number of further jobs that may be failing but were not checked.
 	Unchecked int
 }
 
-// HomeJob is a failing or late job with the run that shows it, or with the due time that the scheduler has not
-// planned.
+// HomeJob is a failing or late job. Last is the run that failed or was late. Due is the due time that the ticker did
+// not plan; 0: none.
 type HomeJob struct {
 	Job  core.Job
-	Last *core.Run // nil if there is none, or it was cleaned up
+	Last *core.Run // nil if no such run exists, or if the run was removed
 	Due  core.Instant
 }
 
-// LongRun is a run that takes longer than earlier runs of its job.
+// LongRun is an open run that takes much longer than earlier runs of its job.
 type LongRun struct {
 	Job   core.Job
 	Run   core.RunID
-	Since time.Time     // when it was sent
-	Usual time.Duration // median of the earlier runs
+	Since time.Time     // when the run was sent
+	Usual time.Duration // median duration of the earlier runs
 }
 
-// Home returns the current problems of the apps for which sees is true; nil: of all apps.
+// Home returns the current problems of the apps for which the function sees returns true. A nil function selects all
+// apps.
 func (q *Queries) Home(ctx context.Context, sees func(app string) bool) (Home, error) {
 	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Cleaned returns the scheduled time up to which planned runs of a job may have been removed; 0: none.
+// Cleaned returns the scheduled time up to which users may have removed planned runs of a job; 0: no runs were
+// removed.
 func (q *Queries) Cleaned(ctx context.Context, job core.JobID) (core.Instant, error) {
 	at, err := q.store.Cleaned(ctx, job)
 	if err != nil {
@@ -18,7 +19,7 @@ func (q *Queries) Cleaned(ctx context.Context, job core.JobID) (core.Instant, er
 	return at, nil
 }
 
-// OldestMessage returns an upper bound of how late the delay queue is.
+// OldestMessage returns the due time, possibly estimated, of the oldest message in the delay queue.
 func (q *Queries) OldestMessage(ctx context.Context) (ring.Oldest, error) {
 	oldest, err := q.store.OldestMessage(ctx)
 	if err != nil {
@@ -27,7 +28,7 @@ func (q *Queries) OldestMessage(ctx context.Context) (ring.Oldest, error) {
 	return oldest, nil
 }
 
-// Names returns the jobs with these numbers as app/name, including deleted jobs that are still known.
+// Names maps each job number to app/name. Deleted jobs are included until their records are removed.
 func (q *Queries) Names(ctx context.Context, jobs []core.JobID) (map[core.JobID]string, error) {
 	names := make(map[core.JobID]string, len(jobs))
 	for some := range slices.Chunk(jobs, budget.AtOnce) {

@@ -15,14 +15,14 @@ import (
 	"github.com/tickring/tickring/core/glance"
 )
 
-// Standing is the status of a job as one word.
+// Standing is a status of a job. A job can have several statuses at once.
 type Standing string
 
 const (
-	IsFailing  Standing = "failing"   // the last ended chain of the job failed
-	IsLate     Standing = "late"      // a due run is not sent within the grace, or was sent late
-	IsHeld     Standing = "paused"    // the job, its app or everything is paused
-	IsStarted  Standing = "started"   // neither paused nor ended: its schedule applies
+	IsFailing  Standing = "failing"   // the job's last closed retry chain failed
+	IsLate     Standing = "late"      // the last run was sent later than the job's grace, or a due run has not been sent within the grace
+	IsHeld     Standing = "paused"    // the job, its app or all jobs are paused
+	IsStarted  Standing = "started"   // the job is neither paused nor ended, so its schedule applies
 	IsNeverRan Standing = "never-ran" // the job has no run
 	IsOver     Standing = "ended"     // the job's schedule has no further scheduled time
 )
@@ -36,7 +36,7 @@ const (
 	ByNumber Order = "number"
 	ByName   Order = "name"
 	ByNext   Order = "next" // next scheduled time
-	ByLast   Order = "last" // due time of the last run
+	ByLast   Order = "last" // due time of the job's last run
 )
 
 var Orders = []Order{ByNumber, ByName, ByNext, ByLast}
@@ -44,36 +44,35 @@ var Orders = []Order{ByNumber, ByName, ByNext, ByLast}
 // MaxRecent is the maximum number of last runs of each job in a list.
 const MaxRecent = 30
 
-// JobsAsk selects a list of jobs by status.
+// JobsAsk selects and sorts a list of jobs.
 type JobsAsk struct {
 	JobFilter            // After and Last are ignored
-	Is        []Standing // all must apply; empty: any
-	By        Order      // ByNumber if empty
+	Is        []Standing // the job must have all of these statuses; empty: any status
+	By        Order      // sort order; empty: ByNumber
 	Down      bool
-	Cursor    string // Next of the previous page
+	Cursor    string // value of Next from the previous page
 	Recent    int    // number of last runs of each job
 }
 
-// JobsNow is a page of jobs by status.
+// JobsNow is one page of a list of jobs, with the number of jobs for each status.
 type JobsNow struct {
 	Jobs   []core.Job
-	Recent [][]core.Run // last runs of each of Jobs, newest first
+	Recent [][]core.Run // last runs of each job in Jobs, newest first
 	Failed core.Unreadable
-	// Of counts the jobs with each status among all jobs that the filter without Is matches. All is the number of
-	// these jobs.
+	// All is the number of jobs that the filter selects, ignoring Is. Of is the number of these jobs for each status.
 	All int
 	Of  map[Standing]int
-	// Partial is true if the status of some jobs is unknown, or if there are more jobs than one scan reads.
+	// Partial is true if the status of some jobs is unknown, or if not all jobs were read.
 	Partial bool
-	// Unread is true if the last runs of most jobs were not read: then IsLate in Of counts only unplanned jobs, and
-	// IsNeverRan counts none.
+	// Unread is true if the last runs of most jobs were not read. Then Of counts for IsLate only jobs that the ticker
+	// did not plan in time, and no jobs for IsNeverRan.
 	Unread bool
-	// Unchecked is how many more jobs may be failing, see budget.FailingRead.
+	// Unchecked is the number of further jobs that may be failing but were not checked.
 	Unchecked int
 	Next      string
 }
 
-// JobsNow lists jobs by status in the given order. It scans all jobs and caches their last runs.
+// JobsNow returns one page of the selected jobs. It reads all jobs, and caches the last runs of the jobs.
 func (q *Queries) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 	limit, err := a.check()
 	if err != nil {
@@ -150,8 +149,8 @@ func (q *Queries) lastOf(ctx context.Context, jobs []ranked, recent int) (map[co
 	return last, nil
 }
 
-// CountFailing returns how many jobs are failing in the apps for which sees is true; nil: in all apps. partial reports that
-// the status of some jobs is not known.
+// CountFailing returns the number of failing jobs in the apps for which the function sees returns true. A nil
+// function selects all apps. partial is true if the status of some jobs is unknown.
 func (q *Queries) CountFailing(ctx context.Context, sees func(app string) bool) (jobs int, partial bool, err error) {
 	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})
 	if err != nil {
@@ -310,7 +309,7 @@ func (p *rank) compare(o *rank, down bool) int {
 	return n
 }
 
-// String encodes the position as a cursor.
+// String returns the position in the form of JobsNow.Next.
 func (p *rank) String() string {
 	at := p.name
 	switch {
@@ -326,7 +325,7 @@ func (p *rank) String() string {
 func (a *JobsAsk) rank() (p rank, err error) {
 	at, number, ok := strings.Cut(a.Cursor, "@")
 	id, err := strconv.ParseInt(number, 10, 32)
-	bad := core.Invalid("cursor", a.Cursor, "not a cursor of a page of these jobs")
+	bad := core.Invalid("cursor", a.Cursor, "not the value of `cursor` from a page of this list")
 	if !ok || err != nil || id <= 0 {
 		return p, bad
 	}
@@ -376,9 +375,9 @@ func has(j *core.Job, text string) bool {
 		texts(j, func(of string) bool { return len(of) >= len(text) && strings.Contains(strings.ToLower(of), text) })
 }
 
-// Select returns the matching jobs with numbers after the given one, ordered by number, and the number of all
-// matching jobs, for bulk operations. It waits until all statuses are known. It also returns the unreadable jobs,
-// which might match.
+// Select returns the selected jobs with an ID above after, ordered by ID, for a bulk operation. all is the number of
+// all selected jobs. bad has the unreadable jobs, which might match the filter too. Select waits until the status of
+// all jobs is known.
 func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []core.Job, all int, bad core.Unreadable, err error) {
 	if _, err := a.check(); err != nil {
 		return nil, 0, nil, err
@@ -390,11 +389,12 @@ func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs
 		case err != nil:
 			return nil, 0, nil, err
 		case f.more && f.bad >= budget.Missing: // after this many unreadable jobs the scan stops
-			return nil, 0, nil, core.Errorf(core.CodeRefused, "too many jobs cannot be read: tickring doctor lists them")
+			return nil, 0, nil, core.Errorf(core.CodeRefused, "too many jobs cannot be read: `tickring doctor` lists these "+
+				"jobs")
 		case f.more:
 			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "too many jobs: choose an app")
 		case slices.Contains(a.Is, IsFailing) && f.stand.unchecked > 0:
-			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "more than %d jobs could be failing: choose an app, or use the command",
+			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "more than %d jobs could be failing: choose an app",
 				budget.FailingRead)
 		case len(a.Is) > 0 && f.partial && p.Over():
 			return nil, 0, nil, core.Retryable(core.ErrThrottled)
@@ -410,8 +410,8 @@ func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs
 	}
 }
 
-// Named returns the jobs of references, without duplicates and ordered by number, and the references that are missing
-// or unreadable.
+// Named returns the jobs that the references name, without duplicates and ordered by ID. missing has the references
+// to jobs that do not exist, and bad has the unreadable jobs.
 func (q *Queries) Named(ctx context.Context, refs []string) (jobs []core.Job, missing []string, bad core.Unreadable, err error) {
 	of := map[core.JobID]string{}
 	for _, ref := range refs {
@@ -442,7 +442,7 @@ func (q *Queries) Named(ctx context.Context, refs []string) (jobs []core.Job, mi
 	return jobs, missing, bad, nil
 }
 
-// ChangedBy reports whether the bulk operation act made the last change of a job.
+// ChangedBy reports whether the bulk operation with the ID act made the last change of a job.
 func (q *Queries) ChangedBy(ctx context.Context, j *core.Job, act string) (bool, error) {
 	changes, err := q.store.Changes(ctx, "", j.Def.ID, j.Sched.Rev, 1)
 	if err != nil {

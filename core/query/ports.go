@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Store is the storage that queries read. All reads are strong.
+// Store is the storage that queries read. All reads are strongly consistent.
 type Store interface {
 	Jobs
 	Gone
@@ -22,24 +22,26 @@ type Store interface {
 
 // Jobs reads the current jobs.
 type Jobs interface {
-	// Jobs can share its result with other callers, so the result is read-only. Jobs and ListJobs return unreadable
-	// jobs as core.Unreadable, along with their other results.
+	// Jobs reads jobs by ID. Callers must not change the returned jobs, because other callers can share them. For
+	// unreadable jobs, Jobs and ListJobs return a core.Unreadable as the error, together with the readable jobs.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
-	// JobIDs finds jobs of an app by name; missing jobs are not in the result.
+	// JobIDs maps the names of an app's jobs to job IDs. Names without a job are not in the result.
 	JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error)
-	// ListJobs reads jobs of one app, or all if app is empty, ordered by number. It also returns the number to
-	// continue after; 0 is the end. It can return fewer than limit, or none, before the end.
+	// ListJobs reads jobs of one app, or of all apps if app is empty, in the order of job IDs. next is the ID after
+	// which the caller continues; 0 means the end. Before the end, ListJobs can return fewer than limit jobs, or no
+	// jobs.
 	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
 }
 
-// Gone reads the traces of deleted jobs.
+// Gone reads the records of deleted jobs.
 type Gone interface {
 	Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error)
-	// ListTombstones reads tombstones ordered by job number; fewer than limit means the end.
+	// ListTombstones reads tombstones in the order of job IDs. A result with fewer than limit tombstones means the
+	// end.
 	ListTombstones(ctx context.Context, after core.JobID, limit int) ([]core.Tombstone, error)
 }
 
-// Apps reads the apps, their executors, and the global item.
+// Apps reads the apps, the executors of the apps, and the item with the state of the whole deployment.
 type Apps interface {
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	ListApps(ctx context.Context) ([]core.App, error)
@@ -48,75 +50,81 @@ type Apps interface {
 }
 
 type Channels interface {
-	// Channels reads channels by name; missing channels are not in the result.
+	// Channels reads channels by name. Channels that do not exist are not in the result.
 	Channels(ctx context.Context, names []string) (map[string]core.Channel, error)
 	ListChannels(ctx context.Context) ([]core.Channel, error)
 }
 
-// Records reads the records of changes and of skipped times.
+// Records reads change records and skip records.
 type Records interface {
-	// Changes reads the change records of a job, of an app and its jobs if job is 0, or of everything if app is empty
-	// too. It returns IDs up to last, newest first; records with equal IDs keep one order.
+	// Changes reads change records with an ID of at most last, newest first. If job is not 0, Changes reads only
+	// records of this job. Otherwise, if app is not empty, it reads only records of this app and its jobs. The order
+	// of records with equal IDs does not change.
 	Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) ([]core.Change, error)
 	// Cleaned reads the scheduled time up to which users may have removed planned runs of a job; 0: none.
 	Cleaned(ctx context.Context, job core.JobID) (core.Instant, error)
-	// Skips reads the skip records of a job that overlap the span.
+	// Skips reads the skip records of a job that overlap the time span.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
 }
 
 type Scripts interface {
-	// Scripts reads the script record of a job; a record without versions was never stored.
+	// Scripts reads the record of the earlier versions of a job's script. If no record is stored, the result has no
+	// versions.
 	Scripts(ctx context.Context, job core.JobID) (core.Scripts, error)
-	// Source reads a script source of a job by hash; false if it is not kept.
+	// Source reads a script source of a job by hash; false if the source is not stored.
 	Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error)
 }
 
-// RunPlace is a position in the runs ordered by creation, newest first: after the runs created at or after the
-// millisecond Before. If the store counts rows, Row is the exact row there; such a store never inserts rows before
-// existing ones. The zero value is the start, and as next position the end.
+// RunPlace is a position in the list of all runs, newest first. The position follows the runs that were created at or
+// after Before, in milliseconds since 1970. If the store counts rows, Row is the exact row at the position. As an
+// argument, the zero RunPlace is the start of the list. As the returned next position, it means the end of the list.
 type RunPlace struct{ Before, Row int64 }
 
-// Recent filters runs ordered by creation: by app, by states, and by due time from From to To. Zero fields do not
-// filter.
+// Recent is a filter for runs: by app, by states, and by due time from From to To. Zero fields do not filter.
 type Recent struct {
 	App      string
 	States   []core.State
 	From, To core.Instant
 }
 
-// FailedJobs is a store's list of jobs that may be failing. A store has it if reading the last runs of all jobs costs too
-// much for a page. The last chain of a job that is not on the list did not fail, unless the store could not list the job.
+// FailedJobs is a store's list of jobs that may be failing. A store has this list if reading the last runs of all
+// jobs costs too much for a page. A job that is not on the list is not failing, unless the store could not add the
+// job to the list.
 type FailedJobs interface {
-	// FailedJobs returns when each job on the list was listed.
+	// FailedJobs returns all jobs on the list, with the time at which each job was added.
 	FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error)
-	// ForgetFailed removes recovered jobs from the list, except jobs that were listed again since. Callers wait until a job has
-	// been listed for ten minutes.
+	// ForgetFailed removes recovered jobs from the list. The argument jobs has the times from FailedJobs, and a job
+	// that was added again after this time stays. Callers remove a job at the earliest ten minutes after it was
+	// added.
 	ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error
 }
 
-// Runs reads runs and waiting entries.
+// Runs reads runs and related records.
 type Runs interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
+	// RunsByID reads the stored runs with IDs from first to last, both included. The order is ascending or, if last
+	// is lower than first, descending.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// RecentRuns reads runs from a position on, newest first by creation, and returns the next position. A slow call
-	// can return fewer than limit, or none. A store that cannot filter by state or due time returns other runs too.
+	// RecentRuns reads runs from a position on, in the order of their creation, newest first, and returns the next
+	// position. A slow call can return fewer than limit runs, or no runs. A store that cannot filter by state or due
+	// time also returns runs that do not match.
 	RecentRuns(ctx context.Context, of Recent, from RunPlace, limit int) (runs []core.Run, next RunPlace, err error)
-	// LastRuns reads the newest runs of jobs with due times up to upTo, at most n for each job, newest first. Jobs
-	// without runs are not in the result. A store may skip at most n runs with later due times for each job.
+	// LastRuns reads the newest runs of jobs with due times up to upTo, at most n runs for each job, newest first.
+	// Jobs without runs are not in the result. If a job has more than n runs with due times after upTo, the result
+	// can lack runs of this job.
 	LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error)
-	// Permits reads the stored items of permits.
+	// Permits reads the state of concurrency limits by name.
 	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
-	// Journals reads the stored journals.
+	// Journals reads journals by key. Journals that are not stored are not in the result.
 	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
-	// KeptLog reads the kept log of a run; false if there is none.
+	// KeptLog reads the kept log of a run; false if no log is kept.
 	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
-	// Entries reads the entries of a job's waiting runs in the due index.
+	// Entries reads the due-index entries of a job's waiting runs.
 	Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error)
 }
 
-// Ring reads the status of the delay queue.
+// Ring reads the state of the delay queue.
 type Ring interface {
-	// OldestMessage returns an upper bound of how late the delay queue is.
+	// OldestMessage returns the due time, possibly estimated, of the oldest message in the delay queue.
 	OldestMessage(ctx context.Context) (ring.Oldest, error)
 }

@@ -1,5 +1,4 @@
-// Package query has the read-only queries: jobs, runs, coming runs, why a scheduled time has no run, and the audit.
-// Package operate sends lost runs again.
+// Package query has the read-only queries about jobs, runs, future runs, changes and apps, and the audit.
 package query
 
 import (
@@ -12,8 +11,8 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
-// Queries read from a store. They have no loop. Their only state is caches of last runs and next scheduled times,
-// so any number of Queries can run.
+// Queries answers questions about jobs, runs, apps and changes from a store. Several Queries can share one store. The
+// only state of a Queries is a cache of last runs and next scheduled times.
 type Queries struct {
 	store  Store
 	o      Options
@@ -22,25 +21,26 @@ type Queries struct {
 }
 
 type Options struct {
-	// Now is the clock; time.Now if nil.
+	// Now returns the current time; nil: time.Now.
 	Now func() time.Time
-	// Reachable returns an error if this deployment cannot send to an address of an app or a trigger, even if the address is
-	// well-formed. Nil allows all.
+	// Reachable returns an error if this deployment cannot send to a valid executor address. A nil function allows
+	// all valid addresses.
 	Reachable func(address string) error
-	// Expiry is how long an executor stays live after a heartbeat; core.BeatExpiry if 0.
+	// Expiry is how long an executor stays live after a heartbeat; 0: core.BeatExpiry.
 	Expiry time.Duration
-	// Patience is how late a run can be before it counts as overdue; default: 15 minutes.
+	// Patience is the time after which a run that is due but not sent counts as overdue; 0: 15 minutes.
 	Patience time.Duration
-	// PageFor is how long a query over many jobs works on one page. The default of 10 s keeps answers below the 29 s
-	// limit of an HTTP API even if the last store calls are slow.
+	// PageFor is how long a query over many jobs works on one page; 0: 10 s. The default keeps answers below the 29 s
+	// limit of an AWS HTTP API, even if the last store calls are slow.
 	PageFor time.Duration
-	// Together is how many jobs such a query reads in parallel; default: 16.
+	// Together is the number of jobs that a query over many jobs reads in parallel; 0: 16.
 	Together int
-	// Failed lists the jobs that may be failing, for pages; nil: the last runs of all jobs are read.
+	// Failed is the store's list of jobs that may be failing. If Failed is nil, queries read the last runs of all
+	// jobs instead.
 	Failed FailedJobs
-	// KeepRuns is the store's retention if it replaces each job's retention.days; else 0.
+	// KeepRuns is the retention of runs if the store ignores the retention.days of jobs; else 0.
 	KeepRuns time.Duration
-	// ByJournal reports whether the store lists the runs of several jobs by the journals that name them (engine.Engine).
+	// ByJournal is true if the store lists the runs of several jobs with the help of journals.
 	ByJournal bool
 }
 
@@ -58,19 +58,20 @@ func New(store Store, o Options) *Queries {
 	return &Queries{store: store, o: o, lately: lately{turn: make(chan struct{}, 1)}}
 }
 
-// Now returns the time of the clock.
+// Now returns the current time of Options.Now.
 func (q *Queries) Now() time.Time { return q.o.Now() }
 
-// Stamp returns the time of the clock as it is stored: in UTC and whole milliseconds.
+// Stamp returns the current time of Options.Now in the form that is stored: in UTC and whole milliseconds.
 func (q *Queries) Stamp() time.Time { return q.o.Now().UTC().Truncate(time.Millisecond) }
 
 // PageFor returns Options.PageFor.
 func (q *Queries) PageFor() time.Duration { return q.o.PageFor }
 
-// Page begins a page.
+// Page begins a page, which ends after Options.PageFor.
 func (q *Queries) Page() *budget.Page { return budget.NewPage(q.o.PageFor, q.o.Together) }
 
-// Reachable returns an error for an address that this deployment cannot send to.
+// Reachable returns an error if this deployment cannot send to the address. field is the name of the input field for
+// the error.
 func (q *Queries) Reachable(field, address string) error {
 	if err := q.o.Reachable(address); err != nil {
 		return &core.Error{Code: core.CodeRefused, Field: field, Value: address, Reason: core.Say("%v", err), Err: err}
@@ -78,10 +79,11 @@ func (q *Queries) Reachable(field, address string) error {
 	return nil
 }
 
-// EachJob calls do for jobs with numbers after the given one, until do returns false or the page is over. An empty
-// app means all apps. It returns the number to continue after; 0 is the end. After an error it ends the page, and
-// returns the error only if it made no progress. Unreadable jobs are skipped and added to p.Bad, except jobs that
-// only lack their secrets. do can keep its job but must not change it.
+// EachJob calls the function do for each job with an ID above after, until do returns false or the page p is over. If
+// app is empty, EachJob includes the jobs of all apps. next is the ID after which the caller continues; 0 means the
+// end. After an error, EachJob ends the page. It returns the error only if it has read no jobs before. Unreadable
+// jobs are skipped and added to p.Bad. A job is not skipped if only its secrets cannot be decrypted. do must not
+// change a job.
 func (q *Queries) EachJob(
 	ctx context.Context, app string, after core.JobID, p *budget.Page, do func(j *core.Job) bool,
 ) (next core.JobID, err error) {
@@ -115,7 +117,7 @@ func (q *Queries) EachJob(
 	}
 }
 
-// KeptLog returns the kept log of a run; false if there is none.
+// KeptLog returns the kept log of a run; false if no log is kept.
 func (q *Queries) KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error) {
 	return q.store.KeptLog(ctx, run)
 }

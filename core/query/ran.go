@@ -8,10 +8,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// RanWith is the definition of a job when a run was sent.
+// RanWith is the definition of a job at the time when a run was sent.
 type RanWith struct {
 	core.JobRecord
-	// Change is the last change before the send that created or edited the job; nil if it is not stored.
+	// Change is the change that created or edited the job last before the send; nil if its record is not stored.
 	Change *core.Change
 }
 
@@ -19,8 +19,8 @@ type RanWith struct {
 // pauses and triggers can precede it.
 var recordsBack = []int{10, 100, 1000}
 
-// SentWith returns RanWith with the params of the sent run. It fills a template as dispatch did, except for a
-// template with the last success.
+// SentWith returns the job's definition when the run was sent, with the params of the run. In a template, the
+// placeholders are replaced by their values, unless the template uses lastSuccessAt.
 func (q *Queries) SentWith(ctx context.Context, r *core.Run, job *core.Job) (*RanWith, error) {
 	with, err := q.RanWith(ctx, r, job)
 	if with == nil || !with.Def.Template || r.Params != nil || !r.Sent() {
@@ -38,8 +38,8 @@ func (q *Queries) SentWith(ctx context.Context, r *core.Run, job *core.Job) (*Ra
 	return with, err
 }
 
-// RanWith returns the job's definition when the run was sent or, for a waiting run, the current definition. It is nil
-// if no record has it. job is the stored job, nil if it was deleted.
+// RanWith returns the job's definition when the run was sent or, for a waiting run, the current definition. The
+// result is nil if no record contains the definition. job is the stored job, or nil if the job was deleted.
 func (q *Queries) RanWith(ctx context.Context, r *core.Run, job *core.Job) (with *RanWith, err error) {
 	rev := r.RevSent()
 	if r.State.Open() && !r.Sent() {

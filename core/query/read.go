@@ -22,68 +22,72 @@ const (
 	firstInstant = core.Instant(1577836800)
 )
 
-// JobFilter selects jobs; the zero value selects all.
+// JobFilter selects jobs. The zero value selects all jobs.
 type JobFilter struct {
 	App    string
-	Labels map[string]string // all must match; an empty value matches any value
+	Labels map[string]string // the job must have all of these labels; an empty value matches any value
 	States []core.JobState
 	Set    string
-	Text   string     // case-insensitive part of the name, title, author, handler, params or schedule, or the number
-	After  core.JobID // continue after this number
-	Limit  int        // at most 1000; 0 is 100
-	Last   bool       // include the last run of each job
-	Job    core.JobID // for Upcoming: only this job
-	// Sees reports which apps the caller may see. If set, unreadable jobs are shown only with App. Nil: all apps.
+	Text   string     // part of the name, title, author, handler, params or schedule, ignoring case; or the job number
+	After  core.JobID // job number after which the page begins
+	Limit  int        // maximum number of jobs, at most 1000; 0: 100
+	Last   bool       // the page includes the last run of each job
+	Job    core.JobID // only for Upcoming: selects this job
+	// Sees reports whether the caller can see an app; nil: the caller can see all apps. If Sees is set, unreadable
+	// jobs are included only if App is set too.
 	Sees func(app string) bool
 }
 
-// JobPage is one page of jobs ordered by number.
+// JobPage is one page of jobs, ordered by job number.
 type JobPage struct {
 	Jobs []core.Job
-	Last []*core.Run // the last run of each of Jobs, or nil; only if requested
-	// Failed has the unreadable jobs and their errors; they are not in Jobs.
+	Last []*core.Run // last run of each job in Jobs, nil if the job has no run; empty unless JobFilter.Last is set
+	// Failed has the unreadable jobs, which are not in Jobs.
 	Failed core.Unreadable
-	Next   core.JobID // After of the next page; 0: no more
+	Next   core.JobID // value of After for the next page; 0: this is the last page
 }
 
 // RunView is one run, or a skip record instead of a run.
 type RunView struct {
 	Run core.Run
-	// Skip is set if a skip record covers the scheduled time and no run exists. Then Run has only ID, App, At, State
+	// Skip is the skip record of the scheduled time if no run exists. If Skip is set, Run has only ID, App, At, State
 	// and Reason.
 	Skip   *core.Skip
-	Job    *core.Job    // nil if it was deleted
-	ThenAt core.Instant // due time of the retry that followed; 0: none, or not kept
-	// Waits is when the run stops waiting for an executor; zero: it does not wait.
+	Job    *core.Job    // nil if the job was deleted
+	ThenAt core.Instant // due time of the next attempt; 0: no attempt followed, or its record was removed
+	// Waits is when the run stops waiting for an executor; zero: the run does not wait.
 	Waits time.Time
-	// Permits is the state of a limit that counts the open run. A waiting run has the limit that it waits for.
+	// Permits is the state of a concurrency limit that applies to the open run. If the run waits for a slot, this is
+	// the limit without a free slot.
 	Permits *core.Permits
-	// Missing are the parents that a join waits for.
+	// Missing lists the parents that have not ended, if the run waits for a join.
 	Missing []string
-	// Answer is the answer to the send of an open run, if it was inconclusive.
+	// Answer is the executor's answer to the send of an open run, if the answer was inconclusive.
 	Answer string
-	Away   core.Text // server outage at the scheduled time of Skip; zero: none known
+	Away   core.Text // text about a server outage at the scheduled time of Skip; zero: no outage is known
 }
 
 // RunPage is one page of runs, newest first.
 type RunPage struct {
 	Runs []core.Run
-	// Skips are the skip records that overlap the page's time span, if one job was requested.
+	// Skips lists the skip records that overlap the time span of the page, if RunFilter.Job is set.
 	Skips []core.Skip
-	Next  string // After of the next page; empty: no more
-	// LookedTo is how far back the page has searched if it ended before it was full.
+	Next  string // value of After for the next page; empty: this is the last page
+	// LookedTo is the time back to which the page has searched; zero if the page is full or the last one.
 	LookedTo time.Time
-	// NoWaiting is true if the page cannot contain runs that wait for their time. The pages of one job contain them.
+	// NoWaiting is true if the page cannot contain runs that wait for their due time. Only pages of one job can
+	// contain these runs.
 	NoWaiting bool
-	// Jobs are the jobs of Runs, except deleted ones.
+	// Jobs has the jobs of the runs in Runs, except deleted jobs.
 	Jobs map[core.JobID]*core.Job
-	// ThenAt has the due times of the retries of Runs, as far as they are kept.
+	// ThenAt maps the IDs of the retries that followed the runs in Runs to their due times. Removed retries are left
+	// out.
 	ThenAt map[core.RunID]core.Instant
-	// Waits is when runs stop waiting for an executor. Runs that a limit counts are left out.
+	// Waits has the times when runs stop waiting for an executor. Runs with a concurrency limit are left out.
 	Waits map[core.RunID]time.Time
 }
 
-// Coming is one future scheduled run.
+// Coming is one future run.
 type Coming struct {
 	At   core.Instant
 	Job  core.JobID
@@ -98,29 +102,29 @@ type Coming struct {
 // UpcomingResult lists future runs, earliest first.
 type UpcomingResult struct {
 	Coming []Coming
-	// Partial is true if more runs of the scanned jobs follow, or if some jobs cannot be read.
+	// Partial is true if the list leaves out further runs of the jobs that were read, or if some jobs cannot be read.
 	Partial bool
-	Next    core.JobID // After of the next page, with further jobs; 0: no more
+	Next    core.JobID // value of After for the next page, which has the runs of further jobs; 0: this is the last page
 }
 
 type Preview struct {
-	Words core.Text
-	Next  []core.Instant
-	Ends  bool // no scheduled time follows the last of Next
-	Traps []core.Text
+	Words core.Text      // description of the schedule
+	Next  []core.Instant // next scheduled times
+	Ends  bool           // the schedule has no times after the last time in Next
+	Traps []core.Text    // warnings about unexpected effects of the schedule
 }
 
 // ExecutorView is one executor as shown to users.
 type ExecutorView struct {
 	core.Executor
 	Live bool
-	Used bool // false for a registration to an app with fixed addresses
-	// Replaced is true if it has stopped and a later registration replaced it.
+	Used bool // false if the executor has registered itself, but the app has fixed addresses
+	// Replaced is true if the executor has stopped and a later registration replaced it.
 	Replaced bool
 }
 
-// RunRef is a reference to a run: its ID, app/name@2026-11-20T02:30 in the job's zone or, for a waiting trigger with
-// a key, app/name#key.
+// RunRef is a reference to a run: a run ID, or the job and scheduled time as in app/name@2026-11-20T02:30, in the
+// job's time zone. A waiting trigger with a key can be written as app/name#key.
 type RunRef = string
 
 func limitOf(limit int) (int, error) {
@@ -130,7 +134,8 @@ func limitOf(limit int) (int, error) {
 	return cmp.Or(limit, DefaultPage), nil
 }
 
-// JobID returns the number of a job from app/name or a number. It does not check that a number exists.
+// JobID returns the ID of a job from a reference, which is app/name or the job's number. It does not check whether a
+// job with the number exists.
 func (q *Queries) JobID(ctx context.Context, ref string) (core.JobID, error) {
 	app, name, named := strings.Cut(ref, "/")
 	if !named {
@@ -224,8 +229,8 @@ func (f *JobFilter) check() (limit int, err error) {
 	return limitOf(f.Limit)
 }
 
-// Jobs lists jobs ordered by number. A page can have fewer jobs than its limit, or none, and still have a next one.
-// It ends after Options.PageFor, and before its size exceeds the bound.
+// Jobs returns one page of jobs, ordered by number. The page ends after Options.PageFor, or when the maximum size is
+// reached. So a page with fewer jobs than the limit, or without jobs, can still have a next page.
 func (q *Queries) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	limit, err := f.check()
 	if err != nil {
@@ -283,8 +288,8 @@ func (q *Queries) last(ctx context.Context, job core.JobID, until time.Time) (*c
 	return &res.Runs[0], nil
 }
 
-// NextOf returns the next scheduled times of a job outside its own pause and the given pauses. It returns none for a
-// pause without an end, and at most the one known time of a fixed delay.
+// NextOf returns the next scheduled times of a job outside its own pause and the given pauses. It returns no times if
+// a pause has no end. For a fixed delay, NextOf returns at most one time, because later times are unknown.
 func (q *Queries) NextOf(job *core.Job, count int, pauses ...core.Pause) []core.Instant {
 	return nextOf(&job.Sched, core.InstantOf(q.o.Now()), core.Horizon, min(count, MaxPage), pauses...)
 }
@@ -327,8 +332,8 @@ func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pa
 	return next
 }
 
-// Preview describes a schedule: its text, its next scheduled times and warnings. Times that depend on the job number are
-// computed for job of; 0 uses an example.
+// Preview returns a description of a schedule in words, its next scheduled times, and warnings. Scheduled times can
+// depend on the job number. For the number 0, Preview uses an example number.
 func (q *Queries) Preview(s core.Schedule, of core.JobID, from core.Instant, count int) (Preview, error) {
 	if of < 0 {
 		return Preview{}, core.Invalid("jobId", of.String(), "expected a job number")
@@ -383,7 +388,7 @@ func (q *Queries) nameJobs(ctx context.Context, changes []core.Change) error {
 	return nil
 }
 
-// Find reads the run of a reference. If there is no run, it returns an error.
+// Find reads the run that a reference names, or returns an error if the run does not exist.
 func (q *Queries) Find(ctx context.Context, ref RunRef) (core.Run, error) {
 	if job, key, ok := strings.Cut(ref, "#"); ok {
 		id, err := q.JobID(ctx, job)
@@ -425,7 +430,8 @@ func (q *Queries) byKey(ctx context.Context, job core.JobID, key string) (core.R
 		key, MaxPage)
 }
 
-// Run reads a run, or the skip record of a scheduled time without a run.
+// Run reads the run that a reference names. If the scheduled time has no run but a skip record, Run returns the skip
+// record.
 func (q *Queries) Run(ctx context.Context, ref RunRef) (RunView, error) {
 	if job, at, ok := strings.Cut(ref, "@"); ok {
 		return q.runAt(ctx, job, at)
@@ -616,9 +622,9 @@ func (q *Queries) unplanned(job *core.Job, at core.Instant) core.Text {
 	case s.State == core.Started && s.Next != 0 && at >= s.Next && s.PlanError != "":
 		return core.Say("the job could not be planned: %s", s.PlanError)
 	case s.State == core.Started && s.Next != 0 && at >= s.Next:
-		return core.Say("the run is late: the job is not planned yet: tickring doctor shows the reason")
+		return core.Say("the run is late, because the job is not planned yet: `tickring doctor` shows the reason")
 	}
-	return core.Say("the run was cleaned up or lost: tickring audit %s shows which", job.Name())
+	return core.Say("the record of the run was deleted, or the run was lost: tickring audit %s shows which of both happened", job.Name())
 }
 
 // unnamed returns the text that the schedule of revision i does not include a time. It names the author of the next
@@ -646,8 +652,8 @@ func (q *Queries) unnamed(ctx context.Context, job *core.Job, revs []revision, i
 	if len(changes) > 0 && changes[0].ID == revs[k].Rev {
 		by = core.Say("%s", changes[0].By)
 	}
-	return core.Say("%s; %s changed the schedule at %s: tickring changes %s", code, by, text(core.FromMillis(revs[k].RevAt), in),
-		job.Name()), nil
+	return core.Say("%s; %s changed the schedule at %s; to see the change: tickring changes %s", code, by,
+		text(core.FromMillis(revs[k].RevAt), in), job.Name()), nil
 }
 
 // outage returns the text about a server outage at a time. It knows only the last outage; empty: none.
@@ -809,8 +815,8 @@ func within(bad error, times ...time.Time) ([]core.Instant, error) {
 	return instants, nil
 }
 
-// Runs lists runs, newest first. A page can have fewer runs than its limit, or none, and still have a next one. It
-// ends after Options.PageFor, and before its size exceeds the bound.
+// Runs returns one page of runs, newest first. The page ends after Options.PageFor, or when the maximum size is
+// reached. So a page with fewer runs than the limit, or without runs, can still have a next page.
 func (q *Queries) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 	res, err := q.runs(ctx, f, q.Page())
 	if err == nil {
@@ -923,7 +929,7 @@ func (q *Queries) runs(ctx context.Context, f RunFilter, p *budget.Page) (RunPag
 		a, err1 := core.ParseRunID(one)
 		b, err2 := core.ParseRunID(other)
 		if !ok || err1 != nil || err2 != nil || a < low-1 || a > high || b < nlow-1 || b > nhigh {
-			return RunPage{}, core.Invalid("after", f.After, "not the value of next from a page of these runs")
+			return RunPage{}, core.Invalid("after", f.After, "not the value of `next` from a page of these runs")
 		}
 		high, nhigh = a, b
 	}
@@ -1036,9 +1042,9 @@ func (r *reader) drop() {
 	r.buf = r.buf[1:]
 }
 
-// Upcoming lists the scheduled times of jobs after from, or after now if that is later, earliest first. It leaves out
-// times in a pause of the job, its app or everything. If at most 100 jobs match, it includes their waiting triggers
-// and retries. It scans jobs for at most Options.PageFor; Next is the job to continue after.
+// Upcoming lists the future scheduled runs of the selected jobs after from, earliest first. It leaves out times in a
+// pause of the job, of its app or of all jobs. If at most 100 jobs match, the list includes their waiting triggers
+// and retries. Upcoming reads jobs for at most Options.PageFor, and Next is the job after which the caller continues.
 func (q *Queries) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead time.Duration, limit int) (UpcomingResult, error) {
 	if _, err := f.check(); err != nil {
 		return UpcomingResult{}, err

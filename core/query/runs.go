@@ -11,26 +11,26 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
-// RunFilter selects runs; the zero value selects all, newest first.
+// RunFilter selects runs. The zero value selects all runs.
 type RunFilter struct {
-	Job     string // app/name or number
+	Job     string // the job, as app/name or number
 	App     string // used if Job is empty
 	States  []core.State
 	Causes  []core.Cause
 	Address string // executor address
-	Failed  bool   // only runs that failed without a following attempt
-	// From and To filter by scheduled time. Without Job, they find only runs created from an hour before From to an
-	// hour after To, unless Thorough is set.
+	Failed  bool   // selects only failed runs without a following attempt
+	// From and To filter by scheduled time. If neither Job nor Thorough is set, only runs that were created from one
+	// hour before From to one hour after To are found.
 	From, To time.Time
 	Thorough bool
-	// Longer and Shorter filter by duration since the send; open runs count until now. Late filters by the delay of
-	// the send after the due time. Zero does not filter.
+	// Longer and Shorter are the minimum and the maximum time from the send to the end of a run, or to now for open
+	// runs. Late is the minimum delay from the due time to the send. Zero does not filter.
 	Longer, Shorter, Late time.Duration
-	// Text must be part of the message or of the params from a trigger, ignoring case.
+	// Text is a part of the run's message, or of its params from a trigger, ignoring case.
 	Text  string
-	Limit int    // at most 1000; 0 is 100
-	After string // Next of the previous page
-	// Sees reports which apps the caller may see; nil: all.
+	Limit int    // maximum number of runs, at most 1000; 0: 100
+	After string // value of Next from the previous page
+	// Sees reports whether the caller can see an app; nil: the caller can see all apps.
 	Sees func(app string) bool
 }
 
@@ -95,7 +95,7 @@ func (f *RunFilter) check() (limit int, err error) {
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
-		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (to), %s",
+		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (`to`), %s",
 			f.To.Format(time.RFC3339))
 	}
 	if f.Address = core.NormalAddress(f.Address); len(f.Address) > core.MaxAddress {
@@ -113,13 +113,14 @@ func (f *RunFilter) check() (limit int, err error) {
 		}
 	}
 	if f.Shorter > 0 && f.Longer >= f.Shorter {
-		return 0, core.Invalid("longer", core.FormatDuration(f.Longer), "no run can take longer than this and less than %s",
+		return 0, core.Invalid("longer", core.FormatDuration(f.Longer), "no run can take longer than this value and less than "+
+			"%s",
 			core.FormatDuration(f.Shorter))
 	}
 	return limitOf(f.Limit)
 }
 
-// String encodes the position as the Next of a page.
+// String returns the position in the form of RunPage.Next.
 func (at RunPlace) String() string {
 	s := strconv.FormatInt(at.Before, 10)
 	if at.Row != 0 {
@@ -152,7 +153,7 @@ func (q *Queries) recent(ctx context.Context, f *RunFilter, limit int, p *budget
 	if f.After != "" {
 		var ok bool
 		if from, ok = runPlace(f.After); !ok {
-			return RunPage{}, core.Invalid("after", f.After, "not the value of next from a page of these runs")
+			return RunPage{}, core.Invalid("after", f.After, "not the value of `next` from a page of these runs")
 		}
 	} else if last := f.To.Add(apart); !f.To.IsZero() && !f.Thorough && last.Before(now) {
 		from.Before = core.Millis(last) + 1

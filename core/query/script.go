@@ -8,8 +8,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// ScriptVersions returns the kept versions of a job's script, newest first. The first is the current version, unless
-// the script was removed from the job.
+// ScriptVersions returns the kept versions of a job's script, newest first. The first version is the current version,
+// unless the script was removed from the job.
 func (q *Queries) ScriptVersions(ctx context.Context, j *core.Job) ([]core.Script, error) {
 	rec, err := q.store.Scripts(ctx, j.Def.ID)
 	if err != nil {
@@ -20,7 +20,7 @@ func (q *Queries) ScriptVersions(ctx context.Context, j *core.Job) ([]core.Scrip
 	return list, nil
 }
 
-// ScriptVersion returns one version; 0 means the current one.
+// ScriptVersion returns one version of a job's script. Version 0 means the current version.
 func (q *Queries) ScriptVersion(ctx context.Context, j *core.Job, version int) (core.Script, error) {
 	switch s := j.Def.Script; {
 	case s != nil && (version == 0 || version == s.Version):

@@ -16,19 +16,18 @@ const (
 	maxPast      = 100    // runs read for one job
 )
 
-// Problems lists the failing jobs, and the jobs that cannot run, of one page of the scan.
+// Problems lists failing jobs, jobs that cannot run, and missing notification channels.
 type Problems struct {
-	Looked int  // number of scanned jobs
-	More   bool // more jobs follow
-	// AppWithoutExecutor lists the apps that have scheduled jobs but no executor, ordered by their first job. Jobs with a
-	// command need no executor.
+	Looked int  // number of jobs that were checked
+	More   bool // true if not all jobs were checked
+	// Deserted lists the apps that have scheduled jobs but no executor. Jobs with a command need no executor.
 	Deserted []AppWithoutExecutor
-	Failing  []Failing        // at most maxFailing
+	Failing  []Failing        // at most 100
 	Fail     int              // number of failing jobs
-	Untold   []MissingChannel // at most maxUntold
-	Locked   []Locked         // at most maxUntold; unreadable jobs only if the caller can see all apps
-	Pending  *core.Run        // the oldest due run that was not sent; nil: none
-	// Named has each job of Failing and Pending by its ID.
+	Untold   []MissingChannel // at most 100
+	Locked   []Locked         // at most 100; includes unreadable jobs only if the caller can see all apps
+	Pending  *core.Run        // the oldest run that is due but was not sent; nil: none
+	// Named has the jobs of the runs in Failing and Pending, by job ID.
 	Named map[core.JobID]*core.Job
 }
 
@@ -36,29 +35,29 @@ type Problems struct {
 type AppWithoutExecutor struct {
 	App   string
 	Jobs  int    // number of scheduled jobs
-	First string // name of its first scheduled job
+	First string // name of the app's first scheduled job
 }
 
-// MissingChannel is an app or a job whose notifications name a missing channel.
+// MissingChannel is an app or a job with a channel in its notification settings that does not exist.
 type MissingChannel struct {
-	Subject string // app, or app/name of a job
+	Subject string // name of the app, or app/name of the job
 	Channel string
 }
 
-// Locked is a job that is unreadable or has secrets that cannot be decrypted, with the reason.
+// Locked is a job that is unreadable, or has secrets that cannot be decrypted.
 type Locked struct {
 	Job string
 	Why *core.Error
 }
 
-// Failing is a job whose last failsInARow retry chains failed, or all of its chains if there are fewer.
+// Failing is a job whose last three retry chains failed. If the job has fewer closed chains, all of them failed.
 type Failing struct {
-	Times int // failed chains in a row, at most failsInARow
-	Last  core.Run
+	Times int      // number of consecutive failed retry chains, at most 3
+	Last  core.Run // newest failed run
 }
 
-// Trouble finds the failing jobs, and the jobs that cannot run, of the apps for which sees is true; nil: all apps.
-// It skips paused jobs.
+// Trouble returns the failing jobs, and the jobs that cannot run, in the apps for which the function sees returns
+// true. A nil function selects all apps. Paused jobs are not checked for failures.
 func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Problems, error) {
 	res := Problems{Named: map[core.JobID]*core.Job{}}
 	apps, _, err := q.Apps(ctx) // unreadable apps are reported elsewhere

@@ -18,7 +18,7 @@ func (q *Queries) Stored(ctx context.Context, id core.RunID) (core.Run, bool, er
 	return r, ok, nil
 }
 
-// EntriesOf returns the entries of a run in the due index.
+// EntriesOf returns the due-index entries of a waiting run; nil if the entries cannot be read.
 func (q *Queries) EntriesOf(ctx context.Context, run core.RunID) []core.DueItem {
 	entries, err := q.store.Entries(ctx, run.Job())
 	if err != nil {
@@ -27,8 +27,8 @@ func (q *Queries) EntriesOf(ctx context.Context, run core.RunID) []core.DueItem 
 	return slices.DeleteFunc(entries, func(d core.DueItem) bool { return d.Run != run })
 }
 
-// Waiting lists the triggers and retries of a job that wait for their time. Pages are in order of run IDs; within a
-// page the earliest is first.
+// Waiting lists the triggers and retries of a job that wait for their due time. Pages follow the order of run IDs.
+// Within a page, the run with the earliest due time is first.
 func (q *Queries) Waiting(ctx context.Context, ref, after string) (RunPage, error) {
 	job, err := q.Job(ctx, ref)
 	if err != nil {
@@ -38,7 +38,7 @@ func (q *Queries) Waiting(ctx context.Context, ref, after string) (RunPage, erro
 	var next core.RunID
 	if after != "" {
 		if next, err = core.ParseRunID(after); err != nil {
-			return RunPage{}, core.Invalid("after", after, "not the value of next from a page of these runs")
+			return RunPage{}, core.Invalid("after", after, "not the value of `next` from a page of these runs")
 		}
 	}
 	if res.Runs, next, err = q.waiting(ctx, job.Def.ID, next, q.Page()); err != nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// GlobalStore stores the global item.
+// A GlobalStore stores the global item, which has the settings and state of the deployment.
 type GlobalStore interface {
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces the global item; condition: its Rev equals seen.
+	// PutGlobal replaces the global item, on the condition that the stored Rev equals seen.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
-// NoteOutage records a time in which executors could not send heartbeats, so that the outage expires no executor.
-// An outage that begins within expiry after the previous one extends it.
+// NoteOutage records that executors could not send heartbeats between from and to, so that their registrations do not expire.
+// If from is at most expiry after the end of the previous outage, NoteOutage extends that outage.
 func NoteOutage(ctx context.Context, store GlobalStore, from, to time.Time, expiry time.Duration) error {
 	for range 3 {
 		g, err := store.Global(ctx)
 		if err != nil {
-			return fmt.Errorf("read global item: %w", err)
+			return fmt.Errorf("read the global item: %w", err)
 		}
 		seen := g.Rev
 		if g.UpSince.IsZero() || from.After(g.UpSince.Add(expiry)) {

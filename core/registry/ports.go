@@ -7,14 +7,14 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Store stores executors.
+// A Store stores executors.
 type Store interface {
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
-	// PutExecutor stores an executor and replaces one with the same (App, Address).
+	// PutExecutor stores an executor. PutExecutor replaces an executor with this app and address.
 	PutExecutor(ctx context.Context, e core.Executor) error
-	// RemoveExecutor removes the registration of exactly that app and address. If seen is not zero and the stored heartbeat
-	// differs, it returns ErrRefused. A missing registration is not an error.
+	// RemoveExecutor removes the executor with this app and address. A missing executor is not an error. If seen is not zero,
+	// the condition is that the stored heartbeat equals seen; otherwise RemoveExecutor returns core.ErrRefused.
 	RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error
 	Global(ctx context.Context) (core.Global, error)
 }

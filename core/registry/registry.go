@@ -1,4 +1,4 @@
-// Package registry keeps the heartbeats of executors: their addresses, and until when they are live.
+// Package registry stores the heartbeats of executors: their addresses, and until when they count as live.
 package registry
 
 import (
@@ -18,19 +18,19 @@ type Registry struct {
 }
 
 type Options struct {
-	// Now is the clock; default: time.Now.
+	// Now returns the current time. nil: time.Now.
 	Now func() time.Time
-	// Allowed returns an error if an executor may not register at a well-formed address; nil allows all addresses.
+	// Allowed returns an error if an executor may not register at an address. nil: all addresses are allowed.
 	Allowed func(app *core.App, address string) error
-	// AllowNoToken reports whether an app without a token accepts the caller; nil: never.
+	// AllowNoToken reports whether the caller may use an app that has no token. nil: never.
 	AllowNoToken func(ctx context.Context) bool
-	// Came is called when an app without live executors gets one. It can be called more than once for one such event.
+	// Came is called when an app without live executors gets a live executor. Came may be called several times. nil: no call.
 	Came func(ctx context.Context, app string)
-	// BeatWrite is how old the stored heartbeat must be for a new one to be written; default: 40 s.
+	// BeatWrite is how old the stored heartbeat must be before a new one is written. Default: 40 s.
 	BeatWrite time.Duration
 }
 
-// MaxExecutors is the maximum number of stored registrations of one app.
+// MaxExecutors is the maximum number of registered addresses of one app.
 const MaxExecutors = core.MaxAddresses
 
 func New(store Store, o Options) *Registry {
@@ -43,16 +43,17 @@ func New(store Store, o Options) *Registry {
 	return &Registry{store: store, o: o}
 }
 
-// Registration is the heartbeat of an executor.
+// A Registration is the heartbeat of an executor.
 type Registration struct {
 	App     string
-	Address string // stored as core.NormalAddress
+	Address string // base URL; stored in the form of core.NormalAddress
 	Token   string
-	Dialect string // dialect of its protocol; empty keeps the stored dialect
+	Dialect string // dialect of the xxl-job protocol; empty: the stored dialect does not change
 	Clock   core.Clock
 }
 
-// Register records the heartbeat of an executor.
+// Register stores the heartbeat of an executor, unless a recent one is stored. If the app has MaxExecutors registrations,
+// Register removes expired ones.
 func (r *Registry) Register(ctx context.Context, g Registration) error {
 	app, err := r.admit(ctx, g)
 	if err != nil {
@@ -75,7 +76,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) error {
 	return r.beat(ctx, g)
 }
 
-// Polled records that an executor polls a queue, which must be a fixed address of the app.
+// Polled records that an executor polls a queue. The parameter address must be in the executors list of the app's settings.
 func (r *Registry) Polled(ctx context.Context, app *core.App, address string) error {
 	if scheme, _, err := core.ParseAddress(address); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (r *Registry) makeRoom(ctx context.Context, app string, stored []core.Execu
 	return nil
 }
 
-// Remove removes the registration of exactly that app and address; a missing registration is not an error.
+// Remove removes the registration of an address. A missing registration is not an error.
 func (r *Registry) Remove(ctx context.Context, g Registration) error {
 	if _, err := r.admit(ctx, g); err != nil {
 		return err
@@ -175,7 +176,7 @@ func (r *Registry) Remove(ctx context.Context, g Registration) error {
 	return nil
 }
 
-// Admit returns the app if the token belongs to it.
+// Admit returns the app if the token belongs to it, and otherwise an error.
 func (r *Registry) Admit(ctx context.Context, app, token string) (core.App, error) {
 	return r.admit(ctx, Registration{App: app, Token: token})
 }
@@ -215,7 +216,8 @@ func sameToken(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// ErrNoToken marks the error for an app without a token: the app's settings must be fixed, not the executor's token.
+// ErrNoToken is wrapped in the error for an app without a token. Such an error must be fixed in the settings of the app, not
+// in the executor.
 var ErrNoToken = errors.New("the app has no token")
 
 // Advice for executors.
@@ -229,5 +231,5 @@ func passing(err error) error {
 	if bad, _ := core.BesidesApps(err); bad != nil { // executors retry
 		return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", core.Retryable(err)), Err: err}
 	}
-	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"), Err: err}
 }

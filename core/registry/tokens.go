@@ -11,13 +11,13 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Lister lists all apps; unreadable ones are in the error, a core.UnreadableApps.
+// A Lister lists all apps. If some apps cannot be read, the error is a core.UnreadableApps and the other apps are returned.
 type Lister interface {
 	ListApps(ctx context.Context) ([]core.App, error)
 }
 
-// Tokens checks whether a token belongs to any app, before a request is processed. The app itself checks
-// permissions later. Unknown clients cannot cause many reads of the store.
+// Tokens checks whether a token belongs to any app, before a request is read. Later checks verify the permissions for a
+// certain app. Tokens caches the tokens, so that unknown clients cannot cause many reads of the store.
 type Tokens struct {
 	store Lister
 	o     TokensOptions
@@ -36,18 +36,18 @@ type Tokens struct {
 // spareReadings is how many reads unknown clients can cause at once after a quiet time.
 const spareReadings = 10
 
-// TokensOptions configures Tokens. The zero value of a duration is its default.
+// TokensOptions are the options of Tokens. A duration of zero means the default in its comment.
 type TokensOptions struct {
-	// Now is the clock; default: time.Now.
+	// Now returns the current time. nil: time.Now.
 	Now func() time.Time
-	// AllowNoToken reports whether an app without a token accepts the caller; nil: never.
+	// AllowNoToken reports whether the caller may use an app that has no token. nil: never.
 	AllowNoToken func(ctx context.Context) bool
-	// For is how long a revoked token can still be accepted. Every is the average time between reads by
-	// unknown clients. ReadFor is the timeout of a read.
-	For, Every, ReadFor time.Duration // 5 min, 1 s, 3 s
+	// For is how long a revoked token may still be accepted. Every is the average interval between reads that unknown clients
+	// cause. ReadFor is the timeout of one read.
+	For, Every, ReadFor time.Duration // defaults: 5 min, 1 s and 3 s
 }
 
-// NewTokens makes Tokens without reading the apps.
+// NewTokens returns Tokens. NewTokens does not read the apps.
 func NewTokens(store Lister, o TokensOptions) *Tokens {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -56,8 +56,8 @@ func NewTokens(store Lister, o TokensOptions) *Tokens {
 	return &Tokens{store: store, o: o}
 }
 
-// Admit accepts a token of any app, or of the given app. For an unknown token it reads the list again, so
-// that a new app's executors are accepted at once; the number of such reads is limited.
+// Admit returns nil if the token belongs to the given app, or to any app if app is empty. For an unknown token, it reads the
+// apps again, so that executors of a new app are accepted immediately. The number of such reads is limited.
 func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 	free := t.o.AllowNoToken != nil && t.o.AllowNoToken(ctx)
 	bare := free && token == "" // a token that is sent is never ignored
@@ -195,7 +195,8 @@ func (t *Tokens) refuse(app, token string, free bool) error {
 	case token != "":
 		return core.Errorf(core.CodeUnauthorized, "the access token is %s: %s", whose, writeToken)
 	case free:
-		return core.Errorf(core.CodeUnauthorized, "access token: missing, and every app has a token: create the app first, or %s", writeToken)
+		return core.Errorf(core.CodeUnauthorized, "the access token is missing, and every app has a token: create the app "+
+			"first, or %s", writeToken)
 	}
-	return core.Errorf(core.CodeUnauthorized, "access token: missing: %s", withoutToken)
+	return core.Errorf(core.CodeUnauthorized, "the access token is missing: %s", withoutToken)
 }

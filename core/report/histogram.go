@@ -10,15 +10,15 @@ import (
 // most an eighth wide.
 const parts = 3
 
-// Histogram counts durations in growing buckets: 1 ms wide up to 16 ms, then an eighth of the power of two
-// below. Quantiles are exact within 6.25 %; the longest duration is exact. Histograms can be merged. The
-// zero value is empty.
+// A Histogram counts durations in buckets. Buckets are 1 ms wide up to 16 ms. Above that, each power of two of milliseconds
+// has eight buckets, so quantiles are exact within 6.25 %. Most is the longest duration, and is exact. The zero value is
+// empty. Histograms can be merged.
 type Histogram struct {
-	Buckets []Bucket // sorted by At, without empty buckets
+	Buckets []Bucket // sorted by At; empty buckets are omitted
 	Most    time.Duration
 }
 
-// Bucket is the number of durations in the bucket with number At.
+// A Bucket is the number of durations (N) in the bucket with the number At.
 type Bucket struct {
 	At int
 	N  int64
@@ -43,7 +43,7 @@ func middle(bucket int) int64 {
 	return low + int64(1)<<shift/2
 }
 
-// Add counts one duration; a negative duration counts as zero.
+// Add counts the duration d. A negative duration counts as zero.
 func (h *Histogram) Add(d time.Duration) {
 	d = max(d, 0)
 	h.put(bucketOf(d.Milliseconds()), 1)
@@ -58,7 +58,7 @@ func (h *Histogram) put(at int, n int64) {
 	h.Buckets[i].N += n
 }
 
-// Merge adds another histogram.
+// Merge adds the counts of o to h.
 func (h *Histogram) Merge(o Histogram) {
 	for _, b := range o.Buckets {
 		h.put(b.At, b.N)
@@ -66,7 +66,7 @@ func (h *Histogram) Merge(o Histogram) {
 	h.Most = max(h.Most, o.Most)
 }
 
-// N returns the number of durations.
+// N returns the number of counted durations.
 func (h *Histogram) N() (n int64) {
 	for _, b := range h.Buckets {
 		n += b.N
@@ -74,8 +74,8 @@ func (h *Histogram) N() (n int64) {
 	return n
 }
 
-// Quantile returns the duration that a share (0 to 1) of all does not exceed, within the width of a bucket;
-// 0 if empty.
+// Quantile returns the duration that the given share of all durations does not exceed, within the width of a bucket. The
+// parameter share is between 0 and 1. The result is 0 if the histogram is empty.
 func (h *Histogram) Quantile(share float64) time.Duration {
 	rank := int64(share * float64(h.N()))
 	for _, b := range h.Buckets {

@@ -8,50 +8,50 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Each selects the subjects that have a row for each span.
+// Each defines for which subjects a report has its own rows.
 type Each string
 
 const (
-	EachAll Each = ""    // one row in sum
-	EachApp Each = "app" // a row for each app
-	EachJob Each = "job" // a row for each job
+	EachAll Each = ""    // one row for all jobs together
+	EachApp Each = "app" // one row for each app
+	EachJob Each = "job" // one row for each job
 )
 
-// MaxRows limits the rows of an answer, MaxYears its span.
+// MaxRows is the maximum number of rows in an Answer, and MaxYears the maximum length of its time range in years.
 const (
 	MaxRows  = 10_000
 	MaxYears = 20
 )
 
-// Question selects the runs of an answer. From and To are required; the other fields restrict the runs if they are set.
+// A Question selects the runs of an Answer. From and To are required. Every other filter that is set restricts the runs.
 type Question struct {
 	ByDay bool
 	Each  Each
-	// From and To are extended to whole hours or days.
+	// From and To limit the time at which a run began. They are extended to whole hours, or to whole days if ByDay is set.
 	From, To core.Instant
 	App      string
 	Job      core.JobID
-	State    core.State // only runs that ended in State, with Reason
+	State    core.State // only runs that ended in State with Reason; empty: all runs
 	Reason   core.Reason
-	Zone     *time.Location // the zone of days; default: of Options
-	// Sees excludes the apps that it denies; nil: none.
+	Zone     *time.Location // time zone of days; nil: Options.Zone
+	// Sees reports whether the caller may see an app. Runs of other apps are not counted. nil: all apps.
 	Sees func(app string) bool
-	// For is the time limit of an answer; default: 10 s.
+	// For is the time limit of the call. Default: 10 s.
 	For time.Duration
 }
 
-// Answer has a row for each span in which a run began.
+// An Answer has one row for each time span in which a run began. ByDay and Each in the Question define the spans and rows.
 type Answer struct {
 	From, To core.Instant
 	Zone     *time.Location
-	Rows     []Row // sorted by span, app and job
-	// Since is the start of the reports. Until is the end of the counted time: To, or less if summing is
-	// behind.
+	Rows     []Row // sorted by time, app and job
+	// Since is the start of the reports. Until is the end of the counted time. Until is earlier than To if some hours are not
+	// counted yet.
 	Since, Until core.Instant
 }
 
-// Answer answers a question. Hours that are not summed are counted from their runs, if that takes no longer
-// than LiveFor; otherwise Until is earlier than To.
+// Answer counts the runs that q selects. For hours without a report, it counts the runs themselves, for at most LiveFor. If
+// that takes longer, Answer.Until is earlier than To.
 func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) {
 	if q.Zone == nil {
 		q.Zone = r.o.Zone
@@ -102,7 +102,7 @@ func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) 
 // passed replaces an error that the time limit caused.
 func passed(ctx, reading context.Context, err error, within time.Duration) error {
 	if reading.Err() != nil && ctx.Err() == nil {
-		return core.Errorf(core.CodeTooLarge, "too much data to read in %s: choose a shorter time range, or one job", within)
+		return core.Errorf(core.CodeTooLarge, "too much data to read within %s: choose a shorter time range, or one job", within)
 	}
 	return err
 }
@@ -111,7 +111,7 @@ func passed(ctx, reading context.Context, err error, within time.Duration) error
 func (r *Reports) check(q *Question, s *state) error {
 	switch {
 	case q.From >= q.To:
-		return core.Invalid("from", q.From.String(), "must be earlier than the end of the period (to), %s", q.To.String())
+		return core.Invalid("from", q.From.String(), "must be earlier than the end of the period (`to`), %s", q.To.String())
 	case q.To-q.From > MaxYears*366*24*hour:
 		return core.Invalid("from", q.From.String(), "the time range exceeds %d years", MaxYears)
 	}
@@ -124,8 +124,8 @@ func (r *Reports) check(q *Question, s *state) error {
 	}
 	switch {
 	case q.ByDay && shiftOf(q.Zone) != r.shift:
-		return core.Invalid("zone", q.Zone.String(), "days of this zone do not start on full hours of the zone %s, which reports use; use a "+
-			"zone that differs by whole hours, or hours instead of days", r.o.Zone.String())
+		return core.Invalid("zone", q.Zone.String(), "reports count by hours of the zone %s, and days of this zone do not "+
+			"start on those hours: use a zone that differs by whole hours, or report by hour", r.o.Zone.String())
 	case begin < s.Old && s.Since < s.Old && !q.ByDay:
 		return core.Invalid("from", begin.String(), "data older than %s is available by day, not by hour", s.Old.String())
 	case begin < s.Old && s.Since < s.Old && q.Zone.String() != r.o.Zone.String():
@@ -237,7 +237,8 @@ func (c *collector) take(r *Row) error {
 	}
 	c.t.add(p, &of)
 	if len(c.t) > MaxRows {
-		return core.Errorf(core.CodeTooLarge, "more than %d rows: choose a shorter time range, one app, or days", MaxRows)
+		return core.Errorf(core.CodeTooLarge, "the report has more than %d rows: choose a shorter time range, one app, or one "+
+			"row per day", MaxRows)
 	}
 	return nil
 }

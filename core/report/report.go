@@ -1,17 +1,15 @@
-// Package report counts the results of runs by hour and by day: their states, durations and lateness.
-// Reports are derived: an hour is summed from its runs after it is over, so a crash loses nothing. Reports
-// are small and outlive the runs: by hour for a year, by day as long as the store lasts. The package does
-// not know schedules: expected runs that are missing are found by an audit.
+// Package report counts the results of runs by hour and by day: their states, durations and lateness. An hour is counted from
+// its runs after the hour has ended, so a crash loses nothing. Reports are small and are kept longer than the runs: hourly
+// reports for a year, daily reports forever. The package does not use schedules. An audit finds missing runs.
 //
-// Reports are stored in five lists for each of three forms: hours as summed; days, whose rows are still
-// hours; and, after a year, days with one row for the whole day.
+// Reports are stored in five lists for each of three forms. The first form has hours. The second form has days with a row for
+// each hour. The third form is for days that are older than a year, and has one row for each day.
 //
 //	FORM/jobs    rows of jobs, many to a record, by the first of their numbers
 //	FORM/apps    of each app by day, FORM/apps-hours by hour
 //	FORM/all     of all by day, FORM/all-hours by hour
 //
-// Only the stored state defines which form applies to which time. Records outside the time of their form
-// are ignored.
+// The stored state defines which form applies to which time. Records of another form for that time are ignored.
 package report
 
 import (
@@ -31,63 +29,63 @@ import (
 type Store interface {
 	Source
 	Records
-	// ReportState reads the value of PutReportState and how often it was written; 0: never.
+	// ReportState reads the state that PutReportState stored. The result v is how often the state was written; 0: never.
 	ReportState(ctx context.Context) (v int64, body []byte, err error)
-	// PutReportState stores the state; condition: it was written seen times.
+	// PutReportState stores the state, on the condition that the state was written seen times before.
 	PutReportState(ctx context.Context, seen int64, body []byte) error
 }
 
 // Source reads runs.
 type Source interface {
-	// Began passes the runs that began in from <= time < to to each, once and in batches. A run begins with the minute of
-	// its claim, or with its end if it was never claimed. If runs come in job order, Began may stop when ctx ends and
-	// returns the last complete job, otherwise 0. behind is such a job, to continue after; 0: the start. Runs need only the
-	// fields that a Row counts.
+	// Began passes runs to the function each, every run once, in batches. Began passes the runs that began at or after from
+	// and before to. A run begins in the minute of its claim, or at its end if it was never claimed. Runs need only the fields
+	// that a Row counts. If the store sorts runs by job, Began may stop when ctx ends. The result until is then the last
+	// complete job, and otherwise 0. A further call with this job as behind continues after it; 0 starts with the first job.
 	Began(ctx context.Context, from, to core.Instant, behind core.JobID, each func([]core.Run)) (until core.JobID, err error)
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 }
 
-// Key identifies a record: its list, its time, and its first job.
+// A Key identifies a stored record of a report by its list, its time, and its first job.
 type Key struct {
 	List  string
 	At    core.Instant
 	First core.JobID
 }
 
-// Record is stored as a whole, with 400 KB at most.
+// A Record is a part of a report that is stored as one item, of at most 400 KB.
 type Record struct {
 	Key
 	Body []byte
 }
 
-// Records stores records. Each is written and removed independently.
+// Records stores the records of reports. Each record is written and removed independently.
 type Records interface {
-	// Reports reads the records of a list with from <= At < to, by At and First.
+	// Reports reads the records of a list whose At is at or after from and before to, sorted by At and First.
 	Reports(ctx context.Context, list string, from, to core.Instant) ([]Record, error)
-	// ReportsOf reads for each time the record of a list with the highest First up to the job; times
-	// without one are left out.
+	// ReportsOf reads one record of a list for each time in at: the record with the highest First that is not higher than job.
+	// Times without a record are omitted.
 	ReportsOf(ctx context.Context, list string, job core.JobID, at []core.Instant) ([]Record, error)
 	PutReports(ctx context.Context, records []Record) error
 	DropReports(ctx context.Context, keys []Key) error
 }
 
-// Options configures Reports. The zero value of a field means its default.
+// Options of Reports. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now func() time.Time
 	Log *slog.Logger
-	// Zone is the time zone of days; default: UTC.
+	// Zone is the time zone of days. Default: UTC.
 	Zone *time.Location
-	// Behind is how long after its end an hour is first summed; default: 5 min.
+	// Behind is how long after its end an hour is first counted. Default: 5 min.
 	Behind time.Duration
-	// Hours is how long reports are kept by hour; default: 366 days.
+	// Hours is how long hourly reports are kept. Default: 366 days.
 	Hours time.Duration
-	// PassFor is the time limit of one pass; default: 10 s.
+	// PassFor is the time limit of one pass. Default: 10 s.
 	PassFor time.Duration
-	// LiveFor is the time limit for reading runs of hours that are not summed; default: 100 ms.
+	// LiveFor is the time limit for reading the runs of hours without a report. Default: 100 ms.
 	LiveFor time.Duration
 }
 
-// Reports makes and reads reports. Several Reports can share one store: only one at a time makes reports, during its turn.
+// Reports creates and reads reports. Several processes can share one store, but only one of them creates reports at a time.
 type Reports struct {
 	store Store
 	o     Options
@@ -98,7 +96,7 @@ type Reports struct {
 	last time.Time
 }
 
-// New makes reports on a store.
+// New returns Reports for a store.
 func New(store Store, o Options) *Reports {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -114,7 +112,7 @@ func New(store Store, o Options) *Reports {
 	return &Reports{store: store, o: o, shift: shiftOf(o.Zone)}
 }
 
-// Zone loads a time zone such as Europe/Berlin; empty: UTC. It rejects "Local".
+// Zone returns the time zone with an IANA name such as Europe/Berlin. An empty name is UTC. The name "Local" is rejected.
 func Zone(name string) (*time.Location, error) {
 	if err := schedule.CheckZone("zone", name); err != nil {
 		return nil, err
@@ -238,8 +236,9 @@ func (r *Reports) write(ctx context.Context, v int64, s *state) error {
 	return nil
 }
 
-// Counted returns the time up to which ended runs are counted for good, so that they can be removed. Runs that began before
-// the first report are never counted. Without reports it is the current hour.
+// Counted returns the time before which ended runs are finally counted, so that they can be deleted. Runs that began before
+// the first report are never counted. If no report exists, Counted returns the start of the current hour, minus
+// Options.Behind.
 func (r *Reports) Counted(ctx context.Context) (core.Instant, error) {
 	v, s, err := r.read(ctx)
 	if err != nil {
@@ -256,16 +255,16 @@ func (r *Reports) Counted(ctx context.Context) (core.Instant, error) {
 	return at - core.Instant(r.o.Behind/time.Second), nil
 }
 
-// Health is the progress of reports.
+// Health is the status of the reports.
 type Health struct {
-	Since    core.Instant // earlier runs are not reported; 0: no reports
-	Until    core.Instant // earlier runs are summed; 0: none
-	Open     int          // hours and days with open runs
-	Failed   string       // the error of the last pass; empty: none
+	Since    core.Instant // runs that began earlier are not in the reports; 0: there are no reports
+	Until    core.Instant // runs that began earlier are counted; 0: none are
+	Open     int          // number of hours and days with runs that have not ended
+	Failed   string       // error of the last pass; empty: none
 	FailedAt time.Time
 }
 
-// Health returns the progress of reports.
+// Health returns the status of the reports.
 func (r *Reports) Health(ctx context.Context) (Health, error) {
 	_, s, err := r.read(ctx)
 	return Health{Since: s.Since, Until: s.Done, Open: len(s.Open), Failed: s.Failed, FailedAt: s.At}, err

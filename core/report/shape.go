@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// MaxBuckets limits the buckets of a shape.
+// MaxBuckets is the maximum number of buckets in a Shape.
 const MaxBuckets = 120
 
 const (
@@ -23,29 +23,31 @@ const (
 var widths = []core.Instant{10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute, hour, 2 * hour, 3 * hour,
 	6 * hour, 12 * hour, day, 2 * day, 7 * day, 14 * day, 28 * day, 91 * day}
 
-// ShapeQuestion selects the runs of a shape, by the span in which they began.
+// A ShapeQuestion selects the runs of a Shape.
 type ShapeQuestion struct {
-	From, To core.Instant // extended to whole minutes or hours
-	Buckets  int          // the maximum; default: MaxBuckets
+	From, To core.Instant // range of times at which runs began, extended to whole buckets
+	Buckets  int          // maximum number of buckets; 0: MaxBuckets
 	Each     Each
 	App      string
 	Job      core.JobID
-	// Sees excludes the apps that it denies; nil: none.
+	// Sees reports whether the caller may see an app. Runs of other apps are not counted. nil: all apps.
 	Sees func(app string) bool
-	// For is the time limit for reading runs without a report; default: 1.5 times LiveFor.
+	// For is the time limit for counting runs without a report. Default: 1.5 times LiveFor.
 	For time.Duration
 }
 
-// Shape is a histogram of runs over time. It has a row for each bucket in which a run began.
+// A Shape counts runs over time. A Shape has one row for each bucket in which a run began. All buckets have the length Width,
+// in seconds.
 type Shape struct {
 	From, To, Width core.Instant
 	Rows            []Row // sorted by bucket, app and job
-	// CountedFrom and CountedTo are the counted part of the span.
+	// CountedFrom and CountedTo limit the time that was counted; buckets outside are incomplete.
 	CountedFrom, CountedTo core.Instant
 }
 
-// Shape returns buckets of one width, the shortest that gives no more than the requested number. Widths of whole hours use
-// the reports. Shorter widths count runs, the newest first, until the time limit.
+// Shape counts runs in buckets of equal width. Shape uses the shortest width that needs no more than q.Buckets buckets. Widths
+// of an hour or more use the reports. For shorter widths, Shape counts the runs themselves, newest first, until the time
+// limit.
 func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 	switch {
 	case q.Buckets == 0:
@@ -54,7 +56,7 @@ func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 		return Shape{}, core.Invalid("buckets", fmt.Sprint(q.Buckets), "allowed values: 1 to %d", MaxBuckets)
 	}
 	if q.From >= q.To {
-		return Shape{}, core.Invalid("from", q.From.String(), "must be earlier than the end of the period (to), %s", q.To.String())
+		return Shape{}, core.Invalid("from", q.From.String(), "must be earlier than the end of the period (`to`), %s", q.To.String())
 	}
 	if q.For == 0 {
 		q.For = r.o.LiveFor * 3 / 2
@@ -132,7 +134,8 @@ func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant
 			s.CountedFrom = begin
 		}
 		if len(t) > MaxRows {
-			return Shape{}, core.Errorf(core.CodeTooLarge, "more than %d rows: choose a shorter time range, one app, or days", MaxRows)
+			return Shape{}, core.Errorf(core.CodeTooLarge, "the report has more than %d rows: choose a shorter time range, "+
+				"one app, or one row per day", MaxRows)
 		}
 	}
 	s.Rows = t.rows()
@@ -165,7 +168,7 @@ func (t table) place(q *ShapeQuestion, run *core.Run, bucket func(core.Instant) 
 	}
 }
 
-// Times returns the durations and the lateness of a row's runs.
+// Times returns the durations and the lateness of all runs in the row.
 func (r *Row) Times() (took, late Histogram) {
 	for i := range r.Ends {
 		took.Merge(r.Ends[i].Took)
@@ -174,7 +177,7 @@ func (r *Row) Times() (took, late Histogram) {
 	return took, late
 }
 
-// Ended returns the number of runs that ended in some states.
+// Ended returns the number of runs in the row that ended in one of the given states.
 func (r *Row) Ended(states ...core.State) (n int64) {
 	for i := range r.Ends {
 		if slices.Contains(states, r.Ends[i].State) {
@@ -184,7 +187,7 @@ func (r *Row) Ended(states ...core.State) (n int64) {
 	return n
 }
 
-// Over returns the number of durations longer than d, within the width of a bucket.
+// Over returns the number of durations that are longer than d, within the width of a bucket.
 func (h *Histogram) Over(d time.Duration) (n int64) {
 	for _, b := range h.Buckets {
 		if time.Duration(middle(b.At))*time.Millisecond > d {

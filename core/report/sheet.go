@@ -15,26 +15,27 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Row counts the runs of one job in one span, of an app (no job), or of all (no app).
+// A Row counts the runs that began in one time span. A Row is about one job, about one app if Job is 0, or about all apps if
+// App is empty.
 type Row struct {
-	At   core.Instant // the start of the span
+	At   core.Instant // start of the span
 	App  string
 	Job  core.JobID
-	Open int64 // runs without an end
-	Ends []End // sorted by state and reason, without empty ones
+	Open int64 // number of runs that have not ended
+	Ends []End // sorted by state and reason; an End without runs is omitted
 }
 
-// End counts the runs that ended with one state and reason.
+// An End counts the runs of a Row that ended in one state with one reason.
 type End struct {
 	State  core.State
 	Reason core.Reason
 	N      int64
-	// Took is from send to end, for sent runs; Late is from due time to send, if known
-	// (core.Run.HasLateness).
+	// Took has the times from send to end, for runs that were sent. Late has the times from due time to send, for runs whose
+	// lateness is known.
 	Took, Late Histogram
 }
 
-// Runs returns the number of ended runs.
+// Runs returns the number of ended runs in the row.
 func (r *Row) Runs() (n int64) {
 	for i := range r.Ends {
 		n += r.Ends[i].N
@@ -64,7 +65,7 @@ func (r *Row) count(run *core.Run) {
 	}
 }
 
-// Merge adds another row of the same subject, or of a part of it.
+// Merge adds the counts of o to r. The subject of o must be the subject of r, or a part of it.
 func (r *Row) Merge(o *Row) {
 	r.Open += o.Open
 	for i := range o.Ends {

@@ -25,8 +25,9 @@ const (
 	afterDay = 2 * time.Hour
 )
 
-// Pass does the due work for PassFor at most: it sums hours that are over, counts late ends of runs, and
-// combines days. It does nothing during another process's turn. Calls must not overlap.
+// Pass creates the reports that are due: it counts hours that have ended, counts runs that ended later, and combines hours
+// into days. Pass takes at most Options.PassFor. While another process creates reports, Pass does nothing. Concurrent calls
+// are not allowed.
 func (r *Reports) Pass(ctx context.Context) error {
 	now := r.o.Now().Round(0) // by the wall clock alone, which may be set
 	idle := now.Before(r.idle) && !now.Before(r.last)

@@ -1,9 +1,12 @@
-// Package restore makes a copy of the data usable: tables restored to an earlier time, a replica in another
-// Region, or a file from a backup. IDs that were allocated after the copy are not in it, so ID counters are
-// advanced. Open runs are handed to the due index or the watchdog, and the generation is incremented, so
-// that processes of the earlier deployment cannot use the tables.
-// Expected runs that are missing are sent by operate.Replan. The package rejects tables that the calling
-// deployment already uses.
+// Package restore makes a copy of a deployment's data usable. The copy can be tables restored to an earlier time, a replica in
+// another Region, or a file from a backup. The package rejects tables that the calling deployment already uses. A restore does
+// the following:
+//
+//   - It advances the ID counters, because the copy does not have IDs that were allocated after it was made.
+//   - It passes open runs to the planner or the watchdog.
+//   - It increments the generation, so that processes of the earlier deployment cannot use the tables.
+//
+// Afterward, operate.Replan sends expected runs that are missing.
 package restore
 
 import (
@@ -19,28 +22,29 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Global stores the global item, which names the deployment that may work.
+// Global stores the global item, which names the deployment that may use the data.
 type Global interface {
 	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces the global item; condition: its Rev equals seen.
+	// PutGlobal replaces the global item, on the condition that the stored Rev equals seen.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 	PutChanges(ctx context.Context, changes []core.Change) error
 }
 
 // Jobs stores jobs, their runs and the ID counters.
 type Jobs interface {
-	// ListJobs reads jobs by ID, and returns the ID to continue after; 0 is the end. Unreadable jobs are in
-	// the error, a core.Unreadable.
+	// ListJobs reads jobs, sorted by ID. The result next is the ID after which to continue; 0: no jobs follow. Jobs that
+	// cannot be decoded are in the error, a core.Unreadable.
 	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
-	// NewJobIDs and Numbers allocate n IDs and return the first.
+	// NewJobIDs allocates n job IDs, and Numbers allocates n run numbers of a job. Both return the first.
 	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
 	Numbers(ctx context.Context, job core.JobID, n int) (uint32, error)
-	// PutCleaned records the time up to which planned runs of a job may be gone.
+	// PutCleaned records the scheduled time up to which planned runs of a job may be deleted.
 	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
-	// RunsByID reads the stored runs with first <= ID <= last in ascending order. If last < first, the order is descending.
+	// RunsByID reads at most limit stored runs with IDs from first to last, in ascending order. If first is greater than last,
+	// the IDs are from last to first, in descending order.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Waiting reads open runs of a job without a process, in descending order from below an ID. They include all queued and
-	// all released runs. Fewer than limit runs mean the end.
+	// Waiting reads open runs of a job that have no owner, with IDs lower than below, in descending order. Waiting includes
+	// all queued and released runs. Fewer than limit runs mean that no runs follow.
 	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
 }
 
@@ -54,19 +58,19 @@ type Journals interface {
 	PutJournal(ctx context.Context, j core.Journal) error
 }
 
-// Leases stores the locks of the partitions.
+// Leases stores the leases of the partitions of the due index.
 type Leases interface {
 	Leases(ctx context.Context) ([]core.Lease, error)
-	// DropLease removes a lease; condition: it is as seen.
+	// DropLease removes a lease, on the condition that the stored lease equals seen.
 	DropLease(ctx context.Context, seen core.Lease) error
 }
 
-// Alive reads when the scheduler of this data was last running.
+// Alive returns when a server that uses this data was last running.
 type Alive interface {
 	LastAlive(ctx context.Context) (time.Time, error)
 }
 
-// Ports are the stores of a restore: the data itself, without the check of the fence.
+// Ports are the stores of a restore. They do not check which deployment may use the data.
 type Ports struct {
 	Global   Global
 	Jobs     Jobs
@@ -76,15 +80,15 @@ type Ports struct {
 	Alive    Alive
 }
 
-// Options of New. The zero value of a field means its default.
+// Options of a Restorer. A field with its zero value gets the default in its comment.
 type Options struct {
-	// Deployment is the deployment that may work after the restore; empty if only one can exist, as with a
-	// file.
+	// Deployment is the deployment that may use the data after the restore. Empty: only one deployment can exist, because the
+	// data is a local file.
 	Deployment string
 	Now        func() time.Time
-	// Budget is how long one call of Do starts new work; default: 10 s.
+	// Budget is how long one call of Do starts new work. Default: 10 s.
 	Budget time.Duration
-	// Back is how long before the copy an unfinished run that does not wait may have been due; default: 48 h.
+	// Back is how long before the copy an open run may have been due to be found, unless the run waits. Default: 48 h.
 	Back time.Duration
 }
 
@@ -108,32 +112,33 @@ func New(p Ports, o Options) *Restorer {
 
 type Request struct {
 	By string
-	// From is the time of the copy. Zero: a minute before the copy's last sign of life, which is written each minute.
+	// From is the time of the copy. Zero: one minute before the last time at which the copy shows a running server. Servers
+	// write this time every minute.
 	From time.Time
-	// LiftJobs and LiftRuns are how many IDs may have been allocated after From: of jobs, and of runs of
-	// one job. 0: the result of IDsIssuedIn.
+	// LiftJobs is the number of job IDs that may have been allocated after From. LiftRuns is the number of run IDs of one job.
+	// 0: the result of IDsIssuedIn.
 	LiftJobs, LiftRuns int
-	// After continues after this job: Next of the previous result; 0 starts.
+	// After is Result.Next of the previous call; 0 starts a restore.
 	After core.JobID
-	// RunsLost means that the table of runs is lost: runs that were due up to From are not sent again.
+	// RunsLost reports whether the table of runs is lost. Runs that were due up to From are then not sent again.
 	RunsLost bool
 	// Again allows a restore of tables that this deployment already uses.
 	Again bool
 }
 
-// Result is the result of one call of Do.
+// A Result is the outcome of one call of Do.
 type Result struct {
 	Generation         int
 	From               time.Time
 	LiftJobs, LiftRuns int
-	Jobs               int // processed
-	Leases             int // released
-	Waiting            int // runs without an owner, added to the due index to be sent
-	Watched            int // runs that an executor may have: the watchdog checks them
-	Owing              int // ended runs with pending follow-ups: the watchdog makes them
-	// Full are jobs whose run numbers are used up: recreate them before they are triggered or retried.
+	Jobs               int // number of processed jobs
+	Leases             int // number of deleted leases
+	Waiting            int // number of runs without an owner, which were added to the due index and will be sent
+	Watched            int // number of runs that an executor may have; the watchdog checks these runs
+	Owing              int // number of ended runs with pending follow-ups, which the watchdog creates
+	// Full are jobs that have no run numbers left. Recreate these jobs before you trigger or retry them.
 	Full []core.JobID
-	// Next is the job to continue after; 0: the restore is complete and the deployment works.
+	// Next is the value of Request.After for the next call. 0: the restore is complete and the deployment can work.
 	Next core.JobID
 }
 
@@ -143,8 +148,8 @@ const (
 	liftRuns, liftRunsMost = 10_000, 1 << 27
 )
 
-// IDsIssuedIn returns how many IDs may have been allocated in a span: 100 jobs a second, and 1,000 runs of one job
-// a second, the limit of one DynamoDB item. The maximum of a single request is added.
+// IDsIssuedIn returns how many IDs may have been allocated during a time span: 100 job IDs per second, and 1,000 run IDs of
+// one job per second. The second rate is the limit of one DynamoDB item. The maximum of a single request is added to both.
 func IDsIssuedIn(span time.Duration) (jobs, runs int) {
 	s := int(max(span, 0).Seconds())
 	return min(liftJobs+100*s, liftJobsMost), min(liftRuns+1000*s, liftRunsMost)
@@ -166,7 +171,7 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 	for range tries {
 		old, err := r.p.Global.Global(ctx)
 		if err != nil {
-			return old, fmt.Errorf("read global item: %w", err)
+			return old, fmt.Errorf("read the global item: %w", err)
 		}
 		want := old
 		now := r.o.Now().UTC().Truncate(time.Millisecond)
@@ -189,15 +194,16 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 		}
 		return want, nil
 	}
-	return core.Global{}, core.Errorf(core.CodeUnavailable, "other requests changed the global item each time: try again")
+	return core.Global{}, core.Errorf(core.CodeUnavailable, "other requests changed the global item during each attempt: try "+
+		"again")
 }
 
-// Fence blocks all deployments until a restore or takeover. Work in progress continues: a dispatch lasts its invocation, 30
-// s at most.
+// Fence blocks all deployments until a restore or takeover. Dispatches in progress continue for at most 30 s.
 func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 	return r.edit(ctx, by, core.VerbFenced, "", func(g *core.Global) (bool, error) {
 		if g.Opening {
-			return false, core.Errorf(core.CodeConflict, "generation %d is being restored: all other operations have already stopped", g.Generation)
+			return false, core.Errorf(core.CodeConflict, "generation %d is being restored: the restore has already stopped "+
+				"all other operations", g.Generation)
 		}
 		changed := g.Holder != core.Nobody
 		g.Holder = core.Nobody
@@ -205,8 +211,8 @@ func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 	})
 }
 
-// Do starts or continues a restore for Options.Budget. After an error, the same request can be repeated: it only advances
-// the ID counters again.
+// Do starts or continues a restore. Do starts new work for at most Options.Budget. After an error, you can repeat the call
+// with the same request. The repetition only advances the ID counters once more, which is harmless.
 func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	if req.By == "" || len(req.By) > 128 {
 		return Result{}, core.Invalid("actor", req.By, "the name of the caller must have 1 to 128 bytes")
@@ -219,7 +225,8 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 			return res, fmt.Errorf("read the last heartbeat of the server: %w", err)
 		}
 		if last.IsZero() {
-			return res, core.Invalid("from", "", "no deployment has ever used this data: set the time of the copy")
+			return res, core.Invalid("from", "", "no deployment has ever used this data: set the time at which the copy was "+
+				"made")
 		}
 		res.From = last.Add(-time.Minute).Truncate(time.Second)
 	}
@@ -277,7 +284,7 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	_, err = r.edit(ctx, req.By, core.VerbRestored, fmt.Sprintf("generation %d, of %s", g.Generation, res.From.UTC().Format(time.RFC3339)),
 		func(g *core.Global) (bool, error) {
 			if g.Holder != r.o.Deployment {
-				return false, core.Errorf(core.CodeConflict, "%s took over during this operation", g.Holder)
+				return false, core.Errorf(core.CodeConflict, "%s took over the data during this operation", g.Holder)
 			}
 			changed := g.Opening
 			// Executors had no chance to send heartbeats: they get time before they expire.

@@ -8,26 +8,26 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Limits of a post-run message.
+// Limits of a post-run message. MaxNotes and MaxLooks are the maximum numbers of notes and of check requests.
 const (
 	MaxNotes = 500
 	MaxLooks = 500
-	MaxWhy   = 300 // bytes of Note.Why
+	MaxWhy   = 300 // maximum length of Note.Why in bytes
 )
 
-// Note reports that something happened that may cause a notification.
+// A Note reports an event that may cause a notification.
 type Note struct {
-	Job    core.JobID // 0: none is known
+	Job    core.JobID // job of the event; 0: none is known
 	Event  core.Event
-	Run    core.RunID   // 0: none; copies of a note have the same run
-	At     core.Instant // scheduled time of the run, or of the first skipped one; 0: none
+	Run    core.RunID   // run of the event; 0: none. Duplicates of a note are recognized by their run
+	At     core.Instant // scheduled time of the run, or of the first skipped run; 0: none
 	Reason core.Reason
-	Times  int64     // the number of occurrences, as in core.Message; 0: one
-	Why    string    // free text, such as an error
-	When   time.Time // when it happened
+	Times  int64     // number of occurrences; 0 means one
+	Why    string    // description, such as an error
+	When   time.Time // when the event happened
 }
 
-// TruncateReason cuts a text to MaxWhy bytes, at the end of a rune.
+// TruncateReason truncates text to MaxWhy bytes, without splitting a character.
 func TruncateReason(text string) string {
 	if len(text) > MaxWhy {
 		text = strings.ToValidUTF8(text[:MaxWhy], "")
@@ -35,8 +35,7 @@ func TruncateReason(text string) string {
 	return text
 }
 
-// Noted packs notes into messages of the post-run queue. Each message is within its limits, and each Why is
-// cut.
+// Noted packs notes into messages of the post-run queue, within the limits of a message. It truncates each Note.Why.
 func Noted(notes []Note, now time.Time) []Out {
 	const around = 1 << 10 // more than the rest of a message
 	var out []Out
@@ -56,15 +55,15 @@ func Noted(notes []Note, now time.Time) []Out {
 	return out
 }
 
-// CheckRequest requests a check of the notifications of a job.
+// A CheckRequest requests a check of the notifications of a job.
 type CheckRequest struct {
-	At  core.Instant // the earliest time
+	At  core.Instant // earliest time of the check
 	Job core.JobID
 }
 
 func (l CheckRequest) Less(o CheckRequest) bool { return l.At < o.At || l.At == o.At && l.Job < o.Job }
 
-// Checked returns the message that requests some due checks.
+// Checked returns a message that requests the given checks.
 func Checked(looks []CheckRequest, now time.Time) Out {
 	return Out{NotBefore: now, Message: Message{Kind: KindPostRun, Slot: core.InstantOf(now), PostRun: &PostRun{Looks: looks}}}
 }

@@ -7,23 +7,25 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// PutBackAfter is the delay after its due time from which a message counts as requeued.
+// PutBackAfter is the maximum delay of a message that is not requeued. A message that becomes visible later than this after its
+// due time counts as requeued.
 const PutBackAfter = 30 * time.Second
 
-// MaxReceives is how often a queue delivers a message before it is moved to the dead-letter queue. It
-// allows for an outage of an hour and a half.
+// MaxReceives is how often a queue delivers a message before it moves the message to the dead-letter queue. This
+// is enough for an outage of an hour and a half.
 const MaxReceives = 250
 
-// Oldest is the backlog of the delay queue; it covers only messages of kind fires.
+// Oldest is the backlog of the delay queue. Oldest counts only messages with runs.
 type Oldest struct {
-	// Due is the due time of the oldest due message; zero if none is due.
+	// Due is the due time of the oldest message that is due; zero if no message is due.
 	Due time.Time
-	// Back are the due times of requeued messages, sorted and unique. They do not count for Due,
+	// Back are the due times of requeued messages, sorted and without duplicates. Requeued messages do not count for Due,
 	// because other messages may be on time.
 	Back []core.Instant
 }
 
-// Note counts a message that is visible from due on. Call Sort after the last one.
+// Note adds a message to o. The parameter slot is the due time of the message, and the parameter due is when the message
+// becomes visible. Call Sort after the last message.
 func (o *Oldest) Note(now, due time.Time, slot core.Instant) {
 	switch at := slot.Time(); {
 	case now.Before(at):
@@ -37,13 +39,13 @@ func (o *Oldest) Note(now, due time.Time, slot core.Instant) {
 	}
 }
 
-// Sort sorts Back and removes duplicates.
+// Sort sorts Back and removes its duplicates.
 func (o *Oldest) Sort() {
 	slices.Sort(o.Back)
 	o.Back = slices.Compact(o.Back)
 }
 
-// First returns the earlier of Due and the first of Back; zero if there is neither.
+// First returns the earliest time in Due and Back; zero if both are empty.
 func (o Oldest) First() time.Time {
 	if len(o.Back) > 0 {
 		if at := o.Back[0].Time(); o.Due.IsZero() || at.Before(o.Due) {
@@ -53,13 +55,13 @@ func (o Oldest) First() time.Time {
 	return o.Due
 }
 
-// PutBack reports whether a message with a slot in first ... last was requeued.
+// PutBack reports whether a requeued message has a due time from first to last.
 func (o Oldest) PutBack(first, last core.Instant) bool {
 	i, _ := slices.BinarySearch(o.Back, first)
 	return i < len(o.Back) && o.Back[i] <= last
 }
 
-// MayName reports whether a queued message may contain a run of a past slot.
+// MayName reports whether a queued message may contain a run with the given due time, which must be in the past.
 func (o Oldest) MayName(slot core.Instant) bool {
 	return o.PutBack(slot, slot) || !o.Due.IsZero() && !slot.Time().Before(o.Due)
 }

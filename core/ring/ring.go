@@ -1,5 +1,5 @@
-// Package ring defines the messages of the durable queues between planning and dispatch: their encoding and
-// limits. It rejects unreadable messages with a reason for the dead-letter queue, and knows no queue.
+// Package ring defines the messages of the durable queues between planning and dispatch: their encoding and limits. For an
+// unreadable message, it returns the reason for the dead-letter queue. The package contains no queue.
 package ring
 
 import (
@@ -13,44 +13,45 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Version is the newest message version that this code writes and reads.
+// Version is the newest version of messages that this code writes and reads.
 const Version = 1
 
+// MaxFires is the maximum number of runs in a message, and MaxBytes the maximum length of a message in bytes.
 const (
 	MaxFires = 50
 	MaxBytes = 256 << 10
-	// Farthest is the longest delay that every queue supports.
+	// Farthest is the longest delay of a message that every queue supports.
 	Farthest = 895 * time.Second
 )
 
 type Kind string
 
 const (
-	KindFires Kind = "fires" // runs to be dispatched at Slot
-	KindCheck Kind = "check" // the watchdog checks runs
-	// KindSlow names the slow queue, whose messages are of KindFires. It is used to receive and to count.
+	KindFires Kind = "fires" // runs to dispatch at the due time Slot
+	KindCheck Kind = "check" // runs that the watchdog checks
+	// KindSlow names the slow queue. Its messages have the kind KindFires. KindSlow is used only to receive and to count
+	// messages.
 	KindSlow Kind = "slow"
-	// KindPostRun is for the post-run queue: the pending work of ended runs that must not delay scheduled
-	// runs.
+	// KindPostRun is for messages of the post-run queue: work after the end of runs that must not delay scheduled runs.
 	KindPostRun Kind = "postrun"
 )
 
-// Message is one message of a queue. It never contains params or tokens.
+// A Message is one message of a queue. A Message never contains params or tokens.
 type Message struct {
 	Kind Kind
-	Slot core.Instant // second at which its runs are due; for a check, its time
-	Try  int          // how often its runs were requeued
-	// Unread is how often in a row its runs were requeued because their jobs were unreadable.
+	Slot core.Instant // due time of its runs; for other kinds, the time of the request
+	Try  int          // number of times that its runs were requeued
+	// Unread is how often in a row its runs were requeued because their jobs could not be read.
 	Unread  int
-	Fires   []core.Fire // 1 … MaxFires
+	Fires   []core.Fire // runs of a KindFires message, from 1 to MaxFires
 	Check   *Check
 	PostRun *PostRun
-	// Slow reports whether the message is on the slow queue, for runs at slow addresses. It is not encoded:
-	// the queue determines it.
+	// Slow reports whether the message is on the slow queue, which is for runs of slow jobs and addresses. Slow is not
+	// encoded, because the queue defines it.
 	Slow bool
 }
 
-// Queue returns the name of the message's queue.
+// Queue returns the name of the queue that the message belongs to.
 func (m *Message) Queue() Kind {
 	if m.Slow && m.Kind == KindFires {
 		return KindSlow
@@ -58,33 +59,34 @@ func (m *Message) Queue() Kind {
 	return m.Kind
 }
 
-// Check asks the watchdog to check runs. It can also carry a journal that could not be stored; the watchdog stores it first.
+// A Check asks the watchdog to check runs. A Check can also have a journal that the dispatcher could not store. The watchdog
+// stores the journal before the check.
 type Check struct {
 	Runs    []core.RunID
-	Idle    bool // their executors were already found idle once
+	Idle    bool // whether an earlier check found the executors of the runs idle
 	Journal *core.Journal
 }
 
-// PostRun requests the pending work of an ended run. The message's Slot is the time of the first request, its
-// Try the number of tries.
+// A PostRun requests the pending work of an ended run. Slot in its Message is the time of the first request, and Try the
+// number of earlier attempts.
 type PostRun struct {
-	Run core.RunID // 0: none, it has notes or looks
+	Run core.RunID // 0: the message has Notes or Looks instead
 	core.PostRun
-	Notes []Note // causes of notifications other than the end of a run
+	Notes []Note // events other than the end of a run
 	Looks []CheckRequest
 }
 
-// Out is a message to enqueue, invisible before NotBefore.
+// An Out is a message to enqueue. Consumers cannot receive it before NotBefore.
 type Out struct {
 	NotBefore time.Time
 	Message   Message
 }
 
-// ErrNewer is the error for a message of a newer version: return it to the queue for a newer reader, not to
-// the dead-letter queue.
+// ErrNewer is the error for a message of a newer version. The message must stay in its queue for a newer reader, and must not
+// move to the dead-letter queue.
 var ErrNewer = errors.New("message of a newer version")
 
-// PoisonError is the reason why a message can never be read.
+// A PoisonError reports why a message can never be read.
 type PoisonError struct{ Reason string }
 
 func (e *PoisonError) Error() string { return "unreadable message: " + e.Reason }
@@ -214,7 +216,7 @@ func encodeFires(m Message) []byte {
 	return append(b, `]}`...)
 }
 
-// Decode reads a message. It returns ErrNewer, or a PoisonError with the reason.
+// Decode decodes a message. Its error is ErrNewer, or a *PoisonError with the reason.
 func Decode(b []byte) (Message, error) {
 	if len(b) > MaxBytes {
 		return Message{}, poison("%d bytes, at most %d are allowed", len(b), MaxBytes)
@@ -331,8 +333,9 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 // maxSalvaged limits the runs of one message that are read individually.
 const maxSalvaged = 10_000
 
-// Salvage reads the valid runs of a message that may be poison, each once; unread is the number of its
-// other runs. It reads nothing from a newer version, because its fields may have another meaning.
+// Salvage decodes the valid runs of a message that may be damaged, each run once. The result unread is the number of runs that
+// it could not decode. Salvage decodes nothing if the message has a newer version, because the fields may then have other
+// meanings.
 func Salvage(b []byte) (fires []core.Fire, unread int) {
 	var w struct {
 		V     int               `json:"v"`

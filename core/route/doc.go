@@ -1,6 +1,6 @@
-// Package route chooses executors: addresses and state in, choice and state out. It is pure: callers pass
-// random numbers and stored state.
+// Package route chooses executors by the route of a job. Its functions have no state: callers pass addresses, random numbers
+// and stored counts.
 //
-// A new route is one entry of the table in route.go, and its name in package core. If it depends on more
-// than input has, add a field there and fill it in dispatch.
+// To add a route, add an entry to the table in route.go and its name in package core. If the route needs more data, add a
+// field to the type input and set it in package dispatch.
 package route

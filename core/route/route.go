@@ -6,13 +6,13 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Ask is the request to an address before a run is sent to it.
+// Ask is the request that is sent to an address before a run is sent to it.
 type Ask uint8
 
 const (
 	AskNothing Ask = iota
-	AskBeat        // /beat: is it reachable
-	AskIdle        // /idleBeat: does it run nothing of that job
+	AskBeat        // /beat, to check that the address is reachable
+	AskIdle        // /idleBeat, to check that the executor runs nothing of the job
 )
 
 // input is everything that an order may depend on.
@@ -42,15 +42,14 @@ var table = map[core.Route]struct {
 	core.RouteBroadcast: {order: listed, all: true},
 }
 
-// Order returns the addresses in the order in which to try them, the route's choice first. The next address is only tried if
-// the address before it certainly does not have the run. The slice is new; it is empty if there are no addresses. An unknown
-// route keeps the order of the list.
+// Order returns the addresses in the order in which to try them. The caller tries the next address only if the previous one
+// certainly does not have the run. An unknown route keeps the order of addrs. Without addresses, the result is empty. The
+// result is a new slice.
 //
-// addrs are in the order of the app's settings, or distinct and sorted if executors registered themselves. seq is the
-// sequence number of the job's run, which routes "round" and "lru" follow exactly. rnd is a random number for "random" and
-// "lfu". With "broadcast" each address gets a run: shard i goes to the ith, see Shard.
-//
-// Order does not use counts: see Counts for "lfu".
+// The order of addrs is the order in the app's settings. If executors registered themselves, addrs must be sorted. The
+// parameter seq is the sequence number of the job's run, from which the routes "round" and "lru" compute their turn. The
+// parameter rnd is a random number for "random" and "lfu". For "broadcast", every address gets a run; see Shard. For "lfu",
+// Counts.Order replaces this order.
 func Order(route core.Route, addrs []string, job core.JobID, seq int64, rnd uint64) []string {
 	if len(addrs) == 0 {
 		return nil
@@ -62,17 +61,18 @@ func Order(route core.Route, addrs []string, job core.JobID, seq int64, rnd uint
 	return listed(in)
 }
 
-// Asks returns the request to each address before the run is sent. The first address that accepts gets the run; if none
-// accepts, the run fails.
+// Asks returns the request to send to each address before the run. The first address that accepts the request gets the run. If
+// no address accepts it, the run fails.
 func Asks(route core.Route) Ask { return table[route].ask }
 
-// All reports whether every address gets its own run.
+// All reports whether the route sends a run to every address.
 func All(route core.Route) bool { return table[route].all }
 
-// Used reports whether the route depends on how often each address was used; Counts has its order.
+// Used reports whether the route depends on how often each address was used. Counts.Order then defines its order.
 func Used(route core.Route) bool { return table[route].used }
 
-// Shard returns the address of shard i of a broadcast: the ith, or the first if the list has shrunk since.
+// Shard returns the address of shard i of a broadcast; the first shard is 0. If addrs has become shorter and has no entry i,
+// Shard returns the first address.
 func Shard(addrs []string, i int) string {
 	if i < 0 || i >= len(addrs) {
 		i = 0

@@ -5,12 +5,12 @@ import "slices"
 // maxCount is the count after which an address starts again, as in xxl-job.
 const maxCount = 1_000_000
 
-// Counts is how often each address of one job was used: the state of LFU.
+// Counts is how often each address of one job was used. Counts is the state of the route "lfu".
 type Counts map[string]int64
 
-// Order returns addrs from the least to the most used (equal ones as listed), and the counts to store; the
-// caller adds one for the address that got the run. An unknown address, and one over a million, starts at a
-// random count below the number of addresses. Unlisted addresses are forgotten. c is not changed.
+// Order returns addrs from the least to the most used, and the counts to store. Addresses with equal counts keep their order.
+// The caller increments the count of the address that got the run. A new address, or an address with a count over a million,
+// gets a random count below the number of addresses. The new counts omit addresses that are not in addrs. c is not changed.
 func (c Counts) Order(addrs []string, rnd uint64) ([]string, Counts) {
 	next := make(Counts, len(addrs))
 	for i, a := range addrs {

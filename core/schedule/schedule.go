@@ -11,14 +11,15 @@ import (
 
 const (
 	MaxRules  = 16
-	MinPeriod = time.Second          // for kinds "every" and "fixedDelay"
-	MaxPeriod = 366 * 24 * time.Hour // for kinds "every" and "fixedDelay"
+	MinPeriod = time.Second          // for rules of the kinds "every" and "fixedDelay"
+	MaxPeriod = 366 * 24 * time.Hour // for rules of the kinds "every" and "fixedDelay"
 	MaxJitter = 24 * time.Hour
-	// FrequentJitter is the maximum jitter of a job that fires more than once per planning window (11 minutes on AWS).
+	// FrequentJitter is the maximum jitter of a job that fires more than once in a planning window. On AWS, a planning window
+	// has 11 minutes.
 	FrequentJitter = 60 * time.Second
 )
 
-// Schedule is a compiled core.Schedule. It is immutable, so any number of goroutines may use it.
+// A Schedule is a compiled core.Schedule. A Schedule is immutable and safe for concurrent use.
 type Schedule struct {
 	rules  []rule
 	zone   *zone
@@ -38,9 +39,9 @@ type rule struct {
 	at       core.Instant
 }
 
-// Compile checks and compiles a schedule. If an `every` has no offset, a hash of the job is its offset.
-// Errors are *core.Error and name the field: "schedule.cron", in a list "schedule[1].cron". Whether a
-// schedule has any time left is not checked: see Never.
+// Compile checks and compiles the schedule of a job. An "every" rule without an offset gets an offset that is a hash of the
+// job ID. Every error is a *core.Error with the field name, such as "schedule.cron" or, in a list, "schedule[1].cron". Compile
+// accepts a schedule that never fires; see Never.
 func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	if len(s.Any) > MaxRules {
 		return nil, core.Invalid("schedule", fmt.Sprint(len(s.Any)), "at most %d rules are allowed", MaxRules)
@@ -87,7 +88,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 	r := rule{kind: w.Kind}
 	if w.Kind != core.KindEvery && (w.Offset != 0 || w.Aligned) {
-		return r, core.Invalid(path+".offset", core.FormatDuration(w.Offset), "allowed only with the key every")
+		return r, core.Invalid(path+".offset", core.FormatDuration(w.Offset), "allowed only with the key `every`")
 	}
 	switch w.Kind {
 	case core.KindCron, core.KindCrontab:
@@ -165,8 +166,9 @@ func (s *Schedule) bound(field, text string) (first, last core.Instant, err erro
 	return core.Instant(s.zone.first(midnight)), core.Instant(s.zone.first(midnight+day) - 1), nil
 }
 
-// Next returns the earliest scheduled time after the given one, over all rules, inside from and until and up to
-// core.Horizon; false if there is none. A fixed delay has no scheduled times of its own: they come from the ends of runs.
+// Next returns the first scheduled time after the given time, over all rules. Next returns false if there is none before the
+// end of the schedule and core.Horizon. For a fixed delay, it always returns false, because its times depend on the ends of
+// runs.
 func (s *Schedule) Next(after core.Instant) (core.Instant, bool) {
 	after = max(after, s.from-1)
 	var next core.Instant
@@ -181,8 +183,9 @@ func (s *Schedule) Next(after core.Instant) (core.Instant, bool) {
 	return next, true
 }
 
-// Count returns the number of scheduled times in (after, end]. For several rules or over a clock change, it must iterate and
-// stops after most of them: then all is false, and n is an estimate.
+// Count returns the number of scheduled times that are later than after and not later than end. For several rules, or over a
+// clock change, it iterates over the scheduled times. If there are more than most, it stops: the result all is then false, and
+// the result n is an estimate.
 func (s *Schedule) Count(after, end core.Instant, most int) (n int, all bool) {
 	after, end = max(after, s.from-1, 0), min(end, s.until)
 	if after >= end {
@@ -281,8 +284,8 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// Never reports whether a schedule with rules has no time after the given one. For a schedule without rules, which is
-// triggered by hand, Never returns false. A fixed delay ends with its window.
+// Never reports whether a schedule has no scheduled time after the given time. For a schedule without rules, whose job runs
+// only when triggered, the result is false. A fixed delay fires until the end of the schedule.
 func (s *Schedule) Never(after core.Instant) bool {
 	if len(s.rules) == 0 {
 		return false
@@ -298,17 +301,17 @@ func (s *Schedule) FixedDelay() (time.Duration, bool) { return s.delay, s.delay 
 
 func (s *Schedule) Manual() bool { return len(s.rules) == 0 }
 
-// Clamp moves a time of a fixed delay to the start of the from/until window; false if it is after the
-// window.
+// Clamp returns the time at, or the start of the schedule if the start is later. Clamp returns false if the result is after
+// the end of the schedule. Use it for a fixed delay.
 func (s *Schedule) Clamp(at core.Instant) (core.Instant, bool) {
 	at = max(at, s.from)
 	return at, at <= s.until
 }
 
-// Slot returns the second at which the run of a scheduled time is due: the time plus a jitter that is a
-// hash of (job, time). It stays before next, the job's next time (0: none), so runs keep their order.
-// The jitter is at most the schedule's, and at most FrequentJitter if frequent: the job fires more than
-// once a window. The run's ID depends on the scheduled time only.
+// Slot returns the due time of the scheduled time at. The due time is the scheduled time plus a jitter, which is a hash of the
+// job ID and the scheduled time. The parameter next is the job's following scheduled time; 0: none. The due time is before
+// next, so runs keep their order. The jitter is at most the jitter of the schedule. If the parameter frequent is true, the job
+// fires more than once in a planning window, and the jitter is at most FrequentJitter.
 func (s *Schedule) Slot(job core.JobID, at, next core.Instant, frequent bool) core.Instant {
 	if s.source.Jitter == 0 {
 		return at

@@ -14,8 +14,8 @@ const maxTraps = 20
 // zoneless matches the cron descriptions of rhythms that are the same in every zone.
 var zoneless = regexp.MustCompile(`^every( \d+)? (second|minute)s?$`)
 
-// Describe describes when the schedule fires, with the zone if it matters: "every 30 s", "at 02:30,
-// Europe/Berlin". It uses the compiled rules.
+// Describe returns a description of when the schedule fires, such as "every 30 s" or "at 02:30, Europe/Berlin". Describe names
+// the time zone only if the zone affects the times. Describe uses the compiled rules.
 func (s *Schedule) Describe() core.Text {
 	if len(s.rules) == 0 {
 		return core.Say("manual triggers only")
@@ -78,7 +78,7 @@ func (s *Schedule) describeRule(i int) (text core.Text, zoned bool) {
 // maxAfter limits the jobs that the description of a following job names.
 const maxAfter = 3
 
-// DescribeJob describes when a job runs: by its schedule, and after which jobs.
+// DescribeJob returns a description of when a job runs: its schedule, and the jobs after which it runs.
 func (s *Schedule) DescribeJob(d *core.Def) core.Text {
 	if len(d.After) == 0 {
 		return s.Describe()
@@ -137,12 +137,12 @@ func span(seconds int64) core.Text {
 // wallTime returns the time that the zone's clock shows at t, as if it were UTC.
 func (z *zone) wallTime(t int64) time.Time { return time.Unix(t+z.periods[z.at(t)].offset, 0).UTC() }
 
-// Traps returns at most 20 warnings about unexpected behavior: the warnings of package cron, rules without a
-// time left, and clock changes within a year that affect the schedule.
+// Traps returns at most 20 warnings about unexpected behavior. They are the warnings of package cron, rules that never fire
+// after the given time, and clock changes within a year that affect the schedule.
 func (s *Schedule) Traps(after core.Instant) []core.Text {
 	var traps []core.Text
 	if city, ok := fixedZones[s.zone.name]; ok {
-		traps = append(traps, core.Say("%s has no daylight saving time, but %s does", s.zone.name, city))
+		traps = append(traps, core.Say("%s has no daylight saving time, unlike %s", s.zone.name, city))
 	}
 	for i := range s.rules {
 		r := &s.rules[i]
@@ -157,7 +157,7 @@ func (s *Schedule) Traps(after core.Instant) []core.Text {
 		}
 	}
 	if s.until <= after {
-		traps = append(traps, core.Say("until %s is in the past: the schedule does not fire", s.source.Until))
+		traps = append(traps, core.Say("`until` (%s) is in the past: the schedule does not fire", s.source.Until))
 	}
 	return traps[:min(len(traps), maxTraps)]
 }
@@ -184,9 +184,9 @@ func (s *Schedule) trapChanges(r *rule, after core.Instant) []core.Text {
 		var text core.Text
 		switch skipped := now > before; {
 		case skipped && r.realTime && several:
-			text = core.Say("%s: %s do not exist in %s and are left out", day, times, z.name)
+			text = core.Say("%s: %s do not exist in %s, so the job does not fire at these times", day, times, z.name)
 		case skipped && r.realTime:
-			text = core.Say("%s: %s does not exist in %s and is left out", day, times, z.name)
+			text = core.Say("%s: %s does not exist in %s, so the job does not fire at this time", day, times, z.name)
 		case skipped && several:
 			text = core.Say("%s: %s do not exist in %s; the job fires once at %s", day, times, z.name, wall(now).clock())
 		case skipped:

@@ -134,8 +134,8 @@ func (z *zone) first(wall cron.Wall) int64 {
 	}
 }
 
-// WallTime returns when clocks of a zone show the date and time of wall, which is in UTC. For a skipped
-// time it is the first time after the gap, and for a repeated one the first, as in schedules.
+// WallTime returns when the clocks of loc show the date and time of wall, whose own zone must be UTC. For a time that clocks
+// skip, it returns the end of the gap. For a time that exists twice, it returns the first.
 func WallTime(wall time.Time, loc *time.Location) time.Time {
 	for t := wall.Add(-maxOffset * time.Second).In(loc); ; {
 		_, offset := t.Zone()

@@ -33,8 +33,8 @@ var fixedZones = map[string]string{"EST": "America/New_York", "MST": "America/De
 
 var offsetName = regexp.MustCompile(`(?i)^(?:GMT|UTC)? *([+-]) *0?(\d{1,2})(?::?00)?$`)
 
-// CheckZone checks the name of a time zone, empty for UTC. Its error is a *core.Error of the field, and
-// suggests a name if it can.
+// CheckZone returns an error unless name is the name of a time zone; an empty name is UTC. The error is a *core.Error for the
+// given field. The error suggests a similar name if one exists.
 func CheckZone(field, name string) error {
 	if _, err := loadZone(name); err == nil {
 		return nil

@@ -10,44 +10,46 @@ import (
 	"time"
 )
 
-// Invoked returns the options of a ticker that lives for one invocation and shares the partitions with tickers that it
-// wakes.
+// Invoked returns o with the defaults of a ticker that lives for one function invocation. Such a ticker shares the partitions
+// with the tickers of other invocations.
 func Invoked(o Options) Options {
 	o.PassFor = cmp.Or(o.PassFor, time.Second)
 	o.Loss.After = cmp.Or(o.Loss.After, 2*time.Minute)
 	return o
 }
 
-// Wake is the data that one tick passes to another; zero: the clock started this tick.
+// A Wake is the data that one tick, an invocation of the planner, passes to another tick that it invokes. A Wake is zero if
+// the clock started the tick.
 type Wake struct {
-	Round time.Time // when the clock started the first tick
-	Skip  int       // number of free partitions to leave to other ticks
+	Round time.Time // when the clock started the first tick of the round
+	Skip  int       // number of free partitions that the woken tick leaves to other ticks
 }
 
-// An Invocation configures one invocation. A field with its zero value gets the default in its comment.
+// An Invocation configures one invocation of a tick. A field with its zero value gets the default in its comment.
 type Invocation struct {
 	Wake Wake
-	// Another invokes the function again, for partitions without a ticker; nil: no invocation is possible. Only a tick that
-	// the clock started wakes others.
+	// Another invokes a tick for partitions that no ticker has checked. Only a tick that the clock started calls it. nil: no
+	// tick can be invoked.
 	Another   func(ctx context.Context, w Wake) error
-	WakeEvery time.Duration // interval of waking while partitions are free: 5 s
-	MaxWoken  int           // maximum number at a time: 32
-	// Minutely tasks are done by the tick that the clock started.
+	WakeEvery time.Duration // minimum interval between wake-ups of other ticks; default: 5 s
+	MaxWoken  int           // maximum number of ticks to wake at a time; default: 32
+	// Minutely are tasks that only a tick started by the clock runs.
 	Minutely []Task
-	Every    time.Duration // interval between passes: 1 s
-	Reserve  time.Duration // how long before its deadline it ends: 10 s
-	// Tell is called after each pass with the problems that it found, or zeros; it may be nil, and must not block.
+	Every    time.Duration // interval between passes; default: 1 s
+	Reserve  time.Duration // how long before the context's deadline the passes end; default: 10 s
+	// Tell is called after each pass with its lag and its number of recovered runs; 0 means no problem. The function must not block.
+	// nil: no call.
 	Tell func(lag time.Duration, recovered int)
 }
 
-// A Task runs in parallel with the passes.
+// A Task runs once in an invocation, in parallel with the passes.
 type Task struct {
 	Name string
 	Do   func(context.Context) error
 }
 
-// Beats runs one invocation: one planner pass per second until a pass finds nothing to plan. The per-minute tasks run in
-// parallel. If nothing is due, there is no pass.
+// Beats runs one invocation of a tick: one planner pass per second until a pass finds nothing to plan. The tasks of
+// Invocation.Minutely run in parallel. If nothing is due, there is no pass.
 type Beats struct {
 	idle    func(ctx context.Context, within time.Duration) bool
 	pass    func(context.Context) (Result, error)
@@ -63,7 +65,7 @@ type Beats struct {
 	log   *slog.Logger
 }
 
-// Beats returns one invocation of the ticker.
+// Beats returns a Beats that runs one invocation of t.
 func (t *Ticker) Beats(o Invocation) *Beats {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Reserve = cmp.Or(o.Reserve, 10*time.Second)
@@ -79,8 +81,8 @@ func (t *Ticker) Beats(o Invocation) *Beats {
 	return b
 }
 
-// Run works until there is nothing to plan or the deadline is near. Then it releases the leases, so that the next round
-// can start while tasks continue. It fails if the last pass failed, which raises an alarm.
+// Run makes passes until there is nothing to plan or the deadline is near. Then it releases the leases, so that the next round
+// can start before the tasks end. Run returns an error if a task or the last pass failed.
 func (b *Beats) Run(ctx context.Context) error {
 	work, cancel := ctx, context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {

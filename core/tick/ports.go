@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/core/tick/partition"
 )
 
-// A Store holds the data that a pass reads and writes. Writes return core.ErrRefused and core.ErrThrottled as
-// package core documents; a slice of results is as long as the slice of arguments.
+// A Store has the data that a pass reads and writes. Writes return core.ErrRefused and core.ErrThrottled as package core
+// documents. A method that takes a slice returns one result for each element.
 type Store interface {
 	Jobs
 	Entries
@@ -19,34 +19,36 @@ type Store interface {
 	lossdetect.Ring
 }
 
-// Jobs are the jobs in planning order.
+// Jobs are the jobs in the order in which they must be planned.
 type Jobs interface {
-	// Due returns up to limit items of a partition's due index, in order. The items have PlanAt up to upTo and follow after
-	// (zero: from the start). The result may be slightly stale. Only an empty result means the end.
+	// Due returns at most limit items of a partition's due index, in order. Due returns the items that follow the parameter
+	// after and whose PlanAt is not later than upTo. If after is zero, it begins with the first item. The result may be
+	// slightly out of date. Only an empty result means that no items follow.
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
-	// Scheds reads jobs strongly. A job that is neither found, nor in unread, nor in a core.Unreadable error next to
-	// the other results, is deleted.
+	// Scheds reads jobs with strongly consistent reads. The result unread lists jobs that could not be read now. Jobs that
+	// cannot be decoded are in the error, a core.Unreadable. Any other missing job is deleted.
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
-	// PutSkips stores skips. A stored skip with this (Job, First, Reason) is only extended.
+	// PutSkips stores skips. If a skip with this Job, First and Reason is stored, PutSkips only extends it.
 	PutSkips(ctx context.Context, skips []core.Skip) []error
-	// Advance advances jobs; condition: Rev, Next and Tail as read. A Change is stored together with its advance or not
-	// at all.
+	// Advance advances jobs, each on the condition that Rev, Next and Tail are as read. A core.Change in an advance is stored
+	// if, and only if, the advance is stored.
 	Advance(ctx context.Context, moves []core.Advance) []error
 }
 
-// Entries are the runs that wait in the due index.
+// Entries are the runs in the due index.
 type Entries interface {
-	// Runs reads runs strongly. A run that is neither found nor in unread does not exist.
+	// Runs reads runs with strongly consistent reads. The result unread lists runs that could not be read now. Any other
+	// missing run does not exist.
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	// RemoveEntries removes entries from the due index; a missing entry is not an error.
+	// RemoveEntries removes entries from the due index. A missing entry is not an error.
 	RemoveEntries(ctx context.Context, entries []core.DueItem) []error
 }
 
-// Leases are the locks of the partitions.
+// Leases are the leases of the partitions.
 type Leases = partition.LeaseStore
 
-// A Ring accepts messages.
+// A Ring is the delay queue.
 type Ring interface {
-	// Enqueue stores messages durably in the delay queue and returns one result for each.
+	// Enqueue stores messages durably in the delay queue. Enqueue returns one result for each message.
 	Enqueue(ctx context.Context, out []ring.Out) []error
 }

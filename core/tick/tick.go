@@ -1,6 +1,8 @@
-// Package tick plans runs: it reads the jobs that are due to be planned, enqueues their scheduled runs on the delay queue,
-// and only then advances the jobs. Subpackage partition chooses the partitions of the due index for a ticker, partitioning
-// sets their number, and lossdetect finds runs that the delay queue lost. The package sends nothing to executors.
+// Package tick plans runs. The package reads the jobs that are due for planning, enqueues their scheduled runs on the delay
+// queue, and then advances the jobs. The package sends nothing to executors.
+//
+// Its subpackage partition chooses the partitions of the due index that a ticker checks. Subpackage partitioning sets the
+// number of partitions, and lossdetect finds runs that the delay queue lost.
 package tick
 
 import (
@@ -23,39 +25,39 @@ import (
 	"github.com/tickring/tickring/core/tick/partitioning"
 )
 
-// Options configure a Ticker. A field with its zero value gets the default in its comment.
+// Options of a Ticker. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now  func() time.Time
-	ID   string // ID of this ticker, unique
+	ID   string // unique ID of this ticker
 	Plan plan.Options
-	// LeaseFor is the duration of a lease, RenewEvery the interval of renewals.
-	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
-	// PassFor is how long a pass starts on further partitions if there is more than one; other tickers take the rest.
-	// 0: no limit.
+	// LeaseFor is the duration of a lease, and RenewEvery the interval of renewals.
+	LeaseFor, RenewEvery time.Duration // defaults: 45 s and 15 s
+	// PassFor is how long a pass takes further partitions or reads further pages, if there are several partitions. Other
+	// tickers take the remaining partitions. 0: no limit.
 	PassFor  time.Duration
-	Page     int // due items read at a time: 1000
-	MaxPages int // maximum in one pass of one partition: 50
-	// Careful is the number of jobs tried at a time if their runs may already be in the delay queue. Such jobs are overdue,
-	// or their advance was rejected for lack of capacity. The number doubles with each success.
-	Careful int           // 50
-	Overdue time.Duration // 2 min
-	// SentFor is how long a ticker remembers enqueued runs whose advance is not stored; MaxSent limits the number of
-	// their jobs.
-	SentFor time.Duration // 15 min
-	MaxSent int           // 20,000
-	// Rates determine the number of partitions.
+	Page     int // number of due items to read at a time; default: 1,000
+	MaxPages int // maximum number of pages in one pass of one partition; default: 50
+	// Careful is the initial number of jobs to plan at a time if their runs may already be in the delay queue. These jobs are
+	// overdue, or the store had no capacity for their advance. The number doubles with each success.
+	Careful int           // default: 50
+	Overdue time.Duration // how late a job must be to count as overdue; default: 2 min
+	// SentFor is how long a ticker remembers runs that it enqueued, but whose advance is not stored. MaxSent is the maximum
+	// number of jobs with remembered runs.
+	SentFor time.Duration // default: 15 min
+	MaxSent int           // default: 20,000
+	// Rates are the options that determine the number of partitions.
 	Rates partitioning.Rates
-	// Loss configures the comparison of a job's last window with its runs when the job is planned. Missing runs are
-	// sent again.
+	// Loss configures the search for lost runs. When a job is planned, its scheduled times are compared with its runs, and
+	// missing runs are sent again.
 	Loss lossdetect.Options
-	// PlanBackoff is the delay before a job that could not be planned or read is tried again.
-	PlanBackoff time.Duration // 1 min
-	// TellFor is how long a pass waits for the post-run queue to accept notifications. MaxUntold limits the
-	// notifications kept for the next pass if it does not.
-	TellFor   time.Duration // 1 s
-	MaxUntold int           // 5,000
+	// PlanBackoff is the delay before the ticker retries a job that could not be planned or read.
+	PlanBackoff time.Duration // default: 1 min
+	// TellFor is how long one pass may wait until the post-run queue accepts its notifications. Remaining notifications are
+	// kept for the next pass; MaxUntold is their maximum number.
+	TellFor   time.Duration // default: 1 s
+	MaxUntold int           // default: 5,000
 	Log       *slog.Logger
-	// Planned is called with the number of runs that a pass enqueued; it must not block.
+	// Planned is called after each pass with the number of runs that the pass enqueued. The function must not block. nil: no call.
 	Planned func(fires int, at time.Time)
 }
 
@@ -86,7 +88,7 @@ type sent struct {
 	at   time.Time
 }
 
-// New returns a Ticker for use by one goroutine.
+// New returns a Ticker. A Ticker is not safe for concurrent use.
 func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -120,7 +122,7 @@ func (t *Ticker) join(round time.Time, skip int) {
 		Skip:  skip})
 }
 
-// Release gives up all leases, so that other tickers need not wait until they expire.
+// Release releases all leases of the ticker, so that other tickers can take them before they expire.
 func (t *Ticker) Release(ctx context.Context) error { return t.hold.Release(ctx) }
 
 // idle reports whether a pass within the given time would find no work: there is one partition, nothing is due, and no
@@ -140,31 +142,30 @@ func (t *Ticker) idle(ctx context.Context, within time.Duration) bool {
 
 // A Result is the outcome of a pass.
 type Result struct {
-	Held   []int // partitions that it checked
-	Unseen int   // partitions that no ticker holds or checked in this round
-	Behind bool  // more was due than one pass handles
-	Due    int   // items read
-	// Lag is how late the oldest due item was read, or how long a free partition has not been checked, if that is
-	// longer.
+	Held   []int // partitions that the pass checked
+	Unseen int   // number of partitions that no ticker has checked in this round
+	Behind bool  // whether more items were due than one pass can handle
+	Due    int   // number of due items read
+	// Lag is how late the pass read the oldest due item. If a partition without a ticker has not been checked for longer, Lag
+	// is the time since that check.
 	Lag     time.Duration
-	Fires   int   // enqueued
-	Moved   int   // jobs advanced
-	Skipped int64 // scheduled times recorded as skipped
-	// Recovered is the number of expected runs that had neither a run nor a record and were sent again. A value above 0
-	// means that something loses runs.
+	Fires   int   // number of runs enqueued
+	Moved   int   // number of jobs advanced
+	Skipped int64 // number of scheduled times recorded as skipped
+	// Recovered is the number of lost runs that the pass sent again. If it is above 0, the delay queue loses runs.
 	Recovered int
-	// Uncompared is how long due times have waited for the comparison with their runs, because older messages may be in
-	// the delay queue. 0: at most Loss.After.
+	// Uncompared is how long due times have waited for the search for lost runs, in addition to Loss.After. The search waits
+	// while the delay queue has older messages.
 	Uncompared time.Duration
 }
 
-// Pass plans the due jobs in the partitions of this ticker. After an error the next pass continues; finished work is
-// kept.
+// Pass plans the due jobs in the partitions that the ticker can lease. If Pass returns an error, the next pass continues where
+// this pass stopped.
 func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	var res Result
 	g, err := t.store.Global(ctx)
 	if err != nil {
-		return res, fmt.Errorf("read global item: %w", err)
+		return res, fmt.Errorf("read the global item: %w", err)
 	}
 	n := max(g.Readable, g.Partitions, 1)
 	order, err := t.hold.Turn(ctx, n)

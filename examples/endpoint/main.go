@@ -1,4 +1,5 @@
-// This program is an HTTP endpoint that a job calls. It verifies the signature, so that only the scheduler can start the work.
+// This program is an HTTP endpoint that a job calls. The endpoint verifies the signature of each request, so that only
+// the scheduler can start the work.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// This program is an executor on a port of its own.
+// This program is an executor that listens on its own port.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// This program serves a site and is an executor, on one port. The handler takes params in JSON and can be killed.
+// This program serves a website and is also an executor, on one port. Its handler reads params in JSON and can be
+// killed.
 package main
 
 import (

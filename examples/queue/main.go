@@ -1,5 +1,5 @@
-// This program is an executor without a port: it pulls runs from a queue of the server. For a queue of SQS, set Queue to its
-// URL and Client to sqs.NewFromConfig(config).
+// This program is an executor that listens on no port: it receives runs from a queue of the server. For an SQS queue,
+// set Queue to the URL of the queue and Client to sqs.NewFromConfig(config).
 package main
 
 import (

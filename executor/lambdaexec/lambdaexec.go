@@ -1,5 +1,5 @@
-// Package lambdaexec makes an AWS Lambda function an executor: the function is invoked with a run, executes it, and
-// reports the result to a server before it returns.
+// Package lambdaexec makes an AWS Lambda function an executor. The event of an invocation is one run. The function executes
+// the run, and reports the result to a server before it returns.
 //
 //	func main() {
 //		mux := executor.NewMux()
@@ -7,20 +7,23 @@
 //		lambda.Start(lambdaexec.Handler(mux))
 //	}
 //
-// The event is the body that a scheduler sends to /run. A tickring deployment includes the address for the result, so only
-// TICKRING_APP must be configured. For xxl-job's admin, or to report runs in batches, set [Options].Servers.
+// The event has the format of the body that a scheduler sends to /run. A tickring deployment adds the address for the result,
+// so you must configure only TICKRING_APP. For xxl-job's admin, or to report results in batches, set [Options].Servers.
 //
 // # Guarantees
 //
-// The handler's context ends [Options].Margin before the function's deadline, to leave time to report; the run is then
-// timed-out. The function returns the result once a server has it, and an error if no server took it until the deadline.
-// Turn the platform's own retries off, because the scheduler has its own. An event that the platform delivers twice to one
-// instance runs once; two instances do not know of each other.
+// The handler's context ends [Options].Margin before the function's deadline, to leave time for the report. The run is then
+// reported as timed out. The function returns the result after a server accepted it. If no server accepts the result before
+// the deadline, the function returns an error.
 //
-// Nothing is kept on disk: if the instance dies during a run, the scheduler detects it by the function's timeout.
+// Disable the retries of Lambda, because the scheduler has its own. If Lambda delivers an event twice to one instance, the run
+// is executed once. If two instances receive the event, both execute the run.
 //
-// Logs go to standard output. Each line starts with the run's ID, and the first also has the platform's request ID. Init
-// runs once in each instance for each job. Destroy does not run, because the platform ends an instance without notice.
+// Nothing is stored on disk. If an instance dies during a run, the scheduler closes the run after the function's timeout.
+//
+// Logs go to standard output. Each line starts with the run's ID, and the first line also has the Lambda request ID. Init
+// functions are called once for each job in each instance. Destroy functions are not called, because Lambda ends an instance
+// without notice.
 package lambdaexec
 
 import (
@@ -42,32 +45,32 @@ import (
 	"github.com/tickring/tickring/executor"
 )
 
-// Options of a function. Empty fields are set from the environment.
+// Options of a function. An empty App, Servers or Token is read from the environment.
 type Options struct {
-	// App is as in executor.Options. Empty: TICKRING_APP.
+	// App is the name of the function's app. Empty: the value of TICKRING_APP.
 	App string
-	// Servers are as in executor.Options. Empty: TICKRING_SERVERS, separated by commas. Without servers, the function
-	// returns the result and also posts it to the URL that tickring puts into the event.
+	// Servers are the base URLs of the servers. Empty: the value of TICKRING_SERVERS, separated by commas. Without servers,
+	// the function posts the result to the URL in the event, and also returns it.
 	Servers []string
-	// Token is as in executor.Options. Empty: TICKRING_ACCESS_TOKEN.
+	// Token is the access token of the app. Empty: the value of TICKRING_ACCESS_TOKEN.
 	Token string
-	// Margin is how long before the function's deadline the handler's context ends. 0: 2 s, but at most a fifth of the time
-	// left at the beginning.
+	// Margin is how long before the function's deadline the handler's context ends. 0: 2 s, or a fifth of the time from the
+	// start of the invocation to its deadline if that is shorter.
 	Margin time.Duration
-	// Log receives the logs. nil: standard output.
+	// Log receives the logs of runs. nil: standard output.
 	Log io.Writer
 
-	// Change, if set, may change the options of the executor.
+	// Change may change the options of the underlying executor. nil: the options stay unchanged.
 	Change func(*executor.Options)
 }
 
-// Handler returns a function for lambda.Start, with its options from the environment. If mux or options are invalid, each
-// invocation returns the error.
+// Handler returns a function for lambda.Start, with all options from the environment. If mux or the environment is invalid,
+// each invocation returns an error.
 func Handler(mux *executor.Mux) func(context.Context, json.RawMessage) (executor.Result, error) {
 	return HandlerWith(mux, Options{})
 }
 
-// HandlerWith is Handler with options.
+// HandlerWith returns a function for lambda.Start with the given options.
 func HandlerWith(mux *executor.Mux, o Options) func(context.Context, json.RawMessage) (executor.Result, error) {
 	f := &function{mux: mux, o: o}
 	return f.invoke
@@ -159,7 +162,7 @@ func (f *function) invoke(ctx context.Context, event json.RawMessage) (executor.
 		return run.Result(), nil
 	case <-ctx.Done():
 		r := run.Result()
-		return r, fmt.Errorf("run %d ended with code %d and no server took that", r.RunID, r.Outcome)
+		return r, fmt.Errorf("run %d ended with code %d, but no server accepted the result", r.RunID, r.Outcome)
 	}
 }
 
@@ -204,7 +207,7 @@ func (f *function) report(ctx context.Context, to string, r executor.Result) {
 		if err == nil {
 			return
 		}
-		fmt.Fprintf(f.o.Log, "run %d: its result is not taken: %v\n", r.RunID, err)
+		fmt.Fprintf(f.o.Log, "run %d: no server accepted the result: %v\n", r.RunID, err)
 		if !again {
 			return
 		}

@@ -190,7 +190,7 @@ func TestServerAway(t *testing.T) {
 			t.Errorf("%+v %v after %v", res, err, time.Since(began))
 		}
 		f.down = true
-		if _, err := invoke(ctx, event(2, "says", "")); err == nil || !strings.Contains(err.Error(), "no server took that") {
+		if _, err := invoke(ctx, event(2, "says", "")); err == nil || !strings.Contains(err.Error(), "no server accepted the result") {
 			t.Errorf("a server that does not come: %v", err)
 		}
 	})

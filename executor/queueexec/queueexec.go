@@ -1,5 +1,5 @@
-// Package queueexec makes a program an executor without a port: it pulls runs from a queue. On one machine it is a queue
-// of the tickring server, by long poll:
+// Package queueexec makes a program an executor that needs no open port: it receives runs from a queue. A tickring server on
+// one machine has its own queues, which the program reads by long polling:
 //
 //	mux := executor.NewMux()
 //	mux.Register("nightly", nightly)
@@ -7,7 +7,7 @@
 //		Queue: "reports", App: "reports", Servers: servers, Token: token,
 //	})
 //
-// On AWS it is an SQS queue:
+// On AWS, the queue is an SQS queue:
 //
 //	err := queueexec.Run(ctx, mux, queueexec.Options{
 //		Queue:  "https://sqs.eu-central-1.amazonaws.com/123456789012/reports",
@@ -15,24 +15,24 @@
 //		App:    "reports", Servers: servers, Token: token,
 //	})
 //
-// A message is the body that a scheduler sends to /run. Several processes may pull from one queue; each should have all
-// handlers.
+// A message has the format of the body that a scheduler sends to /run. Several processes can consume one queue. Each process
+// should register all handlers.
 //
-// Polling is the heartbeat: at least every 30 s it shows the servers that the queue has a consumer. Before a run starts,
-// and whenever its message is extended, the servers are asked whether it was killed. If no server answers, the run starts
-// or goes on.
+// The consumer polls at least every 30 s, so that the servers know that the queue has a consumer. The consumer asks the
+// servers whether a run was killed: before it starts the run, and each time it extends the message's visibility timeout. If no
+// server answers, the run starts or continues.
 //
 // # Guarantees
 //
-// A message is hidden from other processes while its run waits or is running here, and deleted once a server has the
-// result. A process that dies or cannot reach the queue loses its messages to another process after [Options].Visibility:
-// the run then starts again with Run.Again set. A process that lost a message ends its handler's context before that, and
-// does not report.
+// While a run waits or is running, its message is hidden from other processes. The message is deleted after a server accepted
+// the result. If a process dies or cannot reach the queue, the message becomes visible again after [Options].Visibility.
+// Another process then starts the run again, with Run.Again set. A process that cannot extend a message in time cancels the
+// handler's context before the message becomes visible, and does not report the run.
 //
-// So a run may start twice, and handlers must tolerate that. SQS hides a message for at most 12 hours; a longer run starts
-// again elsewhere.
+// A run may therefore start twice, and handlers must be idempotent. SQS hides a message for at most 12 hours, so a longer run
+// starts again in another process.
 //
-// A message that is not a run, or a run of another app, is left alone until it moves to the dead-letter queue.
+// The consumer does not delete a message that is not a run of its app. SQS moves the message to the dead-letter queue.
 package queueexec
 
 import (
@@ -51,7 +51,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A Client has the required methods of *sqs.Client.
+// A Client has the methods of *sqs.Client that this package uses.
 type Client interface {
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
@@ -59,57 +59,61 @@ type Client interface {
 		...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
 }
 
-// Options of Run. Queue and App are needed, and one of Client and Servers.
+// Options of Run. Queue and App are required. Client is required for SQS, and Servers for a queue of the servers.
 type Options struct {
-	// Queue is the URL of an SQS queue or, without a Client, the name of a queue of the servers.
+	// Queue is the URL of an SQS queue. Without a Client, it is the name of a queue on the servers.
 	Queue string
-	// Client of SQS. nil: the queue is one of the servers.
+	// Client is the SQS client. nil: the queue is on the servers.
 	Client Client
-	// Address is the queue's name after "queue:" in the app's addresses, such as its ARN. Empty: the last part of Queue.
+	// Address is the queue's name in the app's addresses, after "queue:". For SQS this can be its ARN. Empty: the part of
+	// Queue after the last slash.
 	Address string
-	// App, Servers and Token are as in executor.Options. Without servers nothing is reported, and a message is deleted once
-	// its run has ended.
+	// App is the name of the app, Servers are the base URLs of the servers, and Token is the app's access token. Without
+	// servers, no results are reported, and a message is deleted after its run has ended.
 	App     string
 	Servers []string
 	Token   string
 
-	// Concurrency is how many runs are held at a time. 0: 10. Runs of one job
-	// go one after another.
+	// Concurrency is the maximum number of runs that the process holds, waiting or running. 0: 10. Runs of one job run one
+	// after another.
 	Concurrency int
-	// Visibility is how long a message is hidden at a time, in whole seconds, and so how long a crash delays its run. It is
-	// renewed after each third. 0: 60 s.
+	// Visibility is the visibility timeout of messages: a whole number of seconds from 6 s to 12 h. After a crash, another
+	// process receives the run after at most this time. While the run is not reported, the process extends the timeout
+	// whenever a third of Visibility has passed. 0: 60 s.
 	Visibility time.Duration
-	// StopGrace is how long running runs may continue once ctx has ended; unfinished runs are then released to the queue. 0:
-	// 30 s. Negative: not at all.
+	// StopGrace is how long running runs may continue after ctx has ended. Then unfinished runs are released to the queue. 0:
+	// 30 s. Negative: runs are released immediately.
 	StopGrace time.Duration
-	// LogTail is how many bytes at the end of a run's log go into its message, for tickring logs: servers cannot request a
-	// consumer's log. 0: 4096. If the run did not succeed: up to the limit of a message, 15,000 characters. Negative:
-	// none.
+	// LogTail is how many bytes from the end of a run's log are added to the run's message. "tickring logs" shows these lines,
+	// because servers cannot request a consumer's log. Negative: none. 0: 4,096 bytes of a successful run's log, and up to
+	// 15,000 characters of any other.
 	LogTail int
-	// Log receives log messages. nil: slog.Default().
+	// Log receives the consumer's log messages. nil: slog.Default().
 	Log *slog.Logger
 
-	// Change, if set, may change the options of the executor.
+	// Change may change the options of the underlying executor. nil: the options stay unchanged.
 	Change func(*executor.Options)
 }
 
 var (
-	errLost = errors.New("the queue gives the run to another executor")
-	errStop = errors.New("the executor stops and gives the run back")
+	errLost = errors.New("the queue delivers the run to another executor")
+	errStop = errors.New("the executor stops and returns the run to the queue")
 	// errEnded: for the server it was cancelled, timed out or was lost.
-	errEnded = errors.New("the run has ended at the server")
+	errEnded = errors.New("the server has already ended the run")
 )
 
-// Run pulls and executes runs until ctx ends. Then running runs get StopGrace, and unfinished runs are released to the
-// queue. Run returns an error if mux or options are invalid, or handlers did not return. It keeps trying while the queue cannot be reached.
+// Run receives and executes runs until ctx ends. Then running runs may continue for StopGrace, and unfinished runs are
+// released to the queue. While the queue is unreachable, Run keeps trying. Run returns an error if mux or o is invalid, or if
+// handlers did not return.
 func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	switch {
 	case o.Queue == "":
-		return errors.New("queueexec: option Queue is needed")
+		return errors.New("queueexec: option Queue is required")
 	case o.Client == nil && len(o.Servers) == 0:
-		return errors.New("queueexec: option Client is needed for a queue of SQS, option Servers for one of a server")
+		return errors.New("queueexec: option Client is required for an SQS queue, and option Servers for a queue of a " +
+			"tickring server")
 	case o.Visibility < 0 || o.Visibility%time.Second != 0 || o.Visibility > 12*time.Hour || o.Visibility > 0 && o.Visibility < 6*time.Second:
-		return errors.New("queueexec: option Visibility is not in whole seconds from 6 s to 12 h")
+		return errors.New("queueexec: option Visibility must be whole seconds from 6s to 12h")
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = 10
@@ -218,7 +222,7 @@ func (c *consumer) poll(ctx context.Context) {
 			return
 		}
 		if failures++; failures == 1 {
-			c.o.Log.Warn("The queue cannot be read; it is tried again.", "queue", c.o.Queue, "error", err)
+			c.o.Log.Warn("queue not read: retrying", "queue", c.o.Queue, "error", err)
 		}
 		wait := time.NewTimer(min(time.Second<<min(failures-1, 10), 30*time.Second))
 		select {
@@ -241,7 +245,8 @@ func (c *consumer) work(m delivery) {
 		c.remove(m)
 		return
 	case stateUnknown:
-		c.o.Log.Error("A run of another app is in the queue; it is left to the queue's dead letters.", "queue", c.o.Queue, "message", m.id)
+		c.o.Log.Error("run of another app in the queue: its message stays there until the queue moves it to the dead-letter "+
+			"queue", "queue", c.o.Queue, "message", m.id)
 		return
 	}
 	run, err := c.e.Submit(context.Background(), m.body, opts...)
@@ -255,7 +260,8 @@ func (c *consumer) work(m delivery) {
 		_, _ = c.hide(m, 5*time.Second) // on failure it becomes visible later
 		return
 	case err != nil:
-		c.o.Log.Error("A message is no run; it is left to the queue's dead letters.", "queue", c.o.Queue, "message", m.id, "error", err)
+		c.o.Log.Error("message without a run in the queue: it stays there until the queue moves it to the dead-letter queue",
+			"queue", c.o.Queue, "message", m.id, "error", err)
 		return
 	}
 	until := m.got.Add(c.o.Visibility)
@@ -283,7 +289,7 @@ func (c *consumer) work(m delivery) {
 					run.Kill() // its report ends it
 				case stateEnded:
 					if run.Drop(errEnded) {
-						c.o.Log.Warn("A run ended at the server. Its handler is cancelled.", "run", run.RunID())
+						c.o.Log.Warn("run ended on the server: its handler was cancelled", "run", run.RunID())
 						<-run.Ended()
 						c.remove(m)
 						return
@@ -298,7 +304,8 @@ func (c *consumer) work(m delivery) {
 			}
 			// From here on, another executor may be running it too.
 			if run.Drop(errLost) {
-				c.o.Log.Warn("A run is lost to another executor: its message could not be kept hidden.", "run", run.RunID(), "error", err)
+				c.o.Log.Warn("run lost to another executor: the visibility timeout of its message was not extended",
+					"run", run.RunID(), "error", err)
 				return
 			}
 			renew = nil // it has ended: only the report is missing
@@ -312,7 +319,7 @@ func (c *consumer) work(m delivery) {
 			}
 
 		case <-c.last:
-			c.o.Log.Error("A result is lost: no server took it. The run begins again in another executor.", "run", run.RunID())
+			c.o.Log.Error("result lost, because no server accepted it: another executor repeats the run", "run", run.RunID())
 			return
 		}
 	}
@@ -337,7 +344,7 @@ func (c *consumer) remove(m delivery) {
 			return
 		}
 	}
-	c.o.Log.Warn("The message of a run that is reported cannot be deleted.", "queue", c.o.Queue, "message", m.id, "error", err)
+	c.o.Log.Warn("message of a reported run not deleted", "queue", c.o.Queue, "message", m.id, "error", err)
 }
 
 // stop waits for running runs, releases the rest, and stops the executor.

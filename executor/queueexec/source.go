@@ -150,7 +150,7 @@ func (p *polled) hide(ctx context.Context, m delivery, d time.Duration) (state, 
 	}
 	err := p.door.post(ctx, "/v1/queue/extend", request{Receipts: []string{m.handle}, Visibility: seconds(d)}, &out)
 	if err == nil && len(out.States) != 1 {
-		err = errors.New("the server answered nothing for the run")
+		err = errors.New("the server's answer does not include the run")
 	}
 	if err != nil {
 		return "", err
@@ -219,7 +219,7 @@ func (d *door) beat(ctx context.Context, log *slog.Logger) {
 		_, err := d.ask(ctx, nil, nil)
 		if err != nil && ctx.Err() == nil && !said {
 			said = true
-			log.Warn("No server takes the sign of life of the queue; it is tried again.", "queue", d.queue, "error", err)
+			log.Warn("heartbeat for the queue not accepted by any server: retrying", "queue", d.queue, "error", err)
 		}
 		if err == nil {
 			said = false
@@ -283,7 +283,7 @@ func (d *door) postTo(ctx context.Context, server, path string, body []byte, int
 	case err != nil:
 		return fmt.Errorf("read the answer: %w", err)
 	case len(b) > maxAnswer:
-		return fmt.Errorf("an answer of more than %d bytes", maxAnswer)
+		return fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 	case resp.StatusCode != http.StatusOK:
 		var e struct {
 			Error struct {

@@ -1,7 +1,10 @@
-// Command api is the function behind the HTTP API for users and programs: jobs, apps, runs, executors, and the pages of the
-// console. Consumers of queues also ask it whether to continue a run. It runs the use cases of core/people. It accepts the requests
-// of callback and registry too: an HTTP API that routes exact paths sends //api/registry here. With TICKRING_ENDPOINTS=all it is the
-// only function, behind a function URL, and takes reports too.
+// Command api is the Lambda function that serves the HTTP API and the console. The API has jobs, apps, runs and
+// executors. Queue consumers also ask this function whether to continue a run. The function runs the use cases of
+// core/people.
+//
+// The function also accepts the requests of the functions callback and registry: an HTTP API that routes exact paths
+// sends //api/registry here. With TICKRING_ENDPOINTS=all, api is the only function behind a function URL, and also
+// receives reports.
 package main
 
 import (
@@ -89,7 +92,7 @@ func wire(c *lambdaboot.Config, e *engine.Engine, door executorhttp.Config, to n
 		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit
 		provider, claims, err := providerOf(c, t.Admin, log)
 		if err != nil { // Read has validated it
-			log.Error("login by the provider not available", "err", err)
+			log.Error("login with the provider not available", "err", err)
 		}
 		o.Access = a.Access(t.Admin, access.Options{Claims: claims})
 		h := api.NewHandler(m, sender, o)

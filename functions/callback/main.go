@@ -1,6 +1,6 @@
-// Command callback is the function that receives results: callbacks of the xxl-job protocol, reports of calls over HTTP, and the
-// results of Lambda functions from a queue. It answers 200 only after everything in a request is stored. It runs core/callback and
-// core/finish.
+// Command callback is the Lambda function that receives the results of runs. Results are callbacks of the xxl-job
+// protocol, reports of HTTP calls, and results of Lambda functions from a queue. The function answers 200 only after
+// all results in a request are stored. It runs core/callback and core/finish.
 package main
 
 import (

@@ -119,7 +119,7 @@ func (h *results) read(body, key []byte) (finish.Result, error) {
 	id := core.RunID(r.RequestPayload.LogID)
 	switch {
 	case r.RequestContext.Condition == "":
-		return finish.Result{}, errors.New("not a record of a Lambda destination: no condition")
+		return finish.Result{}, errors.New("not a record of a Lambda destination: the condition is missing")
 	case !id.Valid():
 		return finish.Result{}, errors.New("the function was not invoked with a run")
 	case !hmac.Equal([]byte(r.RequestPayload.Tickring.Key), []byte(send.ReportSignature(key, id))):

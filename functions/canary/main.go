@@ -1,6 +1,7 @@
-// Command canary is the executor of a job that each deployment creates for itself. It is invoked with a run every three minutes and reports
-// success like any endpoint. An invocation proves that runs are planned and sent; an error means that a result could not be
-// delivered. It uses no other part of tickring.
+// Command canary is the Lambda function that executes the canary job, which each deployment creates for itself. Every
+// three minutes, the scheduler sends a run to this function, and the function reports success as an endpoint does. A
+// successful run proves that runs are planned and sent. An error means that the function could not deliver a result.
+// The function uses no other package of tickring.
 package main
 
 import (
@@ -41,7 +42,7 @@ func wire(client *http.Client) func(context.Context, json.RawMessage) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, run.Tickring.ReportURL,
 			bytes.NewReader([]byte(`{"state":"succeeded","message":"alive"}`)))
 		if err != nil {
-			return fmt.Errorf("report a run of %s: the URL is unusable", run.Tickring.Job)
+			return fmt.Errorf("report a run of %s: the report URL is invalid", run.Tickring.Job)
 		}
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := client.Do(req)

@@ -1,6 +1,7 @@
-// Command dispatch is the function that sends runs. It takes batches from the delay queue and its slow queue, holds each run until
-// its due time, claims it and sends it to an executor. It also processes the checks of open runs. A deployment has two such
-// functions, one for the slow queue only, so that neither uses the other's capacity. It runs core/dispatch.
+// Command dispatch is the Lambda function that sends runs. It receives batches from the delay queue and the slow
+// queue, and holds each run until its due time. It then claims the run and sends the run to an executor. It also
+// processes the checks of open runs. A deployment has two of these functions. One receives only from the slow queue,
+// so that slow runs do not use the capacity of the other function. The function runs core/dispatch.
 package main
 
 import (

@@ -36,7 +36,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	}
 	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	again := func(r *events.SQSMessage, what string, err error) {
-		h.log.Warn(what+" comes again", "message", r.MessageId, "err", err)
+		h.log.Warn(what+" redelivered", "message", r.MessageId, "err", err)
 		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: r.MessageId})
 	}
 	var list []ring.Message
@@ -45,11 +45,11 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		r := &e.Records[i]
 		m, err := ring.Decode([]byte(r.Body))
 		if err == nil && m.Kind != ring.KindPostRun {
-			err = fmt.Errorf("a message of the kind %q on the post-run queue", m.Kind)
+			err = fmt.Errorf("the post-run queue cannot process messages of the kind %q", m.Kind)
 		}
 		switch {
 		case errors.Is(err, ring.ErrNewer):
-			again(r, "a message of a newer version", err)
+			again(r, "message of a newer version", err)
 		case err == nil:
 			list, of = append(list, m), append(of, r)
 		default:

@@ -1,5 +1,5 @@
-// Command post-run is the function that does the work after the end of a run which need not be punctual, and sends notifications. Its
-// only source is the post-run queue, and it runs core/postrun.
+// Command post-run is the Lambda function that does the work after the end of a run that can be late, such as storing
+// logs, and sends notifications. It receives messages only from the post-run queue, and runs core/postrun.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command registry is the function for the registration of executors: it stores their heartbeats and removals. It runs
+// Command registry is the Lambda function that registers executors. It stores their heartbeats and removals, and runs
 // core/registry.
 package main
 

@@ -1,4 +1,4 @@
-// Command tick is the function that plans: it wires one invocation of core/tick.
+// Command tick is the Lambda function that plans runs. Each invocation runs core/tick once.
 package main
 
 import (

@@ -16,11 +16,11 @@ import (
 
 // account answers the app's requests to AWS before it creates the stack.
 type account interface {
-	// Concurrency is how many functions may run at a time in the account and Region.
+	// Concurrency returns the maximum number of concurrent function invocations in the account and Region.
 	Concurrency(ctx context.Context) (float64, error)
-	// Outputs returns the outputs of a stack; none if it does not exist.
+	// Outputs returns the outputs of a CloudFormation stack; empty if the stack does not exist.
 	Outputs(ctx context.Context, name string) (map[string]string, error)
-	// Lacks are the features that an emulator does not have.
+	// Lacks reports the features that an AWS emulator does not have.
 	Lacks(ctx context.Context) (httpAPIs, permissions bool, err error)
 }
 
@@ -127,7 +127,8 @@ func (s *settings) emulated(ctx context.Context, open func(context.Context) (acc
 		warnings = append(warnings, "this emulator has no HTTP APIs (API Gateway v2): "+prefix+"httpApi and "+prefix+"domain cannot be used")
 	}
 	if permissions {
-		warnings = append(warnings, "this emulator does not check permissions (IAM): a missing permission shows only in an account")
+		warnings = append(warnings, "this emulator does not check permissions (IAM): a missing permission causes errors only "+
+			"in an AWS account")
 	}
 	return warnings, nil
 }

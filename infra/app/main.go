@@ -1,4 +1,5 @@
-// Command app is the CDK app of one tickring stack: cdk runs it. context.go lists the settings for -c tickring:KEY=VALUE.
+// Command app is the CDK app of one tickring stack. The cdk command runs this program. context.go lists the settings
+// for -c tickring:KEY=VALUE.
 package main
 
 import (

@@ -1,9 +1,9 @@
-// Package awsclient sends the few AWS requests of the command line: signed requests in the three
-// forms that its services use, read into the fields that the caller names. It is small to keep
-// the command line small: the clients of the SDK for its seven services made a program 8 MB
-// larger, and its first build 42 s of one processor longer. Credentials, profiles and
-// signatures come from the SDK. The package writes nothing, and has no code for single
-// services.
+// Package awsclient sends the AWS requests of the CLI. Each request is signed and uses one of three AWS protocols. The
+// caller passes a struct with the fields of the answer to read.
+//
+// The AWS SDK's clients for the seven services would make the CLI 8 MB larger, and its first build 42 s of processor
+// time longer. The package therefore takes only credentials, profiles and signatures from the SDK. It has no code for
+// single services, and no function that changes data.
 package awsclient
 
 import (
@@ -28,18 +28,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 )
 
-// Options of New. Empty fields get the SDK's defaults: environment, shared configuration, the
-// role of the machine.
+// Options has the settings of New. Empty fields get the defaults of the AWS SDK: environment variables, the shared
+// configuration file, and the role of the machine.
 type Options struct {
 	Region  string
 	Profile string
-	// Getenv returns AWS_ENDPOINT_URL_<SERVICE>, for local emulators of one service.
+	// Getenv returns the value of an environment variable AWS_ENDPOINT_URL_<SERVICE>. Local emulators of one
+	// service use this variable.
 	Getenv func(name string) string
-	// HTTP does the requests; if nil, a client that waits 10 s at most.
+	// HTTP sends the requests. If nil, New uses a client with a timeout of 10 s.
 	HTTP *http.Client
 }
 
-// Client sends requests to one Region.
+// Client sends requests to the AWS services of one Region.
 type Client struct {
 	Region string
 	o      Options
@@ -47,7 +48,8 @@ type Client struct {
 	signer *v4.Signer
 }
 
-// New finds the Region and the credentials. It sends a request to AWS only if a profile needs one for its credentials.
+// New finds the Region and the credentials, and returns a Client. New sends a request to AWS only if a profile needs
+// the request to get credentials.
 func New(ctx context.Context, o Options) (*Client, error) {
 	var load []func(*config.LoadOptions) error
 	if o.Region != "" {
@@ -64,7 +66,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		return nil, errors.New("no AWS Region: set --region, AWS_REGION or the region of the profile")
 	}
 	if strings.ContainsAny(cfg.Region, "/:@?# \t") {
-		return nil, fmt.Errorf("%q is no AWS Region: one is written as eu-central-1", cfg.Region)
+		return nil, fmt.Errorf("%q is not an AWS Region: write a Region as eu-central-1", cfg.Region)
 	}
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
@@ -79,11 +81,11 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	return &Client{Region: cfg.Region, o: o, cfg: cfg, signer: v4.NewSigner()}, nil
 }
 
-// Error is a rejection by a service.
+// Error is an error that an AWS service returned.
 type Error struct {
 	Service string
 	Status  int
-	Code    string // AWS error code, such as ResourceNotFoundException
+	Code    string // the AWS error code, such as ResourceNotFoundException
 	Message string
 }
 
@@ -91,16 +93,16 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s answered %s: %s", e.Service, cmp.Or(e.Code, fmt.Sprint(e.Status)), e.Message)
 }
 
-// NotFound reports whether the requested object does not exist.
+// NotFound reports whether the requested AWS object does not exist.
 func (e *Error) NotFound() bool { return NotFound(e) }
 
-// Denied reports whether the caller lacks the permission.
+// Denied reports whether the caller lacks the permission for the request.
 func (e *Error) Denied() bool { return Denied(e) }
 
-// Reason returns the message of AWS.
+// Reason returns the error message of AWS.
 func (e *Error) Reason() string { return e.Message }
 
-// NotFound reports whether err means that the requested object does not exist.
+// NotFound reports whether err means that the requested AWS object does not exist.
 func NotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (strings.Contains(e.Code, "NotFound") || strings.Contains(e.Code, "NonExistent") ||
@@ -108,29 +110,29 @@ func NotFound(err error) bool {
 		e.Code == "ValidationError" && strings.Contains(e.Message, "does not exist"))
 }
 
-// Denied reports whether err means that the caller lacks the permission.
+// Denied reports whether err means that the caller lacks the permission for the request.
 func Denied(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (strings.Contains(e.Code, "AccessDenied") || strings.Contains(e.Code, "NotAuthorized") || e.Code == "UnauthorizedOperation")
 }
 
-// JSON sends a request of the protocol awsJson. target is, for example, "DynamoDB_20120810.DescribeTable"; version is "1.0"
-// or "1.1".
+// JSON sends a request of the awsJson protocol. target is the operation, such as "DynamoDB_20120810.DescribeTable".
+// version is the protocol version, "1.0" or "1.1".
 func (c *Client) JSON(ctx context.Context, service, version, target string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", service, err)
+		return fmt.Errorf("request to %s: %w", service, err)
 	}
 	return c.ask(ctx, service, http.MethodPost, "/", body, http.Header{"Content-Type": {"application/x-amz-json-" + version},
 		"X-Amz-Target": {target}}, func(b []byte) error { return json.Unmarshal(b, out) })
 }
 
-// Get sends a request of the protocol restJson; path is escaped, and may have a query.
+// Get sends a request of the restJson protocol. path must be URL-escaped, and may have a query.
 func (c *Client) Get(ctx context.Context, service, path string, out any) error {
 	return c.ask(ctx, service, http.MethodGet, path, nil, http.Header{}, func(b []byte) error { return json.Unmarshal(b, out) })
 }
 
-// Query sends a request of the protocol awsQuery, whose answer is XML.
+// Query sends a request of the awsQuery protocol, and reads the XML answer.
 func (c *Client) Query(ctx context.Context, service, version, action string, params url.Values, out any) error {
 	params.Set("Action", action)
 	params.Set("Version", version)
@@ -181,7 +183,7 @@ func (c *Client) ask(ctx context.Context, service, method, path string, body []b
 func (c *Client) once(ctx context.Context, service, method, path string, body []byte, header http.Header, read func([]byte) error) error {
 	r, err := http.NewRequestWithContext(ctx, method, c.endpoint(service)+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", service, err)
+		return fmt.Errorf("request to %s: %w", service, err)
 	}
 	r.Header = header.Clone()
 	keys, err := c.cfg.Credentials.Retrieve(ctx)
@@ -241,8 +243,8 @@ func refusal(service string, resp *http.Response, data []byte) *Error {
 	return e
 }
 
-// Clock returns the time of AWS, exact to a second, from the Date of the answer to an empty request. An error means that no
-// answer came.
+// Clock returns the time of AWS, accurate to one second. The time is in the Date header of the answer to an empty
+// request. An error means that no answer arrived.
 func (c *Client) Clock(ctx context.Context) (theirs time.Time, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint("dynamodb")+"/", nil)
 	if err != nil {
@@ -250,7 +252,7 @@ func (c *Client) Clock(ctx context.Context) (theirs time.Time, err error) {
 	}
 	resp, err := c.o.HTTP.Do(r)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("ask AWS for the time: %w", err)
+		return time.Time{}, fmt.Errorf("read the time from AWS: %w", err)
 	}
 	resp.Body.Close()
 	theirs, err = http.ParseTime(resp.Header.Get("Date"))

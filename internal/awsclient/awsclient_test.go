@@ -48,7 +48,7 @@ func TestEndpoints(t *testing.T) {
 	}
 	for _, region := range []string{"evil.example/", "a:b", "x@y"} {
 		t.Setenv("AWS_CONFIG_FILE", t.TempDir()+"/none")
-		if _, err := New(t.Context(), Options{Region: region}); err == nil || !strings.Contains(err.Error(), "no AWS Region") {
+		if _, err := New(t.Context(), Options{Region: region}); err == nil || !strings.Contains(err.Error(), "not an AWS Region") {
 			t.Errorf("%q: %v", region, err)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ErrNoStack is the error of Outputs for a stack that does not exist.
+// ErrNoStack is the error of Outputs if the stack does not exist.
 var ErrNoStack = errors.New("does not exist")
 
-// Outputs returns the outputs of a CloudFormation stack.
+// Outputs returns the outputs of a CloudFormation stack, by output key.
 func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, error) {
 	var out struct {
 		Stacks []struct {
@@ -30,7 +30,7 @@ func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, e
 	case err != nil:
 		return nil, fmt.Errorf("read the stack %s: %w", name, err)
 	case len(out.Stacks) != 1:
-		return nil, fmt.Errorf("read the stack %s: %d stacks were answered", name, len(out.Stacks))
+		return nil, fmt.Errorf("read the stack %s: AWS returned %d stacks instead of one", name, len(out.Stacks))
 	}
 	found := map[string]string{}
 	for _, o := range out.Stacks[0].Outputs {
@@ -39,14 +39,14 @@ func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, e
 	return found, nil
 }
 
-// Secret returns the text of an encrypted parameter of SSM.
+// Secret returns the decrypted value of an SSM parameter.
 func (c *Client) Secret(ctx context.Context, name string) (string, error) {
 	var out struct{ Parameter struct{ Value string } }
 	err := c.JSON(ctx, "ssm", "1.1", "AmazonSSM.GetParameter", map[string]any{"Name": name, "WithDecryption": true}, &out)
 	switch {
 	case Denied(err):
-		return "", fmt.Errorf("these AWS credentials may not read the token in the parameter %s: they need ssm:GetParameter, and kms:Decrypt "+
-			"for its key: %w", name, err)
+		return "", fmt.Errorf("these AWS credentials cannot read the token in the parameter %s: grant ssm:GetParameter, and "+
+			"kms:Decrypt for the key of the parameter: %w", name, err)
 	case err != nil:
 		return "", fmt.Errorf("read the parameter %s: %w", name, err)
 	}

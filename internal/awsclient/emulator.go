@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
-// Lacks reports whether an emulator of AWS lacks HTTP APIs (API Gateway v2), and whether it lacks permissions: it accepts
-// unknown credentials.
+// Lacks reports which features an AWS emulator lacks. The first result is true if HTTP APIs (API Gateway v2) are
+// missing. The second result is true if the emulator checks no permissions, because it accepts unknown credentials.
 func (c *Client) Lacks(ctx context.Context) (httpAPIs, permissions bool, err error) {
 	err = c.Get(ctx, "apigateway", "/v2/apis", &struct{}{})
 	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusNotImplemented {

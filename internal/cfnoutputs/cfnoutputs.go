@@ -1,5 +1,5 @@
-// Package cfnoutputs names the outputs of a deployment's CloudFormation stack, by which the command line finds the
-// deployment. infra/ writes the outputs, and tickring --stack reads them. The package sends no requests.
+// Package cfnoutputs has the names of the outputs of a deployment's CloudFormation stack. The package infra writes
+// these outputs. `tickring --stack` reads them to find the deployment. The package sends no requests.
 package cfnoutputs
 
 import (
@@ -9,42 +9,44 @@ import (
 	"time"
 )
 
-// The outputs of a stack. Outputs marked as needed always exist; doctor uses the others for more checks.
+// Keys of the outputs of a deployment's stack. An output marked "required" always exists. `tickring doctor` uses the
+// other outputs for additional checks.
 const (
-	Url              = "Url"              // base URL of API, registry and callbacks; needed
-	TokenParameter   = "TokenParameter"   // SSM parameter (SecureString) with the token of the API; needed
-	JobsTable        = "JobsTable"        // names of tables
-	RunsTable        = "RunsTable"        //
-	StateTable       = "StateTable"       //
-	FiresQueue       = "FiresQueue"       // URLs of queues
-	SlowQueue        = "SlowQueue"        //
-	ChecksQueue      = "ChecksQueue"      //
-	PostRunQueue     = "PostRunQueue"     //
-	ResultsQueue     = "ResultsQueue"     //
-	DeadQueue        = "DeadQueue"        //
-	ResultsQueueArn  = "ResultsQueueArn"  // ARN of a queue, which has the account
-	TickFunction     = "TickFunction"     // names of functions
-	DispatchFunction = "DispatchFunction" //
-	SlowFunction     = "SlowFunction"     //
-	PostRunFunction  = "PostRunFunction"  //
-	ApiFunction      = "ApiFunction"      //
-	CallbackFunction = "CallbackFunction" //
-	RegistryFunction = "RegistryFunction" //
-	WakeRule         = "WakeRule"         // name of the EventBridge rule that wakes tick
+	Url = "Url" // base URL of the API, the registry and the callbacks; required
+	// TokenParameter is the name of the SSM parameter (SecureString) with the token of the API; required.
+	TokenParameter   = "TokenParameter"
+	JobsTable        = "JobsTable"        // name of the table of jobs
+	RunsTable        = "RunsTable"        // name of the table of runs
+	StateTable       = "StateTable"       // name of the table of deployment state
+	FiresQueue       = "FiresQueue"       // URL of the delay queue
+	SlowQueue        = "SlowQueue"        // URL of the slow queue
+	ChecksQueue      = "ChecksQueue"      // URL of the queue for checks of open runs
+	PostRunQueue     = "PostRunQueue"     // URL of the post-run queue
+	ResultsQueue     = "ResultsQueue"     // URL of the queue for results of Lambda functions
+	DeadQueue        = "DeadQueue"        // URL of the dead-letter queue
+	ResultsQueueArn  = "ResultsQueueArn"  // ARN of the results queue, which contains the account ID
+	TickFunction     = "TickFunction"     // name of the function that plans runs
+	DispatchFunction = "DispatchFunction" // name of the function that sends runs
+	SlowFunction     = "SlowFunction"     // name of the function that sends runs from the slow queue
+	PostRunFunction  = "PostRunFunction"  // name of the function that does the work after the end of runs
+	ApiFunction      = "ApiFunction"      // name of the function that serves the HTTP API
+	CallbackFunction = "CallbackFunction" // name of the function that receives results
+	RegistryFunction = "RegistryFunction" // name of the function that registers executors
+	WakeRule         = "WakeRule"         // name of the EventBridge rule that starts the function tick
 )
 
-// CanaryApp and CanaryJob name the job by which a deployment watches itself. The alarm Canary needs a run every five
-// minutes.
+// CanaryApp and CanaryJob are the app and the name of the canary job, with which a deployment checks itself. The alarm
+// Canary fires if no run of this job succeeds for five minutes.
 const (
 	CanaryApp   = "tickring-canary"
 	CanaryJob   = "alive"
 	CanaryEvery = 3 * time.Minute
 )
 
-// Outputs are the outputs of one stack.
+// Outputs has the outputs of one stack, by output key.
 type Outputs map[string]string
 
-// Check rejects a stack that is not tickring's.
+// Check returns an error if the stack is not a tickring stack.
 func (o Outputs) Check(name string) error {
 	var missing []string
 	for _, key := range []string{Url, TokenParameter} {
@@ -53,25 +55,25 @@ func (o Outputs) Check(name string) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("the stack %s has no output %s: is it one of tickring?", name, strings.Join(missing, ", "))
+		return fmt.Errorf("the stack %s has no output %s: check that the stack is a deployment of tickring", name, strings.Join(missing, ", "))
 	}
 	return nil
 }
 
-// Emulated reports whether the stack is in an emulator of AWS, by its account.
+// Emulated reports whether the stack is in an AWS emulator, judging by the account ID.
 func (o Outputs) Emulated() bool { return strings.Contains(o[ResultsQueueArn], ":000000000000:") }
 
-// Tables returns the names of the stack's tables, by content.
+// Tables returns the names of the stack's DynamoDB tables. The keys are jobs, runs and state.
 func (o Outputs) Tables() map[string]string {
 	return o.some("Table", JobsTable, RunsTable, StateTable)
 }
 
-// Queues returns the URLs of the stack's queues, by purpose.
+// Queues returns the URLs of the stack's queues, by the purpose of the queue.
 func (o Outputs) Queues() map[string]string {
 	return o.some("Queue", FiresQueue, SlowQueue, ChecksQueue, PostRunQueue, ResultsQueue, DeadQueue)
 }
 
-// Functions returns the names of the stack's functions, by purpose.
+// Functions returns the names of the stack's Lambda functions, by the purpose of the function.
 func (o Outputs) Functions() map[string]string {
 	return o.some("Function", TickFunction, DispatchFunction, SlowFunction, PostRunFunction, ApiFunction, CallbackFunction, RegistryFunction)
 }
@@ -86,7 +88,7 @@ func (o Outputs) some(suffix string, keys ...string) map[string]string {
 	return found
 }
 
-// ValidName reports whether text can be the name of a stack, or its ARN.
+// ValidName reports whether text can be the name or the ARN of a stack.
 func ValidName(text string) bool {
 	if text == "" || len(text) > 256 {
 		return false

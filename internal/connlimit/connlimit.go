@@ -1,5 +1,5 @@
-// Package connlimit bounds the connections of a server, so that unknown clients with many
-// connections exhaust neither its descriptors nor its memory, and other clients get answers.
+// Package connlimit limits the number of connections to a server. Unknown clients with many connections then exhaust
+// neither the server's file descriptors nor its memory, and the server still answers other clients.
 package connlimit
 
 import (
@@ -17,8 +17,8 @@ import (
 // maxConns bounds the memory that unknown clients can use: each connection is about 20 KB.
 const maxConns = 8192
 
-// FromRlimit returns the largest number of connections of this process: half of its descriptors. The
-// other half is for its sends, data and logs.
+// FromRlimit returns the maximum number of connections of this process: half of its file descriptors. The other half
+// is for connections to executors, data files and logs.
 func FromRlimit() int { return mostOf(descriptors()) }
 
 // mostOf is FromRlimit for a number of descriptors; 0: unknown.
@@ -29,8 +29,8 @@ func mostOf(descriptors uint64) int {
 	return int(min(max(descriptors/2, 1), maxConns))
 }
 
-// Listen bounds the connections of ln to most, before the server serves; the server reports
-// which of them are idle.
+// Listen returns a listener that limits the number of open connections of ln. Call Listen before the server starts.
+// The server must report to the listener which connections are idle.
 func Listen(ln net.Listener, most int, s *http.Server, log *slog.Logger) net.Listener {
 	l := newConns(ln, most, log)
 	l.watch(s)
@@ -141,7 +141,7 @@ func (l *conns) endOne(now time.Time) (ended bool, soon time.Duration) {
 // tell logs once a minute that there is no room. Callers hold the lock.
 func (l *conns) tell() {
 	if now := time.Now(); now.Sub(l.told) >= time.Minute {
-		l.log.Warn("as many connections as may be are open: those without a request, or that take no answer, are closed for new ones",
+		l.log.Warn("connection limit reached: unused connections closed for new connections",
 			"most", l.most, "waiting", l.fresh.Len(), "idle", l.idle.Len(), "writing", l.writes.Len(), "closed", l.ended)
 		l.told, l.ended = now, 0
 	}

@@ -106,7 +106,7 @@ func TestConnsAreBounded(t *testing.T) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := strings.Count(told.String(), "as many connections as may be are open"); n != 1 || !strings.Contains(told.String(), "most=8") {
+	if n := strings.Count(told.String(), "connection limit reached"); n != 1 || !strings.Contains(told.String(), "most=8") {
 		t.Errorf("it was logged %d times:\n%s", n, &told)
 	}
 }

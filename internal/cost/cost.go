@@ -1,8 +1,10 @@
-// Package cost computes the monthly cost of a deployment on AWS. It simulates the planner passes over the jobs, counts
-// their messages and writes, and applies the prices. The reads of a run and the waiting time of functions were measured in
-// a deployment on counting fakes (measure_test.go); a test compares the numbers here with it. Processor time was measured
-// on a full core; a function has a share of a core by its memory. There is no free tier, no discount and no tax. The tests
-// write the tables of docs/reference/aws-cost.md: go test ./internal/cost -run TestPage -update.
+// Package cost computes the monthly cost of a deployment on AWS. The package simulates how the planner plans the jobs,
+// counts the messages and writes, and multiplies the counts by the AWS prices.
+//
+// The reads for a run and the waiting time of functions were measured with fakes of AWS that count requests. A test in
+// measure_test.go compares the numbers in this package with that measurement. Processor time was measured on a full
+// core; a function has a share of a core that depends on its memory. The costs include no free tier, discount or tax.
+// The tests write the tables of docs/reference/aws-cost.md: go test ./internal/cost -run TestPage -update.
 package cost
 
 import (
@@ -14,25 +16,25 @@ import (
 	"github.com/tickring/tickring/internal/cfnoutputs"
 )
 
-// Month is the length of a month in all figures.
+// Month is the length of the month that all costs refer to.
 const Month = 30 * 24 * time.Hour
 
-// Prices are in US dollars.
+// Prices has the AWS prices in US dollars.
 type Prices struct {
-	WriteUnits    float64 // per million, on demand
-	ReadUnits     float64 // per million, on demand
-	WriteHour     float64 // per unit a second, provisioned, in one hour
-	ReadHour      float64 // per unit a second, provisioned, in one hour
-	StoredGB      float64 // per month
-	QueueRequests float64 // per million
-	Invocations   float64 // per million
-	GBSeconds     float64 // per GB-second
-	HTTPRequests  float64 // per million, of an HTTP API; a function URL costs nothing
-	Schedules     float64 // per million wake-ups
-	Alarm         float64 // per month
+	WriteUnits    float64 // price of one million write units, on demand
+	ReadUnits     float64 // price of one million read units, on demand
+	WriteHour     float64 // price of one provisioned write unit per second for one hour
+	ReadHour      float64 // price of one provisioned read unit per second for one hour
+	StoredGB      float64 // price of one stored GB for one month
+	QueueRequests float64 // price of one million queue requests
+	Invocations   float64 // price of one million function invocations
+	GBSeconds     float64 // price of one GB of function memory for one second
+	HTTPRequests  float64 // price of one million requests to an HTTP API; requests to a function URL cost nothing
+	Schedules     float64 // price of one million scheduled wake-ups of the planner
+	Alarm         float64 // price of one alarm for one month
 }
 
-// Virginia holds the prices of us-east-1 in November 2026, functions on arm64.
+// Virginia has the prices of us-east-1 in November 2026, with functions on arm64.
 var Virginia = Prices{
 	WriteUnits: 0.625, ReadUnits: 0.125, WriteHour: 0.00065, ReadHour: 0.00013, StoredGB: 0.25,
 	QueueRequests: 0.40,
@@ -97,22 +99,25 @@ const (
 	firesAtOnce = 20
 )
 
-// Deployment holds everything that the bill depends on except the jobs.
+// Deployment has all cost factors except the jobs.
 type Deployment struct {
-	HTTPAPI   bool          // an HTTP API receives callbacks and heartbeats, at a dollar per million requests
-	Keep      time.Duration // retention of runs
-	RunBytes  int           // size of a run that succeeded, as DynamoDB counts it, with an app name of 6 and an address of 21 bytes
-	Results   float64       // results per callback, on average; 0: one
-	Executors int           // executors that send heartbeats; executors at fixed addresses send none
-	Alarms    int           // metrics that alarms evaluate
-	Pollers   int           // processes that poll queues, for 20 s at a time
-	// Provisioned reports whether the capacity of tables follows their use, with runs at even intervals. It ignores the
-	// minimum capacity of each table.
+	HTTPAPI bool          // whether an HTTP API, at $1 per million requests, receives callbacks and heartbeats
+	Keep    time.Duration // time for which runs are kept
+	// RunBytes is the size in bytes of a succeeded run, as DynamoDB counts it, with an app name of 6 bytes and an
+	// address of 21 bytes.
+	RunBytes  int
+	Results   float64 // average number of results in one callback; 0: one
+	Executors int     // number of executors that send heartbeats; executors with fixed addresses send none
+	Alarms    int     // number of metrics that alarms evaluate
+	Pollers   int     // number of processes that poll queues; each poll lasts up to 20 s
+	// Provisioned reports whether the tables have provisioned capacity that follows their use. The computation
+	// assumes that runs are evenly spread over time, and ignores the minimum capacity of each table.
 	Provisioned bool
-	MemoryMB    struct{ Tick, Dispatch, API int } // the API receives callbacks and heartbeats
+	// MemoryMB is the memory of the functions in MB. The API function receives callbacks and heartbeats.
+	MemoryMB struct{ Tick, Dispatch, API int }
 }
 
-// Standard returns a stack with default settings.
+// Standard returns a Deployment with default settings.
 func Standard() Deployment {
 	d := Deployment{Keep: 30 * 24 * time.Hour, RunBytes: 375, Pollers: 8}
 	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.API = 256, 256, 256
@@ -121,9 +126,11 @@ func Standard() Deployment {
 
 type Usage struct {
 	Fires, WriteUnits, ReadUnits, StoredGB, QueueRequests float64
-	WriteHours, ReadHours                                 float64 // units of provisioned tables, instead of requests
-	Invocations, HTTPRequests, Wakes, Alarms              float64
-	// GBSeconds is the memory time of waiting; CoreSeconds is processor time on a full core.
+	// WriteHours has the hours of provisioned write and read units; 0 if the tables are billed on demand.
+	WriteHours, ReadHours                    float64
+	Invocations, HTTPRequests, Wakes, Alarms float64
+	// GBSeconds is the waiting time of functions, multiplied by their memory in GB. CoreSeconds is processor
+	// time on a full core.
 	GBSeconds, CoreSeconds float64
 }
 
@@ -136,7 +143,7 @@ func (u Usage) Plus(v Usage) Usage {
 	}
 }
 
-// Idle returns the monthly usage of a deployment without jobs.
+// Idle returns the monthly usage of a deployment that has no jobs.
 func Idle(d Deployment) Usage {
 	const minutes = float64(Month / time.Minute)
 	beats := 2 * minutes * float64(d.Executors)
@@ -154,7 +161,7 @@ func Idle(d Deployment) Usage {
 	return u.with(unitsOfIdle(d), d)
 }
 
-// Jobs returns the additional monthly usage of the jobs, from counts over a span.
+// Jobs returns the monthly usage that the jobs add. The counts cover the time span.
 func Jobs(c Counts, d Deployment) Usage {
 	times := float64(Month) / float64(c.Span)
 	fires, batches := float64(c.Fires), float64(c.Takes)
@@ -176,13 +183,14 @@ func Jobs(c Counts, d Deployment) Usage {
 	return u.with(unitsOfJobs(c, d), d).Times(times)
 }
 
-// Planning returns the additional usage of wake-ups that find jobs due, regardless of their number.
+// Planning returns the monthly usage that wake-ups with due jobs add. The usage does not depend on the number of due
+// jobs.
 func Planning(wakes float64, d Deployment) Usage {
 	u := Usage{GBSeconds: wakes * secondsOfDue * gb(d.MemoryMB.Tick)}
 	return u.with(tablesOf(Capacity{}, Capacity{}, Capacity{}, Capacity{Write: writesOfDue * wakes, Read: readsOfDue * wakes}), d)
 }
 
-// Canary returns the usage of a job that calls a function of the stack every three minutes.
+// Canary returns the monthly usage of the canary job, which calls a function of the stack every three minutes.
 func Canary(d Deployment) (Usage, error) {
 	d.Keep, d.HTTPAPI = leastKept, false // it reports inside the stack
 	job := []Job{{Name: "canary", Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: cfnoutputs.CanaryEvery}}}}}
@@ -197,7 +205,7 @@ func Canary(d Deployment) (Usage, error) {
 	return u, nil
 }
 
-// Times returns the usage multiplied by n.
+// Times returns the usage u multiplied by n.
 func (u Usage) Times(n float64) Usage {
 	return Usage{
 		u.Fires * n, u.WriteUnits * n, u.ReadUnits * n, u.StoredGB * n, u.QueueRequests * n,
@@ -207,7 +215,7 @@ func (u Usage) Times(n float64) Usage {
 	}
 }
 
-// FunctionTime returns the GB-seconds of all functions, for waiting and processor time together.
+// FunctionTime returns the GB-seconds of all functions, for waiting time and processor time together.
 func (u Usage) FunctionTime() float64 { return u.GBSeconds + u.CoreSeconds*gb(coreMB) }
 
 func gb(mb int) float64 { return float64(mb) / 1024 }
@@ -251,7 +259,7 @@ func Sum(bill []Line) (dollars float64) {
 	return dollars
 }
 
-// Dollars formats an amount for users, with more digits if it is small.
+// Dollars formats an amount for users. Small amounts have more digits after the decimal point.
 func Dollars(d float64) string {
 	if d != 0 && d < 0.995 {
 		return fmt.Sprintf("$%.3f", d)

@@ -12,21 +12,25 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Counts holds the work of the planner passes for the jobs over a span, and the dispatch work that follows.
+// Counts has the work of the planner for all jobs in a time span, and the resulting work of dispatchers.
 type Counts struct {
 	Span     time.Duration
 	Fires    int
-	Messages int           // messages on the delay queue, of up to 50 runs of one second
-	Advances int           // advances of jobs: each plans the runs of a window
-	Anew     int           // runs whose job's definition no function has cached
-	Looks    int           // twentieths of a unit that the watchdog reads: ten runs of a job in eight minutes share half a unit
-	Tokens   int           // reads of an app's token by callbacks; callbacks that come later use the cached token
-	Sends    int           // requests, ten messages each
-	Takes    int           // batches: at most five messages of one second
-	Journals int           // write units of their journals
-	Healths  int           // reads of the slow jobs and addresses that others found: each process at most once in a while
-	Wakes    int           // wake-ups of the planner that find jobs due
-	Held     time.Duration // waiting time of dispatch until the due second, all batches together
+	Messages int // number of messages in the delay queue; a message has up to 50 runs that are due in one second
+	Advances int // number of writes that advance a job; each such write plans the job's runs of one window
+	Anew     int // number of runs for which a function must read the job definition, because it is not cached
+	// Looks has the watchdog reads in twentieths of a read unit: ten runs of one job in eight minutes share half a
+	// unit.
+	Looks    int
+	Tokens   int // number of reads of an app's token for callbacks; later callbacks use the cached token
+	Sends    int // number of send requests to the queue; each request has ten messages
+	Takes    int // number of received batches; a batch has at most five messages of one second
+	Journals int // number of write units for the journals of the batches
+	// Healths is the number of reads of the shared list of slow jobs and addresses; each process reads the list at
+	// most once in an interval.
+	Healths int
+	Wakes   int           // number of wake-ups of the planner that find due jobs
+	Held    time.Duration // total time that all batches wait in dispatch until their runs are due
 }
 
 const (
@@ -56,9 +60,9 @@ type Job struct {
 // leastKept is the minimum time for which a table keeps a run: longer than a queue keeps the run's message.
 const leastKept = 15 * 24 * time.Hour
 
-// Replay simulates the planner's passes from begin on: woken each minute, with a pass each second until nothing is due. It
-// counts the passes in the second of two spans, and the dispatch of the runs that are due in it; in the first the passes reach
-// their rhythm. Fixed delays are not simulated.
+// Replay simulates the planner from the time `begin` on. Each minute, the planner starts, and scans the jobs once a
+// second until no job is due. The simulation covers two spans of equal length. The first span is a warm-up, and the
+// result counts only the second span and the dispatch of its runs. Fixed delays are not simulated.
 func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Counts, error) {
 	c := Counts{Span: span}
 	list := make([]core.Sched, 0, len(jobs))

@@ -2,12 +2,13 @@ package cost
 
 import "time"
 
-// UsedEvenly is the used share of provisioned capacity: the target of the stack's tables. Jobs and their index are written in
-// bursts, when the windows of a group of jobs are planned. A table keeps its unused capacity for five minutes, and there is a
-// burst every 330 s, so a burst finds more capacity than it uses: TestProvision.
+// UsedEvenly is the used fraction of provisioned capacity, which is the target utilization of the stack's tables. Jobs
+// and their index are written in bursts, when the windows of many jobs are planned. A table keeps unused capacity for
+// five minutes, and a burst comes every 330 s. A burst therefore finds more capacity than it uses: see TestProvision.
 const UsedEvenly = 0.7
 
-// Capacity is the reads and writes of a table or of the index, in units, or in units a second if provisioned.
+// Capacity is the reads and writes of a table or of the index. The unit is units, or units per second for provisioned
+// tables.
 type Capacity struct {
 	Of          string
 	Write, Read float64

@@ -17,40 +17,40 @@ import (
 	"github.com/tickring/tickring/internal/cfnoutputs"
 )
 
-// Cloud holds the facts that AWS reports about a stack.
+// Cloud has the facts that AWS reports about a deployment's stack.
 type Cloud struct {
-	Clock     time.Time // clock of AWS, to the second; zero: unknown
+	Clock     time.Time // the clock of AWS, accurate to one second; zero: unknown
 	Tables    map[string]*Table
 	Queues    map[string]*Queue
 	Functions map[string]*Function
 	Schedule  *Schedule
 	Account   *Account
-	Unread    []Unread // facts that could not be read
-	Emulated  bool     // the stack is in an emulator, which does not show some settings
-	// Features that the emulator lacks.
+	Unread    []Unread // the facts that could not be read
+	Emulated  bool     // whether the stack is in an AWS emulator, which does not report some settings
+	// NoHTTPAPIs and NoPermissions report whether the emulator lacks HTTP APIs and permission checks.
 	NoHTTPAPIs, NoPermissions bool
 }
 
-// Unread is a fact that could not be read, and why.
+// Unread is a fact that could not be read, with the error.
 type Unread struct{ What, Why core.Text }
 
-// Table is a table of DynamoDB. Missing means that there is no table of the name.
+// Table has the facts about a DynamoDB table. Missing reports that no table with this name exists.
 type Table struct {
 	Name        string
 	Missing     bool
 	Status      string
 	Protected   bool
-	TTL         string // attribute with the expiry of items; empty: none
-	Recoverable *bool  // point-in-time recovery; nil: not asked
+	TTL         string // the attribute with the expiry time of items; empty: items do not expire
+	Recoverable *bool  // whether point-in-time recovery is on; nil: unknown, because AWS was not asked
 	Indexes     map[string]string
 }
 
 type Queue struct {
 	URL                    string
 	Missing                bool
-	Made                   time.Time // zero: not known
+	Made                   time.Time // time at which the queue was created; zero: unknown
 	Visibility, Retention  time.Duration
-	Dead                   string // ARN of its dead-letter queue
+	Dead                   string // ARN of the dead-letter queue of this queue
 	MaxReceives            int
 	Due, Waiting, InFlight int
 }
@@ -59,17 +59,17 @@ type Function struct {
 	Name          string
 	Missing       bool
 	State, Update string
-	Log           string // log group of the function
+	Log           string // the name of the function's log group
 	Timeout       time.Duration
 	Env           map[string]string
-	Reserved      *int              // reserved concurrency; nil: none
-	Loop          string            // Allow or Terminate; empty: not asked
-	Mappings      map[string]string // state of each mapping by the ARN of its queue
-	Errors        float64           // errors in the last 15 minutes
+	Reserved      *int              // the reserved concurrency of the function; nil: none
+	Loop          string            // the recursive loop setting of the function, Allow or Terminate; empty: AWS was not asked
+	Mappings      map[string]string // the state of each event source mapping, by the ARN of its queue
+	Errors        float64           // number of failed invocations in the last 15 minutes
 	Throttles     float64
 }
 
-// Schedule is the EventBridge rule that wakes the planner.
+// Schedule has the facts about the EventBridge rule that starts the planner.
 type Schedule struct {
 	Name    string
 	Missing bool
@@ -79,10 +79,10 @@ type Schedule struct {
 
 type Account struct {
 	Concurrency, Unreserved int
-	TableWrite, TableRead   int64 // units for one table on demand; 0: not asked
+	TableWrite, TableRead   int64 // maximum write units per second of an on-demand table; 0: AWS was not asked
 }
 
-// Asker requests facts from AWS; *awsclient.Client implements it.
+// Asker requests facts from AWS. *awsclient.Client implements Asker.
 type Asker interface {
 	JSON(ctx context.Context, service, version, target string, in, out any) error
 	Get(ctx context.Context, service, path string, out any) error
@@ -122,7 +122,7 @@ type asking struct {
 	slots chan struct{}
 }
 
-// Ask reads the facts of AWS about a stack. Facts that cannot be read are in Unread.
+// Ask reads the facts of AWS about a stack. Facts that cannot be read are in the field Unread of the result.
 func Ask(ctx context.Context, a Asker, o cfnoutputs.Outputs, now time.Time) *Cloud {
 	c := &Cloud{Tables: map[string]*Table{}, Queues: map[string]*Queue{}, Functions: map[string]*Function{}, Account: &Account{},
 		Emulated: o.Emulated()}
@@ -237,7 +237,7 @@ func (k *asking) table(ctx context.Context, what string, t *Table) error {
 		}
 	}
 	if err := k.dynamodb(ctx, "DescribeContinuousBackups", in, &back); err != nil {
-		return of(core.Say("its point-in-time recovery: %v", err), err)
+		return of(core.Say("the point-in-time recovery of the table could not be read: %v", err), err)
 	}
 	on := back.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == "ENABLED"
 	t.Recoverable = &on
@@ -262,7 +262,7 @@ func (q *Queue) read(attributes map[string]string) error {
 	number := func(name, text string) int {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("its %s is %q", name, text))
+			errs = append(errs, fmt.Errorf("the %s is %q, not a number", name, text))
 		}
 		return n
 	}
@@ -312,13 +312,13 @@ func (k *asking) function(ctx context.Context, what string, fn *Function) {
 		maps.DeleteFunc(fn.Env, func(name, _ string) bool { return !slices.Contains(tableNames, name) })
 		var reserved struct{ ReservedConcurrentExecutions *int }
 		if err := gone(new(bool), k.a.Get(ctx, "lambda", "/2019-09-30"+name+"/concurrency", &reserved)); err != nil {
-			return of(core.Say("its concurrency: %v", err), err)
+			return of(core.Say("the concurrency of the function could not be read: %v", err), err)
 		}
 		fn.Reserved = reserved.ReservedConcurrentExecutions
 		if loops[what] {
 			var loop struct{ RecursiveLoop string }
 			if err := k.a.Get(ctx, "lambda", "/2024-08-31"+name+"/recursion-config", &loop); err != nil {
-				return of(core.Say("its recursion setting: %v", err), err)
+				return of(core.Say("the recursion setting of the function could not be read: %v", err), err)
 			}
 			fn.Loop = loop.RecursiveLoop
 		}
@@ -367,7 +367,8 @@ func (k *asking) sum(ctx context.Context, space, metric, dimension, value string
 
 func (k *asking) schedule(ctx context.Context, name string) error {
 	if name == "" {
-		return core.Errorf(core.CodeNotFound, "the stack has no output %s: only the last tick shows whether the tick runs",
+		return core.Errorf(core.CodeNotFound, "the stack has no output %s: only the check \"last tick\" shows whether the "+
+			"function `tick` runs",
 			cfnoutputs.WakeRule)
 	}
 	var out struct{ State, ScheduleExpression string }

@@ -85,21 +85,23 @@ func answers(f *Facts, s *sheet) core.Text {
 	switch {
 	case f.Own != nil && f.Own.Standby:
 		return s.warn("the server at %s is a standby: another server uses the same data", f.Endpoint).
-			do("use that server, or stop it so that this server takes over")
+			do("use the other server, or stop the other server so that this server takes over")
 	case f.Own != nil:
 		if v := f.Own.Version; v != "" {
-			return core.Say("%s answers in %s, version %s", f.Endpoint, span(f.Took), v)
+			return core.Say("%s answered in %s, version %s", f.Endpoint, span(f.Took), v)
 		}
-		return core.Say("%s answers in %s", f.Endpoint, span(f.Took))
+		return core.Say("%s answered in %s", f.Endpoint, span(f.Took))
 	case f.Older:
-		return s.warn("%s is older than this command and does not report its status", f.Endpoint).
+		return s.warn("the server at %s is older than this command and does not report its status", f.Endpoint).
 			do("update the server, or use the tickring command of the same version")
 	case f.Refused && f.Cloud != nil:
 		return s.wrong("%s rejects the token of the stack", f.Endpoint).
-			do("the parameter changed after the functions read it: update the stack, or restore the parameter")
+			do("the parameter with the token changed after the functions read the token: update the stack, or restore the " +
+				"parameter")
 	case f.Refused:
 		return s.wrong("%s rejects the token", f.Endpoint).
-			do("set the token with TICKRING_TOKEN or a context; the token is in the file admin-token of the server's data directory")
+			do("set the token with TICKRING_TOKEN or a context; the token is in the file `admin-token` of the server's data " +
+				"directory")
 	case f.Cloud != nil:
 		return s.wrong("the API does not answer: %s", f.OwnErr).
 			do("see the log of the function: %s; planning and sending do not need the API", tail(f, "api", "10m"))
@@ -110,10 +112,12 @@ func answers(f *Facts, s *sheet) core.Text {
 func fence(f *Facts, s *sheet) core.Text {
 	switch {
 	case f.Own.Fenced != "" && f.Own.Data != nil: // on one machine the text includes what to do
-		return s.wrong("%s", f.Own.Fenced).do("a test of a backup needs no action; to start this copy, see docs/how-to/back-up-and-restore.md")
+		return s.wrong("%s", f.Own.Fenced).do("if you only test a backup, no action is needed; to start this copy, see " +
+			"docs/how-to/back-up-and-restore.md")
 	case f.Own.Fenced != "":
 		return s.wrong("%s", f.Own.Fenced).
-			do("to start this deployment: tickring takeover (a replica) or tickring restore (a copy); see docs/how-to/recover-on-aws.md")
+			do("to start this deployment, run `tickring takeover` for a replica or `tickring restore` for a copy; see " +
+				"docs/how-to/recover-on-aws.md")
 	case f.Own.Holder == "":
 		return core.Text{}
 	}
@@ -124,7 +128,8 @@ func pause(f *Facts, s *sheet) core.Text {
 	if !f.Own.Paused {
 		return core.Text{}
 	}
-	return s.warn("everything is paused: no schedule fires").do("tickring resume --all; tickring changes shows who paused it and why")
+	return s.warn("everything is paused: no schedule fires").do("to resume, run `tickring resume --all`; `tickring changes` " +
+		"shows who paused everything, and why")
 }
 
 func clock(f *Facts, s *sheet) core.Text {
@@ -135,7 +140,8 @@ func clock(f *Facts, s *sheet) core.Text {
 		case at.IsZero():
 		case off > clockWrong:
 			s.wrong("%s and the clock of this machine differ by %s", whose, span(off)).
-				do("correct the clock of the wrong machine and synchronize it with NTP; AWS rejects requests if it differs by more than 5 minutes")
+				do("correct the clock of the wrong machine and synchronize it with NTP; AWS rejects requests if the clocks " +
+					"differ by more than 5 minutes")
 		case off > clockWarn:
 			s.warn("%s and the clock of this machine differ by %s", whose, span(off)).
 				do("synchronize the clocks with NTP: scheduled times follow the clock of the sending machine")
@@ -158,10 +164,11 @@ func lastTick(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	}
 	do := local(f, core.Say("restart the server; its log on standard error has the reason"),
-		core.Say("check the rule and the function tick; its log shows the error: %s", tail(f, "tick", "10m")))
+		core.Say("check the EventBridge rule and the function `tick`; the log of the function shows the error: %s", tail(f, "tick", "10m")))
 	switch age := f.Own.Now.Sub(f.Own.LastTick); {
 	case young(f, tickAWS) && age > tickAWS:
-		s.unknown("no job was planned so far: the deployment is new, and EventBridge invokes the tick within two minutes")
+		s.unknown("no run was planned so far: the deployment is new, and EventBridge invokes the function `tick` within two " +
+			"minutes")
 	case f.Own.LastTick.IsZero():
 		s.wrong("the planner has never run").do("%s", do)
 	case age > local(f, tickLocal, tickAWS):
@@ -187,8 +194,8 @@ func canary(f *Facts, s *sheet) core.Text {
 	if c == nil || f.Own.Paused {
 		return core.Text{}
 	}
-	do := core.Say("fix the other findings, then check the logs of the functions dispatch, canary and callback; the job runs every "+
-		"three minutes unless it is paused: %s", "tickring describe "+cfnoutputs.CanaryApp+"/"+cfnoutputs.CanaryJob)
+	do := core.Say("fix the other findings, then check the logs of the functions `dispatch`, `canary` and `callback`; the "+
+		"canary job runs every three minutes unless the job is paused: %s", "tickring describe "+cfnoutputs.CanaryApp+"/"+cfnoutputs.CanaryJob)
 	age := f.Own.Now.Sub(c.At)
 	late := !c.Ran || age > canaryWithin
 	switch {
@@ -199,11 +206,11 @@ func canary(f *Facts, s *sheet) core.Text {
 	case late:
 		s.wrong("the canary job of the deployment has not run for %s", span(age)).do("%s", do)
 	case !c.Came && c.Message == "":
-		s.wrong("the run of %s ago reported no result", span(age)).do("%s", do)
+		s.wrong("the canary run of %s ago reported no result", span(age)).do("%s", do)
 	case !c.Came:
-		s.wrong("the run of %s ago reported no result: %s", span(age), c.Message).do("%s", do)
+		s.wrong("the canary run of %s ago reported no result: %s", span(age), c.Message).do("%s", do)
 	}
-	return core.Say("the run of %s ago arrived and reported a result", span(age))
+	return core.Say("the canary run of %s ago arrived and reported a result", span(age))
 }
 
 func planning(f *Facts, s *sheet) core.Text {
@@ -221,10 +228,10 @@ func planning(f *Facts, s *sheet) core.Text {
 	}
 	age := f.Own.Now.Sub(f.Own.DueSince)
 	if age > local(f, lateLocal, lateAWS) {
-		s.wrong("the earliest job has waited for %s to be planned: its runs are late", span(age)).
+		s.wrong("the earliest job has waited for %s to be planned: the runs of the job are late", span(age)).
 			do("%s", local(f, core.Say("the disk or the processor is too slow"),
-				core.Say("planning is too slow: check the jobs table for throttling. Partitions of its index: %d; under load tickring adds "+
-					"partitions, up to the setting maxPartitions", f.Own.Partitions)))
+				core.Say("planning is too slow: check the jobs table for throttling. Partitions of the table's index: %d. Under load, "+
+					"tickring adds partitions up to the setting `maxPartitions`", f.Own.Partitions)))
 	}
 	return among(core.Say("the earliest job has waited for %s", span(age)))
 }
@@ -232,17 +239,18 @@ func planning(f *Facts, s *sheet) core.Text {
 // losses reports how a deployment handles messages that its queues lost.
 func losses(f *Facts, s *sheet) core.Text {
 	if at := f.Own.LossFound; !at.IsZero() {
-		return s.warn("queues lost messages, detected %s ago: their runs are being sent again", span(f.Own.Now.Sub(at))).
-			do("was a queue purged, created again, or its retention shortened? tickring audit shows when no run is missing")
+		return s.warn("queues lost messages (detected %s ago): the runs of these messages are being sent again", span(f.Own.Now.Sub(at))).
+			do("check whether a queue was purged or created again, or the retention of a queue was shortened; `tickring " +
+				"audit` shows whether runs are still missing")
 	}
 	since := f.Own.UncomparedFrom
 	if age := f.Own.Now.Sub(since); !since.IsZero() && age > uncompared {
-		s.warn("due times since %s (%s ago) are not checked yet: a message of that age can still be on its way",
+		s.warn("due times since %s (%s ago) are not compared with the runs yet: a message of that age can still be in a queue",
 			since.UTC().Format(time.RFC3339), span(age)).
-			do("the check continues when the queues have caught up; if queues were purged: %s",
+			do("the comparison continues after the old messages are processed; if a queue was purged: %s",
 				"tickring replan --from "+core.FormatDuration((age+time.Hour).Truncate(time.Hour)))
 	}
-	return core.Say("all due times have their runs")
+	return core.Say("every due time has a run or a recorded skip")
 }
 
 func messages(f *Facts, s *sheet) core.Text {
@@ -250,7 +258,7 @@ func messages(f *Facts, s *sheet) core.Text {
 	if d == nil {
 		return core.Text{}
 	}
-	text := core.Say("%d due, %d scheduled for later, %d in progress", d.Due, d.Waiting, d.InFlight)
+	text := core.Say("%d messages due, %d scheduled for later, %d in progress", d.Due, d.Waiting, d.InFlight)
 	old := f.Own.OldestMessage
 	age := f.Own.Now.Sub(old)
 	switch {
@@ -258,20 +266,22 @@ func messages(f *Facts, s *sheet) core.Text {
 	// On AWS the age is only an upper bound: the time since the queue was last seen empty. If jobs fire every second, a few
 	// messages are always due; if messages are always in flight, the age is known to ten minutes (decision 030).
 	case f.Cloud != nil:
-		text = core.Say("%s; a message can be on its way for up to %s without being reported by its queue: tickring audit lists overdue runs",
+		text = core.Say("%s; some messages may have waited for up to %s, because the queue reports no exact age; to list overdue runs: "+
+			"tickring audit",
 			text,
 			span(age))
 		if d.Due > dueFew && age > onItsWay {
-			s.warn("%s", text).do("if runs are late, check the function dispatch below (throttles, errors, mappings), then slow executors: %s",
+			s.warn("%s", text).do("if runs are late, check the function `dispatch` below for throttles, errors and mappings, "+
+				"then look for slow executors: %s",
 				"tickring runs --state running")
 		}
 	case d.Due > 0:
-		s.wrong("%s; some are overdue by up to %s: runs are late", text, span(age)).
-			do("executors are slow, busy or gone, or this machine does not keep up: %s", tellsOverdue)
+		s.wrong("%s; some messages are overdue by up to %s, so runs are late", text, span(age)).
+			do("executors are slow, busy or stopped, or this machine is overloaded: %s", tellsOverdue)
 	// A message is also in progress while a call waits for its answer, for as long as that may take. If executors are busy or
 	// missing, the message is requeued.
 	case age > onItsWay:
-		s.warn("%s; some have been in progress for up to %s: the calls are slow, or no executor accepts the runs", text, span(age)).
+		s.warn("%s; some messages have been in progress for up to %s: calls are slow, or no executor accepts the runs", text, span(age)).
 			do("%s", tellsOverdue)
 	}
 	return text
@@ -283,14 +293,16 @@ func postRun(f *Facts, s *sheet) core.Text {
 	if d == nil {
 		return core.Text{}
 	}
-	text := core.Say("%d due, %d waiting for a retry, %d in progress", d.Due, d.Waiting, d.InFlight)
+	text := core.Say("%d tasks due, %d waiting for a retry, %d in progress", d.Due, d.Waiting, d.InFlight)
 	if d.Due > postRunMany {
 		s.warn("%s", text).do("executors answer slowly with their logs, or channels accept notifications slowly: %s",
-			local(f, core.Say("the log of the server names them"), core.Say("check the function postrun below; its log names them")))
+			local(f, core.Say("the log of the server names the slow executors and channels"),
+				core.Say("check the function `postrun` below: its log names the slow executors and channels")))
 	}
 	if n := f.Own.LogsLost; n > 0 {
 		s.warn("logs that could not be stored: %d since %s", n, f.Own.UpSince.Format(time.RFC3339)).
-			do("tickring logs RUN and the server's log (%s) show the reason: executors that stop before their logs are read, or do not answer",
+			do("`tickring logs RUN` and the server's log (%s) show the reason, such as an executor that stopped too early or "+
+				"does not answer",
 				"could not be stored")
 	}
 	return text
@@ -302,28 +314,28 @@ func notifications(f *Facts, s *sheet) core.Text {
 		return core.Say("fix the channel in its manifest, then test it: %s", "tickring channels test "+channel)
 	}
 	for _, c := range f.Own.LockedChannels {
-		s.wrong("%s", c.Message).do("notifications for it are retried for a day")
+		s.wrong("%s", c.Message).do("notifications to this channel are retried for a day")
 	}
 	mute := func(c *client.ChannelTrouble) bool { return c.GivenUp > 0 }
 	troubled := worstFirst(f.Own.TroubledChannels, mute)
 	for i, c := range troubled {
 		if i == mostNamed {
 			s.say(levelIf(mute(&c)), core.Say("and %d more channels fail", len(troubled)-i)).
-				do("%s lists them", "tickring get channels")
+				do("to list all channels: %s", "tickring get channels")
 			break
 		}
 		since := core.Say("channel %s has failed since %s, %s ago", c.Channel,
 			c.Since.UTC().Format(time.RFC3339), span(f.Own.Now.Sub(c.Since)))
 		if c.GivenUp > 0 {
 			s.wrong("%s: %s; notifications dropped: %d", since, oneLine(c.Error), c.GivenUp).
-				do("%s; dropped notifications are in the log (notification dropped) and are not sent again", test(c.Channel))
+				do("%s; dropped notifications are not sent again; the server logs each of them as 'notification dropped'", test(c.Channel))
 			continue
 		}
-		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; pending messages are retried for a day", test(c.Channel))
+		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; pending notifications are retried for a day", test(c.Channel))
 	}
 	if n := f.Own.NotificationsDropped; n > 0 {
 		s.warn("notifications dropped since %s: %d", f.Own.UpSince.Format(time.RFC3339), n).
-			do("the server's log names each (notification dropped), with its channel and the reason")
+			do("the server's log has a line \"notification dropped\" for each dropped notification, with its channel and the reason")
 	}
 	return core.Say("all channels accept notifications")
 }
@@ -358,14 +370,13 @@ func oneLine(text string) string {
 	return first
 }
 
-var tellsOverdue = core.Say("tickring audit lists overdue runs; tickring runs --state running lists running ones")
+var tellsOverdue = core.Say("`tickring audit` lists overdue runs; `tickring runs --state running` lists running runs")
 
 func apps(f *Facts, s *sheet) core.Text {
 	for _, a := range f.Own.UnreadableApps {
 		s.wrong("app %s cannot be read: %s", a.Name, a.Message).
-			do("runs of the app wait for 15 minutes, then move to the dead-letter queue; if a key is missing, add the key or set the secrets " +
-				"again, " +
-				"else restore the app from a backup")
+			do("runs of the app wait for 15 minutes, then move to the dead-letter queue. If a key is missing, add the key or " +
+				"set the secrets again. Otherwise restore the app from a backup")
 	}
 	for _, name := range f.Own.KnownTokens {
 		s.warn("app %s uses the default token of xxl-job, which is public", name).
@@ -394,7 +405,7 @@ func executors(f *Facts, s *sheet) core.Text {
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(fails)) {
-		text := core.Say("app %s: no run reaches %s", app, some(fails[app]))
+		text := core.Say("app %s: runs do not reach %s", app, some(fails[app]))
 		do := core.Say("check the address, the token and the network, then test again: tickring executors %s --test ADDRESS", app)
 		if live[app] {
 			s.warn("%s", text).do("%s", do)
@@ -405,10 +416,11 @@ func executors(f *Facts, s *sheet) core.Text {
 	for _, app := range slices.Sorted(maps.Keys(gone)) {
 		if live[app] || len(fails[app]) > 0 {
 			s.warn("app %s: executors that stopped: %s", app, some(gone[app])).
-				do("if they were removed on purpose: tickring executors rm %s ADDRESS", app)
+				do("if you stopped these executors on purpose: tickring executors rm %s ADDRESS", app)
 		} else {
-			s.wrong("app %s has no executor left: %s stopped sending heartbeats", app, some(gone[app])).
-				do("start an executor; runs fail with no-executor, or wait until their deadline after an outage of the scheduler")
+			s.wrong("app %s has no live executor: %s stopped sending heartbeats", app, some(gone[app])).
+				do("start an executor; until then, runs fail (`no-executor`). After an outage of the scheduler, runs wait " +
+					"until their deadline")
 		}
 	}
 	since := func(r client.RefusedExecutor) bool { // it was accepted later
@@ -421,23 +433,25 @@ func executors(f *Facts, s *sheet) core.Text {
 		if f.Apps != nil && !slices.Contains(f.Apps, r.App) {
 			s.warn("app %q does not exist: its executor at %q was rejected; rejections so far: %d, last %s ago, from %s", r.App, r.Address, r.Times,
 				span(f.Own.Now.Sub(r.At)), r.From).
-				do("create the app, with the token of its executors, in a manifest (tickring apply); if the executor is not yours, this can be an " +
-					"attack")
+				do("create the app in a manifest, with the token of its executors, and run `tickring apply`; if the executor " +
+					"is not yours, the registrations can be an attack")
 			continue
 		}
 		if r.Why != "" {
 			s.warn("app %q: the executor at %q was rejected; rejections so far: %d, last %s ago, from %s: %s", r.App, r.Address, r.Times,
-				span(f.Own.Now.Sub(r.At)), r.From, r.Why).do("change the address that the executor registers; the executor logs it too")
+				span(f.Own.Now.Sub(r.At)), r.From, r.Why).do("change the address that the executor registers; the executor " +
+				"also logs this rejection")
 			continue
 		}
 		s.warn("app %q: the executor at %q was rejected because of its token; rejections so far: %d, last %s ago, from %s", r.App, r.Address,
 			r.Times, span(f.Own.Now.Sub(r.At)), r.From).
-			do("set the access token of the executor to the token of its app; if the executor is not yours, this can be an attack")
+			do("set the access token of the executor to the token of its app; if the executor is not yours, the registrations " +
+				"can be an attack")
 	}
 	if len(f.Own.Executors) == 0 {
 		return core.Text{}
 	}
-	return core.Say("%d, none failing; not checked yet: %d", len(f.Own.Executors), unchecked)
+	return core.Say("%d executors, none failing; not checked yet: %d", len(f.Own.Executors), unchecked)
 }
 
 // jobs reports jobs without executors, failing jobs, and jobs that notify a channel that does not exist.
@@ -445,7 +459,7 @@ func jobs(f *Facts, s *sheet) core.Text {
 	j := f.Jobs
 	if j == nil {
 		if f.JobsErr != "" {
-			s.unknown("their status could not be read: %s", f.JobsErr)
+			s.unknown("the status of the jobs could not be read: %s", f.JobsErr)
 		}
 		return core.Text{}
 	}
@@ -459,7 +473,7 @@ func jobs(f *Facts, s *sheet) core.Text {
 		if d.Jobs > 1 {
 			of = core.Say("%s and %d more", of, d.Jobs-1)
 		}
-		s.wrong("app %s has no executor, so nothing runs %s", d.App, of).
+		s.wrong("app %s has no executor, so these jobs cannot run: %s", d.App, of).
 			do("start an executor, or give the app a fixed address")
 	}
 	named := 0
@@ -471,43 +485,43 @@ func jobs(f *Facts, s *sheet) core.Text {
 			continue
 		}
 		if named++; named > mostNamed {
-			s.say(levelIf(broken(x)), core.Say("and %d more fail", j.FailingJobs-i)).do("%s", "tickring runs --failed")
+			s.say(levelIf(broken(x)), core.Say("and %d more jobs fail", j.FailingJobs-i)).do("%s", "tickring runs --failed")
 			break
 		}
 		why, _, _ := strings.Cut(strings.TrimSpace(x.Last.Message), "\n")
 		why = strings.TrimSuffix(x.Last.Reason+": "+why, ": ")
 		do := "tickring runs " + x.Job + " --failed; tickring logs " + x.Last.ID
 		if when := span(f.Own.Now.Sub(x.Last.EndedAt)); !broken(x) {
-			s.warn("%s has only failed so far, last %s ago: %s", x.Job, when, why).do("%s", do)
+			s.warn("%s has never succeeded, and its last failure was %s ago: %s", x.Job, when, why).do("%s", do)
 		} else {
 			s.wrong("%s failed %d times in a row after all retries, last %s ago: %s", x.Job, x.Times, when, why).do("%s", do)
 		}
 	}
 	for i, u := range j.MissingChannels {
 		if i == mostNamed {
-			s.wrong("and %d more name a channel that does not exist", len(j.MissingChannels)-i)
+			s.wrong("and %d more jobs or apps notify a channel that does not exist", len(j.MissingChannels)-i)
 			break
 		}
-		s.wrong("%s notifies channel %s, which does not exist: it sends no notifications there", u.Subject, u.Channel).
-			do("create the channel or remove it from notify.to in the manifest (tickring apply)")
+		s.wrong("%s notifies channel %s, which does not exist, so these notifications are not sent", u.Subject, u.Channel).
+			do("create the channel, or remove the channel from `notify.to` in the manifest and run `tickring apply`")
 	}
 	for i, l := range j.Locked {
 		if i == mostNamed {
 			s.wrong("and %d more jobs cannot be read", len(j.Locked)-i)
 			break
 		}
-		s.wrong("%s", l.Message).do("%s", local(f, core.Say("no run is planned until then"),
+		s.wrong("%s", l.Message).do("%s", local(f, core.Say("no run of the job is planned until the job can be read"),
 			core.Say("runs of the job wait for 15 minutes, then move to the dead-letter queue")))
 	}
-	text := core.Say("%d checked", j.Looked)
+	text := core.Say("jobs checked: %d", j.Looked)
 	if j.More {
-		text = core.Say("%d checked; more exist and were not checked", j.Looked)
+		text = core.Say("jobs checked: %d; more jobs exist and were not checked", j.Looked)
 	}
 	if p := j.Pending; p != nil {
 		age := f.Own.Now.Sub(p.DueAt)
-		oldest := core.Say("the oldest run that is due and not sent is of %s, %s: it has waited for %s", p.Job, p.State, span(age))
+		oldest := core.Say("the oldest run that is due and not sent: job %s, state %s, waiting for %s", p.Job, p.State, span(age))
 		if age > onItsWay {
-			s.warn("%s", oldest).do("%s shows the reason", "tickring runs "+p.Job+" --state planned,queued,running")
+			s.warn("%s", oldest).do("to see the reason: %s", "tickring runs "+p.Job+" --state planned,queued,running")
 		}
 		text = core.Say("%s; %s", text, oldest)
 	}
@@ -522,8 +536,8 @@ func certificate(f *Facts, s *sheet) core.Text {
 	if until.IsZero() {
 		return core.Text{}
 	}
-	do := core.Say("write a new certificate and its key into the files of --tls-cert and --tls-key; the server reloads them, and its log " +
-		"has the reason if it cannot")
+	do := core.Say("write a new certificate and its key into the files of --tls-cert and --tls-key; the server reloads both " +
+		"files, and logs the reason if the reload fails")
 	switch left := until.Sub(f.Own.Now); {
 	case left <= 0:
 		s.wrong("the certificate expired %s ago: clients that verify it cannot connect", span(-left)).do("%s", do)
@@ -540,7 +554,8 @@ func reports(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	case r.Failed != "":
 		return s.warn("reports are complete up to %s, then the summary failed: %s", r.Until.Format(time.RFC3339), r.Failed).
-			do("the summary is retried each minute and delays no run. If it fails for longer than runs are kept, tickring report has gaps")
+			do("the summary is retried each minute and delays no run. If the summary fails for longer than runs are kept, " +
+				"`tickring report` has gaps")
 	case f.Own.Now.Sub(r.Until) > unsummed:
 		return s.warn("reports are complete only up to %s, %s ago", r.Until.Format(time.RFC3339), span(f.Own.Now.Sub(r.Until))).
 			do("tickring retries by itself; if the time does not advance, see docs/explanation/reports.md")
@@ -553,12 +568,12 @@ func disk(f *Facts, s *sheet) core.Text {
 	if d == nil {
 		return core.Text{}
 	}
-	text := core.Say("%s: the database uses %s, %s are free", d.Folder, size(d.Bytes), size(d.Free))
+	text := core.Say("%s: the database uses %s, and the disk has %s free", d.Folder, size(d.Bytes), size(d.Free))
 	switch {
 	case d.Free < 0:
 		s.unknown("%s: the free disk space is unknown on this system", d.Folder)
 	case d.Free < diskWrong:
-		s.wrong("%s", text).do("free disk space: otherwise no job is planned")
+		s.wrong("%s", text).do("free disk space: tickring plans no runs while the disk is full")
 	case d.Free < diskWarn || d.Free < d.Bytes/4:
 		s.warn("%s", text).do("free disk space, or let jobs keep their runs for fewer days (retention.days)")
 	}
@@ -584,18 +599,19 @@ var update = core.Say("update the stack")
 func table(f *Facts, name string, t *Table, s *sheet) core.Text {
 	if t.Missing {
 		return s.wrong("table %s does not exist", t.Name).
-			do("restore the table under another name and set that name in the stack; see docs/how-to/recover-on-aws.md")
+			do("restore the table from a backup under another name, and set that name in the stack; see " +
+				"docs/how-to/recover-on-aws.md")
 	}
 	if t.Status != "ACTIVE" && t.Status != "UPDATING" {
-		s.wrong("%s is %s", t.Name, t.Status).do("wait until it is ACTIVE: nothing works without it")
+		s.wrong("%s is %s", t.Name, t.Status).do("wait until the table is ACTIVE: tickring does not work without this table")
 	}
 	shown := !f.Cloud.Emulated
 	if t.TTL == "" && name != "jobs" && shown {
-		s.warn("%s has no time to live: expired records are never removed", t.Name).
-			do("enable time to live for the attribute expires: %s", update)
+		s.warn("table %s has no time-to-live setting, so expired records are never removed", t.Name).
+			do("enable time to live for the attribute `expires`: %s", update)
 	} else if t.TTL != "" && t.TTL != "expires" {
 		s.wrong("the time to live of %s uses the attribute %s, which tickring does not set", t.Name, t.TTL).
-			do("set time to live to the attribute expires")
+			do("set the attribute for time to live to `expires`")
 	}
 	if t.Recoverable != nil && !*t.Recoverable && name != "runs" && shown {
 		s.warn("%s has no point-in-time recovery: lost data cannot be restored", t.Name).do("enable point-in-time recovery: %s", update)
@@ -604,10 +620,10 @@ func table(f *Facts, name string, t *Table, s *sheet) core.Text {
 		s.warn("%s has no deletion protection", t.Name).do("enable deletion protection: %s", update)
 	}
 	if status, ok := t.Indexes["due"]; name == "jobs" && !ok {
-		s.wrong("%s has no index due: no job can be planned", t.Name).do("%s", update)
+		s.wrong("table %s has no index named 'due', so no job can be planned", t.Name).do("%s", update)
 	} else if name == "jobs" && status != "ACTIVE" && status != "" { // emulators report no status
-		s.wrong("the index due of %s is %s", t.Name, status).
-			do("wait until it is ACTIVE: until then, due jobs are not found")
+		s.wrong("the index `due` of %s is %s", t.Name, status).
+			do("wait until the index is ACTIVE: until then, due jobs are not found")
 	}
 	return core.Say("%s", t.Name)
 }
@@ -618,26 +634,27 @@ func queue(f *Facts, name string, q *Queue, s *sheet) core.Text {
 	}
 	if q.Retention < keepsMessages {
 		s.warn("the queue keeps messages for only %s",
-			span(q.Retention)).do("set the retention to 14 days: an outage of that length then loses nothing")
+			span(q.Retention)).do("set the retention to 14 days: an outage of up to 14 days then loses no messages")
 	}
-	well := core.Say("%d due, %d waiting, %d in progress", q.Due, q.Waiting, q.InFlight)
+	well := core.Say("%d messages due, %d waiting, %d in progress", q.Due, q.Waiting, q.InFlight)
 	if name == "dead" {
 		return well
 	}
 	if q.Dead == "" {
-		s.wrong("the queue has no dead-letter queue: messages that cannot be processed return until they expire").do("%s", update)
+		s.wrong("the queue has no dead-letter queue: a message that cannot be processed is delivered again until it expires").do("%s", update)
 	} else if d := f.Cloud.Queues["dead"]; d != nil && nameOf(q.Dead, ":") != nameOf(d.URL, "/") {
 		s.warn("the dead-letter queue is %s, which this stack does not read", nameOf(q.Dead, ":")).do("%s", update)
 	}
 	if q.Dead != "" && q.MaxReceives < fewReceives {
-		s.warn("a message moves to the dead-letter queue after %d receipts: an outage of a few minutes affects many", q.MaxReceives).
+		s.warn("a message moves to the dead-letter queue after only %d receipts, so an outage of a few minutes can move many "+
+			"messages", q.MaxReceives).
 			do("set maxReceiveCount to %d", ring.MaxReceives)
 	}
 	if !taken(f.Cloud, q) && (name != "results" || q.Due > 0) { // a stack without executors that are functions has no mapping
-		s.wrong("no function receives its messages: it has no event source mapping").do("%s", update)
+		s.wrong("no function receives the messages of the queue: the queue has no event source mapping").do("%s", update)
 	}
 	if d := f.Cloud.Functions["dispatch"]; d != nil && name != "results" && q.Visibility < d.Timeout {
-		s.wrong("a message becomes visible again after %s, before dispatch times out after %s: runs are sent twice",
+		s.wrong("a message becomes visible again after %s, but the function dispatch can run for %s, so runs are sent twice",
 			span(q.Visibility), span(d.Timeout)).
 			do("set the visibility timeout to twice the timeout of dispatch: %s", update)
 	}
@@ -685,11 +702,12 @@ func deadLetters(f *Facts, s *sheet) core.Text {
 	}
 	if n > 0 {
 		if n >= maxLetters {
-			s.wrong("%d or more messages could not be processed", n)
+			s.wrong("%d or more messages in the dead-letter queue could not be processed", n)
 		} else {
-			s.wrong("%d messages could not be processed", n)
+			s.wrong("%d messages in the dead-letter queue could not be processed", n)
 		}
-		s.do("tickring redrive --dry-run lists them with the reason; tickring redrive sends those again that are not too late")
+		s.do("`tickring redrive --dry-run` lists these messages with the reason; `tickring redrive` resends the messages that " +
+			"are not too late")
 	}
 	return core.Say("none")
 }
@@ -705,9 +723,10 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 		s.wrong("the last update of %s failed: the function runs its previous code", fn.Name).do("%s", update)
 	}
 	if fn.Reserved != nil && *fn.Reserved == 0 {
-		text := core.Say("%s is switched off: its reserved concurrency is 0", fn.Name)
+		text := core.Say("%s is switched off, because its reserved concurrency is 0", fn.Name)
 		if takers[name] {
-			text = core.Say("%s; each message that it is offered counts as received and finally moves to the dead-letter queue", text)
+			text = core.Say("%s; each delivery to the function fails and counts as a receipt, so messages finally move to the dead-letter "+
+				"queue", text)
 		}
 		s.wrong("%s", text).do("%s", "aws lambda delete-function-concurrency --function-name "+fn.Name)
 	}
@@ -735,12 +754,12 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 	if fn.Throttles > 0 {
 		text := core.Say("throttles of %s in 15 minutes: %.0f: no concurrency was left", fn.Name, fn.Throttles)
 		if fn.Reserved != nil {
-			s.warn("%s: the function can run %d at the same time", text, *fn.Reserved).
-				do("find the clients that send these requests; for your jobs, set %s",
+			s.warn("%s: at most %d invocations of the function run at the same time", text, *fn.Reserved).
+				do("find the clients that send these requests; if the clients are your own executors, set %s",
 					"-c tickring:endpointConcurrency=N")
 		} else {
-			s.warn("%s", text).do("other functions of the account use it up: request more concurrency (Service Quotas: Lambda, concurrent " +
-				"executions), or reserve some for this function")
+			s.warn("%s", text).do("other functions of the account use all concurrency: request more (Service Quotas: Lambda, " +
+				"concurrent executions), or reserve some for this function")
 		}
 	}
 	if fn.Errors > 0 {
@@ -759,10 +778,11 @@ func emulator(f *Facts, s *sheet) core.Text {
 		s.say(Well, core.Say("this emulator has no HTTP APIs (API Gateway v2): %s cannot be used", "-c tickring:httpApi=true"))
 	}
 	if f.Cloud.NoPermissions {
-		s.say(Well, core.Say("this emulator does not check permissions (IAM): a missing permission shows only in an account"))
+		s.say(Well, core.Say("this emulator does not check permissions (IAM): a missing permission causes errors only in an "+
+			"AWS account"))
 	}
-	s.say(Well, core.Say("emulators of AWS do not show some settings, so these are not checked: time to live, point-in-time recovery and "+
-		"deletion protection of tables; recursion settings of functions"))
+	s.say(Well, core.Say("emulators of AWS do not show some settings, so these settings are not checked: time to live, "+
+		"point-in-time recovery and deletion protection of tables; recursion settings of functions"))
 	return core.Text{}
 }
 
@@ -772,17 +792,17 @@ func schedule(f *Facts, s *sheet) core.Text {
 	case x == nil:
 		return core.Text{}
 	case x.Missing:
-		return s.wrong("the EventBridge rule %s does not exist: the tick does not run", x.Name).do("%s", update)
+		return s.wrong("the EventBridge rule %s does not exist: the function `tick` does not run", x.Name).do("%s", update)
 	case x.State == "":
-		return s.wrong("the EventBridge rule %s has no state: the tick does not run", x.Name).
+		return s.wrong("the EventBridge rule %s has no state: the function `tick` does not run", x.Name).
 			do("enable the rule in EventBridge, or %s", update)
 	case x.State != "ENABLED":
-		return s.wrong("the EventBridge rule %s is %s: the tick does not run", x.Name, x.State).
+		return s.wrong("the EventBridge rule %s is %s: the function `tick` does not run", x.Name, x.State).
 			do("enable the rule in EventBridge, or %s", update)
 	case x.Rate != "rate(1 minute)" && x.Rate != "rate(1 minutes)":
-		return s.wrong("the EventBridge rule %s has the schedule %s: runs are planned 210 s ahead, so they are late "+
-			"unless the tick runs each minute",
-			x.Name, x.Rate).do("set the rule to %s", "rate(1 minute)")
+		return s.wrong("the EventBridge rule %s has the schedule %s: runs are planned 210 s ahead, so runs are late unless "+
+			"the function `tick` runs each minute",
+			x.Name, x.Rate).do("set the schedule of the rule to %s", "rate(1 minute)")
 	}
 	return core.Say("%s", x.Rate)
 }
@@ -794,12 +814,12 @@ func concurrency(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	case a.Concurrency < fewConcurrent:
 		s.warn("the account can run only %d concurrent functions, the limit of new accounts: bursts of runs wait", a.Concurrency).
-			do("request 1,000 (Service Quotas: Lambda, concurrent executions)")
+			do("request a quota of 1,000 (Service Quotas: Lambda, concurrent executions)")
 	case a.Unreserved < fewConcurrent:
-		s.warn("of %d concurrent functions, %d are not reserved by other functions", a.Concurrency, a.Unreserved).
-			do("reserve less elsewhere, or reserve some for dispatch and tick")
+		s.warn("concurrent functions of the account: %d; only %d are not reserved by other functions", a.Concurrency, a.Unreserved).
+			do("reserve less concurrency for other functions, or reserve some for the functions `dispatch` and `tick`")
 	}
-	return core.Say("%d concurrent functions", a.Concurrency)
+	return core.Say("at most %d functions run at the same time", a.Concurrency)
 }
 
 func quota(f *Facts, s *sheet) core.Text {
@@ -808,10 +828,10 @@ func quota(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	}
 	if a.TableWrite < fewWrites {
-		s.warn("a table can take %d write units per second, about %d runs", a.TableWrite, a.TableWrite/3).
-			do("request more (Service Quotas: DynamoDB, table-level write throughput)")
+		s.warn("a table can take %d write units per second, enough for about %d runs per second", a.TableWrite, a.TableWrite/3).
+			do("request a higher quota (Service Quotas: DynamoDB, table-level write throughput)")
 	}
-	return core.Say("%d write units and %d read units per second and table", a.TableWrite, a.TableRead)
+	return core.Say("each table can take %d write units and %d read units per second", a.TableWrite, a.TableRead)
 }
 
 // unasked reports each check of AWS that could not be made, under its name.
@@ -833,5 +853,5 @@ func unread(f *Facts, s *sheet) core.Text {
 		names[i] = core.Phrase(name)
 	}
 	return s.unknown("the deployment could not read: %s", some(names)).
-		do("see the log of the function api; its role needs the permissions")
+		do("see the log of the function `api`; the role of the function needs the missing permissions")
 }

@@ -1,6 +1,7 @@
-// Package doctor explains the problems of a deployment and how to fix them. Gather collects the deployment's own facts,
-// Ask the facts of AWS about its stack. Judge turns these facts into findings, with its table of checks; package words
-// translates them. The package changes nothing, and does not report anything as healthy that it could not check.
+// Package doctor finds the problems of a deployment and explains how to fix them. Gather collects the facts that the
+// deployment itself has, and Ask collects the facts of AWS about its stack. Judge checks these facts and returns
+// findings; package words translates the findings. The package changes nothing. It reports a part as healthy only if
+// it checked the part.
 package doctor
 
 import (
@@ -12,17 +13,17 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Level of a finding.
+// Level is the severity of a finding.
 type Level string
 
 const (
 	Well    Level = "ok"
 	Unknown Level = "unknown" // the check could not be made
-	Warning Level = "warning" // the object works, but will not or may not for long
+	Warning Level = "warning" // the checked object works now, but may soon stop working
 	Wrong   Level = "wrong"
 )
 
-// Levels from the best to the worst.
+// Levels has all levels, from the best to the worst.
 var Levels = []Level{Well, Unknown, Warning, Wrong}
 
 func Worst(list []Finding) Level {
@@ -33,40 +34,43 @@ func Worst(list []Finding) Level {
 	return Levels[worst]
 }
 
-// Finding is the result of one check for one object. words.Say translates it.
+// Finding is the result of one check for one object. words.Say translates its texts.
 type Finding struct {
-	Check core.Text // the English text identifies the check for programs
+	Check core.Text // the name of the check. The English text also identifies the check for programs
 	Level Level
 	Says  core.Text
-	Do    core.Text // what to do about the finding; the zero Text: nothing, or unknown
+	Do    core.Text // the action that fixes the problem; zero: no action is needed or known
 }
 
-// Facts is the input of Judge. Facts that were not requested, or do not exist on one machine, are nil or empty.
+// Facts is the input of Judge. A fact that was not requested, or that a server on one machine does not have, is nil or
+// empty.
 type Facts struct {
-	Now      time.Time // by the clock of this machine
+	Now      time.Time // the current time by the clock of this machine
 	Took     time.Duration
 	Endpoint string
-	// Own holds the deployment's own facts; OwnErr is why it returns none, Refused that it rejects the token.
+	// Own has the facts that the deployment itself reports. If Own is nil, OwnErr is the error, and Refused
+	// reports whether the deployment rejected the token.
 	Own     *client.Facts
-	Canary  *Canary // nil: the deployment has none, or it could not be read
-	OwnErr  string  // in the requested language, or from this machine's network
+	Canary  *Canary // the latest canary run; nil: the deployment has no canary job, or the run could not be read
+	OwnErr  string  // the error of the deployment in the requested language, or the network error of this machine
 	Refused bool
-	Older   bool // the deployment answers, but does not know this request
-	// Apps are the names of all apps if an executor was rejected, to see whether its app exists; else nil.
+	Older   bool // whether the deployment answers but does not support this request, because its version is older
+	// Apps has the names of all apps. It is set only if an executor was rejected, to check whether the
+	// executor's app exists.
 	Apps []string
-	// Jobs holds the state of its jobs; JobsErr is why that is unknown.
+	// Jobs has the facts about the deployment's jobs. If Jobs is nil, JobsErr is the error.
 	Jobs    *client.JobFacts
 	JobsErr string
 
-	Cloud *Cloud // nil on one machine
+	Cloud *Cloud // the facts of AWS; nil for a server on one machine
 }
 
-// Canary is the last run of the job by which a deployment watches itself.
+// Canary is the latest run of the canary job, with which a deployment checks itself.
 type Canary struct {
-	Ran     bool      // a run of the job has ended
-	Came    bool      // the run succeeded: it arrived, and its result came back
-	At      time.Time // scheduled time of the run
-	Message string    // message of a run that did not succeed
+	Ran     bool      // whether a run of the canary job has ended
+	Came    bool      // whether the run succeeded: the run reached its executor, and the result came back
+	At      time.Time // the scheduled time of the run
+	Message string    // the message of a run that did not succeed
 }
 
 // need is the information that a check requires.
@@ -90,7 +94,7 @@ type check struct {
 	judge func(f *Facts, s *sheet) (well core.Text)
 }
 
-// Judge returns all findings, in the order of the checks.
+// Judge returns all findings, in the order in which the checks are made.
 func Judge(f *Facts) []Finding {
 	var list []Finding
 	for _, c := range checks {
@@ -103,8 +107,9 @@ func Judge(f *Facts) []Finding {
 	return list
 }
 
-// Verdict sums up all findings in one sentence, for the console, tickring doctor and /healthz. It counts the failing jobs
-// that the deployment reports, because not every caller runs the check "jobs", which reads every job.
+// Verdict returns one sentence that sums up all findings, for the console, `tickring doctor` and /healthz. The
+// sentence includes the number of failing jobs that the deployment reports. Some callers do not run the check "jobs",
+// which reads every job.
 func Verdict(own *client.Facts, list []Finding) core.Text {
 	var executors, scheduler []Finding
 	for _, x := range list {

@@ -50,7 +50,8 @@ func (k *gathering) said(err error) string {
 	return err.Error()
 }
 
-// Gather adds the facts of the engine to f, in language l. e is not fenced, so that it also works on a standby deployment.
+// Gather reads the deployment's own facts from an engine and adds them to f. The texts are in the language l. Pass an
+// engine without a fence, so that Gather also works on a standby deployment.
 func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Language, f *client.Facts, answer api.Answer) {
 	k := &gathering{e, now, l, f, answer}
 	f.Now = now.UTC()

@@ -20,13 +20,14 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// Queues serves executors that pull from queues. Each request has the token of its app, as in the xxl-job protocol.
+// Queues serves executors that receive runs from queues. Each request must have the token of its app, as defined by
+// the xxl-job protocol.
 type Queues struct {
 	Config
 	Registry *registry.Registry
 	Runs     pullqueue.Runs
 	Finish   *finish.Finish
-	Puller   *pullqueue.Puller // nil if SQS has the queues
+	Puller   *pullqueue.Puller // serves the server's own queues; nil: the queues are in SQS
 }
 
 // maxQueueBody bounds a request, in bytes.
@@ -47,7 +48,8 @@ type queueRequest struct {
 	Runs              []string `json:"runs"`
 }
 
-// Serve adds the endpoint for the state of runs and, if the server has its own queues, the endpoints of the queues.
+// Serve adds the endpoint for the state of runs to the HTTP routes. If the server has its own queues, Serve also adds
+// the endpoints of these queues.
 func (d *Queues) Serve(mux *http.ServeMux) {
 	room := wirehttp.NewRoom(heldLong, 0)
 	handle := func(path string, f func(context.Context, *core.App, *queueRequest) (any, error)) {
@@ -121,7 +123,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(out); err != nil {
-		d.Log.Debug("answer of a queue was not taken", "app", app.Name, "queue", q.Queue, "err", err)
+		d.Log.Debug("answer of a queue not delivered", "app", app.Name, "queue", q.Queue, "err", err)
 	}
 }
 
@@ -130,7 +132,7 @@ func unread(err error, what core.Text, most int) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return core.Errorf(core.CodeTooLarge, "%s can have at most %d bytes", what, most)
 	}
-	return core.Errorf(core.CodeUnavailable, "%s did not arrive in time: send it again", what)
+	return core.Errorf(core.CodeUnavailable, "%s did not arrive in time: send the request again", what)
 }
 
 // beat records that an executor polls a queue of the app.
@@ -168,7 +170,7 @@ func (d *Queues) receive(ctx context.Context, app *core.App, r *queueRequest) (a
 func seconds(n int) time.Duration { return time.Duration(min(max(n, -1), 1<<30)) * time.Second }
 
 type states struct {
-	States []pullqueue.State `json:"states"` // in the order of the receipts
+	States []pullqueue.State `json:"states"` // the states of the runs, in the order of the receipts in the request
 }
 
 func (d *Queues) extend(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
@@ -246,7 +248,7 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 		err = core.ErrThrottled
 	}
 	if err != nil {
-		return nil, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
+		return nil, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"), Err: err}
 	}
 	for i, id := range ids {
 		run, ok := found[id]

@@ -15,17 +15,17 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// MaxReport bounds the body of a report, in bytes.
+// MaxReport is the maximum size of a report body in bytes.
 const MaxReport = 256 << 10
 
 // heldLong is the number of bodies above 16 KiB held at once by an endpoint with bodies of at
 // most MaxReport: 16 MiB.
 const heldLong = 64
 
-var errNoRoom = core.Errorf(core.CodeUnavailable, "the server is overloaded: send it again")
+var errNoRoom = core.Errorf(core.CodeUnavailable, "the server is overloaded: send the request again")
 
-// Report accepts the result of a call that answered 202, at /v1/report/{run}. The key in its
-// URL is the permission.
+// Report accepts the result of an HTTP call that the executor first answered with 202. The path is /v1/report/{run}.
+// The key in the URL authorizes the report.
 func (d Config) Report(f *finish.Finish, key send.Key) http.HandlerFunc {
 	room := wirehttp.NewRoom(heldLong, 0)
 	return d.noPage(func(w http.ResponseWriter, r *http.Request) { d.report(f, key, room, w, r) }, refusePage)
@@ -44,17 +44,20 @@ func (d Config) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w ht
 	signs, err := key(r.Context())
 	if err != nil {
 		d.Log.Error("the key of reports cannot be read", "run", id, "err", err)
-		refuse(rejectlog.Unavailable, core.Errorf(core.CodeUnavailable, "the report key cannot be read at the moment: try again"))
+		refuse(rejectlog.Unavailable, core.Errorf(core.CodeUnavailable, "the key that verifies run results cannot be read at "+
+			"the moment: try again"))
 		return
 	}
 	if !r.URL.Query().Has("key") {
-		refuse(rejectlog.Token, core.Errorf(core.CodeUnauthorized, "the URL has no key: use the URL of the %s header unchanged",
+		refuse(rejectlog.Token, core.Errorf(core.CodeUnauthorized, "the URL has no key: use the URL from the header %s "+
+			"unchanged",
 			send.HeaderCallback))
 		return
 	}
 	if !hmac.Equal([]byte(r.URL.Query().Get("key")), []byte(send.ReportSignature(signs, id))) {
 		refuse(rejectlog.Token,
-			core.Errorf(core.CodeUnauthorized, "the key belongs to another run: use the URL of the %s header unchanged", send.HeaderCallback))
+			core.Errorf(core.CodeUnauthorized, "the key in the URL belongs to another run: use the URL from the header %s "+
+				"unchanged", send.HeaderCallback))
 		return
 	}
 	var body struct {
@@ -84,7 +87,7 @@ func (d Config) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w ht
 		}
 	}
 	if len(body.Data) > core.DataMax {
-		refuse(rejectlog.Large, core.Errorf(core.CodeTooLarge, "data has %d bytes; at most %d are allowed", len(body.Data), core.DataMax))
+		refuse(rejectlog.Large, core.Errorf(core.CodeTooLarge, "the data has %d bytes; at most %d are allowed", len(body.Data), core.DataMax))
 		return
 	}
 	res := finish.Result{Run: id, Reported: true, State: body.State, Message: body.Message, Data: body.Data,

@@ -1,6 +1,6 @@
-// Package executorhttp serves the HTTP requests of executors, in the server on one machine and
-// in the functions: the xxl-job protocol, reports of calls, and queues that they pull from. It
-// translates between HTTP and the use cases, and decides nothing.
+// Package executorhttp serves the HTTP requests of executors: the xxl-job protocol, reports of calls, and queues that
+// executors receive from. The server on one machine and the Lambda functions use the package. It translates between
+// HTTP and the use cases, and makes no decisions.
 package executorhttp
 
 import (
@@ -25,19 +25,19 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// Config holds the settings that all endpoints for executors share: the tokens, the longest time
-// to read a body (0: 10 s), the trace of rejected requests (nil: none), and the log.
+// Config has the settings of all endpoints for executors: the tokens, the maximum time to read a body (0: 10 s), the
+// trace of rejected requests (nil: none), and the log.
 type Config struct {
 	Tokens  *registry.Tokens
 	ReadFor time.Duration
 	Refused *rejectlog.Trace
 	Log     *slog.Logger
-	// Here reports whether a request comes from a program on this machine; nil: none does.
+	// Here reports whether a request comes from a program on this machine. If nil, no request does.
 	Here func(ctx context.Context) bool
 }
 
-// Wire serves the paths of the xxl-job protocol; one of reg and call may be nil if another
-// endpoint serves its requests.
+// Wire serves the paths of the xxl-job protocol. One of reg and call may be nil if another endpoint serves these
+// requests.
 func (d Config) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback) {
 	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call, d.Refused}}, wirehttp.Options{
 		Log: d.Log, ReadFor: d.ReadFor, Refused: d.Refused,
@@ -56,8 +56,8 @@ func (d Config) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.
 	}
 }
 
-// Allowed returns a check of registered addresses before they are dialed: an address whose
-// host is an IP must be allowed, and must not be this server itself.
+// Allowed returns a check for the address of an executor that registers. If the host of the address is an IP address,
+// the policy must allow it, and it must not be this server's own address.
 func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
 	return func(app *core.App, address string) error {
 		_, target, err := core.ParseAddress(address)

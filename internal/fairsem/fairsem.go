@@ -1,6 +1,7 @@
-// Package fairsem limits concurrent use so that no owner takes all places. An owner gets another
-// place only while it holds fewer than are free: the first gets at most half, the next half of
-// the rest, and so on. An owner without a place waits in line for a limited time.
+// Package fairsem limits concurrent use, and prevents one owner from taking all slots. An owner gets a further slot
+// only if the owner has fewer slots than are free. The first owner therefore gets at most half of the slots, the next
+// owner at most half of the remaining slots, and so on. An owner that gets no slot waits in a queue for a limited
+// time.
 package fairsem
 
 import (
@@ -10,7 +11,7 @@ import (
 	"time"
 )
 
-// Semaphore is a fixed number of places and their owners.
+// Semaphore has a fixed number of slots, and records their owners.
 type Semaphore struct {
 	mu    sync.Mutex
 	free  int
@@ -18,7 +19,7 @@ type Semaphore struct {
 	queue list.List      // of *waiter, the oldest first
 }
 
-// New makes n places, all of them free.
+// New returns a Semaphore with n free slots.
 func New(n int) *Semaphore { return &Semaphore{free: n, of: map[string]int{}} }
 
 // waiter is an owner in line for a place.
@@ -37,7 +38,8 @@ func (p *Semaphore) take(who string) bool {
 	return true
 }
 
-// Acquire reports whether who got a place within a time; Release returns it.
+// Acquire waits for a slot for an owner, and reports whether the owner got the slot within the time limit. Release
+// returns the slot.
 func (p *Semaphore) Acquire(ctx context.Context, who string, within time.Duration) bool {
 	p.mu.Lock()
 	if p.take(who) {
@@ -66,7 +68,7 @@ func (p *Semaphore) Acquire(ctx context.Context, who string, within time.Duratio
 	}
 }
 
-// Release returns one place of who.
+// Release returns one slot of an owner to the free slots.
 func (p *Semaphore) Release(who string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +86,7 @@ func (p *Semaphore) Release(who string) {
 	}
 }
 
-// Free returns the number of free places.
+// Free returns the number of free slots.
 func (p *Semaphore) Free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package iampolicy lists the permissions of each function on the tables and queues: infra/ makes
-// IAM roles of them, and the simulation rejects other requests, as an account would. It sends
-// no requests.
+// Package iampolicy lists the permissions of each Lambda function on the tables and queues. The package infra creates
+// IAM roles from this list. The simulation rejects requests that the list does not allow. The package sends no
+// requests.
 package iampolicy
 
 import (
@@ -8,12 +8,14 @@ import (
 	"strings"
 )
 
-// Role is a set of permissions: actions of DynamoDB on each table and on the index of due jobs,
-// and uses of queues. Writes of many runs are PartiQL statements, which have actions of their
-// own; a transaction needs the actions of its items.
+// Role is a set of permissions: DynamoDB actions on each table and on the index of due jobs, and uses of queues. Batch
+// writes of runs are PartiQL statements, which need the PartiQL actions. A transaction needs the action of each of its
+// items.
 type Role struct {
 	Jobs, Due, Runs, State []string
-	Sends, Takes, Counts   []string // names of queues; counts: reads how many messages are on them
+	// Sends has the names of the queues for each use; the use `counts` allows a role to read the number of
+	// messages in the queue.
+	Sends, Takes, Counts []string
 }
 
 // The queues.
@@ -63,7 +65,7 @@ var (
 	sending = dispatching.and(finishing, ring, counting, Role{Sends: []string{Dead}})
 )
 
-// The roles of the functions. The API answers executors too.
+// The roles of the functions. The function api also answers executors.
 var (
 	Tick     = planning.and(finishing, ring, counting, canary, Role{Takes: []string{Dead}})
 	Dispatch = sending.and(Role{Takes: []string{Fires, Checks}})
@@ -71,7 +73,8 @@ var (
 	SlowLane = sending.and(Role{Takes: []string{Slow}})
 	Callback = finishing.and(calledBack, ring, Role{Sends: []string{Dead}, Takes: []string{Results}})
 	Registry = registering
-	Api      = managing.and(finishing, calledBack, registering, ring, counting, Role{Counts: []string{PostRuns}}) // permissions for doctor
+	// Api has the permissions for `tickring doctor`.
+	Api = managing.and(finishing, calledBack, registering, ring, counting, Role{Counts: []string{PostRuns}})
 )
 
 // and returns a role with the permissions of all.
@@ -95,8 +98,8 @@ var (
 	CountActions = []string{"GetQueueAttributes"}
 )
 
-// Allows reports whether a role has an action of DynamoDB or SQS, named without its service, on
-// a table (jobs, runs, state), on the index jobs/due, or on a queue.
+// Allows reports whether the role allows an action of DynamoDB or SQS, such as GetItem. The action is on a table
+// (jobs, runs, state), on the index jobs/due, or on a queue.
 func (r Role) Allows(action, on string) bool {
 	switch on {
 	case "jobs":

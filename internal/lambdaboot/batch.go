@@ -11,12 +11,13 @@ import (
 // maxRecords is the maximum batch size of an event source mapping.
 const maxRecords = 10_000
 
-// AnswerIn is how long before the end of an invocation all work ends. One half of it is for storing started work, the other
-// for reporting which messages are done and when the others must be delivered again.
+// AnswerIn is the time before the end of an invocation at which all work must stop. The first half of AnswerIn is for
+// storing started work. The second half is for reporting which messages are done and when the other messages must be
+// redelivered.
 const AnswerIn = 2 * time.Second
 
-// CheckBatch checks the whole event of a queue before any work: an event that cannot be answered is redelivered as a
-// whole.
+// CheckBatch checks the whole event of a queue before any work starts. If a message of the event cannot be reported,
+// the queue redelivers the whole event.
 func CheckBatch(e *events.SQSEvent) error {
 	switch n := len(e.Records); {
 	case n == 0:

@@ -19,23 +19,24 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// Clients configures how the functions call AWS. A zero field means its default.
+// Clients has the settings for how the functions call AWS. A zero field means its default.
 type Clients struct {
-	// Kept is how many connections to one host stay open while idle: more than a store uses at once, so that a burst opens no
-	// new ones.
-	Kept int // 128
-	// KeptFor limits how long idle connections stay open, including the time while a function is frozen.
-	KeptFor time.Duration // 60 s
-	// Connect is the maximum time to wait for a connection.
-	Connect time.Duration // 3 s
-	// Attempt is how long a store waits for the answer to an attempt of a request; each further attempt has twice as long, up
-	// to AttemptMax. Answers take about ten milliseconds: a late one will not come, and the request is repeated. All attempts
-	// together end within an invocation.
-	Attempt, AttemptMax time.Duration // 1 s, 4 s
-	Attempts            int           // 4
-	// BackoffMax limits the wait before an attempt, which grows from under a second. After an attempt without an answer there
-	// is no wait.
-	BackoffMax time.Duration // 2 s
+	// Kept is the maximum number of idle connections that stay open for each host. The default is higher than
+	// the number that a store uses at once, so a burst opens no new connections.
+	Kept int // default: 128
+	// KeptFor is the maximum time for which an idle connection stays open, including the time while Lambda
+	// freezes the function.
+	KeptFor time.Duration // default: 60 s
+	// Connect is the maximum time to open a connection.
+	Connect time.Duration // default: 3 s
+	// Attempt is the timeout of the first attempt of a store request. Each further attempt has twice the
+	// timeout, up to AttemptMax. Answers usually take about 10 ms, so the store repeats a request whose answer
+	// is late. All attempts together end within an invocation.
+	Attempt, AttemptMax time.Duration // default: 1 s for Attempt, 4 s for AttemptMax
+	Attempts            int           // Maximum number of attempts, including the first; default: 4
+	// BackoffMax is the maximum wait before an attempt. The wait starts below one second and grows with each
+	// attempt. After an attempt without an answer, the next attempt starts at once.
+	BackoffMax time.Duration // default: 2 s
 }
 
 func (c *Clients) defaults() {
@@ -45,8 +46,9 @@ func (c *Clients) defaults() {
 	c.Attempts, c.BackoffMax = cmp.Or(c.Attempts, 4), cmp.Or(c.BackoffMax, 2*time.Second)
 }
 
-// Of returns two configurations. The store retries requests until one has its answer. All others share its connections,
-// but their callers limit the time: a slow invocation is not repeated.
+// Of returns two AWS configurations. The first is for the store, and retries requests until one gets an answer. The
+// second is for all other clients and shares the connections. These callers limit the time themselves, and a slow
+// invocation is not repeated.
 func (c Clients) Of(sdk aws.Config) (store, others aws.Config) {
 	c.defaults()
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {

@@ -25,9 +25,9 @@ import (
 // maxEventBody limits the body of a request; Lambda itself accepts 6 MB.
 const maxEventBody = 6 << 20
 
-// HTTP serves requests that reach a function through an HTTP API or a function URL, which share one format (payload 2.0).
-// An event in another format is an error. Mistakes of a caller only get an error answer, so that clients cannot cause
-// alarms.
+// HTTP returns a Lambda handler that serves requests from an HTTP API or a function URL. Both use the event format
+// payload 2.0. The handler returns an error for an event in another format. An invalid request of a client only gets
+// an HTTP error answer, so that clients cannot cause alarms.
 func HTTP(h http.Handler, log *slog.Logger) func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 	return func(ctx context.Context, e events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 		r, status, err := request(ctx, &e)
@@ -42,7 +42,7 @@ func HTTP(h http.Handler, log *slog.Logger) func(context.Context, events.APIGate
 		}
 		serve(h, w, r, log)
 		if !w.fits() {
-			log.Warn("answer larger than a function may return", "method", r.Method, "path", r.URL.Path)
+			log.Warn("answer exceeds the size limit of Lambda", "method", r.Method, "path", r.URL.Path)
 			w = tooLarge(r)
 		}
 		return w.event(), nil
@@ -113,7 +113,7 @@ func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest) (r *http.Re
 // maxAnswer limits the body of an answer encoded as JSON; Lambda accepts 6 MB including the rest of the answer.
 const maxAnswer = 5_900_000
 
-var errLarge = core.Errorf(core.CodeTooLarge, "the answer exceeds the 6 MB limit of functions: request less")
+var errLarge = core.Errorf(core.CodeTooLarge, "the answer exceeds the 6 MB limit of Lambda functions: request less data")
 
 func tooLarge(r *http.Request) *response {
 	w := &response{header: http.Header{}}

@@ -1,6 +1,6 @@
-// Package lambdaboot contains the common setup of all functions: it reads and checks the configuration in the environment,
-// creates each client once, and builds the use cases on them. If a setting is missing or out of bounds, it fails and names
-// the setting.
+// Package lambdaboot has the setup that all Lambda functions share. The package reads and checks the configuration in
+// the environment, creates each client once, and creates the use cases. If a setting is missing or invalid, the setup
+// fails with an error that names the setting.
 package lambdaboot
 
 import (
@@ -44,69 +44,90 @@ import (
 	"github.com/tickring/tickring/send/awssend"
 )
 
-// Config is the configuration of a function from its environment.
+// Config is the configuration of a function, read from its environment.
 type Config struct {
-	Names awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …POSTRUN, …DEAD
-	// TICKRING_ADMIN_TOKEN of the API. Its hash signs reports if there is no report key. Token returns it from either source
+	// Names has the names of tables and queues: TICKRING_TABLE_JOBS, _RUNS, _STATE; TICKRING_QUEUE_FIRES, _SLOW,
+	// _CHECKS, _POSTRUN, _DEAD.
+	Names awsengine.Names
+	// AdminToken is set by TICKRING_ADMIN_TOKEN: the admin token of the API. Without a report key, the hash of the
+	// token signs reports. The method Token returns the token from this variable or from its SSM parameter.
 	AdminToken string
-	ReadToken  string // TICKRING_READ_TOKEN: a token that may only read; empty: none
-	// TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM, TICKRING_SECRET_KEY_PARAM
-	Params     Params
-	ReportURL  string         // TICKRING_REPORT_URL: base URL for reports of calls and for clients; empty: calls cannot report
-	ReportZone *time.Location // TICKRING_REPORT_ZONE: time zone of the days in statistics; UTC
-	RunURL     string         // TICKRING_RUN_URL: page of a run for users, in notifications (notification.CheckLink); empty: none
-	// TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with local emulators
+	ReadToken  string // TICKRING_READ_TOKEN: the read-only token of the API; empty: none
+	// Params has the names of SSM parameters: TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM,
+	// TICKRING_REPORT_KEY_PARAM, TICKRING_SECRET_KEY_PARAM.
+	Params Params
+	// ReportURL is set by TICKRING_REPORT_URL: base URL for reports of HTTP calls, and for clients; empty: HTTP
+	// calls cannot report results.
+	ReportURL  string
+	ReportZone *time.Location // TICKRING_REPORT_ZONE: time zone of the days in reports; default: UTC
+	// RunURL is set by TICKRING_RUN_URL: URL of the web page for a run, which notifications link to (see
+	// notification.CheckLink); empty: no link.
+	RunURL string
+	// Policy is set by TICKRING_ALLOW: private networks that executors may use. TICKRING_ALLOW_LOOPBACK=1 also
+	// allows loopback addresses, for local emulators.
 	Policy     safedial.Policy
-	NoToken    bool          // TICKRING_ALLOW_NO_TOKEN=1: apps without a token accept executors without one
-	Visibility time.Duration // TICKRING_VISIBILITY: of the queues of runs and checks; 25s
-	Partitions int           // TICKRING_MAX_PARTITIONS: maximum number of partitions of the due index under load; 16
-	Level      slog.Level    // TICKRING_LOG_LEVEL
-	Function   string        // AWS_LAMBDA_FUNCTION_NAME: to invoke another of itself
-	Deployment string        // owner of the tables: Region and state table, so a copy or a replica has another owner
-	// Provider logs users in to the console: TICKRING_OIDC_ISSUER and the others of oidc.Environment; its secret is in
-	// TICKRING_OIDC_CLIENT_SECRET_PARAM. The zero value: none.
+	NoToken    bool          // TICKRING_ALLOW_NO_TOKEN=1: apps without a token accept executors that send no token
+	Visibility time.Duration // TICKRING_VISIBILITY: visibility timeout of the queues of runs and checks; default: 25s
+	Partitions int           // TICKRING_MAX_PARTITIONS: maximum number of partitions of the due index under load; default: 16
+	Level      slog.Level    // TICKRING_LOG_LEVEL: the lowest level of log lines
+	Function   string        // AWS_LAMBDA_FUNCTION_NAME: name of this function, with which the function invokes itself
+	// Deployment is the name of the deployment that owns the tables: the Region and the name of the state table. A
+	// copy or a replica has another name.
+	Deployment string
+	// Provider is the identity provider for console logins, from TICKRING_OIDC_ISSUER and the other variables of
+	// oidc.Environment. The client secret is in the SSM parameter named by TICKRING_OIDC_CLIENT_SECRET_PARAM.
+	// The zero value means no provider.
 	Provider oidc.Settings
-	Canary   string // TICKRING_CANARY: address of the executor of the job by which the deployment watches itself; empty: there is none
-	Results  string // TICKRING_QUEUE_RESULTS: where Lambda puts the results of functions; empty: they report by themselves
+	// Canary is set by TICKRING_CANARY: address of the executor of the canary job, with which the deployment checks
+	// itself; empty: no canary job.
+	Canary string
+	// Results is set by TICKRING_QUEUE_RESULTS: queue to which Lambda sends the results of functions; empty: the
+	// functions report their results.
+	Results string
 
-	// Metrics of TICKRING_METRICS, the name of the deployment; without it there are none.
+	// Metrics writes the metrics of the deployment named in TICKRING_METRICS. Without this variable, no metrics
+	// are written.
 	Metrics *Metrics
 
-	// Traces is set if the environment names a collector (OTEL_EXPORTER_OTLP_ENDPOINT); else nil.
+	// Traces sends traces to the collector in OTEL_EXPORTER_OTLP_ENDPOINT; nil without this variable.
 	Traces *traces.Traces
 
-	// Functions and SQS send to lambda: and queue: executors; Open creates them.
+	// Functions sends runs to lambda: executors, and SQS sends runs to queue: executors. Open sets both fields.
 	Functions send.Functions
 	SQS       send.Queues
 	Plan      plan.Options
 	Secrets   SecretOptions
-	// Box encrypts stored secrets; nil: they are stored unencrypted. Open creates it.
+	// Box encrypts stored secrets; nil: secrets are stored unencrypted. Open sets Box.
 	Box *secretbox.Box
 
 	admin, read, report, provider *secret // of Params; nil: none is named
 }
 
-// Params names the SSM parameters of secrets, which are read when first needed. So no environment contains a secret, and a
-// function waits only for secrets that it needs.
+// Params has the names of the SSM parameters that contain secrets. A parameter is read when its secret is first
+// needed. Therefore the environment contains no secrets, and a function reads only the secrets that it needs.
 type Params struct {
-	AdminToken string // instead of TICKRING_ADMIN_TOKEN
-	ReadToken  string // instead of TICKRING_READ_TOKEN
-	ReportKey  string // signs the URLs at which calls report
-	Provider   string // the secret that the login provider gave
-	SecretKey  string // encrypts the secrets of apps, jobs and channels; empty: they are stored as they are
-	SecretKMS  string // TICKRING_SECRET_KEY_KMS: ARN of the KMS key that encrypts parameters; empty: the account's own
-	// Create names the parameters that this function creates if one that it reads is missing, the secret key last:
-	// TICKRING_CREATE_PARAMS, separated by commas. If the secret key exists, so do the others.
+	AdminToken string // contains the admin token, instead of TICKRING_ADMIN_TOKEN
+	ReadToken  string // contains the read-only token, instead of TICKRING_READ_TOKEN
+	ReportKey  string // contains the key that signs the report URLs of HTTP calls
+	Provider   string // contains the client secret at the identity provider
+	// SecretKey contains the key that encrypts the secrets of apps, jobs and channels; empty: secrets are stored
+	// unencrypted.
+	SecretKey string
+	// SecretKMS is set by TICKRING_SECRET_KEY_KMS: ARN of the KMS key that encrypts the parameters; empty: the
+	// default key of the account.
+	SecretKMS string
+	// Create has the parameters that this function creates if a parameter is missing when it is read. The names
+	// come from TICKRING_CREATE_PARAMS, separated by commas. The secret key is created last, so if the secret
+	// key exists, the other parameters also exist.
 	Create string
 }
 
-// Needs lists the settings that a function requires.
+// Needs has the settings that a function requires.
 type Needs struct {
 	AdminToken bool
 }
 
-// Read reads and checks the environment; the error names every variable that is
-// missing or wrong.
+// Read reads and checks the environment. The error has the name of every variable that is missing or invalid.
 func Read(getenv func(string) string, needs Needs) (Config, error) {
 	c := Config{Plan: plan.AWS()}
 	var errs []error
@@ -179,7 +200,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	flag("TICKRING_ALLOW_NO_TOKEN", &c.NoToken)
 	if flag("TICKRING_ALLOW_LOOPBACK", &c.Policy.AllowLoopback); c.Policy.AllowLoopback && !standIn(getenv) {
 		// On Lambda the function's runtime API is on loopback.
-		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK: only with a DynamoDB on loopback (AWS_ENDPOINT_URL)"))
+		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK is allowed only if the DynamoDB endpoint is on loopback (AWS_ENDPOINT_URL)"))
 	}
 	var err error
 	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "25s")); err != nil || c.Visibility < time.Second ||
@@ -213,7 +234,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	}
 	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
 	if c.Canary = getenv("TICKRING_CANARY"); c.Canary != "" && c.Params.SecretKey == "" {
-		errs = append(errs, errors.New("TICKRING_CANARY: only with TICKRING_SECRET_KEY_PARAM"))
+		errs = append(errs, errors.New("TICKRING_CANARY requires TICKRING_SECRET_KEY_PARAM"))
 	}
 	c.Metrics = NewMetrics(getenv("TICKRING_METRICS"), os.Stdout)
 	return c, errors.Join(errs...)
@@ -234,7 +255,7 @@ func isURL(text string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
-// Assemble returns the factory for the parts of a function on an engine.
+// Assemble returns a wiring.Assembly, which creates the parts of a function on an engine.
 func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *wiring.Assembly {
 	return wiring.New(e, wiring.Options{Plan: c.Plan, Log: ratelog.Of(log), Deployment: c.Deployment,
 		AllowNoToken: func(context.Context) bool { return c.NoToken },
@@ -246,7 +267,7 @@ func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *wiring.Assembly {
 		}})
 }
 
-// Send returns the options with which a function sends to executors and queries them.
+// Send returns the options with which a function sends runs to executors and queries executors.
 func (c *Config) Send() send.Options {
 	o := send.Options{Policy: c.Policy, ReportURL: c.Report(), Functions: c.Functions, SQS: c.SQS}
 	if c.Signs() {
@@ -255,7 +276,7 @@ func (c *Config) Send() send.Options {
 	return o
 }
 
-// Token returns the admin token of the API, or an error if it cannot be read at the moment.
+// Token returns the admin token of the API. It returns an error if the token cannot be read now.
 func (c *Config) Token(ctx context.Context) (string, error) {
 	if c.admin == nil {
 		return c.AdminToken, nil
@@ -263,13 +284,13 @@ func (c *Config) Token(ctx context.Context) (string, error) {
 	return c.admin.get(ctx)
 }
 
-// Tokens holds the tokens of the API.
+// Tokens has the tokens of the API.
 type Tokens struct {
 	Admin string
-	Read  string // empty: there is none
+	Read  string // the read-only token; empty: none
 }
 
-// Tokens returns the tokens of the API, or an error if one cannot be read at the moment.
+// Tokens returns the tokens of the API. It returns an error if a token cannot be read now.
 func (c *Config) Tokens(ctx context.Context) (t Tokens, err error) {
 	if t.Admin, err = c.Token(ctx); err != nil || c.read == nil {
 		t.Read = c.ReadToken
@@ -279,8 +300,8 @@ func (c *Config) Tokens(ctx context.Context) (t Tokens, err error) {
 	return t, err
 }
 
-// ProviderSecret returns the client secret from the login provider; empty: none. If it cannot be read at the moment, only
-// logins by the provider fail.
+// ProviderSecret returns the client secret at the identity provider; empty: no secret. If the secret cannot be read
+// now, only logins through the provider fail.
 func (c *Config) ProviderSecret(ctx context.Context) (string, error) {
 	if c.provider == nil {
 		return "", nil
@@ -288,8 +309,8 @@ func (c *Config) ProviderSecret(ctx context.Context) (string, error) {
 	return c.provider.get(ctx)
 }
 
-// ReportKey returns the key that signs report URLs and the events of invoked functions. Without its own setting it is
-// derived from the admin token. It returns an error if the key cannot be read at the moment.
+// ReportKey returns the key that signs report URLs and the events of invoked functions. If no report key is set, the
+// key is derived from the admin token. ReportKey returns an error if the key cannot be read now.
 func (c *Config) ReportKey(ctx context.Context) ([]byte, error) {
 	of := c.Token
 	if c.report != nil {
@@ -304,10 +325,10 @@ func (c *Config) ReportKey(ctx context.Context) ([]byte, error) {
 	return m.Sum(nil), nil
 }
 
-// Signs reports whether there is a key to sign reports with.
+// Signs reports whether the configuration has a key that signs reports.
 func (c *Config) Signs() bool { return c.report != nil || c.admin != nil || c.AdminToken != "" }
 
-// Report is the URL at which calls report; empty without a key to sign it.
+// Report returns the URL to which HTTP calls report results; empty if no key signs reports.
 func (c *Config) Report() string {
 	if !c.Signs() {
 		return ""
@@ -342,8 +363,8 @@ func (c *Config) secrets(params parameters, blank func(context.Context) (bool, e
 			s.check = func(string, string) error { return nil }
 			text, err := s.get(ctx)
 			if errors.Is(err, errMissing) {
-				err = core.Errorf(core.CodeRefused, "the parameter %s does not exist: functions create it only while the tables are empty; "+
-					"restore it from your copy", name)
+				err = core.Errorf(core.CodeRefused, "the parameter %s does not exist: functions create this parameter only "+
+					"while the tables are empty; restore the parameter from your copy", name)
 			} else if err != nil && ctx.Err() == nil && !passing(err) {
 				err = core.Errorf(core.CodeRefused, "the secrets cannot be decrypted: %v", err)
 			}
@@ -359,8 +380,8 @@ func (c *Config) secrets(params parameters, blank func(context.Context) (bool, e
 	}
 }
 
-// Open reads the environment and creates the clients; the SDK's own variables (region, credentials, AWS_ENDPOINT_URL)
-// apply.
+// Open reads the environment and creates the AWS clients. The variables of the AWS SDK also apply: region, credentials
+// and AWS_ENDPOINT_URL.
 func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Store, *slog.Logger, error) {
 	c, err := Read(os.Getenv, needs)
 	log := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: c.Level}))
@@ -401,8 +422,8 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	return c, sdk, s, log, nil
 }
 
-// Start passes a handler to Lambda. If traces are enabled, they are sent to the collector at the end of each invocation,
-// within a time limit, because Lambda freezes the function then.
+// Start passes a handler to Lambda. If traces are enabled, the function sends its traces to the collector at the end
+// of each invocation, within a time limit. Lambda freezes the function after the invocation.
 func (c *Config) Start(handler any) {
 	awslambda.Start(flushing(newFailing(awslambda.NewHandler(handler), c.Metrics, os.TempDir()), c.Traces))
 }
@@ -425,7 +446,7 @@ func (f flushed) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return f.Handler.Invoke(ctx, payload)
 }
 
-// Must logs an error in one line and ends the process: the function cannot start.
+// Must logs the error in one line and ends the process if err is not nil, because the function cannot start.
 func Must(log *slog.Logger, err error) {
 	if err != nil {
 		log.Error("cannot start", "err", err.Error())

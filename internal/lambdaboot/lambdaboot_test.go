@@ -209,7 +209,7 @@ func TestReadLoopback(t *testing.T) {
 	} {
 		cfg, err := Read(with(append(c.endpoint, "TICKRING_ALLOW_LOOPBACK", "1")...), Needs{})
 		if (err == nil) != c.ok || c.ok && !cfg.Policy.AllowLoopback || !c.ok &&
-			!strings.Contains(fmt.Sprint(err), "TICKRING_ALLOW_LOOPBACK: only with") {
+			!strings.Contains(fmt.Sprint(err), "TICKRING_ALLOW_LOOPBACK is allowed only if") {
 			t.Errorf("%v: %+v, %v; allowed: %t", c.endpoint, cfg.Policy, err, c.ok)
 		}
 	}

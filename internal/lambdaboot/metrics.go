@@ -17,37 +17,45 @@ import (
 	"github.com/tickring/tickring/internal/rejectlog"
 )
 
-// Metrics writes the few metrics for CloudWatch that AWS does not count itself, as lines of the embedded metric format in
-// the log. Zero values are not written, so a healthy deployment pays nothing for them.
+// Metrics writes the CloudWatch metrics that AWS does not count itself. Each metric is a log line in the embedded
+// metric format. A value of 0 is not written, so a healthy deployment pays nothing for these metrics.
 type Metrics struct {
 	of  string
 	out io.Writer
 }
 
-// The metrics. Alarms and dashboards of infra name them.
+// Names of the metrics. The alarms and dashboards of package infra use these names.
 const (
-	// seconds: how late the oldest due job was planned; or for how long no process visited a partition (from two minutes); or
-	// for how long due runs wait for their comparison (from thirty)
+	// PlanningLag is the largest of three times, in seconds: the delay with which the oldest due job was planned;
+	// the time since a process last scanned a partition, from 120 s on; the time that due runs wait for their
+	// comparison, from 30 s on.
 	PlanningLag = "PlanningLag"
-	Recovered   = "Recovered" // runs that were lost and sent again
-	Lateness    = "Lateness"  // seconds: the latest send of an invocation after its due time, from one
-	LateFires   = "LateFires" // number of runs later than that
-	Refused     = "Refused"   // rejected requests: a wrong token, too large, a page in a browser
-	SpansLost   = "SpansLost" // spans that the collector did not accept
-	Failed      = "Failed"    // retry chains that failed for good; the log names each
-	LogsLost    = "LogsLost"  // logs that could not be read for keeping; the log names each
-	// notifications that were given up; the log names each, doctor the channels
+	Recovered   = "Recovered" // number of lost runs that were resent
+	// Lateness is the largest lateness of a send in an invocation, in seconds after the due time; written from 1 s
+	// on.
+	Lateness  = "Lateness"
+	LateFires = "LateFires" // number of runs that were sent 1 s or more after the due time
+	// Refused is the number of rejected requests: a wrong token, a body that is too large, or a web page in a
+	// browser.
+	Refused   = "Refused"
+	SpansLost = "SpansLost" // number of spans that the collector did not accept
+	Failed    = "Failed"    // number of retry chains that failed for good; the log names each chain
+	LogsLost  = "LogsLost"  // number of logs that could not be read to be stored; the log names each run
+	// NotificationsDropped is the number of notifications that were dropped; the log names each notification, and
+	// `tickring doctor` names the channels.
 	NotificationsDropped = "NotificationsDropped"
-	Problems             = "Problems" // events that a user must handle; see alarmed
-	Faults               = "Faults"   // events that a user must handle if they continue; see alarmed
+	Problems             = "Problems" // number of events that a user must handle; see the variable alarmed
+	// Faults is the number of events that a user must handle if they continue; see the variable alarmed.
+	Faults = "Faults"
 )
 
-// Fields of lines that are not metrics, because each metric costs money.
+// Names of log fields that are not metrics, because each metric costs money.
 const (
-	DeadLetters = "DeadLetters" // messages that arrived on the dead-letter queue
-	// invocations that failed, panicked, ended with their time or with their process, and functions that could not start
+	DeadLetters = "DeadLetters" // number of messages that moved to the dead-letter queue
+	// FunctionErrors is the number of failed invocations: errors, panics, timeouts, crashes, and functions that
+	// could not start.
 	FunctionErrors = "FunctionErrors"
-	TableThrottles = "TableThrottles" // requests that DynamoDB throttled, each attempt
+	TableThrottles = "TableThrottles" // number of requests that DynamoDB throttled; each attempt counts
 )
 
 // alarmed lists the metric that an alarm watches for several kinds of events, and the number that each event adds to it. The
@@ -60,13 +68,15 @@ var alarmed = map[string]struct {
 	FunctionErrors: {Faults, 1}, TableThrottles: {Faults, FaultsMost + 1},
 }
 
-// FaultsMost is the number of faults in five minutes that is normal; PlanningLagMost is the normal lag of planning, in seconds.
+// FaultsMost is the number of faults in five minutes that is still normal. PlanningLagMost is the planning lag that is
+// still normal, in seconds.
 const (
 	FaultsMost      = 2
 	PlanningLagMost = 180
 )
 
-// MetricNamespace is the namespace of the metrics, MetricDimension the dimension that names the deployment.
+// MetricNamespace is the CloudWatch namespace of the metrics. MetricDimension is the name of the dimension with the
+// name of the deployment.
 const (
 	MetricNamespace = "Tickring"
 	MetricDimension = "Scheduler"
@@ -78,8 +88,8 @@ var units = map[string]string{PlanningLag: "Seconds", Recovered: "Count", Latene
 // toldEvery is how often a process writes a metric of events that clients cause.
 const toldEvery = 10 * time.Second
 
-// Trace records rejected requests of a function: lines in its log, and Refused. It does not delay the answer, because each
-// moment of a function costs money.
+// Trace returns a rejectlog.Trace that records rejected requests of a function, as log lines and in the metric
+// Refused. The trace does not delay answers, because the running time of a function costs money.
 func (m *Metrics) Trace(log *slog.Logger) *rejectlog.Trace {
 	count := m.counter(Refused)
 	return rejectlog.New(rejectlog.Options{Log: log, Count: func(string, string) { count() }})
@@ -144,10 +154,10 @@ func (f failing) Invoke(ctx context.Context, payload []byte) (out []byte, err er
 // spans reports the lost spans.
 func (m *Metrics) spans(_, lost int) { m.Put(time.Now(), map[string]float64{SpansLost: float64(lost)}) }
 
-// NewMetrics returns the Metrics of a deployment; without a name it writes nothing.
+// NewMetrics returns the Metrics of a deployment. If the name is empty, these Metrics write nothing.
 func NewMetrics(of string, out io.Writer) *Metrics { return &Metrics{of: of, out: out} }
 
-// Put writes the values that are not zero, and adds their events to Problems and Faults.
+// Put writes the values that are not 0, and adds their events to the metrics Problems and Faults.
 func (m *Metrics) Put(now time.Time, values map[string]float64) {
 	if m == nil || m.of == "" {
 		return

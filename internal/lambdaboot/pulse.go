@@ -16,11 +16,11 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// OutageAfter is the time without a sign of life after which there was an outage: two wake-ups of the planner can be 119 s
+// OutageAfter is the maximum time between two pulses without an outage. Two wake-ups of the planner can be 119 s
 // apart.
 const OutageAfter = 4 * time.Minute
 
-// TokenFor is how long a function accepts callbacks with a token that it read before.
+// TokenFor is the time for which a function accepts callbacks with a token that it has cached.
 const TokenFor = 10 * time.Second
 
 // lookEvery is how often a process checks for an outage.
@@ -33,8 +33,9 @@ const (
 	unseen     = time.Minute
 )
 
-// Pulse is the sign of life of a deployment. While there was none, or the store rejected everything, executors could not
-// send heartbeats. The first process afterwards records the outage before it checks heartbeats.
+// Pulse records regularly that the deployment works. During an outage, the deployment did not run or the store
+// rejected all requests, so executors could not send heartbeats. After an outage, the first process records the outage
+// before it checks heartbeats.
 type Pulse struct {
 	e   *engine.Engine
 	log *slog.Logger
@@ -46,8 +47,8 @@ type Pulse struct {
 
 func NewPulse(e *engine.Engine, log *slog.Logger) *Pulse { return &Pulse{e: e, log: log} }
 
-// Look records an outage that has just ended, if there was one. It checks at most every 20 s; an error means that nothing
-// may be decided from heartbeats.
+// Look records an outage that has just ended, if one occurred. It checks at most every 20 s. If Look returns an error,
+// the caller must not decide anything from heartbeats.
 func (p *Pulse) Look(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +85,7 @@ func (p *Pulse) refusal(ctx context.Context, from, now time.Time) error {
 	for range 2 {
 		g, unread := p.e.Tick.Global(ctx)
 		if unread != nil {
-			return fmt.Errorf("read global item: %w", unread)
+			return fmt.Errorf("read the global item: %w", unread)
 		}
 		if !g.DownAt.After(p.refused) && g.UpSince.After(p.refused) && now.Sub(g.UpSince) <= refusedFor {
 			return nil
@@ -100,7 +101,7 @@ func (p *Pulse) refusal(ctx context.Context, from, now time.Time) error {
 // silence records a time in which no process planned.
 func (p *Pulse) silence(ctx context.Context, now time.Time) error {
 	if _, err := p.e.Dispatch.Global(ctx); err != nil { // a fence also fails here
-		return fmt.Errorf("read global item: %w", err)
+		return fmt.Errorf("read the global item: %w", err)
 	}
 	last, err := p.e.Upkeep.LastAlive(ctx)
 	if err != nil {
@@ -111,7 +112,7 @@ func (p *Pulse) silence(ctx context.Context, now time.Time) error {
 	}
 	g, err := p.e.Tick.Global(ctx)
 	if err != nil {
-		return fmt.Errorf("read global item: %w", err)
+		return fmt.Errorf("read the global item: %w", err)
 	}
 	if g.UpSince.After(last) && now.Sub(g.UpSince) <= OutageAfter {
 		return nil // another process has recorded it, and the planner has not run since
@@ -120,7 +121,7 @@ func (p *Pulse) silence(ctx context.Context, now time.Time) error {
 	return registry.NoteOutage(ctx, p.e.Tick, last, now, core.BeatExpiry)
 }
 
-// Beat records the sign of life, once a minute.
+// Beat records a pulse, at most once a minute.
 func (p *Pulse) Beat(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,9 +133,10 @@ func (p *Pulse) Beat(ctx context.Context) error {
 	return err
 }
 
-// Minutely returns the tasks of a planner beside its passes. The watchdog checks heartbeats, so an outage is recorded
-// first. Messages that the queues lost are sent again; healed is called with the number of their runs. reports sums up the
-// last hour; nil: no summaries.
+// Minutely returns the tasks that a planner runs in addition to its scans, once a minute. The first task records an
+// outage, because the watchdog checks heartbeats. Another task resends messages that the queues lost, and passes the
+// number of resent runs to the function `healed`. The task `reports` adds the last hour to the run reports; nil means
+// no run reports.
 func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, reports *report.Reports,
 	healed func(fires int64)) []tick.Task {
 	tasks := []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {

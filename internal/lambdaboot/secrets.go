@@ -24,13 +24,15 @@ type parameters interface {
 	PutParameter(context.Context, *ssm.PutParameterInput, ...func(*ssm.Options)) (*ssm.PutParameterOutput, error)
 }
 
-// SecretOptions limits the wait for a secret. A zero field means its default. An account answers 40 reads a second, and a
-// burst of cold starts reads at once: with the defaults, hundreds succeed in time.
+// SecretOptions limits the time to read a secret. A zero field means its default. An AWS account allows 40 reads in
+// each second, and many functions that start together read at once. With the defaults, hundreds of functions succeed.
 type SecretOptions struct {
-	Attempt    time.Duration // timeout of one request: 3 s
-	Within     time.Duration // total wait of one caller: 20 s
-	BackoffMin time.Duration // first delay, doubled up to BackoffMax, half of it random: 500 ms
-	BackoffMax time.Duration // 4 s
+	Attempt time.Duration // timeout of one request; default: 3 s
+	Within  time.Duration // maximum time for all attempts of one caller; default: 20 s
+	// BackoffMin is the first delay between attempts, which doubles up to BackoffMax; half of each delay is random;
+	// default: 500 ms.
+	BackoffMin time.Duration
+	BackoffMax time.Duration // default: 4 s
 }
 
 func (o SecretOptions) defaults() SecretOptions {
@@ -122,7 +124,7 @@ func (s *secret) get(ctx context.Context) (string, error) {
 	return s.value, nil
 }
 
-var errMissing = errors.New("does not exist: the functions api and tick create it when they start")
+var errMissing = errors.New("does not exist: the functions `api` and `tick` create the parameter when they start")
 
 // ask reads once: get spreads retries over all callers.
 func (s *secret) ask(ctx context.Context) (string, error) {

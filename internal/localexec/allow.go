@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Allowed holds the users and directories that commands may use.
+// Allowed has the operating system users and the directories that commands may use.
 type Allowed struct {
 	users []account
 	dirs  []string
@@ -26,8 +26,9 @@ type account struct {
 	other      bool // not the user of this process
 }
 
-// Allow permits commands for these users, with a working directory in these directories or below. It rejects unknown users,
-// users as whom this process cannot start a command, and paths that are not directories.
+// Allow returns an Allowed for these users and directories. The working directory of a command must be one of the
+// directories or below one. Allow returns an error for unknown users, users as whom this process cannot start
+// commands, and paths that are not directories.
 func Allow(users, dirs []string) (*Allowed, error) {
 	if len(users) == 0 || len(dirs) == 0 {
 		return nil, core.Invalid("commands", "", "commands need an allowed user and an allowed directory: set both --commands-user and "+
@@ -58,12 +59,12 @@ func Allow(users, dirs []string) (*Allowed, error) {
 	return a, nil
 }
 
-// Check rejects a command of another user, or in another directory; a nil Allowed rejects every
+// Check returns an error if the command has a user or directory that is not allowed. A nil Allowed rejects every
 // command.
 func (a *Allowed) Check(c *core.Command) error {
 	if a == nil {
-		return core.Invalid("command", "", "commands are not allowed on this server: start it with --commands-user USER and --commands-dir "+
-			"DIR, or run the line as a handler of tickring exec")
+		return core.Invalid("command", "", "commands are not allowed on this server: start the server with --commands-user "+
+			"USER and --commands-dir DIR, or run the command as a handler of `tickring exec`")
 	}
 	if a.user(c) < 0 {
 		names := make([]string, len(a.users))

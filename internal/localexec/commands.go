@@ -1,13 +1,13 @@
-// Package localexec runs commands of jobs on the machine of the server, in its own process, as
-// cron does. It is an ordinary executor: package executor keeps its journal and the logs, and
-// ends processes that a run has started, with the whole process group. Each job has a queue of
-// the server (core/pullqueue), so that waiting commands outlive a restart. Commands of one job run
-// one after another; jobs take turns, and Options limit the number that run at once. So
-// commands do not delay other sends.
+// Package localexec runs the commands of jobs on the machine of the server, as cron does. It is an executor in the
+// process of the server. Package executor keeps its journal and logs, and ends all processes of a run, together with
+// their process group.
 //
-// It rejects users and directories that the server was not started with (see Allow). It does
-// not begin a command that may have begun before: that run is lost, and its message gives the
-// reason.
+// Each job has a queue of the server (core/pullqueue), so waiting commands survive a restart. Commands of one job run
+// one after another. The jobs take turns, and Options limits the number of concurrent commands. Commands therefore do
+// not delay runs at other executors.
+//
+// The package rejects users and directories that the options of the server do not allow (see Allow). It does not start
+// a command that may have started before. The run of such a command is lost, and its message has the reason.
 package localexec
 
 import (
@@ -30,30 +30,33 @@ import (
 	"github.com/tickring/tickring/send"
 )
 
-// Options configures Commands. Fields without a default are required, except Allowed.
+// Options has the settings of Commands. A field without a default is required, except Allowed.
 type Options struct {
-	Allowed *Allowed // nil: no command begins, and leftovers of an earlier process are ended
-	Dir     string   // directory of the journal and the logs
-	Most    int      // commands that run at once; 0: 10
-	// StopGrace is how long a stop waits for running commands; then it ends them.
-	StopGrace time.Duration // 10 s
-	// Again is the pause before a retry after the store or the disk failed.
-	Again time.Duration // 1 s
+	// Allowed has the users and directories that commands may use; nil: no command starts, and remaining commands of
+	// an earlier process are ended.
+	Allowed *Allowed
+	Dir     string // directory of the journal and the logs
+	Most    int    // maximum number of concurrent commands; 0: 10
+	// StopGrace is the time that Stop waits for running commands. Then Stop ends them.
+	StopGrace time.Duration // default: 10 s
+	// Again is the delay before a retry after an error of the store or the disk.
+	Again time.Duration // default: 1 s
 	Log   *slog.Logger
 
-	Queue   *pullqueue.Puller
-	Queued  Queued
-	Runs    pullqueue.Runs
-	Finish  pullqueue.Finisher
-	Secrets *secretbox.Box // encrypts secret variables in the queue; nil: they are not encrypted
+	Queue  *pullqueue.Puller
+	Queued Queued
+	Runs   pullqueue.Runs
+	Finish pullqueue.Finisher
+	// Secrets encrypts secret environment variables in the queue; nil: these variables are not encrypted.
+	Secrets *secretbox.Box
 }
 
-// Queued lists the runs in queues.
+// Queued lists the runs that wait in queues.
 type Queued interface {
 	ListPulled(ctx context.Context, after int64, limit int) ([]pullqueue.Listed, error)
 }
 
-// Commands runs commands, from Start to Stop.
+// Commands runs commands between the calls of Start and Stop.
 type Commands struct {
 	o       Options
 	e       *executor.Executor
@@ -87,21 +90,21 @@ type item struct {
 	Run     core.RunID   `json:"run"`
 	Order   []byte       `json:"order"`
 	Command core.Command `json:"command"`
-	Until   time.Time    `json:"until,omitzero"` // its deadline, to begin
+	Until   time.Time    `json:"until,omitzero"` // time until which the command must start
 }
 
-// WithSecrets returns the item with each secret replaced by what turn returns for it.
+// WithSecrets returns a copy of the item in which the function `turn` has replaced each secret.
 func (it item) WithSecrets(turn func(secret string) string) item {
 	it.Command = *core.Def{Command: &it.Command}.WithSecrets(turn).Command
 	return it
 }
 
-// SecretsOf names the record that the encrypted secrets belong to.
+// SecretsOf returns the name of the record that the encrypted secrets belong to.
 func (it item) SecretsOf() string { return "run/" + it.Run.String() }
 
 var _ send.Commands = (*Commands)(nil)
 
-// New makes a Commands, and touches neither disk nor store.
+// New returns Commands that are not started. New does not access the disk or the store.
 func New(o Options) (*Commands, error) {
 	o.Most = cmp.Or(o.Most, 10)
 	o.StopGrace, o.Again = cmp.Or(o.StopGrace, 10*time.Second), cmp.Or(o.Again, time.Second)
@@ -136,8 +139,8 @@ const (
 // queue returns the queue of a job. No app has the empty name, so no executor pulls from it.
 func queue(job core.JobID) pullqueue.Queue { return pullqueue.Queue{Name: "commands/" + job.String()} }
 
-// Start ends commands that an earlier process left running, has their runs reported as lost,
-// and continues with the waiting runs. An error is from the directory or the store.
+// Start ends commands that an earlier process left running, and reports their runs as lost. Then it continues with the
+// waiting runs. Start returns errors of the directory and of the store.
 func (c *Commands) Start(ctx context.Context) error {
 	if err := c.e.Start(); err != nil {
 		return err
@@ -165,9 +168,9 @@ func (c *Commands) Start(ctx context.Context) error {
 	}
 }
 
-// Stop stops c: no command begins, and waiting runs stay in their queues. Running commands have
-// until Options.StopGrace or the end of ctx; then they are ended and reported as lost. Stop
-// waits until all of them have ended. A second Stop returns nil.
+// Stop ends the work of c. No further command starts, and waiting runs stay in their queues. Running commands may
+// continue until Options.StopGrace has passed or ctx ends. Then Stop ends these commands and reports them as lost.
+// Stop returns after all commands have ended. A second call of Stop returns nil.
 func (c *Commands) Stop(ctx context.Context) (err error) {
 	c.ends.Do(func() { err = c.end(ctx) })
 	return err
@@ -189,7 +192,7 @@ func (c *Commands) end(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-t.C:
-		err = errors.Join(err, errors.New("killed commands still running"))
+		err = errors.Join(err, errors.New("some killed commands are still running"))
 	}
 	close(c.stopped)
 	c.jobs.Wait()
@@ -232,7 +235,7 @@ func (c *Commands) Log(run *core.Run, from int) (text string, next int, end bool
 	return c.e.Log(int64(run.ID), run.SentAt, from)
 }
 
-// Kill implements send.Commands. A run that waits is ended when its turn comes.
+// Kill implements send.Commands. A waiting run is ended when it would start.
 func (c *Commands) Kill(ctx context.Context, job core.JobID) error {
 	c.mu.Lock()
 	l := c.lines[job]
@@ -302,7 +305,7 @@ func (c *Commands) work(job core.JobID, l *line) {
 			idle, err = c.Idle(c.taking, job)
 		}
 		if err != nil && c.taking.Err() == nil {
-			c.o.Log.Warn("command postponed for another try", "job", job, "err", err)
+			c.o.Log.Warn("command postponed: retrying", "job", job, "err", err)
 		}
 		if worked {
 			continue
@@ -465,7 +468,7 @@ func (c *Commands) close(ctx context.Context, r finish.Result) bool {
 	return true
 }
 
-// AtWork returns the number of commands that run or are about to begin.
+// AtWork returns the number of commands that are running or about to start.
 func (c *Commands) AtWork() int { return len(c.slots) }
 
 // spec returns the command of a run; false if another process took the run.

@@ -16,9 +16,9 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// The exit code of a command is its result. A command that a foreign signal ended gets the code
-// that shells use. The codes of the protocol are above these, except success, which exit200
-// replaces.
+// The exit code of a command is its result code. A command that was ended by a signal gets the exit code that shells
+// use for this signal. The result codes of the protocol are higher than exit codes. The exception is the success code,
+// so exit200 replaces the exit code 200.
 const (
 	mostExit                  = 255
 	bySignal                  = 128

@@ -1,5 +1,6 @@
-// Package miniexec is a small executor for the xxl-job protocol. The demo and test/load/bench use it: it registers, accepts
-// runs, executes them in goroutines and calls back in batches. It keeps nothing on disk and is not an SDK.
+// Package miniexec is a small executor with the xxl-job protocol, for the demo and for test/load/bench. The executor
+// registers, accepts runs, executes each run in a goroutine and calls back in batches. The executor stores nothing on
+// disk. It is not an SDK for users.
 package miniexec
 
 import (
@@ -23,14 +24,14 @@ import (
 
 type Options struct {
 	App    string
-	Admin  string // base URL of the server; empty: no registration, no callbacks
+	Admin  string // base URL of the server; empty: no registration and no callbacks
 	Token  string
-	Listen string // 127.0.0.1:0 if empty
-	// Handle works on a run, in a goroutine of its own; nil succeeds at once.
+	Listen string // address to listen at; empty: 127.0.0.1:0
+	// Handle executes a run in a goroutine of its own. If nil, each run succeeds at once.
 	Handle func(ctx context.Context, r *wire.Run, logf func(format string, args ...any)) (code int, msg string)
-	// Received is called with each accepted run before it is answered; it must be quick.
+	// Received is called with each accepted run, before the run is answered. Received must return quickly.
 	Received func(r *wire.Run, at time.Time)
-	// HangFrom is when the executor starts to leave new connections without an answer; zero: never.
+	// HangFrom is the time from which the executor does not answer new connections; zero: never.
 	HangFrom time.Time
 	Log      *slog.Logger
 }
@@ -61,7 +62,7 @@ type running struct {
 // keepLogs is how many runs' logs stay readable.
 const keepLogs = 500
 
-// Start starts an Executor. Close ends it and waits for all its runs.
+// Start starts an Executor. Close stops the executor and waits for all its runs.
 func Start(o Options) (*Executor, error) {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
@@ -89,13 +90,14 @@ func Start(o Options) (*Executor, error) {
 
 func (e *Executor) URL() string { return "http://" + e.ln.Addr().String() }
 
-// Registered is closed once the server has taken the registration.
+// Registered returns a channel that is closed when the server has accepted the registration.
 func (e *Executor) Registered() <-chan struct{} { return e.known }
 
 // closing is the longest time that Close waits for the server to accept pending reports.
 const closing = 10 * time.Second
 
-// Close stops the executor: it cancels its runs and reports them as far as the server accepts.
+// Close stops the executor. It cancels the executor's runs, and reports the runs to the server if the server accepts
+// the reports.
 func (e *Executor) Close() {
 	e.ln.Close()
 	e.mu.Lock()

@@ -1,3 +1,3 @@
-// Package oidc logs users in by a provider of OpenID Connect: it sends the browser to the provider and reads the provider's
-// answer. core/access maps the answer to a user and permissions.
+// Package oidc logs users in through an OpenID Connect provider. The package sends the browser to the provider and
+// reads the provider's answer. Package core/access maps the answer to a user and permissions.
 package oidc

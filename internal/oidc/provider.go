@@ -19,25 +19,25 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Paths of the console for logins by a provider.
+// Paths of the console for logins through a provider.
 const (
 	StartPath    = "/console/oidc/start"
 	CallbackPath = "/console/oidc/callback"
 )
 
-// Options of New. The zero value of a field means its default.
+// Options has the settings of New. The zero value of a field means its default.
 type Options struct {
-	Log *slog.Logger // log for details that users do not see; slog.Default()
-	// Secret reads the client's secret on first use, if it is not in the settings.
+	Log *slog.Logger // log for details that users do not see; default: slog.Default()
+	// Secret reads the client secret on first use. It is not called if the Settings have the secret.
 	Secret func(context.Context) (string, error)
-	// Ask is the timeout of one request to the provider: 5 s. Rest is the pause after a failed request, so that many callers
-	// do not wait one after the other: 2 s.
+	// Ask is the timeout of one request to the provider; default: 5 s. Rest is the pause after a failed request;
+	// default: 2 s. During the pause, further callers get the error at once.
 	Ask, Rest time.Duration
 	Now       func() time.Time
 }
 
-// Provider is a provider of OpenID Connect. Its configuration is read at the first login. If the read fails, the next login
-// repeats it, so a server starts without the provider.
+// Provider is an OpenID Connect provider. Its configuration is read at the first login. If the read fails, the next
+// login tries to read the configuration again. A server therefore also starts while the provider is down.
 type Provider struct {
 	s      Settings
 	o      Options
@@ -61,7 +61,7 @@ const maxBusy = 10
 // maxAnswer is the largest answer of a provider, in bytes.
 const maxAnswer = 1 << 20
 
-// New returns a Provider with settings. Tickets are sealed with a key from the admin token.
+// New returns a Provider with the settings. Tickets are encrypted with a key that is derived from the admin token.
 func New(s Settings, adminToken string, o Options) (*Provider, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -97,22 +97,23 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (p *Provider) now() time.Time { return p.o.Now() }
 
-// Name returns the provider's name for users.
+// Name returns the provider's display name.
 func (p *Provider) Name() string { return p.s.Name }
 
-// Link returns the URL at which a login begins. It is on the console's own URL, to which the provider sends the browser
-// back, even if the user reached the console by another name.
+// Link returns the URL at which a login starts. The URL uses the console's configured host, because the provider sends
+// the browser back to this host. The user may have reached the console under another host name.
 func (p *Provider) Link(to string) string {
 	return p.s.URL + StartPath + "?" + url.Values{"to": {to}}.Encode()
 }
 
-// Person is the user who logged in, as the provider describes the user.
+// Person is the user who logged in, as described by the provider.
 type Person struct {
 	Issuer, Subject string
 	Claims          map[string]any
 }
 
-// Start returns the URL that logs a browser in, and the ticket that the browser keeps until it returns.
+// Start returns the URL at the provider that logs a user in. It also returns the ticket, which the browser keeps until
+// it returns from the provider.
 func (p *Provider) Start(ctx context.Context, to string) (where, kept string, err error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -125,12 +126,13 @@ func (p *Provider) Start(ctx context.Context, to string) (where, kept string, er
 	return f.auth.AuthCodeURL(t.State, coreos.Nonce(t.Nonce), oauth2.S256ChallengeOption(t.Verifier)), p.seal(t), nil
 }
 
-// Finish reads the parameters that a browser brings back from the provider, and returns the
-// user and the requested page. It redeems a code at the provider only if try allows it.
+// Finish reads the parameters with which a browser returns from the provider. It returns the user and the page that
+// the user requested. Finish exchanges the code at the provider only if the function `try` allows the exchange.
 func (p *Provider) Finish(ctx context.Context, kept string, q url.Values, try func() error) (who Person, to string, err error) {
 	t, ok := p.open(kept)
 	if !ok || !same(q.Get("state"), t.State) {
-		return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "this login started in another browser or too long ago: start again")
+		return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "this login started in another browser or too long ago: "+
+			"start the login again")
 	}
 	if said := q.Get("error"); said != "" {
 		p.o.Log.Warn("login rejected by the provider", "error", core.Truncate(said), "description",
@@ -147,12 +149,13 @@ func (p *Provider) Finish(ctx context.Context, kept string, q url.Values, try fu
 	if who, err = p.redeem(ctx, f, t, q.Get("code")); err == nil {
 		return who, t.To, nil
 	}
-	p.o.Log.Warn("a log-in by the provider failed", "err", err)
+	p.o.Log.Warn("login with the provider failed", "err", err)
 	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
 	if _, silent := errors.AsType[*url.Error](err); silent || ctx.Err() != nil || answered && refused.Response.StatusCode >= 500 {
 		return Person{}, t.To, p.away()
 	}
-	return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "the answer of %s could not be verified; the server's log has the reason",
+	return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "the answer of the login provider %s could not be verified; the "+
+		"server's log has the reason",
 		p.s.Name)
 }
 
@@ -183,7 +186,7 @@ func (p *Provider) redeem(ctx context.Context, f *found, t ticket, code string) 
 		return Person{}, err
 	}
 	if !same(id.Nonce, t.Nonce) {
-		return Person{}, errors.New("the token is of another log-in: its nonce is not the one that was sent")
+		return Person{}, errors.New("the token belongs to another login: its nonce differs from the nonce of this login")
 	}
 	who := Person{Issuer: id.Issuer, Subject: id.Subject}
 	if err := id.Claims(&who.Claims); err != nil {
@@ -238,7 +241,7 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 		f.auth.Endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
 	if !private(f.auth.Endpoint.TokenURL) {
-		return nil, errors.New("it wants the secret and the code in clear")
+		return nil, errors.New("its token URL is not encrypted: the client secret and the code would be sent in plain text")
 	}
 	return f, nil
 }

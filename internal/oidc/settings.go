@@ -10,24 +10,24 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// Settings describes the provider of a deployment as texts. The zero value means no provider.
+// Settings has the settings of the identity provider as text. The zero value means no provider.
 type Settings struct {
-	Issuer   string // exactly as in the provider's tokens
+	Issuer   string // the issuer, written exactly as in the provider's tokens
 	ClientID string
-	Secret   string // empty: the client is public, and only PKCE protects it
-	// URL is the console's address for browsers, without a path: the provider sends them back
-	// to it. It never comes from a request.
+	Secret   string // the client secret; empty: the client is public, and only PKCE protects the login
+	// URL is the console's address for browsers, without a path. The provider sends browsers back to this
+	// address. The address is never taken from a request.
 	URL    string
-	Name   string   // the provider's name for users; empty: the host of its issuer
+	Name   string   // the provider's display name; empty: the host of the issuer
 	Scopes []string // requested scopes; empty: openid profile email
-	// NameClaim and RoleClaim are the fields Name and Role of access.Claims. Roles are values
-	// of RoleClaim in the form of access.ParseClaimRole.
+	// NameClaim and RoleClaim are the fields Name and Role of access.Claims. Roles has values of RoleClaim, in
+	// the format of access.ParseClaimRole.
 	NameClaim, RoleClaim string
 	Roles                []string
 }
 
-// Environment reads settings from variables. The entries of lists are separated by ";", because names of groups may have
-// commas and spaces.
+// Environment reads the settings from environment variables. List entries are separated by ";", because group names
+// may contain commas and spaces.
 func Environment(getenv func(string) string) Settings {
 	list := func(name string) (parts []string) {
 		for part := range strings.SplitSeq(getenv(name), ";") {
@@ -53,7 +53,7 @@ const (
 	maxRoles = 200
 )
 
-// Check sets the defaults of empty fields, and returns an error for invalid ones.
+// Check sets empty fields to their defaults, and returns an error for invalid fields.
 func (s *Settings) Check() error {
 	for field, text := range map[string]string{"oidc-issuer": s.Issuer, "oidc-client-id": s.ClientID, "oidc-client-secret": s.Secret,
 		"oidc-url": s.URL, "oidc-name-claim": s.NameClaim, "oidc-role-claim": s.RoleClaim, "oidc-scopes": strings.Join(s.Scopes, " ")} {
@@ -69,8 +69,8 @@ func (s *Settings) Check() error {
 	}
 	s.URL = strings.TrimSuffix(s.URL, "/")
 	if u, err := url.Parse(s.URL); !private(s.URL) || err != nil || u.Path != "" || u.RawQuery != "" {
-		return core.Invalid("oidc-url", s.URL, "expected the URL of this console for browsers: it begins with https:// or points to this "+
-			"machine, and has no path")
+		return core.Invalid("oidc-url", s.URL, "expected the URL at which browsers reach this console: https:// or an address "+
+			"of this machine, without a path")
 	}
 	if s.Name == "" {
 		u, _ := url.Parse(s.Issuer)
@@ -86,13 +86,13 @@ func (s *Settings) Check() error {
 		s.Scopes = append([]string{"openid"}, s.Scopes...)
 	}
 	if (s.RoleClaim == "") != (len(s.Roles) == 0) {
-		return core.Invalid("oidc-role", "", "set the roles claim and the mapping of its values together")
+		return core.Invalid("oidc-role", "", "set both the roles claim and the mapping of its values to roles, or neither")
 	}
 	_, err := s.Claims()
 	return err
 }
 
-// Claims returns the mapping of the provider's claims to a name and roles.
+// Claims returns the mapping from the provider's claims to a user name and roles.
 func (s *Settings) Claims() (access.Claims, error) {
 	c := access.Claims{Name: s.NameClaim, Role: s.RoleClaim}
 	if len(s.Roles) > maxRoles {

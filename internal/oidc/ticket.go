@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TicketFor is how long a login may take at the provider.
+// TicketFor is the maximum duration of a login at the provider.
 const TicketFor = 10 * time.Minute
 
 // ticket is kept by a browser while it is at the provider. Any process of a deployment can
@@ -17,9 +17,9 @@ const TicketFor = 10 * time.Minute
 type ticket struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
-	Verifier string `json:"v"` // of PKCE
-	To       string `json:"t"` // the page to go on to
-	End      int64  `json:"e"` // Unix seconds
+	Verifier string `json:"v"` // the PKCE code verifier
+	To       string `json:"t"` // the page that the user sees after the login
+	End      int64  `json:"e"` // expiry time of the ticket in Unix seconds
 }
 
 // Bounds for the size of a cookie, which browsers limit to 4096 bytes.

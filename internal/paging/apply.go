@@ -21,18 +21,17 @@ const (
 	partBytes = 1 << 20
 )
 
-// Options of Apply.
+// Options has the settings of Apply.
 type Options struct {
-	Prune  bool // deletes jobs and apps that the set made and the file does not name
+	Prune  bool // whether to delete jobs and apps of the set that are missing from the file
 	DryRun bool
-	// Sure is called before a deletion; false stops the Apply.
+	// Sure is called before jobs and apps are deleted. If it returns false, Apply stops.
 	Sure func(would *client.ApplyResult) (bool, error)
-	Say  func(done, of int, what string) // how many jobs are checked, stored, deleted
+	Say  func(done, of int, what string) // reports the number of jobs that were checked, stored or deleted so far
 }
 
-// Interrupted is the error of an Apply that stopped early. It counts the jobs of the file that
-// were surely stored, and the deleted ones. A repeated Apply continues, because unchanged jobs
-// are left alone.
+// Interrupted is the error of an Apply that stopped early. It has the number of jobs that were certainly stored and
+// the number of deleted jobs. If you repeat the Apply, it continues, because unchanged jobs are skipped.
 type Interrupted struct {
 	Err                  error
 	Stored, Jobs         int
@@ -42,8 +41,8 @@ type Interrupted struct {
 func (c *Interrupted) Error() string { return c.Err.Error() }
 func (c *Interrupted) Unwrap() error { return c.Err }
 
-// Apply changes jobs and apps to match a document: all parts are checked before the first is
-// stored, so an error anywhere in the file changes nothing. Its error may be a *Interrupted.
+// Apply creates, changes and deletes jobs and apps to match a document. All parts of the document are checked before
+// the first part is stored, so an invalid document changes nothing. The error can be an *Interrupted.
 func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Options) (client.ApplyResult, error) {
 	a := &applying{ctx: ctx, cl: cl, o: o, set: doc.Set, at: map[string]int{}}
 	for _, c := range doc.Channels {
@@ -159,7 +158,8 @@ func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) er
 		return err
 	}
 	if len(res.Apps) != len(apps) || len(res.Jobs) != s.to-s.from || len(res.Channels) != len(body.Channels) {
-		return fmt.Errorf("the server answered of %d apps, %d jobs and %d channels, and was asked of %d, %d and %d",
+		return fmt.Errorf("the server returned results for %d apps, %d jobs and %d channels, but the request had %d apps, %d "+
+			"jobs and %d channels",
 			len(res.Apps), len(res.Jobs), len(res.Channels), len(apps), s.to-s.from, len(body.Channels))
 	}
 	copy(a.res.Channels, res.Channels)

@@ -1,7 +1,8 @@
-// Package paging makes requests that have several parts: page after page, summed into one
-// answer, and a file of any number of jobs, which is checked completely before its first part
-// is stored. After the first part, a temporary failure of the server is retried. The package
-// prints nothing, and never guesses: if it stops early, it reports which parts were done.
+// Package paging makes requests that consist of several parts. For a paged answer, it requests all pages and combines
+// them into one answer. For a manifest with any number of jobs, it first checks all parts, and then stores them.
+//
+// After the first part, temporary errors of the server are retried. The package prints nothing. If a request stops
+// early, the error reports which parts were done.
 package paging
 
 import (
@@ -43,14 +44,15 @@ func passes(err error) bool {
 	return errors.Is(err, client.ErrNoAnswer)
 }
 
-// Pages separates requesting the pages of an answer from summing them.
+// Pages requests the pages of an answer one by one. Another function combines the pages.
 type Pages[T any] struct {
 	Ask      func(after string) (T, error)
 	Add      func(page *T) (next string)
-	Progress func() string // text about the progress
+	Progress func() string // is called with a text about the progress
 }
 
-// From requests one page after another, from after on. After an error, next is the start of the page that failed.
+// From requests the pages one by one, starting after the given position. If a request fails, the result `next` is the
+// start of the failed page.
 func (p Pages[T]) From(ctx context.Context, after string, say func(text string)) (next string, err error) {
 	for first := true; ; first = false {
 		page, err := one(ctx, first, func() (T, error) { return p.Ask(after) })
@@ -64,7 +66,7 @@ func (p Pages[T]) From(ctx context.Context, after string, say func(text string))
 	}
 }
 
-// AddAudit adds a page to the sum of those before it.
+// AddAudit adds a page to the sum of the previous pages.
 func AddAudit(sum, page *client.Audit) (next string) {
 	sum.Jobs += page.Jobs
 	sum.Expected += page.Expected
@@ -96,7 +98,7 @@ func named[T any](sum, page []T) []T {
 	return append(sum, page[:min(len(page), shownJobs-len(sum))]...)
 }
 
-// AddReplan adds a page to the sum of those before it.
+// AddReplan adds a page to the sum of the previous pages.
 func AddReplan(sum, page *client.ReplanResult) (next string) {
 	sum.Jobs += page.Jobs
 	sum.Expected += page.Expected
@@ -109,7 +111,7 @@ func AddReplan(sum, page *client.ReplanResult) (next string) {
 	return page.Next
 }
 
-// AddUpcoming merges the scheduled times of more jobs into the sum, in the order of time.
+// AddUpcoming adds the scheduled times of a page to the sum, sorted by time.
 func AddUpcoming(sum, page *client.Upcoming, limit int) {
 	sum.Upcoming = append(sum.Upcoming, page.Upcoming...)
 	slices.SortStableFunc(sum.Upcoming, func(a, b client.Coming) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
@@ -117,7 +119,7 @@ func AddUpcoming(sum, page *client.Upcoming, limit int) {
 	sum.Upcoming = sum.Upcoming[:min(len(sum.Upcoming), limit)]
 }
 
-// AddStop adds a page of a kill: a run that is in two pages counts once.
+// AddStop adds a page of a kill to the sum of the previous pages. A run that is in two pages counts once.
 func AddStop(sum, page *client.StopResult) (next string) {
 	sum.Changed, sum.Partial = sum.Changed || page.Changed, sum.Partial || page.Partial
 	sum.Job = page.Job

@@ -1,5 +1,5 @@
-// Package password hashes passwords with argon2id, slowly enough that guessing is expensive. A text that is not such a hash
-// matches no password.
+// Package password hashes passwords with argon2id. Hashing is slow, so that guessing a password is expensive. A text
+// that is not an argon2id hash matches no password.
 package password
 
 import (
@@ -12,11 +12,11 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Argon2id holds the cost of new hashes. Each hash contains its own parameters, so existing
-// hashes stay valid when these change.
+// Argon2id has the cost parameters of new hashes. Each hash contains the parameters that it was created with, so
+// existing hashes stay valid when the parameters change.
 type Argon2id struct {
-	Passes uint32 // 2 if 0
-	KiB    uint32 // KiB of memory; 0: 19456, which OWASP recommends with two passes
+	Passes uint32 // number of passes; 0: 2
+	KiB    uint32 // memory in KiB; 0: 19456, the OWASP recommendation for two passes
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 
 var encoding = base64.RawStdEncoding
 
-// Hash returns the hash of a password as text.
+// Hash returns the argon2id hash of a password as text.
 func (a Argon2id) Hash(password string) (string, error) {
 	if a.Passes == 0 {
 		a.Passes = 2
@@ -44,7 +44,7 @@ func (a Argon2id) Hash(password string) (string, error) {
 		encoding.EncodeToString(sum)), nil
 }
 
-// Is reports whether hash is the hash of password, by the parameters in hash.
+// Is reports whether hash is the hash of password, with the parameters in hash.
 func (Argon2id) Is(hash, password string) bool {
 	parts := strings.Split(hash, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {

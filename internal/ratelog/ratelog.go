@@ -1,5 +1,5 @@
-// Package ratelog is a log for an endpoint whose clients can cause messages: each message is
-// written a bounded number of times a minute.
+// Package ratelog has a log for endpoints whose clients can cause log messages. Each message is written a limited
+// number of times in a minute.
 package ratelog
 
 import (
@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Most is how often one message is written in a minute. Messages below Warn are always written,
-// because a user enabled them.
+// Most is the maximum number of times that one message is written in a minute. Messages below the level Warn are
+// always written, because a user enabled these levels.
 const Most = 60
 
 // mostMessages bounds the number of distinct messages that are counted; all others count as one.
 const mostMessages = 1000
 
-// Of returns a log that passes messages to another, except too frequent ones.
+// Of returns a log that passes messages on to another log, except messages above the limit.
 func Of(log *slog.Logger) *slog.Logger {
 	return slog.New(&handler{log.Handler(), &counts{of: map[string]*count{}}})
 }

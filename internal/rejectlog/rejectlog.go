@@ -1,7 +1,7 @@
-// Package rejectlog records rejected requests of an endpoint: a count, a log line for each
-// address, kind and minute, and the clients that claimed to be executors of an app. An address
-// that repeats wrong tokens waits longer and longer. All of it is bounded. The package itself
-// rejects no request, and reads none.
+// Package rejectlog records the requests that an endpoint rejects. It counts rejections, writes a log line for each
+// address, reason and minute, and remembers the clients that claimed to be executors of an app. An address that
+// repeats wrong tokens gets its answers with an increasing delay. The memory use is limited. The package itself
+// rejects no requests.
 package rejectlog
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The endpoints.
+// Endpoints that reject requests.
 const (
 	Registry = "registry"
 	Callback = "callback"
@@ -24,48 +24,48 @@ const (
 	API      = "api"
 )
 
-// The reasons for a rejection.
+// Reasons for a rejection.
 const (
-	Token  = "token"  // the token is unknown, or the key of a report is wrong
-	App    = "app"    // the token is not the token of the app in the request
+	Token  = "token"  // the token is unknown, or the key in a report URL is wrong
+	App    = "app"    // the token does not belong to the app in the request
 	Large  = "large"  // the body is too large
-	Busy   = "busy"   // there was no room to listen
-	Quota  = "quota"  // code that declares more jobs, or changes, than it may
-	Unsent = "unsent" // the end of a run without an owner
-	Page   = "page"   // the client is a page in a browser
+	Busy   = "busy"   // the server had no capacity left for the request
+	Quota  = "quota"  // code declared more jobs or changes than it may declare
+	Unsent = "unsent" // the request reported the end of a run without an owner
+	Page   = "page"   // the client is a web page in a browser
 
-	Invalid     = "invalid"     // the request cannot be understood, in part at least
-	Address     = "address"     // the address cannot be used
-	Unknown     = "unknown"     // the app or the run does not exist
-	Unavailable = "unavailable" // the server could not do it
+	Invalid     = "invalid"     // at least a part of the request is invalid
+	Address     = "address"     // the address in the request cannot be used
+	Unknown     = "unknown"     // the app or the run in the request does not exist
+	Unavailable = "unavailable" // the server could not process the request
 )
 
-// Refusal is one rejection, or several equal ones. App and Address are as the client sent them.
+// Refusal is one rejected request, or several equal ones. App and Address have the values that the client sent.
 type Refusal struct {
 	Door, Reason string
-	Remote       string // IP address and port of the connection
+	Remote       string // IP address and port of the client's connection
 	App, Address string // app and address of an executor; empty if unknown
-	Why          string // the answer's text
+	Why          string // text of the server's answer
 	At           time.Time
 	Count        int
 }
 
-// Options of a Trace. The zero value of a field is its default.
+// Options has the settings of a Trace. The zero value of a field means its default.
 type Options struct {
 	Now func() time.Time
 	Log *slog.Logger
 	// Count is called for each rejection; nil: no call.
 	Count func(endpoint, reason string)
-	// Longest is the maximum delay of the answer to an address that repeats wrong tokens. The delay grows from the fourth
-	// wrong token on.
-	Longest time.Duration // 0: no wait
-	// Waiting is the maximum number of delayed answers at a time. Each occupies a connection.
-	Waiting int // 64
-	// Listen is how long a rejected request is read, to identify the client.
-	Listen time.Duration // 1 s
-	// Every is the interval of an address's lines, Forget the time without a rejection after
-	// which an address is forgotten.
-	Every, Forget time.Duration // 1 min, 5 min
+	// Longest is the maximum delay of an answer to an address that repeats wrong tokens. The fourth wrong token
+	// gets the first delay, and the delay grows with each further wrong token.
+	Longest time.Duration // default: 0, no delay
+	// Waiting is the maximum number of concurrent delayed answers. Each delayed answer uses a connection.
+	Waiting int // default: 64
+	// Listen is the maximum time to read the body of a rejected request, to identify the client.
+	Listen time.Duration // default: 1 s
+	// Every is the minimum time between two log lines about one address. Forget is the time without a rejection
+	// after which an address is forgotten.
+	Every, Forget time.Duration // default: 1 min for Every, 5 min for Forget
 }
 
 // How much is kept.
@@ -76,7 +76,7 @@ const (
 	mostText      = 200
 )
 
-// Trace records rejected requests. A nil Trace keeps nothing.
+// Trace records rejected requests. A nil Trace records nothing.
 type Trace struct {
 	o Options
 
@@ -113,8 +113,9 @@ func New(o Options) *Trace {
 	return &Trace{o: o, of: map[string]*address{}, lines: map[line]*told{}}
 }
 
-// Asks returns how long reading a short body may take to identify a rejected client: Listen a
-// few times a second, else 0. So few bodies are read at a time, and need no other bound.
+// Asks returns the maximum time to read a short body of a rejected request, to identify the client. The result is
+// Options.Listen a few times in each second, and 0 otherwise. Therefore few bodies are read at once, without a further
+// limit.
 func (t *Trace) Asks() time.Duration {
 	if t == nil {
 		return 0
@@ -131,8 +132,9 @@ func (t *Trace) Asks() time.Duration {
 	return t.o.Listen
 }
 
-// Note records a rejection, and returns when it may be answered. If the maximum number of
-// clients waits, it returns at once, and reports that the connection must be closed instead.
+// Note records a rejected request, and returns at the time when the request may be answered. If the maximum number of
+// answers is already delayed, Note returns at once. The result then reports that the connection must be closed without
+// an answer.
 func (t *Trace) Note(ctx context.Context, r Refusal) (closes bool) {
 	if t == nil {
 		return false
@@ -244,8 +246,8 @@ func (t *Trace) keep(r Refusal) {
 	t.executors = append(t.executors, r)
 }
 
-// Executors lists recent clients that claimed to be executors of an app, and were rejected
-// because of their token, address or app; of all apps if app is empty.
+// Executors lists the recent clients that claimed to be executors of an app and were rejected because of the token,
+// address or app. If app is empty, Executors lists the clients of all apps.
 func (t *Trace) Executors(app string) []Refusal {
 	if t == nil {
 		return nil

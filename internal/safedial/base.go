@@ -9,33 +9,32 @@ import (
 	"strings"
 )
 
-// MaxBase is the longest base URL in bytes.
+// MaxBase is the maximum length of a base URL in bytes.
 const MaxBase = 512
 
-// A Base is the base URL of an executor: scheme, host, port and the path under
-// which its endpoints are.
+// A Base is the base URL of an executor: the scheme, host, port, and the path of its endpoints.
 type Base struct {
-	// Raw is the original text: registrations are matched by it, and it is not normalised.
+	// Raw is the original text of the URL. Registrations are compared by Raw, so it is not normalized.
 	Raw string
-	// HTTPS is false for http.
+	// HTTPS reports whether the scheme is https; false means http.
 	HTTPS bool
-	// Host is the host and port to dial, "10.0.0.1:9999" or "[fd00::1]:80";
-	// the port is the scheme's if Raw has none.
+	// Host is the host and port to connect to, such as "10.0.0.1:9999" or "[fd00::1]:80". If Raw has no port,
+	// the port is the default port of the scheme.
 	Host string
-	// Authority is the host as in Raw, and the value of the Host header.
+	// Authority is the host as written in Raw, and the value of the Host header.
 	Authority string
-	// Path is the escaped path without a slash at its end: append "/run".
+	// Path is the escaped path without a slash at its end. Append the path of an endpoint, such as "/run".
 	Path string
 }
 
-// ParseBase reads the base URL of an executor: http or https, a host, a port from 1 to 65535 if
-// any, a path if any, at most MaxBase bytes. It rejects user info, a query, a fragment, and
-// hosts that are neither a name nor an IP address; also IPv4 addresses written as one number,
-// in octal or in hexadecimal, which some resolvers read as an address. The error explains the
-// problem and the allowed form.
+// ParseBase parses the base URL of an executor. The URL has the scheme http or https, a host, optionally a port from 1
+// to 65535, and optionally a path. Its maximum length is MaxBase.
 //
-// It does not resolve the host: whether the address is allowed is checked when it is dialed,
-// see [Policy].
+// ParseBase rejects user info, a query, a fragment, and hosts that are neither a name nor an IP address. It also
+// rejects IPv4 addresses written as one number, in octal or in hexadecimal, because some resolvers accept these forms.
+// The error has the problem and the allowed form.
+//
+// ParseBase does not resolve the host. [Policy] checks the IP address when a connection is opened.
 func ParseBase(raw string) (Base, error) {
 	b, err := parseBase(raw)
 	if err != nil {
@@ -50,7 +49,7 @@ func ParseBase(raw string) (Base, error) {
 
 func parseBase(raw string) (Base, error) {
 	if len(raw) > MaxBase {
-		return Base{}, fmt.Errorf("it has %d bytes", len(raw))
+		return Base{}, fmt.Errorf("the URL has %d bytes", len(raw))
 	}
 	for i := range len(raw) {
 		if c := raw[i]; c <= ' ' || c >= 0x7f || c == '\\' {
@@ -68,9 +67,9 @@ func parseBase(raw string) (Base, error) {
 	b := Base{Raw: raw, HTTPS: u.Scheme == "https", Authority: u.Host, Path: strings.TrimRight(u.EscapedPath(), "/")}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return Base{}, fmt.Errorf("its scheme is %q", u.Scheme)
+		return Base{}, fmt.Errorf("the scheme is %q", u.Scheme)
 	case u.User != nil:
-		return Base{}, errors.New("the URL has user info")
+		return Base{}, errors.New("the URL has a user name or password")
 	case u.Opaque != "" || u.Hostname() == "":
 		return Base{}, errors.New("the URL has no host")
 	case u.RawQuery != "" || u.ForceQuery:
@@ -92,7 +91,7 @@ func parseBase(raw string) (Base, error) {
 		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return Base{}, fmt.Errorf("its port is %s, not 1 to 65535", port)
+		return Base{}, fmt.Errorf("the port is %s, not 1 to 65535", port)
 	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
@@ -107,23 +106,23 @@ func checkHost(host string) error {
 	if strings.Contains(host, ":") {
 		ip, err := netip.ParseAddr(host)
 		if err != nil || ip.Zone() != "" {
-			return errors.New("its host is no IPv6 address without zone")
+			return errors.New("the host is not an IPv6 address without a zone")
 		}
 		return nil
 	}
 	name := strings.TrimSuffix(host, ".")
 	if len(name) > 253 {
-		return errors.New("its host is too long")
+		return errors.New("the host is too long")
 	}
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
 		if label == "" || len(label) > 63 {
-			return errors.New("a label of its host is empty or longer than 63 bytes")
+			return errors.New("a label of the host is empty or longer than 63 bytes")
 		}
 		for i := range len(label) {
 			c := label[i]
 			if (c|0x20 < 'a' || c|0x20 > 'z') && c-'0' > 9 && c != '-' && c != '_' {
-				return fmt.Errorf("its host has the character %q", c)
+				return fmt.Errorf("the host has the character %q", c)
 			}
 		}
 	}
@@ -132,7 +131,7 @@ func checkHost(host string) error {
 	last := strings.ToLower(labels[len(labels)-1])
 	if _, err := strconv.ParseUint(last, 0, 64); err == nil || isDigits(last) || strings.HasPrefix(last, "0x") {
 		if _, err := netip.ParseAddr(host); err != nil {
-			return errors.New("its host is no IPv4 address of four decimal numbers")
+			return errors.New("the host is not an IPv4 address of four decimal numbers")
 		}
 	}
 	return nil

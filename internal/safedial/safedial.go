@@ -1,13 +1,13 @@
 // Package safedial decides which IP addresses tickring may connect to.
 //
-// Addresses of executors and callback URLs come from outside: a client that may register one
-// could aim the scheduler at its own network, or at the metadata service of the machine it runs
-// on. A name proves nothing, because it can resolve to another address at the next lookup. So
-// the address is checked after DNS, at the moment of connecting, by a [net.Dialer.Control]
-// hook, and once more when a kept connection is used again. The package also distinguishes a
-// shortage of this machine from a failure of the address ([OwnWant]).
+// Addresses of executors and callback URLs come from outside. A client that may register an address could make the
+// scheduler connect to its own network, or to the metadata service of its machine. Checking a host name is not enough,
+// because the next lookup of the name can return another address. Therefore a [net.Dialer.Control] hook checks the IP
+// address after the DNS lookup, when a connection is opened. The address is checked again when a kept connection is
+// reused.
 //
-// The package imports nothing else from this repository.
+// The package also distinguishes a lack of resources on this machine from a failure of the address ([OwnWant]). It
+// imports nothing else from this repository.
 package safedial
 
 import (
@@ -21,33 +21,34 @@ import (
 	"time"
 )
 
-// A Policy decides which IP addresses may be connected to. Public unicast addresses always may,
-// unless Allow is set; the zero Policy allows only them.
+// A Policy decides which IP addresses tickring may connect to. The zero Policy allows all public unicast addresses and
+// no other address.
 type Policy struct {
-	AllowLoopback bool // 127.0.0.0/8, ::1
-	ListLoopback  bool // loopback addresses only if a list names them
-	AllowPrivate  bool // 10/8, 172.16/12, 192.168/16, fc00::/7, and the shared space 100.64/10
+	AllowLoopback bool // allows 127.0.0.0/8 and ::1
+	ListLoopback  bool // allows loopback addresses only if a list of prefixes has them
+	AllowPrivate  bool // allows 10/8, 172.16/12, 192.168/16, fc00::/7, and the shared address space 100.64/10
 
-	// Allow, if not empty, lists all allowed addresses except the ranges of the two switches:
-	// public addresses outside it are rejected.
+	// Allow, if not empty, has all allowed prefixes. Public addresses outside these prefixes are rejected.
+	// Addresses that AllowLoopback and AllowPrivate allow stay allowed.
 	//
-	// No list opens loopback without ListLoopback: on AWS it holds the runtime of the function.
-	// No list and no switch opens link-local addresses, the metadata services of clouds, the
-	// unspecified address, multicast, broadcast and reserved ranges.
+	// Loopback addresses in Allow need ListLoopback, because on AWS the Lambda runtime listens on loopback.
+	// Allow never allows link-local addresses, metadata services of clouds, the unspecified address, multicast,
+	// broadcast or reserved ranges.
 	Allow []netip.Prefix
 
-	// Own reports whether this process listens at an address, which no list opens: a
-	// request from here would pass as one of a local program. nil: it listens nowhere.
+	// Own reports whether this process listens at an address. Such an address is always rejected, because a
+	// request from this process would look like a request of a local program. nil: this process listens at no
+	// address.
 	Own func(netip.AddrPort) bool
 
 	extra []netip.Prefix // of For
 }
 
-// NotAllowedError is the rejection of an address. errors.Is finds ErrNotAllowed in it.
+// NotAllowedError is the error for an address that a Policy rejects. errors.Is reports true for ErrNotAllowed.
 type NotAllowedError struct {
-	IP      netip.Addr // the dialed one; invalid if the address was no IP
-	Address string     // the dialed address, if IP is invalid
-	Reason  string     // why it is rejected
+	IP      netip.Addr // the rejected IP address; invalid if the address was not an IP address
+	Address string     // the rejected address; set only if IP is invalid
+	Reason  string     // the reason for the rejection
 	Allowed string     // the addresses that are allowed instead
 }
 
@@ -59,10 +60,10 @@ func (e *NotAllowedError) Error() string {
 	return fmt.Sprintf("address %s is not allowed: %s; allowed: %s", what, e.Reason, e.Allowed)
 }
 
-// Is makes errors.Is(err, ErrNotAllowed) true.
+// Is reports whether target is ErrNotAllowed.
 func (e *NotAllowedError) Is(target error) bool { return target == ErrNotAllowed }
 
-// ErrNotAllowed is the kind of every rejection by a policy.
+// ErrNotAllowed matches every NotAllowedError with errors.Is.
 var ErrNotAllowed = errors.New("address not allowed")
 
 var (
@@ -121,14 +122,14 @@ func unwrap(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// Check returns nil if ip may be connected to, else a [NotAllowedError]. An IPv6 address that
-// only carries an IPv4 address is checked as the IPv4 address.
+// Check returns nil if the policy allows connections to ip, and a [NotAllowedError] otherwise. An IPv6 address that
+// contains an IPv4 address is checked as the IPv4 address.
 func (p Policy) Check(ip netip.Addr) error { return p.check(ip, nil) }
 
 func (p Policy) check(ip netip.Addr, list []netip.Prefix) error {
 	real := unwrap(ip)
 	if !real.IsValid() {
-		return p.refuse(ip, list, "it is no IP address")
+		return p.refuse(ip, list, "it is not an IP address")
 	}
 	for i := range never {
 		if never[i].prefix.Contains(real) {
@@ -160,7 +161,7 @@ func (p Policy) check(ip netip.Addr, list []netip.Prefix) error {
 		}
 		return p.refuse(ip, list, "it is private")
 	case len(p.Allow) > 0:
-		return p.refuse(ip, list, "it is on no allowlist")
+		return p.refuse(ip, list, "it is not on the allowlist")
 	}
 	return nil
 }
@@ -212,20 +213,20 @@ func appendList(parts []string, list []netip.Prefix) []string {
 
 type allowKey struct{}
 
-// WithAllow returns a context under which the checks of this package also allow the prefixes of
-// list: an app that widens the policy. Prefixes in never stay rejected.
+// WithAllow returns a context with additional allowed prefixes for the checks of this package. An app can widen the
+// policy with this context. Prefixes in the list `never` stay rejected.
 func WithAllow(ctx context.Context, list []netip.Prefix) context.Context {
 	return context.WithValue(ctx, allowKey{}, list)
 }
 
-// CheckContext is Check with the prefixes that [WithAllow] put into ctx.
+// CheckContext is Check with the additional prefixes that [WithAllow] stored in ctx.
 func (p Policy) CheckContext(ctx context.Context, ip netip.Addr) error {
 	list, _ := ctx.Value(allowKey{}).([]netip.Prefix)
 	return p.check(ip, list)
 }
 
-// ControlContext is a hook for [net.Dialer]: it rejects the connection before it is made unless
-// the resolved address passes Check with the prefixes from the context of the dial.
+// ControlContext is a hook for [net.Dialer]. It rejects a connection before it is opened if [Policy.CheckContext]
+// rejects the resolved address.
 func (p Policy) ControlContext(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	switch network {
 	case "tcp", "tcp4", "tcp6":
@@ -242,14 +243,14 @@ func (p Policy) ControlContext(ctx context.Context, network, address string, _ s
 	return p.CheckContext(ctx, ap.Addr())
 }
 
-// Dialer returns a dialer that applies the policy and the prefixes from the context of each
-// dial. timeout bounds one dial, DNS included; 0 means none.
+// Dialer returns a dialer that applies the policy and the additional prefixes in the context of each call. timeout
+// limits one call, including the DNS lookup; 0 means no limit.
 func (p Policy) Dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, KeepAlive: 15 * time.Second, ControlContext: p.ControlContext}
 }
 
-// For returns a policy that also allows the prefixes of extra, as [WithAllow] does for one
-// call: for a dialer that serves one app only.
+// For returns a policy that also allows additional prefixes, for a dialer that serves only one app. Use [WithAllow] to
+// add prefixes for a single call.
 func (p Policy) For(extra []netip.Prefix) Policy {
 	p.extra = append(p.extra[:len(p.extra):len(p.extra)], extra...)
 	return p

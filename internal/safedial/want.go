@@ -12,8 +12,8 @@ import (
 // OwnWant checks ports separately.
 var wants = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS}
 
-// OwnWant reports whether a connection failed because this machine lacked descriptors, ports or
-// memory. Such a failure is not evidence against the address.
+// OwnWant reports whether a connection failed because this machine had no file descriptors, ports or memory left. Such
+// a failure does not mean that the address is unreachable.
 func OwnWant(err error) bool {
 	if err == nil {
 		return false

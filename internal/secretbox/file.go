@@ -12,8 +12,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// File returns a Box with the keys of a file, and whether it made the file because there was none. It rejects a file that it
-// cannot read, that other users can read, or that has no keys: with a new key in its place the stored secrets would be lost.
+// File returns a Box with the keys in a file, and reports whether it created the file because the file was missing.
+// File returns an error if it cannot read the file, if other users can read the file, or if the file has no keys. A
+// new key in place of a missing key would make the stored secrets unreadable.
 func File(ctx context.Context, path string) (b *Box, made bool, err error) {
 	refuse := func(reason string, args ...any) error {
 		return &core.Error{Code: core.CodeRefused, Field: "secret-key-file", Value: path, Reason: core.Say(reason, args...), Err: err}
@@ -31,7 +32,7 @@ func File(ctx context.Context, path string) (b *Box, made bool, err error) {
 	case info.IsDir():
 		return nil, false, refuse("the key file is a directory: expected a file")
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0:
-		return nil, false, refuse("every user of the machine can use the key file: run chmod 600 on it")
+		return nil, false, refuse("every user of the machine can access the key file: run `chmod 600` on the key file")
 	}
 	b = New(core.Say("the key file %s", path), func(context.Context) (string, error) {
 		f, err := os.Open(path)

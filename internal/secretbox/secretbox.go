@@ -1,7 +1,7 @@
-// Package secretbox encrypts the secrets of stored records (tokens of apps, headers of calls, variables of commands, channels)
-// with AES-256-GCM, so that a copy of the database does not reveal them. The name of the record is authenticated:
-// a secret that was moved to another record cannot be decrypted there. It stores no record and decides nothing
-// about one that cannot be decrypted.
+// Package secretbox encrypts the secrets of stored records with AES-256-GCM, so that a copy of the database does not
+// reveal the secrets. Secrets are tokens of apps, headers of calls, variables of commands, and settings of channels.
+// The name of the record is authenticated: a secret that was copied to another record cannot be decrypted there. The
+// package stores no records, and does not decide what happens to a record that cannot be decrypted.
 package secretbox
 
 import (
@@ -30,12 +30,13 @@ const (
 	sealMark = "enc:"
 	// pending follows the newest key while a rotation to it has not ended.
 	pending = " pending"
-	// ReloadEvery is how often the keys are read again, to seal or to find a missing key. A key that is missing for the
-	// first time is searched at once, for at most MaxKeys keys.
+	// ReloadEvery is the interval at which a Box reads the keys again, to encrypt with the newest key or to find
+	// a missing key. When a key is first found missing, the Box reads the keys at once; this applies to at most
+	// MaxKeys keys.
 	ReloadEvery = 5 * time.Second
 )
 
-// Box encrypts and decrypts. A nil Box leaves secrets as they are.
+// Box encrypts and decrypts secrets. A nil Box returns secrets unchanged.
 type Box struct {
 	name  core.Text
 	read  func(context.Context) (string, error)
@@ -54,13 +55,14 @@ type key struct {
 	aead     cipher.AEAD
 }
 
-// New makes a Box that reads and writes its key text with these functions. Load or the first use reads the text. name is the
-// name of the text for users. If the error of read is a *core.Error, it is permanent, otherwise temporary.
+// New returns a Box that reads and writes its key text with the functions read and write. Load or the first use of the
+// Box reads the text. name is the name of the key text in messages for users. An error of read is permanent if it is a
+// *core.Error, and temporary otherwise.
 func New(name core.Text, read func(context.Context) (string, error), write func(context.Context, string) error) *Box {
 	return &Box{name: name, read: read, write: write, missed: map[string]time.Time{}}
 }
 
-// NewKey returns the key text of a new deployment.
+// NewKey returns the key text for a new deployment.
 func NewKey() string { return rand.Text() + rand.Text() + "\n" }
 
 func keyOf(text string) (key, error) {
@@ -202,13 +204,13 @@ func (b *Box) open(record, stored string) (string, error) {
 	return string(data), nil
 }
 
-// Record is a stored record that has secrets.
+// Record is a stored record that contains secrets.
 type Record[T any] interface {
 	WithSecrets(turn func(secret string) string) T
 	SecretsOf() string
 }
 
-// Seal returns a record with its secrets encrypted. Secrets that could not be decrypted keep their stored form.
+// Seal returns the record with encrypted secrets. Secrets that could not be decrypted before keep their stored form.
 func Seal[T Record[T]](b *Box, r T) (sealed T, err error) {
 	if b == nil {
 		return r, nil
@@ -234,8 +236,8 @@ func Seal[T Record[T]](b *Box, r T) (sealed T, err error) {
 	}), nil
 }
 
-// Open returns a record with its secrets decrypted. Its error is a *core.Locked with the record if one cannot be decrypted, and
-// a core.ErrThrottled if the keys could not be read.
+// Open returns the record with decrypted secrets. If a secret cannot be decrypted, the error is a *core.Locked with
+// the record. If the keys could not be read, the error is a core.ErrThrottled.
 func Open[T Record[T]](b *Box, r T) (T, error) {
 	var failed error
 	opened := r.WithSecrets(func(stored string) string {
@@ -252,7 +254,7 @@ func Open[T Record[T]](b *Box, r T) (T, error) {
 	return opened, failed
 }
 
-// Reseal returns a record with its secrets encrypted by the newest key, and whether that changed it.
+// Reseal returns the record with secrets encrypted by the newest key, and reports whether the record changed.
 func Reseal[T Record[T]](b *Box, r T) (resealed T, changed bool, err error) {
 	keys, err := b.loaded("")
 	if err != nil {
@@ -272,8 +274,9 @@ func Reseal[T Record[T]](b *Box, r T) (resealed T, changed bool, err error) {
 	return resealed, changed, nil
 }
 
-// Begin reads the keys and returns the ID of the newest. If fresh is set and no earlier rotation is unfinished, that is a new key.
-// Callers make sure that nothing else changes the same key text at the same time.
+// Begin starts a key rotation and returns the ID of the newest key. If fresh is set and no earlier rotation is
+// unfinished, Begin first creates a new key. The caller must make sure that no other process changes the key text at
+// the same time.
 func (b *Box) Begin(ctx context.Context, fresh bool) (id string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -282,7 +285,8 @@ func (b *Box) Begin(ctx context.Context, fresh bool) (id string, err error) {
 	}
 	if fresh && !b.pending {
 		if len(b.keys) == MaxKeys {
-			return "", core.Errorf(core.CodeTooLarge, "there are %d keys: remove the last ones, if no copy of the database needs them", MaxKeys)
+			return "", core.Errorf(core.CodeTooLarge, "there are %d keys, the maximum: remove the last keys, unless a copy of "+
+				"the database needs these keys", MaxKeys)
 		}
 		k, err := keyOf(strings.TrimSpace(NewKey()))
 		if err != nil {
@@ -295,8 +299,8 @@ func (b *Box) Begin(ctx context.Context, fresh bool) (id string, err error) {
 	return b.keys[0].id, nil
 }
 
-// End records that all secrets are encrypted with the newest key. The older keys stay, for copies of the database and for
-// processes that do not know the newest yet.
+// End records that the newest key encrypts all secrets. The older keys are kept, for copies of the database and for
+// processes that have not read the newest key yet.
 func (b *Box) End(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -306,7 +310,7 @@ func (b *Box) End(ctx context.Context) error {
 	}
 	if len(before) > 0 && find(b.keys, before[0].id) == nil { // an old copy was read: storing it would lose the newest key
 		b.keys = before
-		return fmt.Errorf("read the keys of stored secrets: the newest is missing: %w", core.ErrThrottled)
+		return fmt.Errorf("read the keys of stored secrets: the newest key is missing: %w", core.ErrThrottled)
 	}
 	return b.store(ctx, b.keys, false)
 }

@@ -30,10 +30,10 @@ func newQueue(e sdktrace.SpanExporter, o *Options) *queue {
 	return &queue{o: o, exporter: e, spans: make(chan sdktrace.ReadOnlySpan, o.Queue), kick: make(chan struct{}, 1)}
 }
 
-// OnStart implements sdktrace.SpanProcessor, as the others here.
+// OnStart implements sdktrace.SpanProcessor.
 func (q *queue) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
-// OnEnd queues a span, or loses it if the queue is full.
+// OnEnd adds a span to the queue, or drops the span if the queue is full.
 func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
 	select {
 	case q.spans <- s:
@@ -49,7 +49,7 @@ func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
 	}
 }
 
-// ForceFlush does nothing; neither it nor Shutdown ends this queue.
+// ForceFlush does nothing, because the owner of the queue sends the spans.
 func (q *queue) ForceFlush(context.Context) error { return nil }
 
 func (q *queue) Shutdown(context.Context) error { return nil }
@@ -95,7 +95,7 @@ func (q *queue) close(ctx context.Context) {
 	}
 	if left := len(q.spans); left > 0 {
 		q.count(0, left)
-		q.o.Log.Warn("spans were lost: the collector did not take them before the end", "spans", left)
+		q.o.Log.Warn("spans lost at shutdown: the collector did not accept them in time", "spans", left)
 	}
 	_ = q.exporter.Shutdown(ctx) // it ends open requests, and there are none
 }
@@ -122,13 +122,13 @@ func (q *queue) export(ctx context.Context) bool {
 	case err != nil:
 		q.count(0, len(list))
 		if !q.failing { // once, until it works again
-			q.o.Log.Warn("spans are lost: the collector does not take them", "spans", len(list), "err", shortened(err))
+			q.o.Log.Warn("spans lost: the collector does not accept spans", "spans", len(list), "err", shortened(err))
 		}
 		q.failing, q.missed = true, q.missed+len(list)
 	default:
 		q.count(len(list), 0)
 		if q.failing {
-			q.o.Log.Info("the collector takes spans again", "lost", q.missed)
+			q.o.Log.Info("the collector accepts spans again", "lost", q.missed)
 		}
 		q.failing, q.missed = false, 0
 	}

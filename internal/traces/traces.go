@@ -1,16 +1,14 @@
-// Package traces makes OpenTelemetry spans of runs and sends them to a collector by OTLP over
-// HTTP if the environment names one. Otherwise there is a nil *Traces, which does nothing, and
-// no executor gets a header.
+// Package traces creates OpenTelemetry spans of runs. It sends the spans to a collector by OTLP over HTTP, if the
+// environment names a collector. Otherwise the *Traces is nil and does nothing, and executors get no trace header.
 //
-// A run is a trace: its span "run", from its due time to its end, has a child span "send" for
-// each send to an executor, which gets that span as traceparent. The IDs of the trace and of
-// its span "run" follow from the run's ID and a salt of the deployment, so nothing is stored or
-// carried for them: any process that sends or closes a run computes equal IDs. A retry, a
-// child, a shard and a rerun are traces of their own, linked to the trace of their origin.
+// Each run has one trace. The span "run" lasts from the due time to the end of the run. It has a child span "send" for
+// each send to an executor, and the executor gets the ID of this span in the header traceparent. The IDs of the trace
+// and of the span "run" are computed from the run's ID and a salt of the deployment. Therefore no IDs are stored:
+// every process that sends or closes a run computes equal IDs. A retry, a child run, a shard and a rerun each have a
+// trace of their own, with a link to the trace of the original run.
 //
-// Spans wait in a bounded queue of this package, in memory alone. Only Run, Flush and Close
-// wait for a collector, each for a bounded time. A span that finds the queue full, or that a
-// collector does not accept, is lost, counted and logged.
+// Spans wait in a queue in memory with a maximum size. Only Run, Flush and Close wait for the collector, each for a
+// limited time. If the queue is full or the collector does not accept a span, the span is dropped, counted and logged.
 package traces
 
 import (
@@ -39,39 +37,41 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 )
 
-// Options of Traces. The zero value of a field means its default.
+// Options has the settings of Traces. The zero value of a field means its default.
 type Options struct {
-	// Salt separates the traces of deployments: equal run IDs in two deployments have two traces.
+	// Salt makes the trace IDs of deployments different. Without a salt, runs with equal IDs in two deployments
+	// have equal trace IDs.
 	Salt    []byte
-	Version string // version of the program, as shown to the collector
+	Version string // version of the program, as shown in the collector
 	Log     *slog.Logger
-	// Wrap wraps the transport of requests to the collector; nil: requests are not changed.
+	// Wrap wraps the HTTP transport of requests to the collector; nil: the transport is not wrapped.
 	Wrap func(http.RoundTripper) http.RoundTripper
-	// Count gets the numbers of exported and lost spans; it must not block. May be nil.
+	// Count is called with the numbers of exported and dropped spans, and must not block; nil: no call.
 	Count func(exported, lost int)
 
-	// Every is the maximum time for which Run holds a span back to send it with others.
-	Every time.Duration // 1 s
-	// Timeout of one request to the collector with its retries; each try is also bounded by
-	// OTEL_EXPORTER_OTLP_TIMEOUT.
-	Timeout time.Duration // 10 s
-	// FlushFor bounds a Flush. After a failed Flush, none is tried for Pause.
-	FlushFor, Pause time.Duration // 1 s, 30 s
-	// CloseFor is the longest time that a Close waits for the collector.
-	CloseFor time.Duration // 2 s
-	// Queue is the maximum number of waiting spans.
-	Queue int // 8192
+	// Every is the maximum time for which Run holds a span back, to send several spans in one request.
+	Every time.Duration // default: 1 s
+	// Timeout is the timeout of one request to the collector, including its retries. OTEL_EXPORTER_OTLP_TIMEOUT
+	// also limits each single attempt.
+	Timeout time.Duration // default: 10 s
+	// FlushFor is the maximum duration of a Flush. Pause is the time after a failed Flush in which no further
+	// Flush is tried.
+	FlushFor, Pause time.Duration // default: 1 s for FlushFor, 30 s for Pause
+	// CloseFor is the maximum time for which Close waits for the collector.
+	CloseFor time.Duration // default: 2 s
+	// Queue is the maximum number of spans in the queue.
+	Queue int // default: 8192
 }
 
-// Traces makes spans. A nil Traces does nothing.
+// Traces creates spans. A nil Traces does nothing.
 type Traces struct {
 	salt   []byte
 	tracer trace.Tracer
 	queue  *queue
 }
 
-// New returns the traces that the environment asks for: nil if it names no collector. The error
-// names a variable that is wrong, or that asks for an unsupported feature.
+// New returns Traces with the settings in the environment; nil if the environment names no collector. The error names
+// a variable that is invalid or requests an unsupported feature.
 func New(o Options) (*Traces, error) {
 	env, err := read(os.Getenv)
 	if err != nil || env == nil {
@@ -112,16 +112,16 @@ func (t *Traces) Run(ctx context.Context) {
 	}
 }
 
-// Flush sends the queued spans to the collector within Options.FlushFor and ctx. A process that is frozen between two pieces
-// of work calls it, but not while Run runs.
+// Flush sends the spans in the queue to the collector, until Options.FlushFor has passed or ctx ends. A process that
+// may be frozen between two pieces of work calls Flush. Do not call Flush while Run runs.
 func (t *Traces) Flush(ctx context.Context) {
 	if t != nil {
 		t.queue.flush(ctx)
 	}
 }
 
-// Close sends the remaining spans to the collector after Run, within Options.CloseFor and ctx.
-// Spans that the collector does not accept by then are lost.
+// Close sends the remaining spans to the collector after Run has ended, until Options.CloseFor has passed or ctx ends.
+// Spans that the collector does not accept in this time are dropped.
 func (t *Traces) Close(ctx context.Context) {
 	if t != nil {
 		t.queue.close(ctx)
@@ -136,7 +136,7 @@ func (t *Traces) of(run core.RunID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]), Remote: true})
 }
 
-// Sender returns a Sender that sends by to, with a span for each send.
+// Sender returns a Sender that sends runs through the given Sender, and creates a span for each send.
 func (t *Traces) Sender(to dispatch.Sender) dispatch.Sender {
 	if t == nil {
 		return to

@@ -437,7 +437,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 	fails = false
 	tr.Closed(run(1))
 	tr.Close(t.Context())
-	if text := log.String(); strings.Count(text, "does not take them") != 1 || strings.Count(text, "takes spans again\" lost=3") != 1 {
+	if text := log.String(); strings.Count(text, "does not accept spans") != 1 || strings.Count(text, "accepts spans again\" lost=3") != 1 {
 		t.Error(text)
 	}
 }

@@ -1,9 +1,9 @@
-// Package wiring creates the use cases of one deployment on its engine. Settings that the parts share are set once, in
-// Options, and override the options of each part. Server, functions, simulation and tests create only the parts that they
-// run.
+// Package wiring creates the use cases of one deployment on its engine. Settings that several parts share are set
+// once, in Options, and override the options of each part. The server, functions, simulation and tests create only the
+// parts that they run.
 //
-// Configuration and transports of a single part belong to the caller. The package starts no goroutine, reads nothing, and
-// creates no part without a request.
+// The caller configures each single part and its transports. The package starts no goroutine and reads nothing. It
+// creates a part only when its method is called.
 package wiring
 
 import (
@@ -33,31 +33,35 @@ import (
 	"github.com/tickring/tickring/internal/password"
 )
 
-// Options holds the settings that all parts of a deployment share. A zero field means the default of the parts.
+// Options has the settings that all parts of a deployment share. A zero field means the default of each part.
 type Options struct {
 	Now func() time.Time
-	// Plan sets the planning and the delay queue: how long a message may wait on it, and whether there is a slow queue. If
-	// there is one, dispatchers share which jobs and addresses are slow.
+	// Plan has the settings of the planning and the delay queue. It sets how long a message may wait in the
+	// delay queue, and whether the deployment has a slow queue. With a slow queue, dispatchers share which jobs
+	// and addresses are slow.
 	Plan plan.Options
 	Log  *slog.Logger
-	// Deployment is the owner of the data: all parts except a restore are fenced by it. Leave it empty if no other deployment
-	// can have the data, as with a file.
+	// Deployment is the name of the deployment that owns the data. All parts except a restore stop when another
+	// deployment takes over the data. Leave Deployment empty if no other deployment can have the data, as with a
+	// database file.
 	Deployment string
-	// Expiry is how long an executor counts as live after its last heartbeat.
+	// Expiry is the time after its last heartbeat for which an executor counts as live.
 	Expiry time.Duration
-	// Behind is how long the watchdog stays behind the minutes of claims, TimeoutGrace how long after a job's timeout its run
-	// is checked.
+	// Behind is the delay with which the watchdog processes the minutes of claims. TimeoutGrace is the time from
+	// a job's timeout to the check of its run.
 	Behind, TimeoutGrace time.Duration
-	// AllowNoToken reports whether the caller may register and call back for an app without a token; nil: no caller may.
+	// AllowNoToken reports whether the caller may register and call back for an app without a token. If nil, no
+	// caller may.
 	AllowNoToken func(ctx context.Context) bool
-	// Closed is called with each run that this process closed; it must not block.
+	// Closed is called with each run that this process closed. Closed must not block.
 	Closed func(r *core.Run)
 }
 
 type Assembly struct {
-	// Engine is the engine that the parts use, fenced.
+	// Engine is the engine that the parts use. It returns errors when another deployment has taken over the
+	// data.
 	Engine *engine.Engine
-	// Finish is shared by all parts.
+	// Finish closes runs. All parts share it.
 	Finish *finish.Finish
 	data   *engine.Engine
 	o      Options
@@ -94,20 +98,21 @@ func (a *Assembly) Dead() *dispatch.Dead {
 		a.Engine.ByJournal, a.o.Log)
 }
 
-// Watchdog creates a watchdog that queries executors with of.
+// Watchdog returns a watchdog. The parameter sends the watchdog's queries to executors.
 func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Watchdog {
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
 	return finish.NewWatchdog(a.Finish, a.Engine.Watch, of, o)
 }
 
-// People creates the operations of users; killer may be nil if the caller kills nothing.
+// People returns the operations of users. The parameter killer sends kill requests, and may be nil if the caller kills
+// no runs.
 func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
 	o.Plan, o.Ask.Now, o.Ask.Expiry, o.Reports = a.o.Plan, a.o.Now, a.o.Expiry, a.Reports(report.Options{})
 	o.Ask.ByJournal, o.Ask.Failed = a.Engine.ByJournal, a.Engine.Failed
 	return people.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
 }
 
-// Access creates the access control of users; token is the admin token.
+// Access returns the access control of users. token is the admin token.
 func (a *Assembly) Access(token string, o access.Options) *access.Access {
 	o.Now, o.Passwords = a.o.Now, cmp.Or(o.Passwords, access.Passwords(password.Argon2id{}))
 	want := sha256.Sum256([]byte(token))
@@ -128,19 +133,19 @@ func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
 	return registry.NewTokens(a.Engine.Manage, o)
 }
 
-// Callback creates the receiver of executor reports.
+// Callback returns the receiver of reports from executors.
 func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
 	return callback.New(a.Engine.Manage, a.Finish, o)
 }
 
-// Lane creates the worker of the post-run queue; it reads logs with of.
+// Lane returns the worker of the post-run queue. The parameter reads logs from executors.
 func (a *Assembly) Lane(of postrun.Logs, o postrun.Options) *postrun.Worker {
 	o.Now, o.Log = a.o.Now, a.o.Log
 	return postrun.New(a.Engine.PostRun, a.Engine.Ring, of, o)
 }
 
-// Notices creates the sending of notifications with to.
+// Notices returns the sender of notifications. The parameter delivers them to channels.
 func (a *Assembly) Notices(to notification.Sender, o notification.Options) *notification.Notices {
 	o.Now, o.Log, o.Deployment = a.o.Now, a.o.Log, cmp.Or(o.Deployment, a.o.Deployment)
 	o.Logs = keptLines{a.Engine.PostRun}
@@ -154,19 +159,20 @@ func (k keptLines) Tail(ctx context.Context, run *core.Run, lines int) ([]string
 	return postrun.KeptLines(ctx, k.of, run.ID, lines)
 }
 
-// Puller creates the queues that executors pull from.
+// Puller returns the queues that executors receive runs from.
 func (a *Assembly) Puller(o pullqueue.Options) *pullqueue.Puller {
 	o.Now, o.Log, o.Expiry = a.o.Now, a.o.Log, a.o.Expiry
 	return pullqueue.New(a.Engine.Pull, a.Engine.Finish, a.Finish, o)
 }
 
-// Reports creates the statistics of runs by hour and day, in days of Zone.
+// Reports returns the statistics of runs by hour and day. Days begin in the time zone Zone.
 func (a *Assembly) Reports(o report.Options) *report.Reports {
 	o.Now, o.Log = a.o.Now, a.o.Log
 	return report.New(a.Engine.Report, o)
 }
 
-// Restorer creates the restore, which opens the data to the deployment; it uses the engine without a fence.
+// Restorer returns the restore operation, which gives the data to this deployment. It uses the engine without a fence,
+// so that it works on data of another deployment.
 func (a *Assembly) Restorer(o restore.Options) *restore.Restorer {
 	o.Now, o.Deployment = a.o.Now, a.o.Deployment
 	e := a.data

@@ -1,5 +1,5 @@
-// Package awsnotify publishes notifications to SNS topics, in the Region of each. It separates permanent errors (the topic does not
-// exist, or publishing is not allowed) from temporary ones.
+// Package awsnotify publishes notifications to SNS topics, each in the topic's AWS Region. Its errors distinguish permanent
+// failures from temporary ones. A failure is permanent if the topic does not exist or publishing is not allowed.
 package awsnotify
 
 import (
@@ -24,7 +24,7 @@ type Client interface {
 	Publish(context.Context, *sns.PublishInput, ...func(*sns.Options)) (*sns.PublishOutput, error)
 }
 
-// Topics publishes with the credentials of its AWS configuration.
+// Topics publishes to SNS topics with the credentials of an AWS configuration.
 type Topics struct {
 	load func(context.Context) (aws.Config, error)
 
@@ -35,7 +35,8 @@ type Topics struct {
 
 var _ notify.Topics = (*Topics)(nil)
 
-// New returns Topics that load the SDK's settings from the environment and the user's files when a topic is first needed.
+// New returns Topics that use the AWS settings in the environment and in the user's files. The settings are loaded at the
+// first use of a topic.
 func New() *Topics {
 	return &Topics{load: func(ctx context.Context) (aws.Config, error) { return config.LoadDefaultConfig(ctx) }}
 }
@@ -55,7 +56,7 @@ func (t *Topics) made(ctx context.Context) (Client, aws.CredentialsProvider, err
 	return t.client, t.who, nil
 }
 
-// Ready implements notify.Topics: it checks that there are credentials.
+// Ready implements notify.Topics. Ready returns an error if there are no AWS credentials.
 func (t *Topics) Ready(ctx context.Context) error {
 	_, who, err := t.made(ctx)
 	if err == nil && who != nil {
@@ -103,9 +104,9 @@ func undelivered(arn string, err error) error {
 	case strings.Contains(code, "Throttl"), status == http.StatusTooManyRequests,
 		strings.HasPrefix(code, "ExpiredToken"), code == "RequestExpired":
 	case !ofKey && (strings.Contains(code, "AuthorizationError") || strings.Contains(code, "AccessDenied")):
-		u.Permanent, u.Reason = true, "SNS: this scheduler may not publish to "+arn+": grant sns:Publish ("+code+")"
+		u.Permanent, u.Reason = true, "SNS: this server has no permission to publish to "+arn+": grant sns:Publish ("+code+")"
 	case !ofKey && strings.Contains(code, "NotFound"):
-		u.Permanent, u.Reason = true, "SNS: no such topic: "+arn
+		u.Permanent, u.Reason = true, "SNS: the topic does not exist: "+arn
 	default:
 		u.Permanent = status >= 400 && status < 500 && status != http.StatusRequestTimeout
 	}

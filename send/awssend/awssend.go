@@ -1,5 +1,6 @@
-// Package awssend sends runs to AWS: it invokes Lambda functions and puts messages into SQS queues. It separates rejections, which
-// prove that nothing began, from answers that prove nothing. It never repeats a request by itself: the SDK's own retries are off.
+// Package awssend sends runs to AWS: it invokes Lambda functions, and sends messages to SQS queues. Its results distinguish
+// rejections, which prove that nothing started, from responses that prove nothing. The package never repeats a request, and
+// disables the retries of the AWS SDK.
 package awssend
 
 import (
@@ -109,21 +110,21 @@ type Functions struct {
 	logs   LogsClient
 }
 
-// NewFunctions returns Functions on clients; of their options only the retries are changed. Without logs the logs of
-// functions cannot be read.
+// NewFunctions returns Functions that use the given clients. Retries of c are disabled. If logs is nil, the logs of functions
+// cannot be read.
 func NewFunctions(c FunctionsClient, logs LogsClient) *Functions { return &Functions{c, logs} }
 
 func once(o *lambda.Options) { o.Retryer = aws.NopRetryer{} }
 
-// Invoke implements send.Functions. An accepted invocation is on Lambda's own queue.
+// Invoke implements send.Functions. An accepted invocation is in the queue of Lambda, and may start later.
 func (f *Functions) Invoke(ctx context.Context, function string, payload []byte) dispatch.Answer {
 	var a attempt
 	out, err := f.client.Invoke(a.watch(ctx), &lambda.InvokeInput{
 		FunctionName: &function, InvocationType: lambdatypes.InvocationTypeEvent, Payload: payload,
 	}, once)
 	if err != nil {
-		return a.judge(ctx, err, "the function "+function+" may not be invoked by this scheduler: grant lambda:InvokeFunction",
-			"no such function: "+function)
+		return a.judge(ctx, err, "this server has no permission to invoke the function "+function+": grant lambda:InvokeFunction",
+			"the function does not exist: "+function)
 	}
 	if out.StatusCode != http.StatusAccepted {
 		return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Code: int(out.StatusCode),
@@ -133,11 +134,11 @@ func (f *Functions) Invoke(ctx context.Context, function string, payload []byte)
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted, Code: int(out.StatusCode), Request: id, Log: logGroup(function)}
 }
 
-// LongestFunction is Lambda's own limit.
+// LongestFunction is the maximum timeout of a Lambda function.
 const LongestFunction = 15 * time.Minute
 
-// Limit implements send.Functions: it returns the function's own timeout, or LongestFunction if the function is deleted or
-// its timeout cannot be read for lack of permission.
+// Limit implements send.Functions. Limit returns the timeout of the function. If the function is deleted, or the permission to
+// read its configuration is missing, it returns LongestFunction.
 func (f *Functions) Limit(ctx context.Context, function string) (time.Duration, error) {
 	out, err := f.client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &function})
 	var api smithy.APIError
@@ -152,7 +153,7 @@ func (f *Functions) Limit(ctx context.Context, function string) (time.Duration, 
 	return 0, fmt.Errorf("read the timeout of function %s: %w", function, err)
 }
 
-// Queues puts runs into SQS queues.
+// Queues sends runs to SQS queues.
 type Queues struct {
 	client QueuesClient
 	region string
@@ -161,7 +162,7 @@ type Queues struct {
 	urls map[string]string
 }
 
-// NewQueues returns Queues on a client of a Region.
+// NewQueues returns Queues that use the client c for the given AWS Region.
 func NewQueues(c QueuesClient, region string) *Queues {
 	return &Queues{client: c, region: region, urls: map[string]string{}}
 }
@@ -218,11 +219,11 @@ func (q *Queues) forget(queue string) {
 }
 
 func denied(queue string) string {
-	return "this scheduler may not send to the queue " + queue + ": grant sqs:SendMessage and sqs:GetQueueUrl"
+	return "this server has no permission to send to the queue " + queue + ": grant sqs:SendMessage and sqs:GetQueueUrl"
 }
 
 func (q *Queues) missing(queue string) string {
-	return "no such queue: " + queue + " in " + q.region
+	return "the queue does not exist: " + queue + " in " + q.region
 }
 
 func (q *Queues) Put(ctx context.Context, _ *core.App, queue string, _ core.RunID, payload []byte) dispatch.Answer {
@@ -243,7 +244,7 @@ func (q *Queues) Put(ctx context.Context, _ *core.App, queue string, _ core.RunI
 	return ans
 }
 
-// Polled implements send.Queues. SQS does not report its consumers, so it checks only that the queue exists.
+// Polled implements send.Queues. SQS does not report consumers, so Polled only checks that the queue exists.
 func (q *Queues) Polled(ctx context.Context, _ *core.App, queue string) error {
 	if _, why := q.url(ctx, queue); why != nil && why.Kind == dispatch.AnswerRefused {
 		return errors.New(why.Message)
@@ -258,7 +259,7 @@ var counts = []sqstypes.QueueAttributeName{
 	sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed,
 }
 
-// Idle implements send.Queues: an empty queue contains no run of the job.
+// Idle implements send.Queues. Idle returns true if the queue is empty.
 func (q *Queues) Idle(ctx context.Context, _ *core.App, queue string, _ core.JobID) (bool, error) {
 	url, why := q.url(ctx, queue)
 	if why != nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// ErrNotConfigured means that no setting on this machine names an AWS Region.
+// ErrNotConfigured means that no AWS Region is configured on this machine.
 var ErrNotConfigured = errors.New("no AWS Region is configured")
 
 // kept is how many connections to one host stay open while they are idle: all
 // functions are at one, and a burst of sends pays for no new ones.
 const kept = 128
 
-// Environment creates both senders from the SDK's settings in the environment and in the user's files. Without a Region it returns
-// ErrNotConfigured at once, without any request. Otherwise an error explains, after at most 3 s, why there are no credentials.
+// Environment returns senders with the AWS settings in the environment and in the user's files. Without a Region, it returns
+// ErrNotConfigured and sends no request. If there are no credentials, it returns an error after at most 3 s.
 func Environment(ctx context.Context) (*Functions, *Queues, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

@@ -41,10 +41,13 @@ func logGroup(function string) string {
 	return "/aws/lambda/" + name
 }
 
-// Log implements send.Functions. An instance processes one invocation at a time. So the run's lines are those in its stream from
-// the first line that names the invocation or the run to the invocation's report. Log searches the group in the function's
-// configuration, if it can read that. If a log exceeds maxLogBytes, the answer has its end, after a line that replaces the rest. If
-// the log continues after the limits of the search, a line in the answer reports that, and the error is core.CodeTooLarge.
+// Log implements send.Functions. Log searches the function's log group in CloudWatch Logs. A function instance processes one
+// invocation at a time. The run's lines are therefore in one log stream. They begin with the first line that names the
+// invocation or the run, and end with the report of the invocation.
+//
+// If the log exceeds maxLogBytes, the text has a line about the missing lines and then the end of the log. If the search
+// reaches its limits before the end of the log, the last line of the text reports this. The error then has the code
+// core.CodeTooLarge.
 func (f *Functions) Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error) {
 	request, group, known := "", logGroup(function), false
 	for _, t := range run.Tries {
@@ -71,15 +74,15 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 	switch {
 	case len(log.lines) == 0 && log.bounded:
 		return "", from, true, core.Errorf(core.CodeTooLarge,
-			"run %d has no lines in the first %d answers of its log group %s, and further answers are not read", run.ID, log.answers, group)
+			"run %d has no lines in the first %d pages of the log group %s, and further pages are not read", run.ID, log.answers, group)
 	case len(log.lines) == 0 && over:
 		return "", from, true, core.Errorf(core.CodeNotFound,
-			"run %d has no lines in the log group %s: they may have expired, or the function writes none", run.ID, group)
+			"run %d has no lines in the log group %s: the lines have expired, or the function writes no log", run.ID, group)
 	}
 	where := fmt.Sprintf("the log group %s, stream %s", group, log.stream)
 	if log.bounded {
 		log.lines = append(log.lines, "---- cut: the rest was not read; the full log is in "+where)
-		err = core.Errorf(core.CodeTooLarge, "the log of run %d continues after the first %d answers of its log group %s",
+		err = core.Errorf(core.CodeTooLarge, "the log of run %d continues after the first %d pages of the log group %s",
 			run.ID, log.answers, group)
 	}
 	next = log.dropped + len(log.lines) + 1
@@ -212,7 +215,7 @@ func logError(group string, known bool, run *core.Run, request string, err error
 	if errors.As(err, &api) {
 		switch {
 		case strings.Contains(api.ErrorCode(), "AccessDenied"):
-			why, code = core.Say("this scheduler has no permission to read the log group: grant logs:FilterLogEvents"), core.CodeRefused
+			why, code = core.Say("this server has no permission to read the log group: grant `logs:FilterLogEvents`"), core.CodeRefused
 		case api.ErrorCode() == "ResourceNotFoundException":
 			why, code = core.Say("the log group does not exist"), core.CodeNotFound
 			if !known {

@@ -97,7 +97,7 @@ func (p *proof) api(ctx context.Context, path string, query url.Values, out any)
 	r.Header.Set("Authorization", "Bearer "+p.token)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", path, err)
+		return fmt.Errorf("request to %s: %w", path, err)
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))

@@ -1,7 +1,9 @@
-// Command account checks that a deployment in a real AWS account keeps the promises of its documentation, counting from outside. It
-// deploys its own stack and runs jobs for an hour on executors that count the arrivals. During that time it kills functions,
-// throttles, and purges queues. Then it reads the metrics behind the bill, removes everything and reports the results. With
-// -emulator it does the same, as far as possible, in the emulator of localstack/. README.md has its costs and requirements.
+// Command account checks that a deployment in a real AWS account keeps the promises of its documentation. The command
+// counts the results outside of the deployment. It deploys its own stack, and runs jobs for an hour on executors that
+// count the runs they receive. During this hour it kills functions, throttles functions, and purges queues. Then it
+// reads the metrics that the bill depends on, deletes the stack and reports the results. With -emulator, the command
+// makes the same checks in the emulator of localstack/, as far as the emulator supports them. README.md has the costs
+// and requirements.
 package main
 
 import (

@@ -174,10 +174,10 @@ func TestExecutorsOfAWS(t *testing.T) {
 		{"lambda:bare", "fail", core.Failed, "no money left"},
 		{"lambda:plain", "november", core.Succeeded, `{"paid":"november"}`},
 		{"lambda:plain", "fail", core.Failed, "ValueError: no money left"},
-		{"lambda:nobody", "november", core.Failed, "no such function: nobody"},
+		{"lambda:nobody", "november", core.Failed, "the function does not exist: nobody"},
 		{"queue:" + name, "november", core.Succeeded, "paid november\n---- log\n"},
 		{"queue:" + name, "fail", core.Failed, "no money left"},
-		{"queue:not-there", "november", core.Failed, "no such queue: not-there in us-east-1"},
+		{"queue:not-there", "november", core.Failed, "the queue does not exist: not-there in us-east-1"},
 		{elsewhere, "november", core.Failed,
 			"the queue is in eu-central-1 and this scheduler in us-east-1"},
 	} {

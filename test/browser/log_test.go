@@ -14,7 +14,7 @@ const answers = `(() => {
 	const list = [
 		piece({from: 1, next: 1, end: true, broken: true, note: "it is not there"}),
 		piece({from: 1, lines: ["one", "two"], next: 3}),
-		piece({from: 3, next: 3, end: true, broken: true, note: "The rest is missing: it is gone"}),
+		piece({from: 3, next: 3, end: true, broken: true, note: "The rest of the log is missing: it is gone"}),
 		() => new Response("", {status: 503}),
 		() => new Response("", {status: 404}),
 		piece({from: 50, lines: ["fifty"], next: 51, end: true, note: "lines 1 to 49 are missing"}),
@@ -51,7 +51,7 @@ func TestLogThatBreaksOff(t *testing.T) {
 	}
 	p.click("css:[data-again]")
 	p.wait(lineCount("broken", "2"))
-	p.sees("The rest is missing: it is gone")
+	p.sees("The rest of the log is missing: it is gone")
 	p.wait("!!document.querySelector('#L2') && !document.querySelector('#L3')")
 	p.click("css:[data-again]") // the server fails, and on the retry reports that there is none
 	p.wait("window.asked === 5 && !document.querySelector('[data-again]').hidden")

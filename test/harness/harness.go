@@ -1,4 +1,4 @@
-// Package harness starts the real tickring binary for suites that test it against foreign programs.
+// Package harness starts the tickring binary for test suites that test it together with other programs.
 package harness
 
 import (
@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// Token is the admin token of servers that a rig starts.
+// Token is the default admin token of the servers that the harness starts.
 const Token = "admin-token-of-the-rig"
 
-// Build compiles the binary into a directory and returns its path.
+// Build compiles the tickring binary into a directory and returns the path of the binary.
 func Build(dir string) (string, error) {
 	bin := filepath.Join(dir, "tickring")
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tickring/tickring").Output()
@@ -37,16 +37,17 @@ func Build(dir string) (string, error) {
 	return bin, nil
 }
 
-// Server is one running `tickring serve` or, with only Bin and URL, another server that the CLI calls.
+// Server is a running `tickring serve` process. If only Bin and URL are set, Server is another server that the CLI
+// calls.
 type Server struct {
 	Bin, Dir, URL string
-	AdminToken    string // Token if empty
+	AdminToken    string // admin token of the server; empty: the constant Token
 	Cmd           *exec.Cmd
 	said          said
 	done          chan struct{}
 }
 
-// Said returns the server's output so far.
+// Said returns the output of the server process so far.
 func (s *Server) Said() string { return s.said.String() }
 
 // said collects the output of a process.
@@ -67,7 +68,7 @@ func (s *said) String() string {
 	return s.buf.String()
 }
 
-// Start starts a Server and waits until it is ready.
+// Start starts a Server and waits until the server is ready.
 func Start(tb testing.TB, bin, dir string, args ...string) *Server {
 	tb.Helper()
 	s, err := Launch(bin, dir, args...)
@@ -81,7 +82,7 @@ func Start(tb testing.TB, bin, dir string, args ...string) *Server {
 	return s
 }
 
-// Launch starts a Server and does not wait.
+// Launch starts a Server and does not wait until the server is ready.
 func Launch(bin, dir string, args ...string) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func Launch(bin, dir string, args ...string) (*Server, error) {
 	return s, nil
 }
 
-// WaitReady waits until planning has begun.
+// WaitReady waits until the server has begun to plan runs.
 func (s *Server) WaitReady(limit time.Duration) error {
 	return Eventually(limit, func() error {
 		select {
@@ -131,7 +132,7 @@ func (s *Server) WaitReady(limit time.Duration) error {
 	})
 }
 
-// Kill sends kill -9 and returns when the process has ended.
+// Kill ends the server process with SIGKILL and waits until the process has ended.
 func (s *Server) Kill() {
 	s.Cmd.Process.Kill()
 	<-s.done
@@ -139,7 +140,7 @@ func (s *Server) Kill() {
 
 func (s *Server) token() string { return cmp.Or(s.AdminToken, Token) }
 
-// Done returns a channel that is closed when the process has ended.
+// Done returns a channel that is closed when the server process has ended.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 func tail(path string) string {
@@ -150,7 +151,7 @@ func tail(path string) string {
 	return string(b)
 }
 
-// CLI runs a command of the CLI against the server and returns its standard output and exit code.
+// CLI runs a command of the CLI against the server. It returns the standard output and the exit code of the command.
 func (s *Server) CLI(tb testing.TB, stdin string, args ...string) (string, int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -170,7 +171,7 @@ func (s *Server) CLI(tb testing.TB, stdin string, args ...string) (string, int) 
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-// OK runs a command that must succeed, and returns its output.
+// OK runs a CLI command that must succeed, and returns its output.
 func (s *Server) OK(tb testing.TB, stdin string, args ...string) string {
 	tb.Helper()
 	out, code := s.CLI(tb, stdin, args...)
@@ -180,7 +181,7 @@ func (s *Server) OK(tb testing.TB, stdin string, args ...string) string {
 	return out
 }
 
-// Run is a run as `-o json` prints it.
+// Run is a run in the JSON format of the CLI option `-o json`.
 type Run struct {
 	ID          string `json:"id"`
 	State       string `json:"state"`
@@ -194,7 +195,7 @@ type Run struct {
 	Code        int    `json:"code"`
 }
 
-// GetRun reads one run.
+// GetRun returns the run with the given ID.
 func (s *Server) GetRun(tb testing.TB, id string) Run {
 	tb.Helper()
 	var r Run
@@ -218,7 +219,7 @@ func (s *Server) GetRun(tb testing.TB, id string) Run {
 	return r
 }
 
-// Trigger triggers a job by hand and returns the run's ID.
+// Trigger triggers a run of a job and returns the ID of the run.
 func (s *Server) Trigger(tb testing.TB, job string, args ...string) string {
 	tb.Helper()
 	out := s.OK(tb, "", append([]string{"trigger", job, "-o", "json"}, args...)...)
@@ -237,7 +238,7 @@ func (s *Server) Trigger(tb testing.TB, job string, args ...string) string {
 	return r.ID
 }
 
-// WaitState waits until a run has a state.
+// WaitState waits until a run has the given state.
 func (s *Server) WaitState(tb testing.TB, id, state string, limit time.Duration) Run {
 	tb.Helper()
 	var r Run
@@ -252,7 +253,7 @@ func (s *Server) WaitState(tb testing.TB, id, state string, limit time.Duration)
 	return r
 }
 
-// Eventually calls f until it returns no error or the time is over.
+// Eventually calls f repeatedly until f returns nil or the time limit has passed.
 func Eventually(limit time.Duration, f func() error) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

@@ -35,7 +35,7 @@ func newAccount(has fakeaws.Account) *account {
 	return &account{has: has, r: rand.New(rand.NewPCG(1, 1))}
 }
 
-// In returns the place as seen from within an account, until leave is called.
+// In returns the place with the faults of an AWS account added to its requests, until leave is called.
 func (p Place) In(a fakeaws.Account) (in Place, leave func(), err error) {
 	m, err := newMeter(p, newAccount(a))
 	if err != nil {

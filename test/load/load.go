@@ -1,7 +1,9 @@
-// Package load runs the functions of a deployment on this machine, over DynamoDB Local and an SQS server, under load and while
-// their processes are killed. Each function is its own process behind a runtime like Lambda's. The package also simulates the AWS
-// services that invoke them, and an executor that counts. It reports lost, duplicate and early runs, and the units and requests for
-// each run; it measures no speed. It connects to this machine only, and rejects emulators elsewhere.
+// Package load runs the Lambda functions of a deployment on this machine under load, while their processes are killed.
+// The functions use DynamoDB Local and an SQS server. Each function is a process behind a simulated Lambda runtime.
+// The package also simulates the AWS services that invoke functions, and an executor that counts runs.
+//
+// The package reports lost, duplicate and early runs, and the number of units and requests for each run. It does not
+// measure speed. It connects only to this machine, and rejects emulators on other machines.
 package load
 
 import (
@@ -49,7 +51,8 @@ import (
 // A Place holds the addresses of the local emulators of DynamoDB and SQS.
 type Place struct{ DynamoDB, SQS string }
 
-// NewPlace checks two base URLs. It rejects other machines, because the load creates tables and queues, and kills and purges.
+// NewPlace checks the base URLs of the two emulators and returns a Place. It returns an error for another machine,
+// because the load test creates tables and queues, and kills and purges.
 func NewPlace(dynamodb, sqs string) (Place, error) {
 	for _, f := range []struct{ field, value string }{{"dynamodb", dynamodb}, {"sqs", sqs}} {
 		u, err := url.Parse(f.value)
@@ -63,58 +66,60 @@ func NewPlace(dynamodb, sqs string) (Place, error) {
 	return Place{strings.TrimSuffix(dynamodb, "/"), strings.TrimSuffix(sqs, "/")}, nil
 }
 
-// Clients returns clients of the emulators.
+// Clients returns clients of the DynamoDB and SQS emulators.
 func (p Place) Clients() (*dynamodb.Client, *sqs.Client) {
 	keys := credentials.NewStaticCredentialsProvider("tickring", "tickring", "")
 	return dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: &p.DynamoDB, Credentials: keys}),
 		sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: &p.SQS, Credentials: keys})
 }
 
-// Options of a load.
+// Options has the settings of a load test.
 type Options struct {
 	Place Place
-	// Functions is the folder of the functions' binaries: tick, dispatch,
-	// callback, registry and api.
+	// Functions is the directory with the binaries of the functions: tick, dispatch, callback, registry and api.
 	Functions string
-	// Dir is the directory for the functions' logs.
+	// Dir is the directory for the logs of the functions.
 	Dir string
 	// Prefix is the prefix of the names of created tables and queues.
 	Prefix string
 	// Fires is the approximate number of scheduled runs.
 	Fires int
-	// Kill is how long between two kills of a dispatching process, on average;
-	// 0: none.
+	// Kill is the average time between two kills of a dispatch process; 0 means no kills.
 	Kill time.Duration
-	// TickKills is how often the planning process is killed; each holds up
-	// planning for a lease of 45 s.
+	// TickKills is the number of times that the planner process is killed. Each kill stops planning for 45 s,
+	// the duration of a lease.
 	TickKills int
-	// Account adds faults to the requests of the functions, and to messages on their way to them, that emulators do not have.
+	// Account adds faults that emulators do not have, to the requests of the functions and to the messages for
+	// the functions.
 	Account fakeaws.Account
 	// Log receives messages in addition to the report.
 	Log func(format string, args ...any)
 }
 
-// A Report is the result of a load.
+// A Report has the results of a load test.
 type Report struct {
-	Fires  int `json:"fires"`  // demanded
-	Runs   int `json:"runs"`   // closed with success
-	Lost   int `json:"lost"`   // fires that never arrived
-	Twice  int `json:"twice"`  // runs that came again though nothing allows it
-	Early  int `json:"early"`  // arrivals before their instant
-	Resent int `json:"resent"` // runs that came again after a kill, with the same ID, as the protocol allows
-	Kills  int `json:"kills"`  // kills of dispatching processes
-	InHand int `json:"inHand"` // runs that a process had in hand when it died
+	Fires int `json:"fires"` // number of expected scheduled runs
+	Runs  int `json:"runs"`  // number of runs that were closed as succeeded
+	Lost  int `json:"lost"`  // number of expected runs that never reached the executor
+	// Twice is the number of runs that reached the executor twice although the protocol does not allow it.
+	Twice int `json:"twice"`
+	Early int `json:"early"` // number of runs that reached the executor before their scheduled time
+	// Resent is the number of runs that reached the executor again with their ID after a kill, which the protocol
+	// allows.
+	Resent int `json:"resent"`
+	Kills  int `json:"kills"`  // number of kills of dispatch processes
+	InHand int `json:"inHand"` // number of runs that a process was handling when it was killed
 
-	// For one run.
+	// Average numbers for one run.
 	WriteUnits    float64 `json:"writeUnitsPerFire"`
 	ReadUnits     float64 `json:"readUnitsPerFire"`
 	QueueRequests float64 `json:"queueRequestsPerFire"`
 
-	// Faults lists violations.
+	// Faults lists violations of tickring's promises.
 	Faults []string `json:"faults,omitempty"`
 }
 
-// Print writes the report as a table, and the faults below it.
+// Print writes the report as a table, followed by the faults.
 func (r *Report) Print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "FIRES\tRUNS\tLOST\tTWICE\tEARLY\tRE-SENT\tKILLS\tWRITE UNITS\tREAD UNITS\tQUEUE REQUESTS")
@@ -172,8 +177,8 @@ func (l *load) fail(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }
 
-// Run schedules runs and kills processes of dispatch: whenever one dies, no run may be lost or early, and only runs that the
-// process held when it died may be sent twice.
+// Run schedules runs and kills dispatch processes. No run may be lost or early. Only runs that a process was handling
+// when it was killed may be sent twice.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
 		killing, done := context.WithDeadline(ctx, end.Time())
@@ -188,8 +193,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	})
 }
 
-// Purge purges the queue under load, which deletes all planned messages; a replan of the span resends them, and nothing may be
-// lost.
+// Purge purges the delay queue under load, which deletes the messages of all planned runs. A replan of the time span
+// then resends the runs, and no run may be lost.
 func Purge(ctx context.Context, o Options) (*Report, error) {
 	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
 		from := core.InstantOf(time.Now()) - 60

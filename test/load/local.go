@@ -14,7 +14,8 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// CreateLocal creates tables and queues, named after a prefix; it keeps existing ones. Deployments create theirs with infra/.
+// CreateLocal creates tables and queues whose names begin with the prefix. Existing tables and queues are kept.
+// Deployments create their tables and queues with package infra.
 func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, prefix string) (awsengine.Names, error) {
 	n := awsengine.Names{Jobs: prefix + "-jobs", Runs: prefix + "-runs", State: prefix + "-state"}
 	attr := func(name string, kind types.ScalarAttributeType) types.AttributeDefinition {
@@ -52,7 +53,7 @@ func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, p
 	return n, nil
 }
 
-// Open creates an engine over tables and queues.
+// Open returns an engine that uses the tables and queues.
 func Open(db awsengine.DynamoDB, queues awsengine.SQS, o awsengine.Options) (*engine.Engine, error) {
 	s, err := awsengine.New(db, queues, o)
 	if err != nil {

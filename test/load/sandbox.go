@@ -74,8 +74,8 @@ type answer struct {
 // errGone is the answer where the process ended before it answered.
 var errGone = errors.New("the process ended without an answer")
 
-// NewSandbox creates a Sandbox for the function whose binary is bin, on these tables and queues, with the log file log and the
-// variables more. It must be closed.
+// NewSandbox returns a Sandbox for the function with the given binary. The function uses the given tables and queues,
+// writes to the given log file, and gets additional environment variables. The caller must close the Sandbox.
 func NewSandbox(bin, log string, p Place, n awsengine.Names, more ...string) (*Sandbox, error) {
 	s := &Sandbox{bin: bin, log: log, open: map[string]*event{}}
 	mux := http.NewServeMux()
@@ -102,13 +102,13 @@ func NewSandbox(bin, log string, p Place, n awsengine.Names, more ...string) (*S
 	return s, nil
 }
 
-// Close ends the sandbox's process and runtime.
+// Close ends the function process and the simulated runtime.
 func (s *Sandbox) Close() {
 	s.Kill()
 	s.api.close()
 }
 
-// Tail returns the end of its processes' output.
+// Tail returns the end of the output of the function processes.
 func (s *Sandbox) Tail() string {
 	b, err := os.ReadFile(s.log)
 	if err != nil {
@@ -117,14 +117,14 @@ func (s *Sandbox) Tail() string {
 	return string(b[max(0, len(b)-4000):])
 }
 
-// Processes returns how many processes were needed so far.
+// Processes returns the number of processes that were started so far.
 func (s *Sandbox) Processes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.started
 }
 
-// Started returns when its current process was started, and the time until it requested its first event.
+// Started returns when the current process was started, and the time until the process requested its first event.
 func (s *Sandbox) Started() (at time.Time, asked time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +196,8 @@ func (s *Sandbox) start() error {
 	return nil
 }
 
-// Kill sends kill -9, which ends even a frozen process, waits for its end, and reports whether there was one.
+// Kill ends the current process with SIGKILL, even if the process is frozen, and waits until it has ended. Kill
+// reports whether a process was running.
 func (s *Sandbox) Kill() bool {
 	s.mu.Lock()
 	cmd, gone := s.cmd, s.gone
@@ -214,7 +215,7 @@ func (s *Sandbox) Kill() bool {
 	return true
 }
 
-// Invoke passes one event to the function and waits for its answer.
+// Invoke passes one event to the function and waits for the answer of the function.
 func (s *Sandbox) Invoke(payload []byte, timeout time.Duration) (body []byte, fault bool, err error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()

@@ -1,6 +1,6 @@
-// Command urlproxy makes the function URL of a stack in an emulator reachable at an address of this machine: emulators take
-// function URLs by their host name, which does not resolve. OUTPUTS is the file of cdk --outputs-file; it is read at each
-// request, so the stack may be deployed later, or again.
+// Command urlproxy makes the function URL of a stack in an AWS emulator reachable at an address of this machine.
+// Emulators expect a host name that does not resolve. OUTPUTS is the file that cdk --outputs-file writes. The file is
+// read at each request, so the stack may be deployed after urlproxy starts, or deployed again.
 //
 //	urlproxy -listen 127.0.0.1:4570 -emulator http://127.0.0.1:4566 -outputs OUTPUTS
 package main

@@ -21,7 +21,7 @@ const (
 	holdFor = time.Hour
 )
 
-// Reach is how far the comparison can go, given the state of the delay queue.
+// A Reach is the time up to which scheduled times can be compared with runs. Later runs may still be in the delay queue.
 type Reach struct {
 	// upTo is the time before which only requeued messages remain in the delay queue; zero: unknown, or nothing is to
 	// be compared.
@@ -29,7 +29,7 @@ type Reach struct {
 	oldest ring.Oldest
 }
 
-// Reach returns how far the comparison can go now.
+// Reach returns the current Reach. Reach reads the state of the delay queue.
 func (f *Finder) Reach(ctx context.Context) (r Reach) {
 	if f.o.After <= 0 {
 		return r
@@ -45,8 +45,8 @@ func (f *Finder) Reach(ctx context.Context) (r Reach) {
 	return Reach{upTo, oldest}
 }
 
-// Waits returns the longest time for which expected runs of jobs have waited for their comparison, because the delay queue
-// may still hold them. A job without older runs does not wait, even if the queue's state is unknown.
+// Waits returns how long due times of jobs have waited for their comparison, because their runs may still be in the delay
+// queue. Waits returns the longest wait, and 0 if the state of the delay queue is unknown.
 func (f *Finder) Waits(jobs []*core.Sched, r Reach) (most time.Duration) {
 	if r.upTo.IsZero() {
 		return 0
@@ -65,16 +65,16 @@ func (f *Finder) Waits(jobs []*core.Sched, r Reach) (most time.Duration) {
 	return most
 }
 
-// Found is the result for a job. Up to UpTo each scheduled time has a run or a record, or was checked long enough (0:
-// nothing compared). Lost are the missing runs.
+// A Found is the result of the comparison for one job. Lost are the missing runs. Every scheduled time up to UpTo has a run or
+// a record, or was rechecked for an hour. UpTo is 0 if nothing was compared.
 type Found struct {
 	UpTo core.Instant
 	Lost []core.Fire
 }
 
-// Find compares the scheduled times of each job since its last comparison with its runs. It can do so while messages
-// are due or in flight: none of them is older than the oldest, except requeued ones. UpTo must be stored with the
-// advance of the job. The next comparison starts there.
+// Find compares the scheduled times of each job since its last comparison with its runs. Find returns one result for each job,
+// in order. Find compares only scheduled times whose messages, according to r, have left the delay queue. The caller must
+// store UpTo in the advance of the job, because the next comparison starts there.
 func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r Reach) []Found {
 	found := make([]Found, len(jobs))
 	if r.upTo.IsZero() || len(jobs) == 0 {

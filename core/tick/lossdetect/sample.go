@@ -16,9 +16,9 @@ const (
 	sampleSpan = 2 * time.Minute
 )
 
-// Sample compares the latest scheduled times of a few jobs with their runs, every third minute. Each job is also
-// compared when it is planned. But frequent jobs are planned for eleven minutes at a time, many together, so a purge would
-// go unnoticed until then. Sample records losses, and a scan sends the runs again.
+// Sample compares the last scheduled times of a few jobs with their runs. Sample works only in every third minute, and records
+// losses. Sample finds lost messages of frequent jobs early, because frequent jobs are planned and compared only every eleven
+// minutes. A scan then sends the runs again.
 func (f *Finder) Sample(ctx context.Context) error {
 	now := f.o.Now()
 	minute := int(now.Unix() / 60)
@@ -27,7 +27,7 @@ func (f *Finder) Sample(ctx context.Context) error {
 	}
 	g, err := f.store.Global(ctx)
 	if err != nil {
-		return fmt.Errorf("read global item: %w", err)
+		return fmt.Errorf("read the global item: %w", err)
 	}
 	if g.Loss.From != 0 || g.Loss.Again != 0 {
 		return nil // a scan will follow

@@ -13,31 +13,31 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// LeaseStore are the locks of the partitions.
+// A LeaseStore stores the leases of the partitions.
 type LeaseStore interface {
 	// Leases reads all leases.
 	Leases(ctx context.Context) ([]core.Lease, error)
-	// PutLease stores l; condition: the stored lease has the Owner and Epoch of seen, or none is stored if seen is
-	// zero.
+	// PutLease stores the lease l, on the condition that the stored lease has the Owner and Epoch of seen. If seen is zero,
+	// the condition is that no lease is stored.
 	PutLease(ctx context.Context, seen, l core.Lease) error
-	// DropLease removes a lease; condition: as seen.
+	// DropLease removes a lease, on the condition that the stored lease has the Owner and Epoch of seen.
 	DropLease(ctx context.Context, seen core.Lease) error
 }
 
-// Options configure Leases. A field with its zero value gets the default in its comment.
+// Options of Leases. A field with its zero value gets the default in its comment.
 type Options struct {
 	Now func() time.Time
-	ID  string // ID of the ticker, unique
-	// LeaseFor is the duration of a lease, RenewEvery the interval of renewals.
-	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
-	// Round is when the round of this ticker began; zero: the ticker belongs to a server and holds all partitions that
-	// it can get.
+	ID  string // unique ID of the ticker
+	// LeaseFor is the duration of a lease, and RenewEvery the interval of renewals.
+	LeaseFor, RenewEvery time.Duration // defaults: 45 s and 15 s
+	// Round is when the clock started the ticker's round, in which several tickers share the partitions. Round is zero for a
+	// ticker of a server, which takes every partition that is free.
 	Round time.Time
-	// Skip is the number of free partitions in the round that are left to others.
+	// Skip is the number of free partitions that the ticker leaves to other tickers of the round.
 	Skip int
 }
 
-// Leases are the set of leases of one ticker. One goroutine uses it.
+// Leases are the leases of one ticker. They are not safe for concurrent use.
 type Leases struct {
 	leases LeaseStore
 	o      Options
@@ -65,8 +65,8 @@ func New(leases LeaseStore, o Options) *Leases {
 
 func name(p int) string { return "partition/" + strconv.Itoa(p) }
 
-// Turn renews the leases and returns the order in which to check the partitions of 0 to n-1 in this pass. The caller takes
-// each partition with Take first.
+// Turn renews the leases, and returns the partitions to check in this pass, in order. The parameter n is the number of
+// partitions. Call Take before you check a partition.
 func (h *Leases) Turn(ctx context.Context, n int) ([]int, error) {
 	all, err := h.leases.Leases(ctx)
 	if err != nil {
@@ -129,8 +129,8 @@ func (h *Leases) forget(ctx context.Context) {
 	}
 }
 
-// Take takes the lease of a partition that Turn returned, and records the current time as its last check. It returns
-// false if another ticker took the lease first.
+// Take takes the lease of partition p, which Turn returned, and records the current time as its last check. Take returns false
+// if another ticker took the lease first.
 func (h *Leases) Take(ctx context.Context, p int) (bool, error) {
 	now := h.o.Now()
 	if m, ok := h.mine[p]; ok {
@@ -165,15 +165,16 @@ func (h *Leases) stands(ctx context.Context, l core.Lease) bool {
 	})
 }
 
-// Found records whether something was due in a partition.
+// Found records whether a check found something due in partition p.
 func (h *Leases) Found(p int, due bool) {
 	if m, ok := h.mine[p]; ok {
 		m.due = due
 	}
 }
 
-// Rest ends a pass that could not check all partitions. It releases held partitions that it did not check, as unseen if
-// something was due there before. It returns the number of unseen partitions in the round.
+// Rest ends a pass. It releases the leases of partitions that the pass did not check. If something was due there at the last
+// check, another ticker can check the partition again in this round. Rest returns the number of partitions that no ticker has
+// checked in this round.
 func (h *Leases) Rest(ctx context.Context) (unseen int) {
 	if h.o.Round.IsZero() {
 		return 0
@@ -197,7 +198,8 @@ func (h *Leases) Rest(ctx context.Context) (unseen int) {
 	return unseen
 }
 
-// Alone returns how long the longest unchecked free partition has been unchecked. Times before since do not count.
+// Alone returns the longest time since the last check of a partition whose lease this ticker does not hold. Time before the
+// parameter since does not count.
 func (h *Leases) Alone(since time.Time) (longest time.Duration) {
 	for _, l := range h.looks() {
 		if l.mine {
@@ -229,7 +231,7 @@ func (h *Leases) giveBack(ctx context.Context, p int, until time.Time) error {
 	return nil
 }
 
-// Release releases all partitions, so that others need not wait until the leases expire.
+// Release releases all leases of the ticker, so that other tickers can take them before they expire.
 func (h *Leases) Release(ctx context.Context) error {
 	var errs []error
 	for _, p := range slices.Sorted(maps.Keys(h.mine)) {

@@ -1,5 +1,5 @@
-// Package partitioning sets the numbers of partitions of the due index and of groups of jobs, from the load that one ticker
-// sees. When the numbers change, it moves jobs to their new partitions.
+// Package partitioning sets the number of partitions of the due index and the number of job groups. The package measures the
+// load of the partitions that one ticker checks. When the number of partitions changes, it moves jobs to their new partitions.
 package partitioning
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// A Store holds jobs; tick.Jobs documents its methods.
+// A Store has the due index and the jobs. tick.Jobs documents its methods.
 type Store interface {
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 	Advance(ctx context.Context, moves []core.Advance) []error
 }
 
-// Growth is the load that one ticker has seen. One goroutine uses it.
+// Growth measures the load of the partitions that one ticker checks. Growth is not safe for concurrent use.
 type Growth struct {
 	store  Store
 	rates  Rates
@@ -40,7 +40,7 @@ func New(store Store, r Rates, o plan.Options, now func() time.Time) *Growth {
 	return &Growth{store: store, rates: r.defaults(), plan: o, now: now, load: map[int]*load{}, groups: map[group]int{}}
 }
 
-// Advanced adds stored advances to the load of a partition.
+// Advanced adds stored advances to the load of partition p. The parameter jobs is the number of advanced jobs.
 func (gr *Growth) Advanced(p, jobs int, now time.Time) {
 	if gr.load[p] == nil {
 		gr.load[p] = &load{}
@@ -48,16 +48,16 @@ func (gr *Growth) Advanced(p, jobs int, now time.Time) {
 	gr.load[p].count(gr.rates, jobs, now)
 }
 
-// Planned counts a planned job among those whose windows end together. Jobs planned with another number of groups
-// mostly have another PlanAt and are not counted.
+// Planned counts a planned job in its group: the jobs whose windows end together. Planned ignores most jobs that were planned
+// with another number of groups.
 func (gr *Growth) Planned(g core.Global, p int, s core.Sched) {
 	if o := gr.plan.With(g.Groups); s.State == core.Started && o.Grouped(s.ID, s.PlanAt) {
 		gr.groups[group{p, s.PlanAt, o.Groups}]++
 	}
 }
 
-// Next returns g with the needed numbers of partitions and groups. It drops the last partition if that is not in use,
-// is held here, and has no jobs left.
+// Next returns g with the required numbers of partitions and groups. The parameter held lists the partitions whose leases the
+// ticker has. Next also removes the last partition from g if that partition is unused, empty and in held.
 func (gr *Growth) Next(ctx context.Context, g core.Global, held []int) (core.Global, error) {
 	now := gr.now()
 	next := gr.rates.next(g, gr.load, now)
@@ -96,8 +96,8 @@ func (gr *Growth) wanted(o plan.Options, partitions int) int {
 	return groups
 }
 
-// Move moves some jobs that are stored in partition p, but belong to another partition, to that partition. Other jobs
-// move when they are advanced.
+// Move moves some jobs that are stored in partition p, but belong to another partition. The parameter from is the current
+// time; jobs due by then move when they are advanced.
 func (gr *Growth) Move(ctx context.Context, g core.Global, p int, from core.Instant) error {
 	if g.Partitions <= 1 && p == 0 || g.Readable <= g.Partitions && gr.rates.stable(g, gr.now()) {
 		return nil

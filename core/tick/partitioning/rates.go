@@ -7,24 +7,22 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Rates control when the number of partitions grows or shrinks. A field with its zero value gets the default in
-// its comment.
+// Rates control when the number of partitions grows or shrinks. A field with its zero value gets the default in its comment.
 type Rates struct {
-	Max     int // partitions: 1
-	Advance int // maximum advances per second of one partition: 400
+	Max     int // maximum number of partitions; default: 1
+	Advance int // maximum number of advances per second in one partition; default: 400
 	// GrowAfter is how long a partition must exceed Advance before the number of partitions doubles.
-	GrowAfter time.Duration // 30 s
-	// BusyAfter is how long a partition must exceed half of Advance to count as needed: half as many partitions would
-	// exceed the rate.
-	BusyAfter time.Duration // 10 s
-	// ShrinkAfter is how long no partition must be needed before their number is halved.
-	ShrinkAfter time.Duration // 24 h
-	// StableFor is how long a partition that is not in use is still read: a process that saw it in use may put a job
-	// there until then.
-	StableFor time.Duration // 1 h
-	// Move is the number of jobs moved to their partition in a pass, in addition to jobs that move when they are
-	// advanced.
-	Move int // 50
+	GrowAfter time.Duration // default: 30 s
+	// BusyAfter is how long a partition must exceed half of Advance to count as busy. While a partition is busy, the number of
+	// partitions is not halved.
+	BusyAfter time.Duration // default: 10 s
+	// ShrinkAfter is how long no partition must be busy before the number of partitions is halved.
+	ShrinkAfter time.Duration // default: 24 h
+	// StableFor is how long tickers keep reading a partition after the number of partitions was reduced. A process that uses
+	// the old number may add jobs to the partition during this time.
+	StableFor time.Duration // default: 1 h
+	// Move is the number of jobs that a pass moves to their new partition, in addition to the jobs that it advances.
+	Move int // default: 50
 }
 
 func (r Rates) defaults() Rates {

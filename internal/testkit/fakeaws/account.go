@@ -13,58 +13,62 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Account describes faults that a real account has and that emulators leave out. A zero field turns its fault off. A chance
-// is drawn for each request that it applies to.
+// Account describes faults that a real AWS account has and that emulators leave out. Each fault is off if its field is
+// 0. A chance is a probability from 0 to 1, and applies to each request of the fault's kind.
 type Account struct {
 	// Throttled is the chance that a request is rejected as a whole.
 	Throttled float64
-	// Dropped is the chance that a connection ends before a request arrives, Lost the chance that it ends after the request
-	// was executed. The client cannot distinguish them. (AWS SDKs and tools reference guide, "Retry behavior": transient
-	// errors.)
+	// Dropped is the chance that a connection ends before the request arrives. Lost is the chance that a
+	// connection ends after AWS executed the request. The client cannot distinguish these faults. (AWS SDKs and
+	// tools reference guide, "Retry behavior": transient errors.)
 	Dropped, Lost float64
-	// Refused is the chance that a batch is answered 200 with rejected entries: two of five entries are not executed. (API
-	// references: UnprocessedKeys of BatchGetItem, UnprocessedItems of BatchWriteItem, the Error ThrottlingError of a
-	// statement of BatchExecuteStatement, Failed of SendMessageBatch, DeleteMessageBatch and ChangeMessageVisibilityBatch.)
+	// Refused is the chance that AWS answers a batch with status 200 and rejects two of five entries. AWS does
+	// not execute the rejected entries. (API references: UnprocessedKeys of BatchGetItem, UnprocessedItems of
+	// BatchWriteItem, the Error ThrottlingError of a statement of BatchExecuteStatement, Failed of
+	// SendMessageBatch, DeleteMessageBatch and ChangeMessageVisibilityBatch.)
 	Refused float64
-	// Conflict is the chance that a transaction is cancelled as if another ran on one of its items. (DynamoDB developer
-	// guide, "Transaction conflict handling in DynamoDB".)
+	// Conflict is the chance that DynamoDB cancels a transaction because of a simulated second transaction on
+	// one of its items. (DynamoDB developer guide, "Transaction conflict handling in DynamoDB".)
 	Conflict float64
-	// Slow is the chance that a request takes up to SlowFor, before or after its execution; 0: 3 s. (AWS SDK for Go v2,
-	// "Customize the HTTP client": there is no time limit by default.)
+	// Slow is the chance that a request is delayed before or after its execution. SlowFor is the maximum delay;
+	// 0 means 3 s. (AWS SDK for Go v2, "Customize the HTTP client": there is no time limit by default.)
 	Slow    float64
 	SlowFor time.Duration
-	// Torn is the chance that others write during a BatchGetItem. (DynamoDB developer guide, "DynamoDB transactions": a
-	// batch is serializable item by item, not as a unit.)
+	// Torn is the chance that another client writes between two reads of a BatchGetItem. (DynamoDB developer
+	// guide, "DynamoDB transactions": a batch is serializable item by item, not as a unit.)
 	Torn float64
-	// Short is the chance that a page or a receive returns fewer items than exist. (API references: Query ends at 1 MB;
-	// ReceiveMessage "never returns more messages than this value (however, fewer messages might be returned)".)
+	// Short is the chance that a query page or a receive returns fewer items than exist. (API references: Query
+	// ends at 1 MB; ReceiveMessage "never returns more messages than this value (however, fewer messages might
+	// be returned)".)
 	Short float64
-	// Stale is the chance that an index is read as it was up to 8 s ago, in addition to Lag. (DynamoDB developer guide,
-	// "Using Global Secondary Indexes": eventually consistent, also from one read to the next.)
+	// Stale is the chance that a read of an index returns a state that is up to 8 s old. Lag is added to this
+	// age. (DynamoDB developer guide, "Using Global Secondary Indexes": eventually consistent, also from one
+	// read to the next.)
 	Stale float64
-	// Twice is the chance that half of the received messages stay visible to others, or half of the removed messages come
-	// again. (SQS developer guide, "At-least-once delivery": a server that cannot be reached when a message is received or
-	// deleted keeps its copy.)
+	// Twice is the chance that half of the received messages stay visible to other clients, or that half of the
+	// removed messages are delivered again. (SQS developer guide, "At-least-once delivery": a server that cannot
+	// be reached when a message is received or deleted keeps its copy.)
 	Twice float64
-	// Spent is the chance that a throttled poller took half of the visible messages before a receive: no client gets them,
-	// they count as received and are hidden for their visibility. (Reports of users of Lambda's event source mappings whose
-	// function has no concurrency left.)
+	// Spent is the chance that a throttled poller takes half of the visible messages before a receive. No client
+	// gets these messages. They count as received, and are hidden until their visibility timeout ends. (Reports
+	// of users of Lambda's event source mappings whose function has no concurrency left.)
 	Spent float64
 
-	// Lag is the maximum delay of an index after a write. (As Stale.)
+	// Lag is the maximum time from a write until an index has the write. (DynamoDB developer guide, "Using
+	// Global Secondary Indexes".)
 	Lag time.Duration
-	// TTL is the maximum time between the expiry of an item and its removal. Until then the item is read like any other.
-	// (DynamoDB developer guide, "Using time to live (TTL)": within a few days.)
+	// TTL is the maximum time between the expiry of an item and its removal. During this time, reads return the
+	// item. (DynamoDB developer guide, "Using time to live (TTL)": within a few days.)
 	TTL time.Duration
-	// Capacity is the share of the rate that an account serves for a young table on demand; 1
-	// is a full account. (See capacity.go.)
+	// Capacity is the fraction of AWS's request rate for a new on-demand table that the fake serves; 1 is the
+	// full rate. (See capacity.go.)
 	Capacity float64
 }
 
 // errReset is the answer to a request whose connection ended.
 var errReset = errors.New("connection reset by peer")
 
-// Fault draws the fault of one request.
+// Fault returns a fault, chosen at random, for one request.
 func (a *Account) Fault(c Call, r *rand.Rand) (f Fault) {
 	f.Capacity = a.Capacity
 	is := func(chance float64) bool { return chance > 0 && r.Float64() < chance }
@@ -149,7 +153,7 @@ func conflicting(n int) error {
 		Message: aws.String("Transaction cancelled, please refer cancellation reasons for specific reasons")}
 }
 
-// Use makes the fakes behave like the account, as drawn by the seed.
+// Use makes the fakes of DynamoDB and SQS have the faults of the account. The seed determines the random choices.
 func (a Account) Use(db *DynamoDB, q *SQS, seed uint64) {
 	r := rand.New(&shared{s: rand.NewPCG(seed, 1)})
 	faults := func(_ context.Context, c Call) Fault { return a.Fault(c, r) }

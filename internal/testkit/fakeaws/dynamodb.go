@@ -15,26 +15,28 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// DynamoDB holds the tables of awsengine. Its fields are set before its first use.
+// DynamoDB is an in-memory fake of DynamoDB with the tables of awsengine. Set its fields before the first request.
 type DynamoDB struct {
-	// Faults returns the fault of each request; nil: none.
+	// Faults returns the fault of each request. If nil, no request has a fault.
 	Faults Faults
-	// Allow is called for each action of a request.
+	// Allow is called for each action of a request, and reports whether the action is allowed. If nil, every
+	// action is allowed.
 	Allow Allow
-	// Lag is how far the index is behind a write; nil: not at all.
+	// Lag returns the time from a write until an index has the write. If nil, this time is 0.
 	Lag func() time.Duration
-	// TTL is how long after the time in its attribute "expires" an item is removed; nil: never. DynamoDB takes up to 48 h
-	// and promises no time: until then the item is read like any other.
+	// TTL returns the time between the expiry of an item, in its attribute "expires", and its removal. If nil,
+	// no item is removed. During this time, reads return the item. DynamoDB takes up to 48 h and guarantees no
+	// time.
 	TTL func() time.Duration
-	// PageBytes is the maximum size of a page of a query: 1 MB.
+	// PageBytes is the maximum size of a query page in bytes. New sets PageBytes to 1 MB.
 	PageBytes int
-	// PageItems is the maximum number of items in a page of a query; 0: no bound.
+	// PageItems is the maximum number of items on a query page; 0 means no limit.
 	PageItems int
-	// NoConflicts lets concurrent transactions share items, unlike DynamoDB. By default, if two transactions share an item,
-	// checked or written, the later one is cancelled with TransactionConflict. So is any other write of an item of a running
-	// transaction (AWS: "Transactional conflicts" in the developer guide of DynamoDB; re:Post knowledge center,
-	// "dynamodb-transactwriteitems"). A transaction runs from its request to its answer, so only a fault's Wait makes two
-	// overlap.
+	// NoConflicts allows concurrent transactions to share items, unlike DynamoDB. By default, if two
+	// transactions check or write one item, the later transaction is cancelled with TransactionConflict. Every
+	// other write of an item in an open transaction is also cancelled (AWS: "Transactional conflicts" in the
+	// developer guide of DynamoDB; re:Post knowledge center, "dynamodb-transactwriteitems"). A transaction is
+	// open from its request to its answer, so two transactions overlap only during a Fault.Wait.
 	NoConflicts bool
 
 	report func(format string, args ...any)
@@ -51,14 +53,14 @@ type DynamoDB struct {
 
 var _ awsengine.DynamoDB = (*DynamoDB)(nil)
 
-// Units returns the capacity used since the last call.
+// Units returns the capacity units that requests consumed since the previous call of Units.
 func (d *DynamoDB) Units() Units { return d.meter.take() }
 
 // itemTax is the size that DynamoDB adds to each stored item (AWS: "Item sizes and formats" in
 // the developer guide of DynamoDB); no read or write pays it.
 const itemTax = 100
 
-// Stored returns the current size of a table, in billed bytes.
+// Stored returns the current size of a table, in bytes that AWS bills.
 func (d *DynamoDB) Stored(name string) (bytes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -435,8 +437,8 @@ func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
 	return answered(out, err)
 }
 
-// BatchGetItem implements awsengine.DynamoDB. It is not a snapshot: concurrent writes are in some
-// of its items and not in others.
+// BatchGetItem implements awsengine.DynamoDB. The result is not a snapshot: it can have a concurrent write of one item
+// and miss a concurrent write of another item.
 func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 	_ ...func(*dynamodb.Options)) (out *dynamodb.BatchGetItemOutput, err error) {
 	var name string

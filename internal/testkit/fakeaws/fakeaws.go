@@ -1,7 +1,9 @@
-// Package fakeaws is DynamoDB and SQS in memory, as far as awsengine uses them: conditional writes, an index with a lag,
-// partly failed batches, transactions, consumed units, and queues without order that deliver at least once. It never
-// guesses: it rejects and reports unknown input, so that the test fails. It waits on standard timers only, and holds no lock
-// while it waits, so that it runs in a testing/synctest bubble.
+// Package fakeaws has in-memory fakes of DynamoDB and SQS, with the features that awsengine uses. DynamoDB:
+// conditional writes, an index with a lag, partly failed batches, transactions and consumed units. SQS: unordered
+// queues that deliver each message at least once.
+//
+// The fakes reject and report unknown input, so that the test fails. They wait only on timers of package time, and
+// hold no lock while they wait. A test can therefore run them in a testing/synctest bubble.
 package fakeaws
 
 import (
@@ -18,52 +20,54 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// Call describes one request to a fault function, before it happens.
+// Call describes one request to a function that chooses the request's fault. The request is not executed yet.
 type Call struct {
-	Op    string // method of the client
-	On    string // the table, the table/index, or the URL of the queue
-	N     int    // number of items, statements, actions or entries
-	Write bool   // the request changes something
+	Op    string // name of the client method, such as PutItem
+	On    string // the name of the table, table/index for an index, or the URL of the queue
+	N     int    // number of items, statements, actions or entries in the request
+	Write bool   // whether the request changes data
 }
 
-// Fault is the fault of a request; the zero value means none.
+// Fault is the fault of one request. The zero value is no fault.
 type Fault struct {
-	// Wait is the time before the execution.
+	// Wait is the delay before the execution of the request.
 	Wait time.Duration
-	// Before is the answer of a request that is not executed.
+	// Before is the error that the client gets instead of the execution. If nil, the request is executed.
 	Before error
-	// After is the answer of a request that is executed.
+	// After is the error that the client gets after the execution. If nil, the client gets the real answer.
 	After error
-	// Late is the time between the execution and the answer.
+	// Late is the delay between the execution of the request and its answer.
 	Late time.Duration
-	// Part reports whether an item of a batch is not done: keys and writes are returned as
-	// unprocessed, statements as throttled, entries as failed.
+	// Part reports whether an item of a batch is not executed. Keys and writes are returned as unprocessed,
+	// statements as throttled, and queue entries as failed.
 	Part func(i int) bool
-	// Again reports whether a message of a receipt stays visible to others, or whether a
-	// removed message comes again.
+	// Again reports whether a received message stays visible to other clients, or whether a removed message is
+	// delivered again.
 	Again func(i int) bool
-	// Spent reports whether another receipt, whose answer is lost, takes a message first. It
-	// may not call back.
+	// Spent reports whether a message is taken by another receive whose answer is lost. Spent must not call the
+	// fake.
 	Spent func(m Message) bool
-	// Stale is how old an index is read, in addition to its lag.
+	// Stale is the age of the index state that a read returns. The lag of the index is added to this age.
 	Stale time.Duration
-	// Short is the maximum number of items in a page; 0: no separate bound.
+	// Short is the maximum number of items on a page; 0 means that only the general limit applies.
 	Short int
-	// Between is called before each item of a BatchGetItem except the first, because such a read is not a snapshot.
+	// Between is called before each item of a BatchGetItem except the first item, and can write other items.
+	// Such a read is not a snapshot.
 	Between func()
-	// Capacity is the share of an account's rate; requests beyond it are throttled, in a batch
-	// item by item. 0: no bound.
+	// Capacity is the fraction of AWS's request rate that the fake serves. Requests above the rate are
+	// throttled; in a batch, single items are throttled. 0 means no limit.
 	Capacity float64
-	// Dry is called when Capacity throttles; nil: no call.
+	// Dry is called each time Capacity throttles a request; nil means no call.
 	Dry func()
 }
 
-// Faults returns the fault of a request and is called once for each request; nil: none. It may be called concurrently.
+// Faults returns the fault of a request. The fake calls Faults once for each request, also concurrently. If nil, no
+// request has a fault.
 type Faults func(context.Context, Call) Fault
 
-// Allow reports whether the caller, as its context names it, may do an action on a table, an
-// index ("jobs/due") or the URL of a queue; nil: every caller may do all. An action is named as
-// IAM does: by a statement or a transaction's item, not by the request.
+// Allow reports whether the caller named in the context may do an action. The action is applied to a table, an index
+// such as "jobs/due", or the URL of a queue. The name of the action is the name in IAM: a transaction or batch has one
+// action for each of its items or statements. If nil, every action is allowed.
 type Allow func(ctx context.Context, action, on string) bool
 
 // denied is the answer where it is not allowed.
@@ -75,12 +79,12 @@ func (a Allow) denied(ctx context.Context, action, on string) error {
 		Fault: smithy.FaultClient}
 }
 
-// Names holds the names of the tables and queues that New makes.
+// Names has the names of the tables and queues that New creates.
 var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow",
 	Checks: "https://sqs/checks", PostRun: "https://sqs/postrun", Dead: "https://sqs/dead"}
 
-// New makes empty tables and queues under Names; report gets unknown input, and is usually
-// t.Errorf.
+// New creates empty tables and queues with the names in Names. New passes input that the fakes do not know to the
+// function `report`, usually t.Errorf.
 func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 	db := &DynamoDB{report: report, PageBytes: pageBytes, tables: map[string]*table{
 		Names.Jobs: newTable(Names.Jobs, key{"id", 'S'}, key{"part", 'S'}, &index{name: "due", hash: key{"partition", 'N'},
@@ -143,12 +147,12 @@ func invalid(format string, args ...any) error {
 	return &smithy.GenericAPIError{Code: "ValidationException", Message: fmt.Sprintf(format, args...), Fault: smithy.FaultClient}
 }
 
-// Throttled returns the error of a request for which there is no capacity.
+// Throttled returns the error of a request that AWS rejects because the table has no capacity left.
 func Throttled() error {
 	return &smithy.GenericAPIError{Code: "ThrottlingException", Message: "Rate exceeded", Fault: smithy.FaultClient}
 }
 
-// IsThrottled reports whether an error is from Throttled.
+// IsThrottled reports whether an error was returned by Throttled.
 func IsThrottled(err error) bool { return err != nil && err.Error() == Throttled().Error() }
 
 // only returns an error that names a set field of an input which is not in names.
@@ -162,15 +166,15 @@ func only(in any, names ...string) error {
 	return nil
 }
 
-// Units are the units that requests consumed, by their kind.
+// Units is the number of capacity units that requests consumed, by kind.
 type Units struct {
-	Read, Write float64 // of tables
-	Index       float64 // written to indexes
+	Read, Write float64 // units read from and written to tables
+	Index       float64 // units written to indexes
 	On          map[string]Used
 	Requests    map[string]int
 }
 
-// Used holds the units read from and written to a table, or an index by its own name.
+// Used is the number of capacity units read from and written to one table or one index.
 type Used struct{ Read, Write float64 }
 
 // meter counts units.
@@ -219,7 +223,7 @@ func (m *meter) take() Units {
 	return u
 }
 
-// Dump returns the text of all items of all tables.
+// Dump returns all items of all tables as text.
 func (d *DynamoDB) Dump() []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()

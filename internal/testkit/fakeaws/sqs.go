@@ -27,18 +27,20 @@ const (
 	maxHidden  = 12 * 60 * 60
 )
 
-// SQS holds the queues of awsengine. Its fields are set before its first use.
+// SQS is an in-memory fake of SQS with the queues of awsengine. Set its fields before the first request.
 type SQS struct {
-	// Faults returns the fault of each request; nil: none.
+	// Faults returns the fault of each request. If nil, no request has a fault.
 	Faults Faults
-	// Allow is called for each request.
+	// Allow is called for each request, and reports whether the request is allowed. If nil, every request is
+	// allowed.
 	Allow Allow
-	// Observe is called with each message that arrives or is removed, in order and under the lock, so it may not call back.
+	// Observe is called for each message that is added to or removed from a queue, in this order. The fake holds
+	// its lock during the call, so Observe must not call the fake.
 	Observe func(queue string, m Message, gone bool)
-	// Shuffle sets the order in which messages are received; rand.Shuffle if nil.
+	// Shuffle changes the order of the messages in a receive; if nil, the fake uses rand.Shuffle.
 	Shuffle func(n int, swap func(i, j int))
-	// MaxReceives is how often a message is received before it moves to the dead-letter queue, as infra sets on its queues.
-	// (SQS developer guide, "Using dead-letter queues".)
+	// MaxReceives is the number of receives after which a message moves to the dead-letter queue. The CDK app in
+	// infra sets this number on its queues. (SQS developer guide, "Using dead-letter queues".)
 	MaxReceives int
 
 	report func(format string, args ...any)
@@ -51,13 +53,13 @@ type SQS struct {
 
 var _ awsengine.SQS = (*SQS)(nil)
 
-// Message is a message on a queue.
+// Message is a message in a queue.
 type Message struct {
 	ID       int64
 	Body     string
-	Reason   string // reason of a dead-letter message
+	Reason   string // the reason why the message is in a dead-letter queue
 	Receives int
-	Hidden   time.Time // invisible until then
+	Hidden   time.Time // the time until which no client can receive the message
 }
 
 type message struct {
@@ -87,10 +89,10 @@ func (q *queue) rouse() {
 	}
 }
 
-// Units returns the requests since the last call; queues have no units.
+// Units returns the number of requests since the previous call of Units. Requests to queues consume no capacity units.
 func (q *SQS) Units() Units { return q.meter.take() }
 
-// Messages returns the messages of a queue, in the order of arrival.
+// Messages returns the messages of a queue in the order in which they arrived.
 func (q *SQS) Messages(url string) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -101,14 +103,15 @@ func (q *SQS) Messages(url string) []Message {
 	return list
 }
 
-// Purge empties a queue.
+// Purge deletes all messages of a queue.
 func (q *SQS) Purge(url string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queues[url].list = nil
 }
 
-// Lose removes messages of a queue, in flight or not, as a purge does, and returns them.
+// Lose removes messages of a queue, in flight or not, and returns the removed messages. A purge of an SQS queue has
+// this effect.
 func (q *SQS) Lose(url string, lost func(Message) bool) (list []Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -474,7 +477,8 @@ func (x *queue) of(handle *string) (at int, m *message, old bool, err error) {
 	return 0, nil, false, nil
 }
 
-// DeleteMessageBatch implements awsengine.SQS. With the handle of an earlier receive it succeeds and does nothing.
+// DeleteMessageBatch implements awsengine.SQS. A delete with the receipt handle of an earlier receive succeeds and
+// does not delete the message.
 func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatchInput,
 	_ ...func(*sqs.Options)) (out *sqs.DeleteMessageBatchOutput, err error) {
 	err = q.call(ctx, Call{"DeleteMessageBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {

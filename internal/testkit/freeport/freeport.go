@@ -1,5 +1,5 @@
-// Package freeport finds a port for a server whose address is needed before it listens, or again.
-// A server that listens at once uses port 0 instead.
+// Package freeport finds an unused port for a server whose address must be known before the server listens, or that
+// must listen on one port twice. For other servers, use port 0 instead.
 package freeport
 
 import (
@@ -12,8 +12,8 @@ import (
 
 var asked atomic.Int64
 
-// Free returns an unused port of this machine. It is below the ports that the system assigns
-// for port 0, so that no such listener takes it first.
+// Free returns an unused port of this machine. The port is lower than the ports that the system assigns for port 0, so
+// a listener on port 0 cannot take this port first.
 func Free(tb testing.TB) string {
 	tb.Helper()
 	var err error

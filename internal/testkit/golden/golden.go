@@ -1,7 +1,8 @@
-// Package golden compares texts with files in testdata. With -update, a test writes its file.
+// Package golden compares the output of tests with expected texts in testdata. The flag -update writes the actual
+// texts to the files.
 //
-// A test asserts what users may rely on, such as states, exit codes and data attributes, in
-// its code. Its golden file has the wording of messages, so a change of a text is one diff.
+// A test checks facts that users rely on, such as states, exit codes and data attributes, in its code. The golden file
+// has the wording of messages. A changed text is therefore a diff in one file.
 package golden
 
 import (
@@ -19,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of the tests that run")
 
-// Texts are the texts of one test function, each under a key. The file is a txtar archive,
-// testdata/<name of the test>.txt, with a section for each key.
+// Texts has the expected texts of one test function, each with a key. The file testdata/<name of the test>.txt is a
+// txtar archive with one section for each key.
 type Texts struct {
 	mu   sync.Mutex
 	file string
@@ -28,8 +29,8 @@ type Texts struct {
 	got  map[string]string
 }
 
-// New returns the texts of test t, which is not a subtest. When t and its subtests end, New
-// fails t if a section of the file was not compared.
+// New returns the expected texts of the test t, which must not be a subtest. After t and its subtests end, t fails if
+// a section of the file was not compared.
 func New(t testing.TB) *Texts {
 	t.Helper()
 	g := &Texts{file: filepath.Join("testdata", t.Name()+".txt"), want: map[string]string{}, got: map[string]string{}}
@@ -44,8 +45,8 @@ func New(t testing.TB) *Texts {
 	return g
 }
 
-// Equal fails t if the file has another text under key. Use the part that varies between
-// runs, such as a port, in replace: pairs of a text and its placeholder.
+// Equal fails t if the file has a different text for this key. The last arguments are pairs of a text and its
+// placeholder. Use a pair for each text that varies between test runs, such as a port.
 func (g *Texts) Equal(t testing.TB, key, got string, replace ...string) {
 	t.Helper()
 	got = strings.TrimRight(strings.NewReplacer(replace...).Replace(got), "\n") + "\n"
@@ -88,8 +89,8 @@ func (g *Texts) end(t testing.TB) {
 	File(t, g.file, txtar.Format(page))
 }
 
-// File fails t if the content of file, a path from the folder of the test, is not got. With
-// -update it writes the file.
+// File fails t if the text `got` differs from the content of a file. The path of the file is relative to the directory
+// of the test. With -update, File writes the text to the file.
 func File(t testing.TB, file string, got []byte) {
 	t.Helper()
 	want, err := os.ReadFile(file)

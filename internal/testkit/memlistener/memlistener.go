@@ -1,15 +1,15 @@
-// Package memlistener has a listener in memory, for servers in a bubble of synctest.
+// Package memlistener has an in-memory listener for servers in a testing/synctest bubble.
 package memlistener
 
 import "net"
 
-// Listener is a listener in memory. Every holder of its value can dial it.
+// Listener is an in-memory network listener. Clients connect to the listener with its method Dial.
 type Listener chan net.Conn
 
-// Listen returns a new Listener.
+// Listen returns a new open Listener.
 func Listen() Listener { return make(Listener, 10) }
 
-// Dial connects. Data that is sent waits until it is read.
+// Dial connects to the listener. A write on the connection blocks until the peer reads the data.
 func (l Listener) Dial() net.Conn {
 	here, there := net.Pipe()
 	l <- there

@@ -1,27 +1,28 @@
 package model
 
-// Again models a rerun (section 4 of the page, and operate.Rerun). Two users, or one user who
-// retries, rerun a run under one key while it may be running or awaiting a retry. The new run
-// is an ordinary trigger; World searches its claim.
+// Again models a rerun (docs/internals/claim-protocol.md, section 4). Two users rerun a run with one key, or one user
+// repeats the request. The original run may be running or waiting for a retry. The search treats the new run as a
+// trigger; the search of World covers its claim.
 type Again struct {
-	Asks  int  // requests in all, at most 3
-	Shard bool // the original run was a shard of a broadcast that has ended
+	Asks  int  // total number of rerun requests, at most 3
+	Shard bool // whether the original run was a shard of a broadcast that has ended
 
 	Crashes, Writes, All int
 
 	AgainRules
 }
 
-// AgainRules lists the rules that a search can break, as in Rules.
+// AgainRules lists faults in the rerun rules. A field that is true breaks one rule, and its comment describes the
+// faulty behavior. The zero value follows the protocol.
 type AgainRules struct {
-	KeyUnbound   bool // the key is not bound before the run is stored
-	BoundIsMade  bool // the user who bound the key assumes that the run is stored
-	OwnAgain     bool // a user who finds the key bound stores a new ID
-	OpenAgain    bool // a running run is run again
-	TriedAgain   bool // a run that has a retry is run again
-	EntryApart   bool // the due entry is written after the run
-	EntryRemoved bool // the due entry is removed before the message is sent
-	StillShard   bool // the new run is a shard of the broadcast
+	KeyUnbound   bool // the request stores the new run before it binds the key to the run's ID
+	BoundIsMade  bool // a user who bound the key does not check that the run is stored
+	OwnAgain     bool // a user who finds a bound key stores a run with a new ID
+	OpenAgain    bool // a rerun of a run that is still running is accepted
+	TriedAgain   bool // a rerun of a run that will be retried is accepted
+	EntryApart   bool // the due entry of the new run is written after the run, not in one transaction
+	EntryRemoved bool // the due entry of the new run is removed before the message is sent
+	StillShard   bool // the new run stays a shard of the original broadcast
 }
 
 const maxAsks = 3
@@ -54,7 +55,7 @@ const (
 	askAck
 )
 
-// Search visits every state, or about most of them.
+// Search visits every state, or approximately most states if they exceed the limit.
 func (w *Again) Search(most int) Report { return look[againState](w, most) }
 
 func (w *Again) start() againState {

@@ -2,40 +2,44 @@ package model
 
 import "slices"
 
-// Broadcast models section 10 of the page: a run that stands for three shards, each with two
-// attempts. World searches the claim of one run. Here until passes when an owner is dead, a
-// shard has one address, and a run is read together with its journal. All shards are read in
-// one step: a shard that has ended does not change, so reading them one by one gives an equal
-// result.
+// Broadcast models a broadcast run with three shards and at most two attempts for each shard
+// (docs/internals/claim-protocol.md, section 10). The search of World covers the claim of a single run.
+//
+// The model is simpler than the protocol. The claim time `until` passes when the owner of the claim is dead. Each
+// shard has one address. A run is read together with its journal. All shards are read in one step, because an ended
+// shard does not change.
 type Broadcast struct {
-	Shards      int  // 0: three
-	ByHand      bool // the record is stored before the claim
-	Fails       int  // attempts that fail, or whose end is never reported
-	Cancels     int  // cancels by a user: of a waiting run, or of the broadcast
-	Dispatchers int  // dispatchers at a time; 0: one
-	NoWalk      bool // no watchdog, and every end is reported: such runs must not need the watchdog
+	Shards      int  // number of shards; 0: three
+	ByHand      bool // whether a user triggered the broadcast, so that the run is stored before its claim
+	Fails       int  // maximum number of attempts that fail or whose end is never reported
+	Cancels     int  // maximum number of cancels by users, of a waiting run or of the broadcast
+	Dispatchers int  // number of concurrent dispatchers; 0: one
+	// NoWalk reports whether the watchdog never runs. Every end is then reported, and the runs must not need the
+	// watchdog.
+	NoWalk bool
 
 	Crashes, Writes, Seconds, All int
 
 	BroadcastRules
 }
 
-// BroadcastRules lists the rules that a search can break, as in Rules.
+// BroadcastRules lists faults in the broadcast rules. A field that is true breaks one rule, and its comment describes
+// the faulty behavior. The zero value follows the protocol.
 type BroadcastRules struct {
-	SpreadFirst           bool // shards are sent before the broadcast is stored
-	SpreadOwn             bool // a dispatcher that lost the claim sends shards with its own IDs
-	OpenIsDone            bool // a broadcast that is found open is not spread again
-	ReadFirst             bool // the other shards are read before a shard is closed
-	FirstsCount           bool // first attempts decide the result, not last attempts
-	ClosedShardIsDone     bool // a dispatcher that finds a shard closed does nothing
-	WalkForgetsShards     bool // the watchdog ignores shards that are closed without a pending follow-up
-	ClosedBroadcastIsDone bool // a closed broadcast is done, even with pending follow-ups
-	ClosedBlindly         bool // a broadcast is closed even if it is not open
-	CancelIgnoresState    bool // the cancel of a waiting run ends a broadcast
-	CancelSparesUnclaimed bool // the kill of a broadcast ignores shards without a record
-	CancelIgnoresClaim    bool // shards are recorded as skipped although they are claimed
-	ShardIgnoresKill      bool // a shard ignores the kill of its broadcast
-	EndIgnoresKill        bool // an end ignores a kill that came after its read
+	SpreadFirst           bool // the dispatcher sends the shards before it stores the broadcast
+	SpreadOwn             bool // a dispatcher that lost the claim sends shards with IDs that it allocated
+	OpenIsDone            bool // a dispatcher that finds the broadcast open does not send its missing shards
+	ReadFirst             bool // the result of the other shards is read before the shard is closed
+	FirstsCount           bool // the first attempts of the shards decide the result, instead of the last attempts
+	ClosedShardIsDone     bool // a dispatcher that finds a closed shard does not process its follow-ups
+	WalkForgetsShards     bool // the watchdog ignores a closed shard without pending follow-ups
+	ClosedBroadcastIsDone bool // a dispatcher that finds a closed broadcast ignores its pending follow-ups
+	ClosedBlindly         bool // a broadcast is closed without a check that it is open
+	CancelIgnoresState    bool // a cancel of a waiting run also ends a broadcast that was already sent
+	CancelSparesUnclaimed bool // a kill of the broadcast ignores shards that have no stored run
+	CancelIgnoresClaim    bool // shards that a dispatcher claimed are stored as skipped
+	ShardIgnoresKill      bool // a shard is sent although its broadcast was killed
+	EndIgnoresKill        bool // the end of the broadcast ignores a kill that was stored after the end was read
 }
 
 const shardsOf = 3
@@ -115,7 +119,7 @@ const (
 	holdsShard
 )
 
-// Search visits every state, or about most of them.
+// Search visits every state, or approximately most states if they exceed the limit.
 func (w *Broadcast) Search(most int) Report { return look[cast](w, most) }
 
 func (w *Broadcast) start() cast {

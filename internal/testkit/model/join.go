@@ -5,33 +5,33 @@ import (
 	"slices"
 )
 
-// Join models "A join" of section 5 of the page: a child that comes after two parents. World
-// searches with children how a close allocates and records its follow-ups; Join keeps only the
-// part that the join adds. The item is read and written in one step, because a write is
-// rejected if another came between.
+// Join models a child job that waits for two parent jobs (docs/internals/claim-protocol.md, section 5, "A join"). The
+// search of World covers how the end of a run creates its child runs. Join has only the part that the join adds. The
+// item of the join is read and written in one step, because a concurrent write rejects the later write.
 type Join struct {
-	Ends        [2]int // ends of each parent, at most 2
-	Windows     bool   // a window may end at any moment; else none ends
-	Dispatchers int    // dispatchers at a time; 0: one
+	Ends        [2]int // number of times that each parent ends, at most 2
+	Windows     bool   // whether the window of a round may end at any time; false: no window ends
+	Dispatchers int    // number of concurrent dispatchers; 0: one
 
 	Crashes, Writes, All int
-	Late                 bool // one write of the item may arrive at any later moment
+	Late                 bool // whether one write of the item may take effect at any later time
 
 	JoinRules
 }
 
-// JoinRules lists the rules that a search can break, as in Rules.
+// JoinRules lists faults in the join rules. A field that is true breaks one rule, and its comment describes the faulty
+// behavior. The zero value follows the protocol. A round is the wait of the join for one end of each parent.
 type JoinRules struct {
-	MarksGo         bool // marks are removed with the round that counted them
-	MarksAreOne     bool // an ID that was allocated before the recorded ID is another end
+	MarksGo         bool // the marks of counted parent ends are removed together with the round
+	MarksAreOne     bool // an end with an ID lower than the recorded ID counts as a further end
 	OverUnwritten   bool // the end of the window is not written to the item
-	EndIgnored      bool // an end counts after the window
+	EndIgnored      bool // the end of a parent counts although the window is over
 	ClearedFirst    bool // a round is cleared before its run is created
-	ClearedBlindly  bool // any round is cleared, even a newer one
-	AwaitedByNobody bool // the run of a round is not stored before the round is full
+	ClearedBlindly  bool // a round is cleared without a check that it is the current round
+	AwaitedByNobody bool // the run of a round is stored only when all parents have ended
 	NotedFirst      bool // the follow-up of the parent is cleared before the run of the round is stored
-	DueSkips        bool // a round is skipped before its item records it
-	SkipsSent       bool // a run that has stopped waiting is skipped
+	DueSkips        bool // a round is skipped before its item records the skip
+	SkipsSent       bool // a run that no longer waits for parents is skipped
 }
 
 const maxEnds = 4
@@ -109,7 +109,7 @@ const (
 	joinAck
 )
 
-// Search visits every state, or about most of them.
+// Search visits every state, or approximately most states if they exceed the limit.
 func (w *Join) Search(most int) Report { return look[joint](w, most) }
 
 func (w *Join) start() joint {

@@ -5,65 +5,68 @@ import (
 	"slices"
 )
 
-// Limits models section 9 of the page if two limits count each run. Runs of two jobs of one app
-// ask for the permit of their job's limit, which has one for each value of its key, and then
-// for the permit of their app's limit. An item is read and written in one step: the runs read
-// with it either do not change, or a change also writes the item. until passes only for dead
-// owners, and for all claims of a run at once. No journal is stored, so an unacknowledged run
-// is sent again to the executor that has it. No message arrives for a run that gets a permit,
-// because such a message may always be lost. There are no retries.
+// Limits models runs that two concurrency limits count (docs/internals/claim-protocol.md, section 9). The runs of two
+// jobs belong to one app. Each run first requests a permit of its job's limit, which has one limit for each key value.
+// The run then requests a permit of the app's limit.
+//
+// The model is simpler than the protocol. A limit's item is read and written in one step. The claim time `until`
+// passes only for dead owners, and for all claims of a run at once. No journal is stored, so an unacknowledged run is
+// resent to the executor that has the run. A run that gets a permit gets no message, because such a message can always
+// be lost. No run is retried.
 type Limits struct {
-	Runs int      // at most 4
-	Of   [4]uint8 // jobs that count each run
+	Runs int      // number of runs, at most 4
+	Of   [4]uint8 // for each run, the jobs whose limit counts the run, as bits
 	Jobs [3]Bound
 	App  Bound
 
-	Cancels int // cancels by users, of runs without an owner
-	Begins  int // maximum number of attempts that begin in a second of the app; 0: all
-	Clock   int // the last second, unless a run waits for a later one
-	Back    int // how far the clock of the asking dispatcher is set back, once at any moment; 0: never
+	Cancels int // maximum number of cancels by users, of runs without an owner
+	Begins  int // maximum number of attempts of the app that start in one second; 0: no limit
+	Clock   int // the last second of the model; the model continues while a run waits for a later second
+	Back    int // seconds by which the clock of the requesting dispatcher is set back once; 0: never
 
-	EnderDies bool // only the actor that ends runs may die
+	EnderDies bool // whether only the actor that ends runs can crash
 
 	Crashes, Writes, Seconds, All int
-	Late                          bool // one write may arrive at any later moment
+	Late                          bool // whether one write may take effect at any later time
 
 	LimitsRules
 }
 
-// Bound holds the settings of a limit.
+// Bound has the settings of one concurrency limit.
 type Bound struct {
 	Limit, Max int
 	Skips      bool
 }
 
-// LimitsRules lists the rules that a search can break, as in Rules.
+// LimitsRules lists faults in the rules of limits. A field that is true breaks one rule, and its comment describes the
+// faulty behavior. The zero value follows the protocol. A holder is a run that has a permit. A holder is over if its
+// run has ended but its permit is not released.
 type LimitsRules struct {
-	OverUnseen      bool // a run that wants a permit ignores holders that are over
-	FirstAloneLooks bool // only the first run in the queue checks, even if it gets no further message
-	SkipsUnseen     bool // a run that is skipped because of holders that are over ignores them
-	ClosedAsksAgain bool // a run that was removed as over asks again, in that write
-	TimeFreesStored bool // the permit of a stored run is freed when its owner's until is past
-	UntilUnsaid     bool // the until of a claim to come is not recorded
-	UntilKept       bool // the until of an earlier claim stays, although a later claim is to come
-	StaysBehind     bool // a run that was removed from its job's limit as never stored stays in its app's limit
-	OnlyIfThere     bool // the app's item is written before the removal only if that changes it
-	LateAsk         bool // the item is written even if it has changed
-	UnknownGranted  bool // an ask without an answer counts as granted
-	RetakeAsksNot   bool // a takeover does not ask for a permit
-	RetakeSkipped   bool // a takeover is skipped like any run if no permit is free
-	AppsFirst       bool // some runs ask for their app's permit first
-	NewestFirst     bool // a freed permit goes to the newest in the queue
-	MaxIgnored      bool // more runs wait than allowed
-	AppSkips        bool // a run that finds the queue of its app full is skipped
-	FreedFirst      bool // permits are freed before the closes
-	FreedTogether   bool // permits of a batch are freed although a close has no answer
-	FreedUngiven    bool // a freed permit goes to no waiting run
-	SecondsUnasked  bool // a run with a permit begins at once
-	SecondsUnbegun  bool // attempts that begin in the last second are not counted
-	TurnUnawaited   bool // a run begins before the second that it was given
-	NeverAnew       bool // a second that is far ahead is believed
-	GivenBelieved   bool // the second of a holder is believed too
+	OverUnseen      bool // a run that requests a permit ignores that a holder is over
+	FirstAloneLooks bool // only the first run in the queue checks whether holders are over
+	SkipsUnseen     bool // a run is skipped because the limit is full, without a check whether holders are over
+	ClosedAsksAgain bool // an ended run, whose permit is removed, requests a permit in the same write
+	TimeFreesStored bool // the permit of a stored run is released when the claim of the run's owner expires
+	UntilUnsaid     bool // the expiry time of a future claim is not stored in the limit's item
+	UntilKept       bool // the expiry time of an earlier claim stays in the item when a later claim is requested
+	StaysBehind     bool // a run that was never stored is removed from its job's limit, and stays in its app's limit
+	OnlyIfThere     bool // before the removal, the app's item is written only if the write changes the item
+	LateAsk         bool // a limit's item is written without a check that the item is unchanged
+	UnknownGranted  bool // a permit request without an answer counts as granted
+	RetakeAsksNot   bool // a takeover of a run does not request a permit
+	RetakeSkipped   bool // a takeover that gets no permit is skipped
+	AppsFirst       bool // some runs request the permit of the app before the permit of the job
+	NewestFirst     bool // a released permit goes to the newest run in the queue
+	MaxIgnored      bool // more runs wait than the queue allows
+	AppSkips        bool // a run is skipped if the queue of its app is full
+	FreedFirst      bool // permits are released before the runs are closed
+	FreedTogether   bool // the permits of a batch are released although the close of one run has no answer
+	FreedUngiven    bool // a released permit goes to no waiting run
+	SecondsUnasked  bool // a run with a permit starts without a check of the attempts per second
+	SecondsUnbegun  bool // attempts that start in the latest second are not counted
+	TurnUnawaited   bool // a run starts before the second that the limit assigned to its attempt
+	NeverAnew       bool // a stored latest second that is far in the future is trusted
+	GivenBelieved   bool // an assigned second of a holder that is far in the future is trusted
 }
 
 const (
@@ -158,7 +161,7 @@ const (
 	isLater
 )
 
-// Search visits every state, or about most of them.
+// Search visits every state, or approximately most states if they exceed the limit.
 func (w *Limits) Search(most int) Report { return look[lined](w, most) }
 
 func (w *Limits) start() lined {

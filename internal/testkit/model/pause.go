@@ -2,15 +2,15 @@ package model
 
 import "slices"
 
-// PauseAfter models "A pause after failures" of section 5 of the page: up to three runs of a
-// job end, and After failures in a row pause the job. Meantime an instant comes due, the tick
-// plans it, and a user changes the job. Times are growing numbers; a write allocates the time
-// of its end. World searches closes and sends.
+// PauseAfter models the pause of a job after consecutive failures (docs/internals/claim-protocol.md, section 5, "A
+// pause after failures"). Up to three runs of a job end. During this time, a scheduled time becomes due, the tick
+// plans its run, and a user changes the job. Times are increasing numbers; each write of an end allocates the next
+// number. The search of World covers closes and sends.
 type PauseAfter struct {
-	After   int // consecutive failures
-	Runs    int // at most 3
-	Fails   int // runs that fail
-	Changes int // changes by a user: edits, pauses, resumes; at most 2
+	After   int // number of consecutive failures after which the job is paused
+	Runs    int // number of runs, at most 3
+	Fails   int // maximum number of runs that fail
+	Changes int // maximum number of edits, pauses and resumes by a user, at most 2
 	Instant bool
 
 	Crashes, Writes, All int
@@ -18,16 +18,17 @@ type PauseAfter struct {
 	PauseRules
 }
 
-// PauseRules lists the rules that a search can break, as in Rules.
+// PauseRules lists faults in the rules of pauses. A field that is true breaks one rule, and its comment describes the
+// faulty behavior. The zero value follows the protocol.
 type PauseRules struct {
-	OldFailures    bool // runs that ended before the job's last change count too
-	SuccessIgnored bool // failures count that are not consecutive
-	PausedBlindly  bool // the job is paused whatever its revision
-	RefusedIsDone  bool // a rejected write is not retried
-	PauseNoted     bool // the follow-up is cleared before the job is paused
-	ReadEarly      bool // the results of other runs are read before the close
-	CoversNothing  bool // due scheduled times are not stored as skipped
-	PausesPaused   bool // a job that a user has paused is paused again
+	OldFailures    bool // runs that ended before the last change of the job also count as failures
+	SuccessIgnored bool // failures count although a success is between them
+	PausedBlindly  bool // the job is paused without a check of its revision
+	RefusedIsDone  bool // the pause is not retried after its write was rejected
+	PauseNoted     bool // the follow-up of the run is cleared before the job is paused
+	ReadEarly      bool // the results of other runs are read before the run is closed
+	CoversNothing  bool // due scheduled times are not stored as skipped when the job is paused
+	PausesPaused   bool // a job that a user has paused is paused a second time
 }
 
 // halt is a state of PauseAfter.
@@ -78,7 +79,7 @@ const (
 	haltAdvance
 )
 
-// Search visits every state, or about most of them.
+// Search visits every state, or approximately most states if they exceed the limit.
 func (w *PauseAfter) Search(most int) Report { return look[halt](w, most) }
 
 func (w *PauseAfter) start() halt {

@@ -2,33 +2,34 @@ package model
 
 import "slices"
 
-// Replace models "Replace" of section 9 of the page: three runs under a limit of one, of which
-// the newest replaces the others. The item is read and written in one step. A release may
-// always be lost, so each asking run checks whether the holder is over. until passes for dead
-// owners. A close creates the retry that it owes.
+// Replace models a limit of one run with the action replace (docs/internals/claim-protocol.md, section 9, "Replace").
+// The newest of three runs replaces the other runs. The limit's item is read and written in one step. A release of a
+// permit can always be lost, so each run that requests a permit checks whether the holder has ended. The claim time
+// `until` passes for dead owners. The close of a run also creates the run's retry.
 type Replace struct {
-	Runs    int  // at most 3
-	Retries int  // retries of all runs together
-	Endless bool // a run ends only after a kill
-	NoWalk  bool // no watchdog: such runs must not need the watchdog
+	Runs    int  // number of runs, at most 3
+	Retries int  // maximum number of retries of all runs together
+	Endless bool // whether a run ends only after a kill
+	NoWalk  bool // whether the watchdog never runs. The runs must then not need the watchdog
 
 	Crashes, Writes, Busy, All int
 
 	ReplaceRules
 }
 
-// ReplaceRules lists the rules that a search can break, as in Rules.
+// ReplaceRules lists faults in the replace rules. A field that is true breaks one rule, and its comment describes the
+// faulty behavior. The zero value follows the protocol.
 type ReplaceRules struct {
-	OlderReplaces   bool // a running run that is due later is replaced
-	OlderSupersedes bool // a waiting run that is due later is closed
-	NewestGoes      bool // if the queue is full, the newest is skipped instead of the one that waits longest
+	OlderReplaces   bool // a run replaces a running run with a later due time
+	OlderSupersedes bool // a run closes a waiting run with a later due time
+	NewestGoes      bool // if the queue is full, the newest run is skipped instead of the run that waits longest
 	HeadGoesClaimed bool // the run that waits longest is closed although it has the permit
-	ClosedAtWork    bool // a run is closed that had no owner when it was read
-	CheckedOnce     bool // only the actor that recorded the replacement checks
+	ClosedAtWork    bool // a run that had no owner when it was read is closed without a check that it still has none
+	CheckedOnce     bool // only the actor that recorded the replacement checks that the replaced run ends
 	NotRecorded     bool // the executor gets the kill before the replacement is recorded
-	ReplacedRetries bool // a replaced run that then fails is retried
-	MarkIgnored     bool // a close that read the run before ignores the mark
-	GivenAtOnce     bool // the permit is given with the record
+	ReplacedRetries bool // a replaced run that ends as failed is retried
+	MarkIgnored     bool // a close ignores a replacement that was recorded after the run was read
+	GivenAtOnce     bool // the newer run gets the permit in the write that records the replacement
 }
 
 const maxReplaced = 3
@@ -83,7 +84,7 @@ const (
 	replaceTell
 )
 
-// Search visits every state, or about most of them.
+// Search visits every state, or approximately most states if they exceed the limit.
 func (w *Replace) Search(most int) Report { return look[row](w, most) }
 
 func (w *Replace) start() row {

@@ -5,24 +5,25 @@ import (
 	"sync"
 )
 
-// Report holds the result of a search.
+// Report has the result of a search.
 type Report struct {
 	States, Steps int
-	// Complete is false if the search stopped at the bound of states. Then it does not check for good ends.
+	// Complete reports whether the search visited all states within its limit. If false, the search did not
+	// check that every state can reach a good end.
 	Complete bool
-	Windows  map[string]int // windows of section 8: how often a step went through each
-	Broken   *Trace         // the shortest trace that breaks a promise
-	Stuck    *Trace         // the shortest trace to a state that cannot end well
-	StuckAll int            // number of such states
+	Windows  map[string]int // number of steps that used each exception in section 8 of claim-protocol.md
+	Broken   *Trace         // the shortest trace that breaks a promise; nil: none
+	Stuck    *Trace         // the shortest trace to a state that cannot reach a good end; nil: none
+	StuckAll int            // number of states that cannot reach a good end
 }
 
-// Trace lists the steps from the start, as text.
+// Trace has the steps from the start state to a state, as text.
 type Trace struct {
 	Why   string
 	Steps []string
 }
 
-// String returns one step on each line.
+// String returns the reason of the trace and one line for each step.
 func (t *Trace) String() string {
 	text := t.Why
 	for i, s := range t.Steps {
@@ -94,8 +95,8 @@ type breach struct {
 	why  string
 }
 
-// Search visits every state, or about most of them. It ends with the first broken promise: no
-// shorter way breaks one.
+// Search visits every state, or approximately most states if they exceed the limit. The search ends at the first
+// broken promise, and no shorter trace breaks a promise.
 func (w *World) Search(most int) Report { return look[state](w, most) }
 
 func look[S comparable](w subject[S], most int) Report {

@@ -1,97 +1,104 @@
 package model
 
-// Kind is the kind of fire that a world has.
+// Kind is the kind of the scheduled or triggered runs in a World.
 type Kind int
 
 const (
-	// Scheduled fires are planned in one window and share a message.
+	// Scheduled runs are planned together in one window and share a message.
 	Scheduled Kind = iota
-	// Trigger is one run by hand, with a record and an entry of its own.
+	// Trigger is a single run that a user triggers. The run has its own record and its own due entry.
 	Trigger
-	// FixedDelay is a chain: each fire is made by the end of the one before.
+	// FixedDelay is a chain of runs: the end of each run creates the next run.
 	FixedDelay
 )
 
-// World describes the objects, the possible events, and the number of faults.
+// World describes the objects, the possible events, and the number of faults of a search. In the comments, a fire is a
+// scheduled or triggered run, `until` is the expiry time of a claim, and the tail is the last run of a fixed-delay
+// chain.
 type World struct {
 	Kind    Kind
-	Fires   int // at most 2
-	Tickers int // 1 or 2
-	People  int // users at the same time; 0: one
+	Fires   int // number of fires, at most 2
+	Tickers int // number of tickers, 1 or 2
+	People  int // number of users who act at the same time; 0: one
 
-	Changes int   // changes by users, in all
-	Allowed uint8 // bits of the allowed kinds of changes
-	Due     int   // number of Fires that were due before each change; -1: any number
-	EndsBy  bool  // a pause has an end, which a tick stores
+	Changes int   // total number of changes by users
+	Allowed uint8 // kinds of changes that users make, as bits
+	Due     int   // number of fires that were due before each change; -1: any number
+	EndsBy  bool  // whether a pause has an end, which a tick stores
 
-	CoverEarly bool // a second arrival ends the first copy, which reports "killed"
-	Kills      int  // kills by users
-	Timeouts   bool // a running attempt may pass its timeout at any moment
-	AppPauses  bool // the trigger's app is paused
-	Waits      bool // runs wait for an executor: none is available at first, and executors come and go
-	Strangers  bool // executors report runs without an owner
-	Limit      bool // one of the fires runs at a time; there are no retries
-	Children   int  // children of a run, at most 2; there are no retries
-	Words      bool // a report may ask for a retry after a time, or for none
-	Spent      bool // no retries are left
+	CoverEarly bool // whether a second copy of a run at the executor ends the first copy, which reports "killed"
+	Kills      int  // maximum number of kills by users
+	Timeouts   bool // whether a running attempt may exceed its timeout at any time
+	AppPauses  bool // whether the app of the trigger is paused
+	Waits      bool // whether runs wait for an executor: none is available at first, and executors later come and go
+	Strangers  bool // whether executors report the end of runs that have no owner
+	Limit      bool // whether a concurrency limit allows one running fire; there are no retries
+	Children   int  // number of child runs of a run, at most 2; there are no retries
+	Words      bool // whether a handler may request a retry after a time, or no retry
+	Spent      bool // whether a run has used all its retries
 
-	// All is the maximum of all faults together; each kind has its own too. Busy are temporary
-	// rejections, Seconds are receipts of a message that another holds, and repeated reports.
+	// Each field is the maximum number of faults of one kind. All is the maximum of all faults together. Busy
+	// counts temporary rejections. Seconds counts repeated reports, and receipts of a message that another
+	// dispatcher has.
 	Crashes, Writes, Busy, Seconds, Slow, All int
-	Late                                      bool // one write may arrive at any later moment
-	Checks                                    bool // a journal may be impossible to store
-	BetweenCheckAndSend                       bool // slow owners may be stopped there too
-	Few                                       bool // a send is accepted or without answer, a journal is stored at the end only
+	Late                                      bool // whether one write may take effect at any later time
+	Checks                                    bool // whether the store may reject a journal permanently
+	// BetweenCheckAndSend reports whether a slow owner may also be stopped between its check of `until` and its
+	// send.
+	BetweenCheckAndSend bool
+	// Few reduces the number of states: a send is accepted or unanswered, and a journal is stored only at the end.
+	Few bool
 
 	Rules
 }
 
-// Rules are the rules of the protocol that can be broken, each by its name. The
-// zero value is the protocol as it is written.
+// Rules lists faults in the rules of the protocol. A field that is true breaks one rule, and its comment describes the
+// faulty behavior. The zero value follows the protocol.
 type Rules struct {
-	NoRangeAtChange       bool // V1
-	GiveBackForgets       bool // V2: a release forgets that an earlier owner may have sent the run
-	SilentFallIsDone      bool // V3: a fire that is not judged is done, not left
-	FallTakesOver         bool // V6
-	ClosedIsDone          bool // V7: a closed run is done, even with pending follow-ups
-	UnconfirmedIsNotDone  bool // V8
-	JournalBeforeUntil    bool // V9
-	JournalWithoutVersion bool // V10
-	BegunIsJudged         bool // V11: the watchdog judges runs that only begun entries name
-	GiveBackDeletes       bool // V12
-	CheckOnlyNames        bool // V13: a check carries no entries
+	NoRangeAtChange bool // V1: a change of the job does not first record due fires as skipped
+	GiveBackForgets bool // V2: a released claim loses the record that an earlier owner may have sent the run
+	// V3: a dispatcher treats a fire that it cannot judge as done, instead of leaving its message
+	SilentFallIsDone      bool
+	FallTakesOver         bool // V6: a dispatcher also takes over a claimed fire that must not be sent
+	ClosedIsDone          bool // V7: a dispatcher treats a closed run as done, although its follow-ups are pending
+	UnconfirmedIsNotDone  bool // V8: a dispatcher does not treat a run with the journal entry unconfirmed as done
+	JournalBeforeUntil    bool // V9: a dispatcher reads the journal before it checks the claim's `until`
+	JournalWithoutVersion bool // V10: a journal is stored without a check of the stored version
+	BegunIsJudged         bool // V11: the watchdog judges runs for which the journal has only a begun entry
+	GiveBackDeletes       bool // V12: the release of a claim deletes the run
+	CheckOnlyNames        bool // V13: a check message names the runs, and does not have their journal entries
 
-	GiveBackEmptiesUntil bool // a release clears until: before decision 016
-	ChangeKeepsUntil     bool // the change of a trigger keeps until: decision 010
-	UntilComesTwice      bool // a takeover may write an until that another actor has read
+	GiveBackEmptiesUntil bool // the release of a claim clears `until` (the rule before decision 016)
+	ChangeKeepsUntil     bool // the change of a trigger keeps `until` (see decision 010)
+	UntilComesTwice      bool // a takeover may write a value of `until` that another actor has already read
 	TakeIgnoresAddress   bool
 	SkipIgnoresUntil     bool
-	RecordBeforeWrite    bool // the record of a change is stored before the change
-	ResumePlansAll       bool // a resume also plans fires in the pause
+	RecordBeforeWrite    bool // the audit record of a change is stored before the change
+	ResumePlansAll       bool // a resume also plans fires that were due during the pause
 	AdvanceIgnoresRev    bool
-	EntryRemovedFirst    bool // an entry is removed before the message is sent
-	EntryRemovedBlindly  bool // an entry is removed whatever time it has
-	ChainIgnoresTail     bool // a run that is not the tail advances the job
-	NoLookAtTail         bool // the tick does not check the tail
-	ClaimedTailIsOut     bool // the tick never sends a claimed tail again
-	WaitIsDone           bool // a fire that waits for an executor is not put on the ring again
+	EntryRemovedFirst    bool // a due entry is removed before the message is sent
+	EntryRemovedBlindly  bool // a due entry is removed without a check of its time
+	ChainIgnoresTail     bool // the end of a run that is not the tail also advances the job
+	NoLookAtTail         bool // the tick does not check whether the tail was sent
+	ClaimedTailIsOut     bool // the tick never resends a claimed tail
+	WaitIsDone           bool // a fire that waits for an executor is not put into the delay queue
 	KilledCloses         bool // a reported kill closes a run that may have been sent twice
-	ReportEndsUnsent     bool // a report ends a run without an owner that was certainly not sent
-	TimeoutIsAKill       bool // a run past its timeout ends as killed
-	KillIsNotSeen        bool // a close that read the run before the kill ignores the kill
-	OwnIDs               bool // a close without an answer goes on with its own IDs
-	OwesNotedFirst       bool // a follow-up is cleared before the owed run is sent
-	NotedUnsent          bool // a place is recorded before its child is sent
-	DrawIgnoresPlace     bool // allocated IDs are stored whatever the place
-	NoteIgnoresPlace     bool // the next place is stored whatever the place
-	TimeFreesPermit      bool // time frees the permit of a stored run
-	ResendAsksNot        bool // a run that is sent again does not ask for its permit
-	OverIsNotSeen        bool // a run that wants a permit ignores a holder that is over
-	ReleasedFirst        bool // a permit is released before the close
-	WordBeatsKill        bool // a run that is killed or past its timeout ends with the handler's result
-	WordMakesAttempt     bool // a late report creates an attempt of a run that was closed otherwise
-	WordNeedsRetries     bool // a snooze needs a retry that is left
-	CancelIsAFailure     bool // a cancel is a failure that is retried
+	ReportEndsUnsent     bool // a report ends a run without an owner, although the run was certainly not sent
+	TimeoutIsAKill       bool // a run that exceeded its timeout ends as killed
+	KillIsNotSeen        bool // a close ignores a kill that was stored after the run was read
+	OwnIDs               bool // a close without an answer continues with the IDs that it allocated
+	OwesNotedFirst       bool // a pending follow-up is cleared before the following run is sent
+	NotedUnsent          bool // the position after a child is stored before the child is sent
+	DrawIgnoresPlace     bool // allocated child IDs are stored without a check of the stored position
+	NoteIgnoresPlace     bool // the next position is stored without a check of the stored position
+	TimeFreesPermit      bool // the permit of a stored run is released when a time has passed
+	ResendAsksNot        bool // a run that is resent does not request its permit
+	OverIsNotSeen        bool // a run that requests a permit ignores that the holder's run has ended
+	ReleasedFirst        bool // a permit is released before the run is closed
+	WordBeatsKill        bool // a run that was killed or exceeded its timeout ends with the result of the handler
+	WordMakesAttempt     bool // a late report creates a further attempt of a run that was already closed
+	WordNeedsRetries     bool // a handler can snooze only if the run has a retry left
+	CancelIsAFailure     bool // a cancelled run counts as failed and is retried
 }
 
 // gen makes the steps from a state.

@@ -1,5 +1,5 @@
-// Package notificationtext returns the text of a notification as users read it: the subject and the
-// text, as package notify writes them for a topic, which gets both whole.
+// Package notificationtext returns the subject and text of a notification, as users read them. The wording is the
+// wording that package notify sends to an SNS topic, which gets the subject and the text unchanged.
 package notificationtext
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/notify"
 )
 
-// Text returns a message in a language: its subject, an empty line, and its text.
+// Text returns a notification in the language l: the subject, an empty line, and the text.
 func Text(t testing.TB, l core.Language, m core.Message) string {
 	t.Helper()
 	var p paper
@@ -24,8 +24,8 @@ func Text(t testing.TB, l core.Language, m core.Message) string {
 	return string(p)
 }
 
-// Says fails a test if a message in English or in Chinese lacks its text, or contains one of
-// the forbidden texts.
+// Says fails the test if the English or Chinese notification does not contain the expected text, or contains a
+// forbidden text.
 func Says(t testing.TB, m core.Message, english, chinese string, not ...string) {
 	t.Helper()
 	for l, want := range map[core.Language]string{core.English: english, core.Chinese: chinese} {

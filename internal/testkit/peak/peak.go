@@ -1,4 +1,4 @@
-// Package peak measures the largest memory use of a function, for tests of bounds.
+// Package peak measures the peak memory use of a function, for tests of memory limits.
 package peak
 
 import (
@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Of runs f and returns the largest heap during f, in bytes beyond the heap before it. Frequent
-// collection keeps nearly all garbage out of the count. A busy machine makes the result smaller,
-// never larger, so a test for an upper bound does not fail because of it.
+// Of runs f and returns the peak heap size during the call minus the heap size before the call, in bytes. Frequent
+// garbage collection keeps nearly all garbage out of the result. On a busy machine the result can be too small but
+// never too large, so a test of an upper limit does not fail because of load.
 func Of(f func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
 	runtime.GC()

@@ -1,6 +1,6 @@
-// Package protocoldoc reads the tables of docs/internals/claim-protocol.md, so that a test of the code
-// can follow that page: the test checks each row of a table, and the row has to match the
-// code's answer. It is for tests in packages two directories down.
+// Package protocoldoc reads the tables of docs/internals/claim-protocol.md. A test compares each row of a table with
+// the code's result, so that the page and the code agree. The calling test must be in a package two directories below
+// the root.
 package protocoldoc
 
 import (
@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// Table is one table of the page: its rows, by their first cells.
+// Table is a table of the page. The first cell of each row is the row's key.
 type Table struct {
 	t     *testing.T
 	rows  map[string][]string
 	asked map[string]bool
 }
 
-// After returns the table that follows a line that begins with line. An unchecked row fails the
-// test.
+// After returns the first table after the line of the page that begins with the given text. At the end of the test,
+// each row that was not checked fails the test.
 func After(t *testing.T, line string) *Table {
 	t.Helper()
 	b, err := os.ReadFile("../../docs/internals/claim-protocol.md")
@@ -56,13 +56,13 @@ func After(t *testing.T, line string) *Table {
 	return p
 }
 
-// Beside marks a row as checked. The row describes an action that no function returns.
+// Beside marks a row as checked, for a row that describes an action and not the result of a function.
 func (p *Table) Beside(row string) {
 	p.t.Helper()
 	p.Says(row, p.rows[row]...)
 }
 
-// Says fails if the page's row differs from the code's answers.
+// Says fails the test if the cells of the page's row are not equal to the code's answers.
 func (p *Table) Says(row string, answers ...string) {
 	p.t.Helper()
 	cells, is := p.rows[row]

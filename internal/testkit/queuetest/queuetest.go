@@ -1,5 +1,5 @@
-// Package queuetest tests pulling from a queue, for every kind of queue: against SQS and
-// against the queues of a server. It is for tests alone.
+// Package queuetest tests consumers that receive runs from a queue. One test suite covers SQS and the queues of a
+// server. Only tests import this package.
 package queuetest
 
 import (
@@ -19,25 +19,26 @@ import (
 	"github.com/tickring/tickring/executor/queueexec"
 )
 
-// Visibility is the visibility of the suite's consumers, which extend it after each third.
+// Visibility is the visibility timeout of the suite's consumers. A consumer extends the timeout after each third of
+// this time.
 const Visibility = 12 * time.Second
 
-// Harness is one queue and the scheduler that sends to it.
+// Harness is one queue, and the scheduler that sends runs to the queue.
 type Harness struct {
-	// Consumer returns the options of one more consumer: Queue, App, Servers, Token and for SQS
-	// Client, all over the given transport.
+	// Consumer returns the options of one further consumer: Queue, App, Servers, Token, and Client for SQS. The
+	// consumer sends all its requests through the given transport.
 	Consumer func(t *testing.T, transport http.RoundTripper) queueexec.Options
-	// Send puts a run of the handler into the queue; runs of one handler are of one job.
+	// Send sends a run of the handler to the queue. All runs of one handler belong to one job.
 	Send func(t *testing.T, handler, params string) (run string)
 	Kill func(t *testing.T, run string)
-	// Await waits until the run has ended in that state, and returns its message.
+	// Await waits until the run has ended in the given state, and returns the message of the run.
 	Await func(t *testing.T, run, state string) (message string)
 }
 
-// Handlers lists the handlers that the suite sends runs of.
+// Handlers lists the names of the handlers whose runs the suite sends.
 var Handlers = []string{"work", "fail", "long", "crash", "late", "block"}
 
-// Run runs the suite; open makes a queue for each case.
+// Run runs the test suite. Run calls open to create a queue for each test case.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, c := range []struct {
 		name string

@@ -77,12 +77,12 @@ func (x *executors) hears(ctx context.Context, address string) error {
 	return nil
 }
 
-// Limit returns a time longer than any run here.
+// Limit returns a time that is longer than any simulated run.
 func (s sender) Limit(ctx context.Context, address string) (time.Duration, error) {
 	return read(s.in.port, ctx, "Limit", func(context.Context) (time.Duration, error) { return 3 * time.Minute, nil })
 }
 
-// Idle returns a result consistent with the executor's running runs, or an error.
+// Idle returns a result that agrees with the executor's running runs, or an error.
 func (s sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error) {
 	idle, err := read(s.in.port, ctx, "Idle", func(ctx context.Context) (bool, error) {
 		x := s.in.p.w.execs
@@ -114,7 +114,7 @@ func (s sender) Idle(ctx context.Context, app *core.App, address string, job cor
 	return idle, err
 }
 
-// Kill ends all of a job's tasks there; each reports that it was killed.
+// Kill ends all tasks of a job at the address. Each task reports that it was killed.
 func (s sender) Kill(ctx context.Context, app *core.App, address string, job core.JobID) error {
 	_, err := read(s.in.port, ctx, "Kill", func(context.Context) (int, error) {
 		s.in.p.w.execs.alone(address, job)
@@ -192,7 +192,7 @@ func (e *executor) drop(t *task) {
 // sendTimeout is how long an answer is waited for.
 const sendTimeout = 3 * time.Second
 
-// Send is one request over a bad network to an odd executor.
+// Send simulates one request over an unreliable network to an executor that may misbehave.
 func (s sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answer {
 	w := s.in.p.w
 	fate, d, _ := s.in.port.begin(ctx, "Send", false)

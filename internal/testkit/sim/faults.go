@@ -18,30 +18,30 @@ import (
 // errUnknown is the answer after which nothing may be concluded.
 var errUnknown = errors.New("connection reset")
 
-// Fate is the outcome of one call, or of one item of a call.
+// Fate is the outcome of one call to the store, or of one item of a batch call.
 type Fate uint8
 
 const (
 	Fine      Fate = iota
-	Before         // an unknown answer; the call was not executed
-	After          // an unknown answer; the call was executed
-	Lost           // the call was executed, and the answer never arrives
-	Throttled      // the call was not executed, and the answer reports this
-	Conflict       // the call was executed twice, and the second answer counts
-	Late           // an unknown answer; the call is executed seconds later
-	Kill           // the process dies before the execution
-	KillAfter      // the process dies after the execution
-	Hang           // the whole process stands still, past leases and deadlines
-	Slow           // the answer takes 3.3 seconds
-	Later          // as Late, but 35 s later
+	Before         // the caller gets an unknown error; the call was not executed
+	After          // the caller gets an unknown error; the call was executed
+	Lost           // the call was executed, and the caller never gets the answer
+	Throttled      // the call was not executed, and the error reports this
+	Conflict       // the call was executed twice, and the caller gets the second answer
+	Late           // the caller gets an unknown error; the call is executed seconds later
+	Kill           // the calling process dies before the call is executed
+	KillAfter      // the calling process dies after the call is executed
+	Hang           // the whole process stops for longer than its leases and deadlines
+	Slow           // the caller gets the answer after 3.3 seconds
+	Later          // the caller gets an unknown error; the call is executed 35 seconds later
 )
 
-// Call describes a process's call to a script, before it happens.
+// Call describes a call of a process, for a test that chooses the outcome. The call is not executed yet.
 type Call struct {
-	Process string // kind of process: ticker, dispatcher, callback, watchdog, user
+	Process string // kind of the calling process: ticker, dispatcher, callback, watchdog or user
 	Op      string
-	N       uint64        // number of this call by the process, from 1
-	At      time.Duration // time since the world began
+	N       uint64        // number of this call among the calls of the process, counted from 1
+	At      time.Duration // time since the start of the simulation
 	in      *incarnation
 }
 
@@ -379,7 +379,7 @@ func keyed[K comparable, V any](p *port, ctx context.Context, op string, keys []
 
 // The rest is every port, through one of the four functions above.
 
-// Due returns a short answer that lags behind the writes, a moment old.
+// Due returns jobs that are due, from an index that lags behind the writes. The list can be incomplete.
 func (p *port) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	items, err := read(p, ctx, "Due", func(ctx context.Context) ([]core.DueItem, error) {
 		return p.truth.Due(ctx, partition, upTo, after, limit)
@@ -490,8 +490,8 @@ func (p *port) Executors(ctx context.Context, apps []string) (map[string][]core.
 	})
 }
 
-// Journals records the entries that the invocation saw, and the time of the request by its own
-// clock: before the effect, so that a late answer counts as an early read.
+// Journals records which journal entries the invocation read, and the time of the request by the clock of the
+// invocation. The time is taken before the read, so a late answer counts as an early read.
 func (p *port) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
 	var clock time.Time
 	found, err := read(p, ctx, "Journals", func(ctx context.Context) (map[core.JournalKey]core.Journal, error) {
@@ -623,9 +623,8 @@ func (p *port) DropLease(ctx context.Context, seen core.Lease) error {
 	return write(p, ctx, "DropLease", seen, p.truth.DropLease)
 }
 
-// Enqueue makes some messages of fires visible a little early, as a queue that counts its
-// delays in whole seconds does. The queue counts from its own time: a wrong clock, as the
-// caller's may be, sets the delay, not the time.
+// Enqueue makes some messages of scheduled runs visible slightly too early, because an SQS queue counts delays in
+// whole seconds. A wrong clock of the caller changes the delay. The queue measures the delay with its own clock.
 func (p *port) Enqueue(ctx context.Context, out []ring.Out) []error {
 	w := p.in.p.w
 	out = slices.Clone(out)
@@ -657,8 +656,8 @@ func (p *port) Create(ctx context.Context, runs []core.Run) []error {
 	return writes(p, ctx, "Create", runs, p.truth.Create)
 }
 
-// PutJournal records how long the journal took, and failures; also if the process dies while it
-// waits for the answer.
+// PutJournal records the duration and the failures of journal writes, also if the process dies while it waits for the
+// answer.
 func (p *port) PutJournal(ctx context.Context, j core.Journal) error {
 	err := errUnknown // for a process that dies during the call
 	defer journalling(ctx, &err)()
@@ -759,8 +758,8 @@ func (p *port) RemoveExecutor(ctx context.Context, app, address string, seen tim
 	})
 }
 
-// Receive delivers messages as a queue with weak promises: some wait longer, some a quarter of
-// an hour, and some come to another as well.
+// Receive delivers messages with the weak guarantees of a queue. Some messages are delayed, some by 15 minutes, and
+// some are also delivered to another process.
 func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
 	fate, d, _ := p.begin(ctx, "Receive", false)
 	if fate == Before || fate == Throttled {

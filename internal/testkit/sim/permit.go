@@ -293,8 +293,8 @@ func (t *truth) beginsIn(was, is *core.Permits) {
 	}
 }
 
-// PutPermits asserts the rules for a write: no run loses a permit before its chain is over, and
-// none gets one beyond the limit, or before another run that waits longer.
+// PutPermits checks the rules for a write of a limit's item. No run loses a permit before its retry chain has ended.
+// No run gets a permit above the limit, or before another run that waits longer.
 func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -50,7 +50,7 @@ func keepLog(d *dice, def *core.Def) {
 	def.Keep.Log = []core.KeepLog{"", "", core.KeepLogAlways, core.KeepLogNever}[d.n(4)]
 }
 
-// Log returns a line of the run, if its executor answers questions.
+// Log returns one log line of the run, or an error if the executor is not reachable.
 func (s sender) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
 	text, err = read(s.in.port, ctx, "Log", func(ctx context.Context) (string, error) {
 		if err := s.in.p.w.execs.hears(ctx, run.Address); err != nil || from > 1 {

@@ -172,7 +172,7 @@ func (d *dice) next() uint64 {
 	return mix(d.x)
 }
 
-// Uint64 makes them a source of math/rand/v2.
+// Uint64 implements rand.Source of math/rand/v2.
 func (d *dice) Uint64() uint64 { return d.next() }
 
 func (d *dice) chance(p float64) bool { return float64(d.next()>>11)/(1<<53) < p }

@@ -27,7 +27,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// Store keeps the state of a world: an engine's own logic.
+// Store has the state of a simulated deployment. Each engine implements Store with its own code.
 type Store interface {
 	tick.Store
 	tick.Leases

@@ -285,7 +285,7 @@ type fireAt struct {
 	slot core.Instant
 }
 
-// ChangeTriggered asserts that only a run without an owner is changed.
+// ChangeTriggered fails the simulation if a run that has an owner is changed.
 func (t *truth) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -358,7 +358,7 @@ func verb(p *core.RunPut) string {
 	return "NoteLate"
 }
 
-// PutRuns asserts that each completed put met its condition, and asserts the rules for the run.
+// PutRuns fails the simulation if a completed write did not meet its condition, or if a run breaks a rule.
 func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -943,8 +943,7 @@ func (t *truth) revised(j core.Job, deleted bool) {
 		stored: time.Now()})
 }
 
-// CreateJobs fails where an engine lets a create that arrives late bring a job
-// back to life that was deleted already.
+// CreateJobs fails the simulation if a create that arrives late restores a job that was already deleted.
 func (t *truth) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -964,8 +963,8 @@ func (t *truth) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	return errs
 }
 
-// UpdateJobs fails if an edit that was read before an advance loses the tail that it set,
-// because then a second chain begins beside the first.
+// UpdateJobs fails the simulation if an outdated edit removes the tail, the last run of a fixed-delay chain. Without
+// the tail, a second chain starts in addition to the first chain.
 func (t *truth) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

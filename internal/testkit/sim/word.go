@@ -22,7 +22,7 @@ func (w *World) heeded(r *core.Run, byID map[core.RunID]*core.Run) {
 	said := func(is func(int64) bool) bool { return slices.ContainsFunc(words, is) }
 	switch r.Reason {
 	case core.ReasonCancelled:
-		w.count("cancelled by its handler", 1)
+		w.count("the handler cancelled the run", 1)
 		if r.Then != 0 || !said(func(n int64) bool { return n < 0 }) {
 			t.fail(r.ID, "run %d is failed: %s, followed by %d, and its handler reported %v", r.ID, r.Reason, r.Then, words)
 		}

@@ -1,15 +1,18 @@
-// Package sim runs whole deployments in virtual time, with a fault at every call of every
-// process, and checks from outside that the promises hold.
+// Package sim simulates whole deployments in virtual time, with faults in every call of every process. The simulation
+// checks from outside that tickring keeps its promises.
 //
-// A world has a store as the truth: internal/testkit/memory, or awsengine over fakes of AWS. It
-// runs a deployment (deployment.go): tickers, dispatchers, callback servers and a watchdog, or
-// functions that are invoked and end (function.go), and users. The calls of each process go
-// through its own port (faults.go). Fake executors are in executor.go. Assertions for each step
-// are in truth.go and story.go, and for the end of a world in checker.go; liveness.go bounds
-// the time of decisions by the faults in their way, and audit.go compares the product's own
-// audit with all that. The rules are docs/internals/claim-protocol.md; the windows of its
-// section 8 are counted and do not fail. A world runs in a bubble of testing/synctest, and its
-// seed determines it as far as the order of goroutines allows.
+// A World has a store without faults: internal/testkit/memory, or awsengine over fakes of AWS. Users and one of two
+// kinds of deployments use the store (deployment.go). One kind has long-running tickers, dispatchers, callback servers
+// and a watchdog. The other kind has functions that are invoked and end (function.go). Each process calls the store
+// through a port that adds faults (faults.go). The fake executors are in executor.go.
+//
+// Checks of each step are in truth.go and story.go, and checks at the end of a World are in checker.go. liveness.go
+// checks that decisions take no longer than the faults explain. audit.go compares the audit of the product with these
+// results. The rules are in docs/internals/claim-protocol.md. The exceptions in section 8 of that page are counted and
+// do not fail the simulation.
+//
+// A World runs in a testing/synctest bubble. The seed determines all events, except for the order in which goroutines
+// run.
 package sim
 
 import (
@@ -38,59 +41,64 @@ import (
 // maxStep is the largest step of a machine's clock.
 const maxStep = time.Hour
 
-// Config of a world.
+// Config has the settings of a simulation.
 type Config struct {
 	Seed  uint64
 	Fires int           // approximate number of expected scheduled times
-	For   time.Duration // how long faults last
-	Rate  float64       // rate of random faults; 1 is usual, 0 means none
-	// In worlds with late writes, stopped processes or clock steps the windows of claim
-	// protocol 8 may be seen.
+	For   time.Duration // length of the period with faults
+	Rate  float64       // rate of random faults; 1 is the usual rate, 0 means no faults
+	// Late delays writes, Pauses stops processes, and Skew sets clocks. With any of these faults, the exceptions
+	// in section 8 of claim-protocol.md can occur.
 	Late, Pauses, Skew bool
-	Failing            float64 // chance that a handler fails
-	Users              int     // number of concurrent users who make changes
-	Far                bool    // functions, which plan minutes ahead; else tickers that live, and plan seconds ahead
-	Deployed           bool    // with Far: the durations of the real functions, not a sixth of them
-	Partitions         int     // initial number of partitions of the due index; 0: 2
-	AWS                bool    // the state is in awsengine over fakeaws; else in internal/testkit/memory
-	SDK                bool    // faults befall each request of awsengine too
-	Waits              bool    // all executors of an app go away and come back, and jobs wait for one
-	Wakes              bool    // one process dispatches and sees each registration, as in `serve`
-	Limits             bool    // jobs have limits of overlap
-	Rollouts           bool    // processes cannot read some definitions for a while
-	Losses             bool    // messages of runs that wait are lost, and come back
-	Hangs              bool    // executors hang on runs that have a timeout
-	Long               bool    // runs wait for minutes, and fewer are expected
-	Days               bool    // runs execute, and wait, for days
-	Line               bool    // with Long: the maximum number of runs waits behind hung ones
-	// Machine puts everything on one machine, as in `serve`: the machine sleeps, its clock is set by up to an hour, and
-	// calls are awaited for minutes.
+	Failing            float64 // chance from 0 to 1 that a handler fails
+	Users              int     // number of users who make changes at the same time
+	// Far reports whether functions plan runs minutes ahead. If false, long-running tickers plan runs seconds ahead.
+	Far bool
+	// Deployed reports whether functions have their real durations. If false, the durations are a sixth of the real
+	// durations. Requires Far.
+	Deployed   bool
+	Partitions int // initial number of partitions of the due index; 0: 2
+	// AWS reports whether the store is awsengine over fakeaws. If false, the store is internal/testkit/memory.
+	AWS   bool
+	SDK   bool // whether each single request of awsengine can have a fault
+	Waits bool // whether all executors of an app go away and come back while jobs wait for an executor
+	// Wakes reports whether one process dispatches runs and handles every registration, as the command `serve` does.
+	Wakes    bool
+	Limits   bool // whether jobs have concurrency limits
+	Rollouts bool // whether processes of an older version cannot read some job definitions for some time
+	Losses   bool // whether messages of waiting runs are lost and later sent again
+	Hangs    bool // whether executors hang on runs that have a timeout
+	Long     bool // whether runs wait for minutes; fewer runs are then expected
+	Days     bool // whether runs execute and wait for days
+	Line     bool // whether the maximum number of runs waits behind runs that hang. Requires Long
+	// Machine runs all processes on one machine, as the command `serve` does. The machine sleeps, its clock
+	// changes by up to an hour, and calls take minutes.
 	Machine bool
-	// Directed tests:
-	Jobs   []manage.JobSpec // jobs instead of the mix
+	// Jobs and the following fields are for tests of one scenario.
+	Jobs   []manage.JobSpec // job settings to use instead of a random mix of jobs
 	Script func(Call) Fate
-	// Request returns the fault of a request of awsengine, in a world with SDK.
+	// Request returns the fault of a request of awsengine. Requires SDK.
 	Request func(at time.Duration, c fakeaws.Call) fakeaws.Fault
 	Behave  func(*World, *dispatch.SendRequest) (dispatch.Answer, bool)
 	Act     func(*World)
 }
 
-// Report holds the results of a world.
+// Report has the results of a simulation.
 type Report struct {
 	Seed    uint64
-	Fires   int // expected scheduled times, retries and triggers
+	Fires   int // number of expected scheduled times, retries and triggers
 	Sent    int
 	Skipped int
 	Retries int
 	Virtual time.Duration
 	Wall    time.Duration
 	Counts  map[string]int
-	Faults  []string // broken promises, at most 20
+	Faults  []string // descriptions of broken promises, at most 20
 	Broken  int      // number of broken promises
 	w       *World   // as it was in the end
 }
 
-// World is one deployment.
+// World is one simulated deployment.
 type World struct {
 	cfg      Config
 	deployed deployment
@@ -130,8 +138,8 @@ type World struct {
 	changes map[core.RunID][]*changed
 }
 
-// Run makes a world, lets it live and judges it. Call it in a bubble; it returns when every
-// goroutine of the world has ended.
+// Run creates a World, runs the simulation and checks the result. Call Run in a testing/synctest bubble. Run returns
+// after all goroutines of the World have ended.
 func Run(cfg Config) Report {
 	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{},
 		appOverlap: map[string]core.Overlap{}, appLimits: map[string]core.Limits{}, changes: map[core.RunID][]*changed{}, faults: newTroubles(),

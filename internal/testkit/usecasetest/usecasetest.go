@@ -1,5 +1,5 @@
-// Package usecasetest supports tests of user operations: the use cases on a memory engine, with
-// a clock of their own, and a store whose nth write fails.
+// Package usecasetest supports tests of user operations. The package runs these operations on an in-memory engine with
+// a settable clock, and has a store in which the nth write fails.
 package usecasetest
 
 import (
@@ -31,16 +31,16 @@ var (
 	Start = time.Date(2026, 11, 20, 12, 0, 0, 250e6, time.UTC)
 )
 
-// Fixture is a Manage on a memory engine with a clock and faults of its own.
+// Fixture has the user operations on an in-memory engine, with a settable clock and faults.
 type Fixture struct {
 	T      testing.TB
 	Clock  time.Time
 	E      *engine.Engine
 	Faults *Faults
 	Killer *Killer
-	// Commands is true if commands run on this machine.
+	// Commands reports whether jobs can run commands on this machine.
 	Commands bool
-	// Notifier sends to channels.
+	// Notifier records the notifications that are sent to channels.
 	Notifier *Notifier
 	M        *people.People
 }
@@ -58,13 +58,14 @@ func New(t testing.TB) *Fixture {
 	return f
 }
 
-// Changes returns the newest change records of a job, of an app, or (both empty) of all.
+// Changes returns the newest change records of a job or of an app. If both arguments are empty, Changes returns the
+// records of all objects.
 func (f *Fixture) Changes(app, job string, limit int) ([]core.Change, error) {
 	page, err := f.M.Changes(Ctx, query.ChangeFilter{App: app, Job: job, Limit: limit})
 	return page.Changes, err
 }
 
-// Fresh returns another process on the same store.
+// Fresh returns a Fixture for a second process that uses the store of f.
 func (f *Fixture) Fresh(with *Faults) *people.People {
 	now := func() time.Time { return f.Clock }
 	f.Faults = with
@@ -87,13 +88,13 @@ func (f *Fixture) Fresh(with *Faults) *people.People {
 		}}})
 }
 
-// Notifier records the channels that were sent to.
+// Notifier is a fake sender that records the channels of all sent notifications.
 type Notifier struct {
 	Sent []core.Channel
-	Err  error // error of each send
+	Err  error // error that each send returns
 }
 
-// Takes accepts all channels except SNS topics.
+// Takes reports whether the Notifier supports a channel. The Notifier supports all channels except SNS topics.
 func (n *Notifier) Takes(_ context.Context, ch core.Channel) error {
 	if ch.Kind == core.ChannelSNS {
 		return errors.New("no AWS credentials here")
@@ -106,7 +107,7 @@ func (n *Notifier) Test(_ context.Context, ch core.Channel) error {
 	return n.Err
 }
 
-// Resumed moves the clock to the time at which the end of a pause of an app or of everything applies.
+// Resumed sets the clock to the time at which a resume of an app or of everything takes effect.
 func (f *Fixture) Resumed() { f.Clock = f.Clock.Add(5 * time.Second) }
 
 func (f *Fixture) Must(r manage.AppResult, err error) manage.AppResult {
@@ -139,7 +140,7 @@ func (f *Fixture) Job(ref string) core.Job {
 	return j
 }
 
-// Fires removes all messages from the ring, due or not, and returns their fires.
+// Fires removes all messages from the delay queue, due or not, and returns their scheduled runs.
 func (f *Fixture) Fires() []core.Fire {
 	f.T.Helper()
 	was := f.Clock
@@ -189,7 +190,8 @@ func Code(err error) core.Code {
 	return core.CodeOf(err)
 }
 
-// Killer records the addresses of its kills; an address that contains deaf does not answer.
+// Killer records the addresses of its kill requests. A kill request to an address that contains the text of the field
+// `deaf` fails.
 type Killer struct {
 	mu   sync.Mutex
 	Sent []string
@@ -216,10 +218,10 @@ func (f *Fixture) Ran(job core.JobID, at core.Instant, late time.Duration) core.
 	return r
 }
 
-// Quiet makes the ring report no old message, so that missing runs count as missing.
+// Quiet makes the delay queue report that it has no old message. Missing runs then count as missing.
 func (f *Fixture) Quiet() { f.Faults.Quiet = true }
 
-// PushNext sets the instant up to which a job is planned.
+// PushNext sets the scheduled time up to which a job is planned.
 func (f *Fixture) PushNext(id core.JobID, next core.Instant) {
 	f.T.Helper()
 	found, _, err := f.E.Finish.Scheds(Ctx, []core.JobID{id})
@@ -234,7 +236,7 @@ func (f *Fixture) PushNext(id core.JobID, next core.Instant) {
 	}
 }
 
-// Damaged is a store with one unreadable job.
+// Damaged is a store in which one job cannot be read.
 type Damaged struct {
 	people.Store
 	Job core.JobID
@@ -262,18 +264,18 @@ func (d *Damaged) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*c
 	return found, left, err
 }
 
-// Faults is a store and ring whose nth write fails.
+// Faults is a store and a delay queue in which one write fails.
 type Faults struct {
 	people.Store
 	Ring  operate.Ring
-	N, At int // write At (from 1) fails; 0: none
+	N, At int // N counts the writes. The write with the number At, counted from 1, fails; 0 means that no write fails
 	After bool
-	Dead  bool // from then on all calls fail: the process was killed
+	Dead  bool // whether all later calls fail, because the process was killed
 	Kill  bool
 	Err   error
-	Last  string // the write that failed
-	Quiet bool   // the ring reports no old message
-	Early bool   // items were written by a version that kept only the last pause
+	Last  string // name of the write that failed
+	Quiet bool   // whether the delay queue reports that it has no old message
+	Early bool   // whether items have the form of an older version, which stored only the last pause
 }
 
 // counting guards N, Dead and Last of all Faults, which are copied: writes go side by side.

@@ -1,5 +1,5 @@
-// An AWS Lambda function that does not use tickring's SDK: it reports its payments to a server, and fails if the account does not
-// exist.
+// Command plain is an AWS Lambda function that does not use tickring's SDK. The function reports payments to a server,
+// and fails if the account does not exist.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Bench measures `tickring serve` from outside: it starts the server and an executor as separate
-// processes, creates jobs, and reports which runs the executor received, when, and the resources
-// that the server used. It uses loopback only, and every scenario ends by itself.
+// Command bench measures `tickring serve` from outside. It starts the server and an executor as separate processes,
+// and creates jobs. It reports which runs the executor received, when the executor received them, and the resources
+// that the server used. The command uses only loopback addresses, and every scenario ends by itself.
 package main
 
 import (
@@ -29,15 +29,17 @@ const (
 )
 
 type Options struct {
-	Scenarios []string      // scenarios of Names; empty: all except "soak"
-	For       time.Duration // how long rates are measured; 60 s
-	SoakFor   time.Duration // 10 min
-	SoakKeep  time.Duration // how long runs are kept in the soak; 2 min
-	Dir       string        // parent of the data directories; empty: a temporary one, removed at the end
-	Out       io.Writer     // progress and the table
+	Scenarios []string      // names of the scenarios to run; empty: all scenarios except "soak"
+	For       time.Duration // duration of a rate measurement; default: 60 s
+	SoakFor   time.Duration // duration of the soak scenario; default: 10 min
+	SoakKeep  time.Duration // time for which runs are kept in the soak scenario; default: 2 min
+	// Dir is the parent directory of the data directories; empty: a temporary directory, which is removed at the
+	// end.
+	Dir string
+	Out io.Writer // output for the progress and the table
 }
 
-// Names of the scenarios, in their order.
+// Names has the names of the scenarios in the order in which they run.
 var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "children", "overlap",
 	"apply", "idle", "soak"}
 
@@ -50,12 +52,12 @@ type Row struct {
 	P50      time.Duration `json:"p50"`
 	P99      time.Duration `json:"p99"`
 	Max      time.Duration `json:"max"`
-	CPU      float64       `json:"cpuSecondsPer10000"` // processor time of the server
-	Resident int64         `json:"residentBytes"`      // peak memory
+	CPU      float64       `json:"cpuSecondsPer10000"` // processor time that the server used
+	Resident int64         `json:"residentBytes"`      // peak memory of the server in bytes
 	Note     string        `json:"note,omitempty"`
 }
 
-// Run runs the scenarios of o and prints their table.
+// Run runs the scenarios that the options select, and prints the table of their results.
 func Run(ctx context.Context, o Options) error {
 	if len(o.Scenarios) == 0 {
 		o.Scenarios = Names[:len(Names)-1]

@@ -15,39 +15,41 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// ExecutorOptions of the bench's executor process.
+// ExecutorOptions has the settings of the executor process.
 type ExecutorOptions struct {
 	App, Admin, Token string
 	HangFrom          time.Time
 }
 
-// Report counts the fires of a span of instants that an executor received.
+// Report has counts of the runs in a time span that an executor received.
 type Report struct {
-	Received   int64         `json:"received"`
-	Distinct   int64         `json:"distinct"`
-	Twice      int64         `json:"twice"`
-	Early      int64         `json:"early"`
-	Instants   int           `json:"instants"`
-	Least      int64         `json:"least"` // distinct fires of the instant that has fewest
-	P50        time.Duration `json:"p50"`
-	P90        time.Duration `json:"p90"`
-	P99        time.Duration `json:"p99"`
-	Max        time.Duration `json:"max"`
-	AtOnce     int           `json:"atOnce,omitempty"`     // of permits: most running runs of a group
-	ByInstants []Tail        `json:"byInstants,omitempty"` // of equal parts of the span
+	Received int64         `json:"received"`
+	Distinct int64         `json:"distinct"`
+	Twice    int64         `json:"twice"`
+	Early    int64         `json:"early"`
+	Instants int           `json:"instants"`
+	Least    int64         `json:"least"` // smallest number of distinct runs at one scheduled time
+	P50      time.Duration `json:"p50"`
+	P90      time.Duration `json:"p90"`
+	P99      time.Duration `json:"p99"`
+	Max      time.Duration `json:"max"`
+	// AtOnce is the maximum number of runs of a group that ran at once, for the kind permits.
+	AtOnce     int    `json:"atOnce,omitempty"`
+	ByInstants []Tail `json:"byInstants,omitempty"` // results for equal parts of the time span
 }
 
-// Tail is the p99 of a part of a span.
+// Tail is the 99th percentile of the delay in a part of a time span.
 type Tail struct {
 	From core.Instant  `json:"from"`
 	P99  time.Duration `json:"p99"`
 }
 
-// RunExecutor is the executor process: it writes its URL to out, and answers each line "FROM TO
-// PARTS OF" on in with a Report of the instants FROM <= i < TO, until in ends. OF is fires,
-// counted from their slots; children, counted from the end of their parents; or permits: runs
-// whose params name a group, which take a while and are counted from when a permit of their
-// group was free.
+// RunExecutor runs the executor process. It writes its URL to out. For each line "FROM TO PARTS OF" that it reads from
+// in, it writes a Report of the runs with scheduled times from FROM to before TO. RunExecutor returns when in ends.
+//
+// OF is the kind of the report. fires: the delay is counted from the scheduled time. children: the delay is counted
+// from the end of the parent run. permits: the params of a run name a group, the run takes some time, and the delay is
+// counted from the time when a slot of the group became free.
 func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	var mu sync.Mutex
 	late := map[core.Instant][]int32{} // microseconds, capped at half an hour

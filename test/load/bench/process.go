@@ -65,7 +65,7 @@ func (p *process) stop() error {
 
 type usage struct {
 	CPU      time.Duration
-	Resident int64 // bytes now
+	Resident int64 // current memory in bytes
 	Peak     int64
 }
 
