@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
@@ -24,7 +26,7 @@ var (
 		Name:    func(a *access.Account) string { return a.Name },
 		Version: func(a *access.Account) int64 { return a.Rev },
 		Encode:  func(a *access.Account) ([]byte, error) { return a.JSON(), nil },
-		Decode:  func(_ string, body []byte) (access.Account, error) { return access.Parse(body) }}
+		Decode:  func(r *store.Record) (access.Account, error) { return access.Parse(r.Body) }}
 )
 
 // write writes one value and the audit log's entries about it.
@@ -39,6 +41,21 @@ func put[T any](ctx context.Context, n *Nouns, t store.Table[T], seen int64, val
 		return err
 	}
 	return n.write(ctx, w, changes...)
+}
+
+// putAll writes each value with the condition and the expiry that on returns for it.
+func putAll[T any](ctx context.Context, n *Nouns, t store.Table[T], list []T, on func(*T) (was int64, expires time.Time)) []error {
+	groups := make([]store.Group, len(list))
+	for i := range list {
+		was, expires := on(&list[i])
+		w, err := t.Put(n.Box, list[i], was)
+		if err != nil {
+			return slices.Repeat([]error{err}, len(list))
+		}
+		w.Expires = expires
+		groups[i].Writes = []store.Write{w}
+	}
+	return n.Records.Write(ctx, groups...)
 }
 
 func (n *Nouns) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {

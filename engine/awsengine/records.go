@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -75,7 +76,7 @@ func (s *Store) List(ctx context.Context, kind, after string, limit int) (list [
 		e.test("key", ">", text(after))
 	}
 	in := e.query(s.o.Names.State)
-	in.Limit = aws.Int32(int32(limit))
+	in.Limit, in.ConsistentRead = aws.Int32(int32(limit)), aws.Bool(kind != engine.KindHealth) // a strong read costs twice as much
 	err = s.query(ctx, in, func(it item) (bool, error) {
 		list = append(list, decodeRecord(it))
 		return len(list) < limit, nil

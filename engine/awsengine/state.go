@@ -308,44 +308,6 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	return s.putIf(ctx, it, was("rev", seen))
 }
 
-// healthOf lists jobs and addresses that are slow or were until recently.
-const (
-	healthOf   = "health"
-	keepHealth = 24 * time.Hour
-	maxKey     = 1024 // bytes of a sort key
-)
-
-// Healths implements dispatch.Healths. The read is not strong, which costs half. It is repeated every few seconds and only
-// decides which queue a message uses.
-func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
-	in := equal("of", text(healthOf)).query(s.o.Names.State)
-	in.ConsistentRead = nil
-	err = s.query(ctx, in, func(it item) (bool, error) {
-		at, err := intOf(it, "at")
-		list = append(list, core.Health{Of: stringOf(it, "key"), Slow: it["slow"] != nil, At: fromMillis(at)})
-		return true, err
-	})
-	return list, err
-}
-
-func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
-	errs := make([]error, len(list))
-	s.parallel(len(list), func(i int) {
-		h := &list[i]
-		if h.Of == "" || len(h.Of) > maxKey {
-			errs[i] = core.Errorf(core.CodeTooLarge, "the key of a health record has %d bytes; 1 to %d are allowed", len(h.Of), maxKey)
-			return
-		}
-		it := stateKey(healthOf, h.Of)
-		it["at"], it["expires"] = number(millis(h.At)), number(h.At.Add(keepHealth).Unix())
-		if h.Slow {
-			it["slow"] = number(1)
-		}
-		errs[i] = s.putIf(ctx, it, noneOr("at", "<", it["at"]))
-	})
-	return errs
-}
-
 // permitOf lists the concurrency limits with their holders.
 const (
 	permitOf    = "permit"

@@ -806,20 +806,6 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	return cmp.Or(err, answer)
 }
 
-// healthOf is the prefix of the names of healths in the table state.
-const healthOf = "health/"
-
-// Healths implements dispatch.Healths, in the order of names.
-func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
-	err = s.query(ctx, "SELECT value FROM state WHERE name >= 'health/' AND name < 'health0' ORDER BY name", nil, func(st *sqlite.Stmt) error {
-		var h core.Health
-		err := json.Unmarshal(columnBytes(st, 0), &h)
-		list = append(list, h)
-		return err
-	})
-	return list, err
-}
-
 // permitOf is the prefix of the names of permits in the table state.
 const (
 	permitOf   = "permit/"
@@ -918,34 +904,6 @@ func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
 				return err
 			}
 			if err := execute(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)", values(permitOf+p.Name, body), nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
-	return batch(ctx, s, false, list, func(tx *tx, list []core.Health, answers []error) error {
-		for i := range list {
-			h := list[i]
-			h.At = milli(h.At)
-			var old core.Health
-			if err := execute(tx.Conn, "SELECT value FROM state WHERE name = ?", values(healthOf+h.Of),
-				func(st *sqlite.Stmt) error {
-					return json.Unmarshal(columnBytes(st, 0), &old)
-				}); err != nil {
-				return err
-			}
-			if !h.At.After(old.At) {
-				answers[i] = core.ErrRefused
-				continue
-			}
-			body, err := json.Marshal(h)
-			if err != nil {
-				return err
-			}
-			if err := execute(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)", values(healthOf+h.Of, body), nil); err != nil {
 				return err
 			}
 		}

@@ -505,17 +505,6 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	})
 }
 
-// Healths implements dispatch.Healths, in the order of names.
-func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
-	err = s.one(ctx, func() error {
-		for _, of := range slices.Sorted(maps.Keys(s.health)) {
-			list = append(list, s.health[of])
-		}
-		return nil
-	})
-	return list, err
-}
-
 // Permits implements dispatch.Store, finish.Store and query.Store.
 func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
 	return pick(ctx, s, names, s.permits, func(p core.Permits) core.Permits { return p.Clone() })
@@ -532,19 +521,6 @@ func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
 			n.Holders[i].Until = milli(n.Holders[i].Until)
 		}
 		s.permits[p.Name] = n
-		return nil
-	})
-}
-
-// PutHealths implements dispatch.Healths.
-func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
-	return each(ctx, s, list, func(h *core.Health) error {
-		n := *h
-		n.At = milli(n.At)
-		if old, ok := s.health[n.Of]; ok && !n.At.After(old.At) {
-			return core.ErrRefused
-		}
-		s.health[n.Of] = n
 		return nil
 	})
 }

@@ -58,7 +58,6 @@ type Store struct {
 	damaged  core.UnreadableApps
 	execs    map[string]map[string]core.Executor
 	global   core.Global
-	health   map[string]core.Health
 	records  map[store.Key]store.Record
 	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
@@ -144,7 +143,6 @@ func New(o Options) *Store {
 		keys:     map[boundKey]boundRun{},
 		revisits: map[int64]map[core.JournalKey]struct{}{},
 		queues:   map[ring.Kind]*queue{ring.KindFires: newQueue(), ring.KindSlow: newQueue(), ring.KindCheck: newQueue()},
-		health:   map[string]core.Health{},
 		permits:  map[string]core.Permits{},
 		reports:  map[report.Key][]byte{},
 		scripts:  map[core.JobID]core.Scripts{},
