@@ -2,6 +2,7 @@ package awsengine
 
 import (
 	"context"
+	"errors"
 	"time"
 	"unicode/utf8"
 
@@ -53,11 +54,22 @@ func encodeRecord(r *store.Record) item {
 
 // Get implements store.Records.
 func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	found := make(map[store.Key]store.Record, len(keys))
+	if len(keys) == 1 { // once for each page
+		it, err := s.one(ctx, recordKey(keys[0]))
+		switch {
+		case errors.Is(err, core.ErrThrottled):
+			found[keys[0]] = store.Record{Key: keys[0], Err: err}
+			return found, nil
+		case it != nil:
+			found[keys[0]] = decodeRecord(it)
+		}
+		return found, err
+	}
 	items := make([]item, len(keys))
 	for i, k := range keys {
 		items[i] = recordKey(k)
 	}
-	found := make(map[store.Key]store.Record, len(keys))
 	unread, err := s.get(ctx, s.o.Names.State, items, func(it item) error {
 		r := decodeRecord(it)
 		found[r.Key] = r

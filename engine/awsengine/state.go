@@ -22,7 +22,7 @@ import (
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
-// pause, app and global as they are stored.
+// A pause and an app as they are stored.
 type (
 	storedPause struct {
 		From int64  `json:"from,omitempty" dynamodbav:"from,omitempty"`
@@ -50,27 +50,6 @@ type (
 		Past      *storedPast    `json:"past,omitempty"`
 		Created   int64          `json:"created,omitempty"`
 	}
-	storedLoss struct {
-		From  int64  `json:"from,omitempty"`
-		Next  string `json:"next,omitempty"`
-		At    int64  `json:"at"`
-		Again int64  `json:"again,omitempty"`
-	}
-	storedGlobal struct {
-		Pause      storedPause `json:"pause"`
-		Past       *storedPast `json:"past,omitempty"`
-		Partitions int         `json:"partitions"`
-		Readable   int         `json:"readable"`
-		Busy       int64       `json:"busy,omitempty"`
-		Groups     int         `json:"groups,omitempty"`
-		UpSince    int64       `json:"upSince,omitempty"`
-		DownAt     int64       `json:"downAt,omitempty"`
-		Holder     string      `json:"holder,omitempty"`
-		Generation int         `json:"generation,omitempty"`
-		Opening    bool        `json:"opening,omitempty"`
-		Loss       *storedLoss `json:"loss,omitempty"`
-		Notify     core.Notify `json:"notify,omitzero"`
-	}
 )
 
 func encodePause(p core.Pause) storedPause {
@@ -79,20 +58,6 @@ func encodePause(p core.Pause) storedPause {
 
 func (p storedPause) decode() core.Pause {
 	return core.Pause{From: fromMillis(p.From), To: fromMillis(p.To), By: p.By, Why: p.Why}
-}
-
-func encodeLoss(l core.Loss) *storedLoss {
-	if l == (core.Loss{}) {
-		return nil
-	}
-	return &storedLoss{From: int64(l.From), Next: l.Next, At: millis(l.At), Again: int64(l.Again)}
-}
-
-func (l *storedLoss) decode() core.Loss {
-	if l == nil {
-		return core.Loss{}
-	}
-	return core.Loss{From: core.Instant(l.From), Next: l.Next, At: fromMillis(l.At), Again: core.Instant(l.Again)}
 }
 
 func encodePast(p core.PauseHistory) *storedPast {
@@ -275,37 +240,6 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 		e = noneOr("beat", "=", number(millis(seen)))
 	}
 	return s.deleteIf(ctx, stateKey("executors#"+app, address), e)
-}
-
-func (s *Store) Global(ctx context.Context) (core.Global, error) {
-	it, err := s.one(ctx, stateKey("global", "-"))
-	if err != nil || it["rev"] == nil { // an earlier version recorded on it how early messages came, perhaps before any other field
-		return core.Global{Partitions: 1, Readable: 1}, err
-	}
-	var v storedGlobal
-	if err := json.Unmarshal([]byte(stringOf(it, "body")), &v); err != nil {
-		return core.Global{}, fmt.Errorf("read the global item: %w", err)
-	}
-	rev, err := intOf(it, "rev")
-	return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable,
-		Busy: fromMillis(v.Busy), Groups: v.Groups,
-		UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt), Holder: v.Holder, Generation: v.Generation, Opening: v.Opening,
-		Loss: v.Loss.decode(), Notify: v.Notify, Rev: rev}, err
-}
-
-func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	old, err := s.Global(ctx) // the condition of the write checks that it is unchanged
-	if err != nil {
-		return err
-	}
-	g.Past = old.Past.After(old.Pause, g.Pause)
-	it := stateKey("global", "-")
-	it["rev"] = number(g.Rev)
-	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions,
-		Readable: g.Readable, Busy: millis(g.Busy),
-		Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt), Holder: g.Holder, Generation: g.Generation, Opening: g.Opening,
-		Loss: encodeLoss(g.Loss), Notify: g.Notify}))
-	return s.putIf(ctx, it, was("rev", seen))
 }
 
 // permitOf lists the concurrency limits with their holders.

@@ -766,46 +766,6 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	return err
 }
 
-// Global implements dispatch.Store, finish.Store and others. Before the first PutGlobal it returns a zero Global.
-func (s *Store) Global(ctx context.Context) (g core.Global, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) (err error) {
-		g, err = global(c)
-		return err
-	})
-	return g, err
-}
-
-func global(c *sqlite.Conn) (g core.Global, err error) {
-	err = execute(c, "SELECT value FROM state WHERE name = 'global'", nil, func(st *sqlite.Stmt) error {
-		return json.Unmarshal(columnBytes(st, 0), &g)
-	})
-	return g, err
-}
-
-// PutGlobal implements manage.Store, operate.Store and others. A Rev that is not higher is a conflict.
-func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	g.Pause, g.Busy, g.UpSince, g.DownAt = milliPause(g.Pause), milli(g.Busy), milli(g.UpSince), milli(g.DownAt)
-	var answer error
-	err := s.write(ctx, false, 1, func(tx *tx) error {
-		old, err := global(tx.Conn)
-		if err != nil {
-			return err
-		}
-		if answer = nil; old.Rev != seen || g.Rev <= seen {
-			answer = core.ErrRefused
-			return nil
-		}
-		g.Past = old.Past.After(old.Pause, g.Pause)
-		body, err := json.Marshal(g)
-		if err != nil {
-			return err
-		}
-		return execute(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES ('global', ?)",
-			values(body), nil)
-	})
-	return cmp.Or(err, answer)
-}
-
 // permitOf is the prefix of the names of permits in the table state.
 const (
 	permitOf   = "permit/"

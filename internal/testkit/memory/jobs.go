@@ -483,28 +483,6 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	})
 }
 
-// Global implements dispatch.Store, finish.Store and others. Before the first PutGlobal it returns a zero Global.
-func (s *Store) Global(ctx context.Context) (g core.Global, err error) {
-	err = s.one(ctx, func() error {
-		g = s.global
-		return nil
-	})
-	return g, err
-}
-
-// PutGlobal implements manage.Store, operate.Store and others. A Rev that is not higher is rejected.
-func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	return s.one(ctx, func() error {
-		if s.global.Rev != seen || g.Rev <= seen {
-			return core.ErrRefused
-		}
-		g.Pause, g.UpSince, g.DownAt = copyPause(g.Pause), milli(g.UpSince), milli(g.DownAt)
-		g.Past, g.Notify = s.global.Past.After(s.global.Pause, g.Pause), copyNotify(g.Notify)
-		s.global = g
-		return nil
-	})
-}
-
 // Permits implements dispatch.Store, finish.Store and query.Store.
 func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
 	return pick(ctx, s, names, s.permits, func(p core.Permits) core.Permits { return p.Clone() })

@@ -57,7 +57,6 @@ type Store struct {
 	apps     map[string]core.App
 	damaged  core.UnreadableApps
 	execs    map[string]map[string]core.Executor
-	global   core.Global
 	records  map[store.Key]store.Record
 	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
