@@ -16,6 +16,7 @@ import (
 type Nouns struct {
 	Records store.Records
 	Box     *secretbox.Box
+	Now     func() time.Time
 }
 
 var (

@@ -483,26 +483,6 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	})
 }
 
-// Permits implements dispatch.Store, finish.Store and query.Store.
-func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
-	return pick(ctx, s, names, s.permits, func(p core.Permits) core.Permits { return p.Clone() })
-}
-
-// PutPermits implements dispatch.Store and finish.Store.
-func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
-	return each(ctx, s, list, func(p *core.Permits) error {
-		if s.permits[p.Name].V != p.V-1 {
-			return core.ErrRefused
-		}
-		n := p.Clone()
-		for i := range n.Holders {
-			n.Holders[i].Until = milli(n.Holders[i].Until)
-		}
-		s.permits[p.Name] = n
-		return nil
-	})
-}
-
 // Leases implements tick.Leases, in the order of names.
 func (s *Store) Leases(ctx context.Context) ([]core.Lease, error) {
 	var list []core.Lease

@@ -58,7 +58,6 @@ type Store struct {
 	damaged  core.UnreadableApps
 	execs    map[string]map[string]core.Executor
 	records  map[store.Key]store.Record
-	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
 	sources  map[sourceKey]source
 	notices  map[string]notification.State
@@ -142,7 +141,6 @@ func New(o Options) *Store {
 		keys:     map[boundKey]boundRun{},
 		revisits: map[int64]map[core.JournalKey]struct{}{},
 		queues:   map[ring.Kind]*queue{ring.KindFires: newQueue(), ring.KindSlow: newQueue(), ring.KindCheck: newQueue()},
-		permits:  map[string]core.Permits{},
 		reports:  map[report.Key][]byte{},
 		scripts:  map[core.JobID]core.Scripts{},
 		sources:  map[sourceKey]source{},
@@ -151,7 +149,7 @@ func New(o Options) *Store {
 		notices:  map[string]notification.State{},
 		looks:    newOrdered(ring.CheckRequest.Less),
 	}
-	s.Nouns = &engine.Nouns{Records: s}
+	s.Nouns = &engine.Nouns{Records: s, Now: s.now}
 	return s
 }
 
