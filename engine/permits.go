@@ -101,11 +101,12 @@ func decodePermits(r *store.Record) (core.Permits, error) {
 	for ; waiting > 0 && !bad; waiting-- {
 		p.Queue = append(p.Queue, run())
 	}
+	var err error
 	switch {
 	case bad:
-		return p, errors.New("the item is damaged")
+		err = errors.New("the item is damaged")
 	case len(b) > 0:
-		return p, json.Unmarshal(b, &p.Join)
+		err = json.Unmarshal(b, &p.Join)
 	}
-	return p, nil
+	return p, err
 }

@@ -9,7 +9,6 @@ import (
 	"hash/fnv"
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -239,46 +238,6 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 		e = noneOr("beat", "=", number(millis(seen)))
 	}
 	return s.deleteIf(ctx, stateKey("executors#"+app, address), e)
-}
-
-// usesOf has how often the addresses of a job were chosen.
-const (
-	usesOf   = "uses"
-	keepUses = 48 * time.Hour
-)
-
-func (s *Store) Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Uses, error) {
-	keys := make([]item, len(jobs))
-	for i, id := range jobs {
-		keys[i] = stateKey(usesOf, id.String())
-	}
-	found := make(map[core.JobID]core.Uses, len(jobs))
-	_, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
-		job, err := strconv.ParseInt(stringOf(it, "key"), 10, 32)
-		if err != nil {
-			return fmt.Errorf("read the uses of a job: %w", err)
-		}
-		u := core.Uses{Job: core.JobID(job)}
-		since, err := intOf(it, "since")
-		if err == nil {
-			err = json.Unmarshal([]byte(stringOf(it, "counts")), &u.Counts)
-		}
-		u.Since = fromMillis(since)
-		found[u.Job] = u
-		return err
-	})
-	return found, err
-}
-
-func (s *Store) PutUses(ctx context.Context, list []core.Uses) []error {
-	errs := make([]error, len(list))
-	s.parallel(len(list), func(i int) {
-		it := stateKey(usesOf, list[i].Job.String())
-		it["since"], it["counts"] = number(millis(list[i].Since)), text(jsonText(list[i].Counts))
-		it["expires"] = number(s.o.Now().Add(keepUses).Unix())
-		errs[i] = s.putIf(ctx, it, nil)
-	})
-	return errs
 }
 
 func (s *Store) Leases(ctx context.Context) ([]core.Lease, error) {
