@@ -25,7 +25,7 @@ type storedApp struct {
 	Call      *core.Call     `json:"call,omitempty"`
 	Notify    core.Notify    `json:"notify,omitzero"`
 	Pause     storedPause    `json:"pause"`
-	Past      *storedPast    `json:"past,omitempty"`
+	Past      storedPast     `json:"past,omitzero"`
 	Created   int64          `json:"created,omitempty"`
 }
 
@@ -38,14 +38,14 @@ var apps = store.Sealed(store.Table[core.App]{Kind: KindApp,
 	Encode: func(a *core.App) ([]byte, error) {
 		return json.Marshal(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
 			Withheld: a.Withheld, Wait: a.WaitForExecutor, Overlap: a.Overlap, Limits: a.Limits, Call: a.Call, Notify: a.Notify,
-			Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)})
+			Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: core.Millis(a.Created)})
 	},
 	Decode: func(r *store.Record) (core.App, error) {
 		var v storedApp
 		err := json.Unmarshal(r.Body, &v)
 		return core.App{Name: r.Name, Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow,
 			Withheld: v.Withheld, WaitForExecutor: v.Wait, Overlap: v.Overlap, Limits: v.Limits, Call: v.Call, Notify: v.Notify, Rev: r.V,
-			Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
+			Pause: v.Pause.decode(), Past: v.Past.decode(), Created: core.FromMillis(v.Created)}, err
 	}})
 
 // Apps reads apps by name. Callers share the returned apps and must not change them.
@@ -114,7 +114,7 @@ func (n *Nouns) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 		if err = errors.Join(rec.Err, err); err != nil {
 			return err
 		}
-		a.Past = was.Past.After(was.Pause, a.Pause)
+		a.Past = was.Past.After(was.Pause, encodePause(a.Pause).decode()) // compared in milliseconds
 	}
 	w, err := apps.Put(n.Box, a, seen)
 	if err != nil {

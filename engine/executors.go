@@ -26,9 +26,9 @@ type storedExecutor struct {
 func executorsOf(app string) store.Table[core.Executor] {
 	return store.Table[core.Executor]{Kind: KindExecutors(app),
 		Name:    func(e *core.Executor) string { return e.Address },
-		Version: func(e *core.Executor) int64 { return millis(e.Beat) },
+		Version: func(e *core.Executor) int64 { return core.Millis(e.Beat) },
 		Encode: func(e *core.Executor) ([]byte, error) {
-			v := storedExecutor{Since: millis(e.Since), Fixed: e.Fixed, Dialect: e.Dialect}
+			v := storedExecutor{Since: core.Millis(e.Since), Fixed: e.Fixed, Dialect: e.Dialect}
 			if e.Clock.Known {
 				v.Ahead = &e.Clock.Ahead
 			}
@@ -37,7 +37,7 @@ func executorsOf(app string) store.Table[core.Executor] {
 		Decode: func(r *store.Record) (core.Executor, error) {
 			var v storedExecutor
 			err := json.Unmarshal(r.Body, &v)
-			e := core.Executor{App: app, Address: r.Name, Beat: fromMillis(r.V), Since: fromMillis(v.Since), Fixed: v.Fixed, Dialect: v.Dialect}
+			e := core.Executor{App: app, Address: r.Name, Beat: core.FromMillis(r.V), Since: core.FromMillis(v.Since), Fixed: v.Fixed, Dialect: v.Dialect}
 			if v.Ahead != nil {
 				e.Clock = core.Clock{Known: true, Ahead: *v.Ahead}
 			}
@@ -84,7 +84,7 @@ func (n *Nouns) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	if seen.IsZero() {
 		return n.write(ctx, t.Delete(address, store.Any))
 	}
-	err := n.write(ctx, t.Delete(address, millis(seen)))
+	err := n.write(ctx, t.Delete(address, core.Millis(seen)))
 	if errors.Is(err, core.ErrRefused) {
 		if found, err := t.Get(ctx, n.Records, nil, address); err != nil || len(found) == 0 {
 			return err

@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
@@ -15,6 +17,7 @@ import (
 type Nouns struct {
 	Records store.Records
 	Box     *secretbox.Box
+	Now     func() time.Time
 	// AppCache is nil if several processes write apps.
 	AppCache *AppCache
 }
@@ -50,6 +53,21 @@ func put[T any](ctx context.Context, n *Nouns, t store.Table[T], seen int64, val
 		return err
 	}
 	return n.write(ctx, w, changes...)
+}
+
+// putAll writes each value with the condition and the expiry that on returns for it.
+func putAll[T any](ctx context.Context, n *Nouns, t store.Table[T], list []T, on func(*T) (was int64, expires time.Time)) []error {
+	groups := make([]store.Group, len(list))
+	for i := range list {
+		was, expires := on(&list[i])
+		w, err := t.Put(n.Box, list[i], was)
+		if err != nil {
+			return slices.Repeat([]error{err}, len(list))
+		}
+		w.Expires = expires
+		groups[i].Writes = []store.Write{w}
+	}
+	return n.Records.Write(ctx, groups...)
 }
 
 func (n *Nouns) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {

@@ -1,56 +1,41 @@
 package engine
 
-import (
-	"time"
+import "github.com/tickring/tickring/core"
 
-	"github.com/tickring/tickring/core"
-)
-
-// Pauses as they are stored, with times in milliseconds.
+// A pause and earlier pauses as they are stored: each time is in milliseconds.
 type (
 	storedPause struct {
-		From int64  `json:"from,omitempty" dynamodbav:"from,omitempty"`
-		To   int64  `json:"to,omitempty" dynamodbav:"to,omitempty"`
-		By   string `json:"by,omitempty" dynamodbav:"by,omitempty"`
-		Why  string `json:"why,omitempty" dynamodbav:"why,omitempty"`
+		From int64  `json:"from,omitempty"`
+		To   int64  `json:"to,omitempty"`
+		By   string `json:"by,omitempty"`
+		Why  string `json:"why,omitempty"`
 	}
 	storedPast struct {
-		Pauses [][2]int64 `json:"pauses,omitempty"` // from, to
+		Pauses [][2]int64 `json:"pauses,omitempty"` // From and To of each
 		From   int64      `json:"from,omitempty"`
 	}
 )
 
-func millis(t time.Time) int64 { return core.Millis(t) }
-
-func fromMillis(ms int64) time.Time { return core.FromMillis(ms) }
-
 func encodePause(p core.Pause) storedPause {
-	return storedPause{From: millis(p.From), To: millis(p.To), By: p.By, Why: p.Why}
+	return storedPause{From: core.Millis(p.From), To: core.Millis(p.To), By: p.By, Why: p.Why}
 }
 
 func (p storedPause) decode() core.Pause {
-	return core.Pause{From: fromMillis(p.From), To: fromMillis(p.To), By: p.By, Why: p.Why}
+	return core.Pause{From: core.FromMillis(p.From), To: core.FromMillis(p.To), By: p.By, Why: p.Why}
 }
 
-func encodePast(p core.PauseHistory) *storedPast {
-	if len(p.Pauses) == 0 {
-		return nil
-	}
-	v := &storedPast{From: millis(p.From)}
+func encodePast(p core.PauseHistory) (v storedPast) {
+	v.From = core.Millis(p.From)
 	for _, x := range p.Pauses {
-		v.Pauses = append(v.Pauses, [2]int64{millis(x.From), millis(x.To)})
+		v.Pauses = append(v.Pauses, [2]int64{core.Millis(x.From), core.Millis(x.To)})
 	}
 	return v
 }
 
-func (p *storedPast) decode() (past core.PauseHistory) {
-	if p == nil {
-		return past
-	}
-	past.From = fromMillis(p.From)
+func (p storedPast) decode() (past core.PauseHistory) {
+	past.From = core.FromMillis(p.From)
 	for _, x := range p.Pauses {
-		past.Pauses = append(past.Pauses, core.Pause{From: fromMillis(x[0]), To: fromMillis(x[1])})
+		past.Pauses = append(past.Pauses, core.Pause{From: core.FromMillis(x[0]), To: core.FromMillis(x[1])})
 	}
 	return past
 }
-

@@ -13,10 +13,12 @@ import (
 // Table ties a kind of record to the type of its values: the only code that a new kind needs.
 type Table[T any] struct {
 	Kind string
+	// Spread gives each value a partition of DynamoDB of its own. Such values cannot be listed.
+	Spread bool
 	// Name and Version return the name and the version of a value.
 	Name    func(*T) string
 	Version func(*T) int64
-	// Encode and Decode convert a value to a body and back; nil means JSON.
+	// Encode returns the body of a value, and Decode the value of a record; nil means JSON.
 	Encode func(*T) ([]byte, error)
 	Decode func(*Record) (T, error)
 	// Seal and Open encrypt and decrypt the secrets of a value; nil means that it has none.
@@ -37,17 +39,26 @@ func Sealed[T secretbox.Record[T]](t Table[T]) Table[T] {
 	return t
 }
 
+func (t Table[T]) key(name string) Key {
+	if t.Spread {
+		return Key{t.Kind + "#" + name, "-"}
+	}
+	return Key{t.Kind, name}
+}
+
 // Get reads values by name. A value that does not exist is not in the map.
 func (t Table[T]) Get(ctx context.Context, r Records, box *secretbox.Box, names ...string) (map[string]Value[T], error) {
 	keys := make([]Key, len(names))
 	for i, name := range names {
-		keys[i] = Key{t.Kind, name}
+		keys[i] = t.key(name)
 	}
 	found, err := r.Get(ctx, keys...)
 	values := make(map[string]Value[T], len(found))
-	for k := range found {
-		rec := found[k]
-		values[k.Name] = t.value(&rec, box)
+	for i, name := range names {
+		if rec, is := found[keys[i]]; is {
+			rec.Name = name
+			values[name] = t.value(&rec, box)
+		}
 	}
 	return values, err
 }
@@ -95,21 +106,21 @@ func (t Table[T]) Put(box *secretbox.Box, value T, was int64) (w Write, err erro
 			return w, err
 		}
 	}
-	w = Write{Record: Record{Key: Key{t.Kind, t.Name(&value)}, V: t.Version(&value)}, Was: was}
+	w = Write{Record: Record{Key: t.key(t.Name(&value)), V: t.Version(&value)}, Was: was}
 	if t.Encode != nil {
 		w.Body, err = t.Encode(&value)
 	} else {
 		w.Body, err = json.Marshal(&value)
 	}
 	if err != nil {
-		return w, fmt.Errorf("write the %s %q: %w", t.Kind, w.Name, err)
+		return w, fmt.Errorf("write the %s %q: %w", t.Kind, t.Name(&value), err)
 	}
 	return w, nil
 }
 
 // Delete returns the write that deletes a value of version was.
 func (t Table[T]) Delete(name string, was int64) Write {
-	return Write{Record: Record{Key: Key{t.Kind, name}}, Was: was, Delete: true}
+	return Write{Record: Record{Key: t.key(name)}, Was: was, Delete: true}
 }
 
 // Usable returns nil if only the secrets of the value cannot be decrypted, else its error.

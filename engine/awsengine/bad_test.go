@@ -212,13 +212,12 @@ func TestItemTooLarge(t *testing.T) {
 	wide := oneRun(core.PlannedRun(1, core.InstantOf(base)+1))
 	wide.By = long
 	app := core.App{Name: "orders", Rev: 1, Title: long}
-	global := core.Global{Rev: 1, Pause: core.Pause{Why: long}}
 	f.create(t)
 	texts := golden.New(t)
 	for name, err := range map[string]error{
 		"a job": s.CreateJobs(ctx, []core.Job{j}, nil)[0], "a run's params": s.Create(ctx, []core.Run{run})[0],
 		"a run":  s.Create(ctx, []core.Run{wide})[0],
-		"an app": s.PutApp(ctx, 1, app, core.Change{ID: 1, App: "orders"}), "the global item": s.PutGlobal(ctx, 0, global),
+		"an app": s.PutApp(ctx, 1, app, core.Change{ID: 1, App: "orders"}),
 	} {
 		if core.CodeOf(err) != core.CodeTooLarge {
 			t.Errorf("%s: got %v, want that it is too large", name, err)

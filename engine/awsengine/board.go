@@ -170,7 +170,7 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 	if err != nil {
 		return err
 	}
-	for p := range max(g.Partitions, g.Readable) {
+	for p := range max(g.Partitions, g.Readable, 1) {
 		e := equal("partition", number(p))
 		in := &dynamodb.QueryInput{TableName: &s.o.Names.Jobs, IndexName: aws.String("due"), KeyConditionExpression: e.conditions(),
 			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}

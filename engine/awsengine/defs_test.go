@@ -8,47 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
-
-// TestGlobalOfAnEarlierVersion: an earlier version recorded on the global item how early messages came, and on a separate
-// item if there was no global item.
-func TestGlobalOfAnEarlierVersion(t *testing.T) {
-	f := newFakes(t, awsengine.Options{})
-	ctx := t.Context()
-	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
-	note := func() {
-		_, err := f.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: aws.String(fakeaws.Names.State),
-			Key:                      map[string]types.AttributeValue{"of": text("global"), "key": text("-")},
-			UpdateExpression:         aws.String("SET #at = :at, #early = :early"),
-			ExpressionAttributeNames: map[string]string{"#at": "earlyAt", "#early": "early"},
-			ExpressionAttributeValues: map[string]types.AttributeValue{
-				":at": &types.AttributeValueMemberN{Value: "1"}, ":early": text(`{"messages":9,"shift":50}`)}})
-		ok(t, err)
-	}
-	note()
-	g, err := f.store.Global(ctx)
-	ok(t, err)
-	if d := cmp.Diff(core.Global{Partitions: 1, Readable: 1}, g); d != "" {
-		t.Errorf("before anything else (-want +got)\n%s", d)
-	}
-	g.Partitions, g.Rev = 2, 1
-	ok(t, f.store.PutGlobal(ctx, 0, g))
-	note()
-	got, err := f.store.Global(ctx)
-	ok(t, err)
-	if d := cmp.Diff(g, got); d != "" {
-		t.Errorf("beside the rest (-want +got)\n%s", d)
-	}
-}
 
 // TestDefinitionOfTheRevision: a definition is read once for each revision and is never returned with the sched item of
 // another revision. The next read sees a change by another process.

@@ -2,6 +2,7 @@ package awsengine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -55,11 +57,22 @@ func encodeRecord(r *store.Record) item {
 
 // Get implements store.Records.
 func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	found := make(map[store.Key]store.Record, len(keys))
+	if len(keys) == 1 { // once for each page
+		it, err := s.one(ctx, recordKey(keys[0]))
+		switch {
+		case errors.Is(err, core.ErrThrottled):
+			found[keys[0]] = store.Record{Key: keys[0], Err: err}
+			return found, nil
+		case it != nil:
+			found[keys[0]] = decodeRecord(it)
+		}
+		return found, err
+	}
 	items := make([]item, len(keys))
 	for i, k := range keys {
 		items[i] = recordKey(k)
 	}
-	found := make(map[store.Key]store.Record, len(keys))
 	unread, err := s.get(ctx, s.o.Names.State, items, func(it item) error {
 		r := decodeRecord(it)
 		found[r.Key] = r
@@ -90,7 +103,7 @@ func (s *Store) list(ctx context.Context, kind, after string, limit int) (list [
 		e.test("key", ">", text(after))
 	}
 	in := e.query(s.o.Names.State)
-	in.Limit = aws.Int32(int32(limit))
+	in.Limit, in.ConsistentRead = aws.Int32(int32(limit)), aws.Bool(kind != engine.KindHealth) // a strong read costs twice as much
 	err = s.query(ctx, in, func(it item) (bool, error) {
 		list = append(list, decodeRecord(it))
 		return len(list) < limit, nil

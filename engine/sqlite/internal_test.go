@@ -709,42 +709,6 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestFreePermitsAreSwept: an item without holders and waiters is removed after an hour, unless it was written since.
-func TestFreePermitsAreSwept(t *testing.T) {
-	s, now := testStore(t, t.TempDir(), Options{Synchronous: "OFF"}), time.Now()
-	for i := range sweepSlice + 10 { // more than one sweep reads
-		p := core.Permits{Name: fmt.Sprintf("job/7/%d", i), V: 1, Limit: 1}
-		switch i {
-		case 3:
-			p.Join = &core.Join{}
-		case 6:
-			p.Holders = []core.Holder{{First: 9}}
-		}
-		if err := s.PutPermits(t.Context(), []core.Permits{p})[0]; err != nil {
-			t.Fatal(err)
-		}
-	}
-	names := []string{"job/7/3", "job/7/4", "job/7/5", "job/7/6", "job/7/1000"}
-	for i, step := range []struct {
-		after time.Duration
-		want  int
-	}{{0, 5}, {50 * time.Minute, 5}, {20 * time.Minute, 3}, {3 * time.Hour, 2}} {
-		now = now.Add(step.after)
-		if _, err := s.Sweep(t.Context(), now, 0, 20*24*time.Hour, 10000); err != nil {
-			t.Fatal(err)
-		}
-		found, err := s.Permits(t.Context(), names)
-		if err != nil || len(found) != step.want {
-			t.Errorf("at %s %d are left, want %d: %v", now, len(found), step.want, err)
-		}
-		if i == 1 {
-			if err := s.PutPermits(t.Context(), []core.Permits{{Name: "job/7/4", V: 2, Limit: 1}})[0]; err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
 // TestAppCache: apps are never older than the last committed change, while others read them constantly.
 func TestAppCache(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})

@@ -966,14 +966,6 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		n, err = s.sweepTombs(ctx, old, min(limit-removed, sweepSlice))
 		removed += n
 	}
-	for i, more := 0, true; i < sweepSlices && more && removed < limit && err == nil; i++ {
-		n := 0
-		err = s.write(ctx, false, sweepSlice, func(tx *tx) (err error) {
-			n, more, err = s.sweepPermits(tx, now, limit-removed)
-			return err
-		})
-		removed += n
-	}
 	if removed > 0 && err == nil { // some pages at a time, so that other writes wait only briefly
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return execute(tx.Conn, "PRAGMA incremental_vacuum(500)", nil, nil) })
 	}

@@ -54,10 +54,7 @@ type Store struct {
 	due      map[int]*ordered[core.DueItem]
 	entries  map[core.JobID]map[core.DueItem]struct{}
 	tombs    map[core.JobID]core.Tombstone
-	global   core.Global
-	health   map[string]core.Health
 	records  map[string]map[string]store.Record // by kind and name
-	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
 	sources  map[sourceKey]source
 	notices  map[string]notification.State
@@ -139,8 +136,6 @@ func New(o Options) *Store {
 		keys:     map[boundKey]boundRun{},
 		revisits: map[int64]map[core.JournalKey]struct{}{},
 		queues:   map[ring.Kind]*queue{ring.KindFires: newQueue(), ring.KindSlow: newQueue(), ring.KindCheck: newQueue()},
-		health:   map[string]core.Health{},
-		permits:  map[string]core.Permits{},
 		reports:  map[report.Key][]byte{},
 		scripts:  map[core.JobID]core.Scripts{},
 		sources:  map[sourceKey]source{},
@@ -149,7 +144,7 @@ func New(o Options) *Store {
 		notices:  map[string]notification.State{},
 		looks:    newOrdered(ring.CheckRequest.Less),
 	}
-	s.Nouns = &engine.Nouns{Records: s}
+	s.Nouns = &engine.Nouns{Records: s, Now: s.now}
 	return s
 }
 

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
+)
+
+// KindHealth is the kind of the records of jobs and addresses that are slow or were until recently. It is listed every few
+// seconds, only to choose the queue of a message. So a list can be some seconds old, if this is cheaper.
+const KindHealth = "health"
+
+// keepHealth is how long a health stays after its measurement.
+const keepHealth = 24 * time.Hour
+
+var healths = store.Table[core.Health]{Kind: KindHealth,
+	Name:    func(h *core.Health) string { return h.Of },
+	Version: func(h *core.Health) int64 { return core.Millis(h.At) },
+	Encode: func(h *core.Health) ([]byte, error) {
+		if h.Slow {
+			return []byte("slow"), nil
+		}
+		return []byte{}, nil
+	},
+	Decode: func(r *store.Record) (core.Health, error) {
+		return core.Health{Of: r.Name, Slow: len(r.Body) > 0, At: core.FromMillis(r.V)}, nil
+	}}
+
+func (n *Nouns) Healths(ctx context.Context) (list []core.Health, err error) {
+	values, err := healths.All(ctx, n.Records, n.Box)
+	for _, v := range values {
+		if err == nil {
+			err = v.Err
+		}
+		list = append(list, v.Is)
+	}
+	return list, err
+}
+
+func (n *Nouns) PutHealths(ctx context.Context, list []core.Health) []error {
+	return putAll(ctx, n, healths, list, func(h *core.Health) (int64, time.Time) { return store.Lower, h.At.Add(keepHealth) })
+}
+
+// keepUses is how long the counts of a job stay after their last write.
+const keepUses = 48 * time.Hour
+
+var uses = store.Table[core.Uses]{Kind: "uses", Spread: true,
+	Name:    func(u *core.Uses) string { return u.Job.String() },
+	Version: func(u *core.Uses) int64 { return core.Millis(u.Since) }, // no write has a condition
+	Encode:  func(u *core.Uses) ([]byte, error) { return json.Marshal(u.Counts) },
+	Decode: func(r *store.Record) (core.Uses, error) {
+		u := core.Uses{Since: core.FromMillis(r.V)}
+		err := json.Unmarshal(r.Body, &u.Counts)
+		return u, err
+	}}
+
+func (n *Nouns) Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Uses, error) {
+	names := make([]string, len(jobs))
+	for i, id := range jobs {
+		names[i] = id.String()
+	}
+	values, err := uses.Get(ctx, n.Records, n.Box, names...)
+	found := make(map[core.JobID]core.Uses, len(values))
+	for i, id := range jobs {
+		v, is := values[names[i]]
+		if !is || errors.Is(v.Err, core.ErrThrottled) {
+			continue
+		}
+		if err == nil {
+			err = v.Err
+		}
+		v.Is.Job = id
+		found[id] = v.Is
+	}
+	return found, err
+}
+
+func (n *Nouns) PutUses(ctx context.Context, list []core.Uses) []error {
+	return putAll(ctx, n, uses, list, func(*core.Uses) (int64, time.Time) { return store.Any, n.Now().Add(keepUses) })
+}
