@@ -78,7 +78,8 @@ func (r Rotator) alone(ctx context.Context, now time.Time, change func(context.C
 			seen = l
 		}
 	}
-	mine := core.Lease{Name: rotateLease, Owner: rand.Text(), Epoch: seen.Epoch + 1, Until: now.Add(time.Minute)}
+	mine := core.Lease{Name: rotateLease, Owner: rand.Text(), Epoch: max(now.UnixMilli(), seen.Epoch+1),
+		Until: now.Add(time.Minute)}
 	if seen.Until.After(now) || r.Engine.Leases.PutLease(ctx, seen, mine) != nil {
 		return core.Errorf(core.CodeUnavailable, "another process is changing the keys: try again in a minute")
 	}

@@ -18,39 +18,6 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-func (s *Store) Leases(ctx context.Context) ([]core.Lease, error) {
-	var list []core.Lease
-	err := s.all(ctx, "lease", func(it item) error {
-		epoch, err := intOf(it, "epoch")
-		if err != nil {
-			return err
-		}
-		until, err := intOf(it, "until")
-		list = append(list, core.Lease{Name: stringOf(it, "key"), Owner: stringOf(it, "owner"), Epoch: epoch, Until: fromMillis(until)})
-		return err
-	})
-	return list, err
-}
-
-func heldBy(l core.Lease) *expr {
-	if l == (core.Lease{}) {
-		return none("of")
-	}
-	e := equal("owner", text(l.Owner))
-	e.equals("epoch", number(l.Epoch))
-	return e
-}
-
-func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
-	it := stateKey("lease", l.Name)
-	it["owner"], it["epoch"], it["until"] = text(l.Owner), number(l.Epoch), number(millis(l.Until))
-	return s.putIf(ctx, it, heldBy(seen))
-}
-
-func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
-	return s.deleteIf(ctx, stateKey("lease", seen.Name), heldBy(seen))
-}
-
 type skipItem struct {
 	Of      string `dynamodbav:"of"`
 	Key     string `dynamodbav:"key"`

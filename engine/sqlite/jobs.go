@@ -621,31 +621,6 @@ func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.C
 		})
 }
 
-// Leases implements tick.Leases, in the order of names.
-func (s *Store) Leases(ctx context.Context) (list []core.Lease, err error) {
-	err = s.query(ctx, "SELECT name, owner, epoch, until FROM leases ORDER BY name", nil, func(st *sqlite.Stmt) error {
-		list = append(list, core.Lease{Name: st.ColumnText(0), Owner: st.ColumnText(1), Epoch: st.ColumnInt64(2),
-			Until: core.FromMillis(st.ColumnInt64(3))})
-		return nil
-	})
-	return list, err
-}
-
-func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
-	q := "INSERT INTO leases (name, owner, epoch, until) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING"
-	bound := []any{l.Name, l.Owner, l.Epoch, core.Millis(l.Until)}
-	if seen.Owner != "" || seen.Epoch != 0 {
-		q = "UPDATE leases SET owner = ?2, epoch = ?3, until = ?4 WHERE name = ?1 AND owner = ?5 AND epoch = ?6"
-		bound = append(bound, seen.Owner, seen.Epoch)
-	}
-	return s.judge(ctx, 1, nil, q, values(bound...), nil)
-}
-
-func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
-	return s.judge(ctx, 1, nil, "DELETE FROM leases WHERE name = ? AND owner = ? AND epoch = ?",
-		values(seen.Name, seen.Owner, seen.Epoch), nil)
-}
-
 // judge runs one conditional statement and, if its condition held, the writes that belong to it.
 func (s *Store) judge(ctx context.Context, rows int, before func(*tx) error, q string, bind func(*sqlite.Stmt),
 	then func(tx *tx) error) error {

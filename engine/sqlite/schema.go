@@ -142,8 +142,6 @@ CREATE INDEX changes_id ON changes (id);
 CREATE TABLE records (kind TEXT NOT NULL, name TEXT NOT NULL, v INTEGER NOT NULL, expires INTEGER, body BLOB NOT NULL);
 CREATE UNIQUE INDEX records_key ON records (kind, name);
 CREATE INDEX records_expires ON records (expires) WHERE expires IS NOT NULL;
--- Leases of partitions and tasks.
-CREATE TABLE leases (name TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, epoch INTEGER NOT NULL, until INTEGER NOT NULL);
 -- States of notifications and of channels as JSON.
 CREATE TABLE notices (name TEXT NOT NULL UNIQUE, v INTEGER NOT NULL, until INTEGER NOT NULL, body BLOB NOT NULL);
 -- Old states, for sweeps.

@@ -17,10 +17,10 @@ import (
 type LeaseStore interface {
 	// Leases reads all leases.
 	Leases(ctx context.Context) ([]core.Lease, error)
-	// PutLease stores the lease l, on the condition that the stored lease has the Owner and Epoch of seen. If seen is zero,
-	// the condition is that no lease is stored.
+	// PutLease stores the lease l, on the condition that the stored lease has the Epoch of seen, and has an owner if seen has
+	// one. If seen is zero, the condition is that no lease is stored.
 	PutLease(ctx context.Context, seen, l core.Lease) error
-	// DropLease removes a lease, on the condition that the stored lease has the Owner and Epoch of seen.
+	// DropLease removes a lease, on the condition of PutLease.
 	DropLease(ctx context.Context, seen core.Lease) error
 }
 
@@ -138,7 +138,7 @@ func (h *Leases) Take(ctx context.Context, p int) (bool, error) {
 		return true, nil
 	}
 	seen := h.stored[name(p)]
-	next := core.Lease{Name: name(p), Owner: h.o.ID, Epoch: seen.Epoch + 1, Until: now.Add(h.o.LeaseFor)}
+	next := core.Lease{Name: name(p), Owner: h.o.ID, Epoch: max(now.UnixMilli(), seen.Epoch+1), Until: now.Add(h.o.LeaseFor)}
 	err := h.leases.PutLease(ctx, seen, next)
 	if errors.Is(err, core.ErrRefused) && h.stands(ctx, next) {
 		err = nil

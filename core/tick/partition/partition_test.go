@@ -98,9 +98,11 @@ func (l *lossy) PutLease(_ context.Context, _, next core.Lease) error {
 
 func (l *lossy) DropLease(context.Context, core.Lease) error { return nil }
 
-// TestLeaseOfALostAnswer: a lease that was taken is held, though its answer was lost.
+// TestLeaseOfALostAnswer: a lease that was taken is held, though its answer was lost. Its epoch is from the clock, so that it
+// is new after the lease was deleted.
 func TestLeaseOfALostAnswer(t *testing.T) {
 	for _, other := range []bool{false, true} {
+		began := time.Now().UnixMilli()
 		l := &lossy{other: other, stored: core.Lease{Name: name(0)}}
 		h := New(l, Options{ID: "a"})
 		if _, err := h.Turn(t.Context(), 1); err != nil {
@@ -108,6 +110,9 @@ func TestLeaseOfALostAnswer(t *testing.T) {
 		}
 		if got, err := h.Take(t.Context(), 0); err != nil || got == other {
 			t.Errorf("taken by another: %t, and held: %t, %v", other, got, err)
+		}
+		if l.stored.Epoch < began {
+			t.Errorf("epoch %d, from %d on expected", l.stored.Epoch, began)
 		}
 	}
 }

@@ -408,50 +408,6 @@ func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.C
 	})
 }
 
-// Leases implements tick.Leases, in the order of names.
-func (s *Store) Leases(ctx context.Context) ([]core.Lease, error) {
-	var list []core.Lease
-	err := s.one(ctx, func() error {
-		for _, name := range slices.Sorted(maps.Keys(s.leases)) {
-			list = append(list, s.leases[name])
-		}
-		return nil
-	})
-	return list, err
-}
-
-// held reports whether the lease of that name is as seen.
-func (s *Store) held(name string, seen core.Lease) bool {
-	old, ok := s.leases[name]
-	if seen.Owner == "" && seen.Epoch == 0 {
-		return !ok
-	}
-	return ok && old.Owner == seen.Owner && old.Epoch == seen.Epoch
-}
-
-// PutLease implements tick.Leases.
-func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
-	return s.one(ctx, func() error {
-		if !s.held(l.Name, seen) {
-			return core.ErrRefused
-		}
-		l.Until = milli(l.Until)
-		s.leases[l.Name] = l
-		return nil
-	})
-}
-
-// DropLease implements tick.Leases.
-func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
-	return s.one(ctx, func() error {
-		if _, ok := s.leases[seen.Name]; !ok || !s.held(seen.Name, seen) {
-			return core.ErrRefused
-		}
-		delete(s.leases, seen.Name)
-		return nil
-	})
-}
-
 // PutKey implements operate.Store.
 func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
 	err = s.one(ctx, func() error {

@@ -67,7 +67,6 @@ type Store struct {
 	minutes  map[int64]map[core.JournalKey]struct{}
 	skips    map[core.JobID][]core.Skip
 	changes  []core.Change
-	leases   map[string]core.Lease
 	counters map[core.JobID]uint32
 	lastJob  core.JobID
 	edges    int64
@@ -131,7 +130,6 @@ func New(o Options) *Store {
 		journals: map[core.JournalKey]core.Journal{},
 		minutes:  map[int64]map[core.JournalKey]struct{}{},
 		skips:    map[core.JobID][]core.Skip{},
-		leases:   map[string]core.Lease{},
 		counters: map[core.JobID]uint32{},
 		keys:     map[boundKey]boundRun{},
 		revisits: map[int64]map[core.JournalKey]struct{}{},

@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
+)
+
+type storedLease struct {
+	Owner string    `json:"owner,omitempty"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+var leases = store.Table[core.Lease]{Kind: "lease",
+	Name:    func(l *core.Lease) string { return l.Name },
+	Version: leaseVersion,
+	Encode: func(l *core.Lease) ([]byte, error) {
+		return json.Marshal(storedLease{l.Owner, core.FromMillis(core.Millis(l.Until))})
+	},
+	Decode: func(r *store.Record) (core.Lease, error) {
+		var v storedLease
+		err := json.Unmarshal(r.Body, &v)
+		return core.Lease{Name: r.Name, Owner: v.Owner, Epoch: r.V / 2, Until: v.Until}, err
+	}}
+
+// leaseVersion grows when a lease is taken and when it is released. A renewal keeps it, because Until is no condition.
+func leaseVersion(l *core.Lease) int64 {
+	switch {
+	case *l == core.Lease{}:
+		return store.Absent
+	case l.Owner == "":
+		return 2*l.Epoch + 1
+	}
+	return 2 * l.Epoch
+}
+
+func (n *Nouns) Leases(ctx context.Context) (list []core.Lease, err error) {
+	values, err := leases.All(ctx, n.Records, n.Box)
+	for _, v := range values {
+		if err == nil {
+			err = v.Err
+		}
+		list = append(list, v.Is)
+	}
+	return list, err
+}
+
+func (n *Nouns) PutLease(ctx context.Context, seen, l core.Lease) error {
+	return put(ctx, n, leases, leaseVersion(&seen), l)
+}
+
+func (n *Nouns) DropLease(ctx context.Context, seen core.Lease) error {
+	return n.write(ctx, leases.Delete(seen.Name, leaseVersion(&seen)))
+}
