@@ -69,15 +69,25 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 }
 
 // List implements store.Records.
-func (s *Store) List(ctx context.Context, kind, after string, limit int) (list []store.Record, err error) {
+func (s *Store) List(ctx context.Context, kind, after, before string, limit int) (list []store.Record, err error) {
+	low := after + "\x00" // the first name after it
 	e := equal("of", text(kind))
-	if after != "" {
+	switch {
+	case before == "" && after != "":
 		e.test("key", ">", text(after))
+	case before != "" && low >= before:
+		return nil, ctx.Err()
+	case before != "":
+		e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("low", text(low))+" AND "+e.value("before", text(before)))
 	}
 	in := e.query(s.o.Names.State)
 	in.Limit = aws.Int32(int32(limit))
 	err = s.query(ctx, in, func(it item) (bool, error) {
-		list = append(list, decodeRecord(it))
+		r := decodeRecord(it)
+		if r.Name == before { // BETWEEN includes it
+			return false, nil
+		}
+		list = append(list, r)
 		return len(list) < limit, nil
 	})
 	return list, err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/tickring/tickring/core"
@@ -22,13 +21,17 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 }
 
 // List implements store.Records.
-func (s *Store) List(ctx context.Context, kind, after string, limit int) (list []store.Record, err error) {
+func (s *Store) List(ctx context.Context, kind, after, before string, limit int) (list []store.Record, err error) {
 	err = s.one(ctx, func() error {
-		keys := slices.SortedFunc(maps.Keys(s.records), func(a, b store.Key) int { return cmp.Compare(a.Name, b.Name) })
-		for _, k := range keys {
-			if k.Kind == kind && k.Name > after && len(list) < limit {
-				list = append(list, copyRecord(s.records[k]))
+		for k, r := range s.records {
+			if k.Kind == kind && k.Name > after && (before == "" || k.Name < before) {
+				list = append(list, r)
 			}
+		}
+		slices.SortFunc(list, func(a, b store.Record) int { return cmp.Compare(a.Name, b.Name) })
+		list = list[:min(len(list), limit)]
+		for i := range list {
+			list[i] = copyRecord(list[i])
 		}
 		return nil
 	})
