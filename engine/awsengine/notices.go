@@ -2,7 +2,6 @@ package awsengine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,50 +10,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
 )
 
-// noticeOf lists the states of notifications, lookOf the times at which they must be checked.
-const (
-	noticeOf = "notice"
-	lookOf   = "look"
-)
-
-func (s *Store) Notices(ctx context.Context, names []string) (map[string]notification.State, error) {
-	keys := make([]item, len(names))
-	for i, name := range names {
-		keys[i] = stateKey(noticeOf, name)
-	}
-	found := make(map[string]notification.State, len(names))
-	err := s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
-		n := notification.State{Name: stringOf(it, "key")}
-		v, err := intOf(it, "v")
-		if n.V = v; err == nil {
-			err = json.Unmarshal([]byte(stringOf(it, "body")), &n)
-		}
-		if err != nil {
-			return fmt.Errorf("read notices of %s: %w", n.Name, err)
-		}
-		found[n.Name] = n
-		return nil
-	})
-	return found, err
-}
-
-func (s *Store) PutNotices(ctx context.Context, list []notification.State) []error {
-	errs := make([]error, len(list))
-	s.parallel(len(list), func(i int) {
-		n := &list[i]
-		it := stateKey(noticeOf, n.Name)
-		it["v"], it["body"] = number(n.V), text(jsonText(n))
-		if until := n.Keep(); !until.IsZero() {
-			it["expires"] = number(until.Unix())
-		}
-		errs[i] = s.putIf(ctx, it, was("v", n.V-1))
-	})
-	return errs
-}
+// lookOf lists the times at which notifications must be checked.
+const lookOf = "look"
 
 func lookKey(l ring.CheckRequest) item {
 	return stateKey(lookOf, fmt.Sprintf("%010d#%d", l.At, l.Job))

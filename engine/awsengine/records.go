@@ -2,6 +2,7 @@ package awsengine
 
 import (
 	"context"
+	"errors"
 	"time"
 	"unicode/utf8"
 
@@ -52,16 +53,27 @@ func encodeRecord(r *store.Record) item {
 
 // Get implements store.Records.
 func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	found := make(map[store.Key]store.Record, len(keys))
+	take := func(it item) error {
+		r := decodeRecord(it)
+		found[r.Key] = r
+		return nil
+	}
+	if len(keys) == 1 { // several reads of a page can share it
+		it, err := s.one(ctx, recordKey(keys[0]))
+		switch {
+		case errors.Is(err, core.ErrThrottled):
+			found[keys[0]], err = store.Record{Key: keys[0], Err: err}, nil
+		case it != nil:
+			err = take(it)
+		}
+		return found, err
+	}
 	items := make([]item, len(keys))
 	for i, k := range keys {
 		items[i] = recordKey(k)
 	}
-	found := make(map[store.Key]store.Record, len(keys))
-	unread, err := s.get(ctx, s.o.Names.State, items, func(it item) error {
-		r := decodeRecord(it)
-		found[r.Key] = r
-		return nil
-	})
+	unread, err := s.get(ctx, s.o.Names.State, items, take)
 	for i := range unread {
 		found[keys[i]] = store.Record{Key: keys[i], Err: core.ErrThrottled}
 	}

@@ -935,7 +935,6 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			"ended >= ?1))", core.Millis(now.Add(-24 * time.Hour))},
 		{"executors", "beat < ?1", old},
 		{"records", "expires < ?1", now.Unix()},
-		{"notices", "until > 0 AND until < ?1", core.Millis(now)},
 		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},
 	} {
 		if removed >= limit || err != nil {

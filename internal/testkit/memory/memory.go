@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
@@ -63,7 +62,6 @@ type Store struct {
 	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
 	sources  map[sourceKey]source
-	notices  map[string]notification.State
 	looks    *ordered[ring.CheckRequest]
 	runs     map[core.RunID]*record
 	logs     map[core.RunID]core.KeptLog
@@ -151,7 +149,6 @@ func New(o Options) *Store {
 		sources:  map[sourceKey]source{},
 		records:  map[store.Key]store.Record{},
 		cleaned:  map[core.JobID]core.Instant{},
-		notices:  map[string]notification.State{},
 		looks:    newOrdered(ring.CheckRequest.Less),
 	}
 	s.Nouns = &engine.Nouns{Records: s}

@@ -5,25 +5,8 @@ import (
 	"slices"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
 )
-
-// Notices implements notification.States.
-func (s *Store) Notices(ctx context.Context, names []string) (map[string]notification.State, error) {
-	return pick(ctx, s, names, s.notices, notification.State.Clone)
-}
-
-// PutNotices implements notification.States.
-func (s *Store) PutNotices(ctx context.Context, list []notification.State) []error {
-	return each(ctx, s, list, func(n *notification.State) error {
-		if s.notices[n.Name].V != n.V-1 {
-			return core.ErrRefused
-		}
-		s.notices[n.Name] = n.Clone()
-		return nil
-	})
-}
 
 // PutLooks implements notification.Looks.
 func (s *Store) PutLooks(ctx context.Context, looks []ring.CheckRequest) error {
