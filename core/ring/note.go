@@ -62,8 +62,6 @@ type CheckRequest struct {
 	Job core.JobID
 }
 
-func (l CheckRequest) Less(o CheckRequest) bool { return l.At < o.At || l.At == o.At && l.Job < o.Job }
-
 // Checked returns the message that requests some due checks.
 func Checked(looks []CheckRequest, now time.Time) Out {
 	return Out{NotBefore: now, Message: Message{Kind: KindPostRun, Slot: core.InstantOf(now), PostRun: &PostRun{Looks: looks}}}

@@ -178,6 +178,7 @@ ALTER TABLE changes ADD COLUMN via TEXT;
 DROP TABLE channels;
 DROP TABLE people;
 DROP TABLE notices;
+DROP TABLE looks;
 CREATE TABLE records (kind TEXT NOT NULL, name TEXT NOT NULL, v INTEGER NOT NULL, expires INTEGER, body BLOB NOT NULL);
 CREATE UNIQUE INDEX records_key ON records (kind, name);
 CREATE INDEX records_expires ON records (expires) WHERE expires IS NOT NULL;

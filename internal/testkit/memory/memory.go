@@ -62,7 +62,6 @@ type Store struct {
 	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
 	sources  map[sourceKey]source
-	looks    *ordered[ring.CheckRequest]
 	runs     map[core.RunID]*record
 	logs     map[core.RunID]core.KeptLog
 	runIDs   *ordered[core.RunID]
@@ -149,7 +148,6 @@ func New(o Options) *Store {
 		sources:  map[sourceKey]source{},
 		records:  map[store.Key]store.Record{},
 		cleaned:  map[core.JobID]core.Instant{},
-		looks:    newOrdered(ring.CheckRequest.Less),
 	}
 	s.Nouns = &engine.Nouns{Records: s}
 	return s
