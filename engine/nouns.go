@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -30,6 +31,13 @@ var (
 // write writes one value and the audit log's entries about it.
 func (n *Nouns) write(ctx context.Context, w store.Write, changes ...core.Change) error {
 	return n.Records.Write(ctx, store.Group{Writes: []store.Write{w}, Changes: changes})[0]
+}
+
+// read reads one record; its version is 0 if it does not exist.
+func (n *Nouns) read(ctx context.Context, k store.Key) (store.Record, error) {
+	found, err := n.Records.Get(ctx, k)
+	r := found[k]
+	return r, cmp.Or(err, r.Err)
 }
 
 // put writes a value on the condition that the stored version is seen; 0: that none is stored.

@@ -179,6 +179,7 @@ DROP TABLE channels;
 DROP TABLE people;
 DROP TABLE notices;
 DROP TABLE looks;
+DROP TABLE cleaned;
 CREATE TABLE records (kind TEXT NOT NULL, name TEXT NOT NULL, v INTEGER NOT NULL, expires INTEGER, body BLOB NOT NULL);
 CREATE UNIQUE INDEX records_key ON records (kind, name);
 CREATE INDEX records_expires ON records (expires) WHERE expires IS NOT NULL;

@@ -85,7 +85,6 @@ type Store struct {
 	reports  map[report.Key][]byte
 	reported []byte // the state of reports
 	reportV  int64
-	cleaned  map[core.JobID]core.Instant
 
 	pulled     []*pulled
 	lastPulled int64
@@ -147,7 +146,6 @@ func New(o Options) *Store {
 		scripts:  map[core.JobID]core.Scripts{},
 		sources:  map[sourceKey]source{},
 		records:  map[store.Key]store.Record{},
-		cleaned:  map[core.JobID]core.Instant{},
 	}
 	s.Nouns = &engine.Nouns{Records: s}
 	return s

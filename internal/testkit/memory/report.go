@@ -35,23 +35,6 @@ func (s *Store) Began(ctx context.Context, from, to core.Instant, behind core.Jo
 	return 0, err
 }
 
-// Cleaned implements query.Store.
-func (s *Store) Cleaned(ctx context.Context, job core.JobID) (at core.Instant, err error) {
-	err = s.one(ctx, func() error {
-		at = s.cleaned[job]
-		return nil
-	})
-	return at, err
-}
-
-// PutCleaned implements operate.Store.
-func (s *Store) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
-	return s.one(ctx, func() error {
-		s.cleaned[job] = max(s.cleaned[job], upTo)
-		return nil
-	})
-}
-
 // DropRuns implements operate.Store.
 func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
 	return each(ctx, s, runs, func(r *core.Run) error {
