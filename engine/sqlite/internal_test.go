@@ -144,8 +144,6 @@ func TestOlderFile(t *testing.T) {
 	raw(t, s, "DROP INDEX runs_apart")
 	raw(t, s, "DROP INDEX runs_app")
 	raw(t, s, "DROP INDEX runs_ended_so")
-	raw(t, s, "DROP TABLE scripts")
-	raw(t, s, "DROP TABLE sources")
 	raw(t, s, "DROP TABLE logs")
 	raw(t, s, "DROP INDEX runs_postrun")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN postrun")

@@ -1295,13 +1295,14 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 		return 0, nil
 	}
 	return len(gone), s.write(ctx, false, len(gone), func(tx *tx) error {
-		for _, table := range []string{"tombs", "counters", "scripts", "sources"} { // no run of it is numbered or sent any longer
-			if err := eachRow(tx, "DELETE FROM "+table+" WHERE job = ?", gone, make([]error, len(gone)),
-				func(st *sqlite.Stmt, job *core.JobID) error {
-					st.BindInt64(1, int64(*job))
-					return nil
-				}); err != nil {
-				return err
+		for _, job := range gone { // its runs get no numbers and send no scripts
+			for _, d := range []struct {
+				where string
+				is    any
+			}{{"tombs WHERE job", job}, {"counters WHERE job", job}, {"records WHERE kind", engine.ScriptKind(job)}} {
+				if err := execute(tx.Conn, "DELETE FROM "+d.where+" = ?", values(d.is), nil); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

@@ -60,8 +60,6 @@ type Store struct {
 	health   map[string]core.Health
 	records  map[store.Key]store.Record
 	permits  map[string]core.Permits
-	scripts  map[core.JobID]core.Scripts
-	sources  map[sourceKey]source
 	runs     map[core.RunID]*record
 	logs     map[core.RunID]core.KeptLog
 	runIDs   *ordered[core.RunID]
@@ -143,8 +141,6 @@ func New(o Options) *Store {
 		health:   map[string]core.Health{},
 		permits:  map[string]core.Permits{},
 		reports:  map[report.Key][]byte{},
-		scripts:  map[core.JobID]core.Scripts{},
-		sources:  map[sourceKey]source{},
 		records:  map[store.Key]store.Record{},
 	}
 	s.Nouns = &engine.Nouns{Records: s}

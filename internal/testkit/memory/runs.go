@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 // Runs implements tick.Store, dispatch.Store and others.
@@ -396,7 +397,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		for job, t := range s.tombs {
 			if now.Sub(t.RevAt) > journals && removed < limit && !jobs[job] && !s.asked(job) {
 				delete(s.tombs, job)
-				s.dropScripts(job)
+				maps.DeleteFunc(s.records, func(k store.Key, _ store.Record) bool { return k.Kind == engine.ScriptKind(job) })
 				delete(s.counters, job)
 				removed++
 			}
