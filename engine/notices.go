@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/tickring/tickring/core"
@@ -44,12 +43,11 @@ func (n *Nouns) PutNotices(ctx context.Context, list []notification.State) []err
 const lookKind = "look"
 
 func (n *Nouns) writeLooks(ctx context.Context, looks []ring.CheckRequest, drop bool) error {
-	groups := make([]store.Group, len(looks))
+	records := make([]store.Record, len(looks))
 	for i, l := range looks {
-		r := store.Record{Key: store.Key{Kind: lookKind, Name: fmt.Sprintf("%010d#%d", l.At, l.Job)}, V: 1}
-		groups[i].Writes = []store.Write{{Record: r, Was: store.Any, Delete: drop}}
+		records[i] = store.Record{Key: store.Key{Kind: lookKind, Name: fmt.Sprintf("%010d#%d", l.At, l.Job)}, V: 1}
 	}
-	return errors.Join(n.Records.Write(ctx, groups...)...)
+	return n.writeFree(ctx, records, drop)
 }
 
 func (n *Nouns) PutLooks(ctx context.Context, looks []ring.CheckRequest) error {

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/tickring/tickring/core"
@@ -38,6 +39,15 @@ func (n *Nouns) read(ctx context.Context, k store.Key) (store.Record, error) {
 	found, err := n.Records.Get(ctx, k)
 	r := found[k]
 	return r, cmp.Or(err, r.Err)
+}
+
+// writeFree writes or deletes records without a condition.
+func (n *Nouns) writeFree(ctx context.Context, records []store.Record, drop bool) error {
+	groups := make([]store.Group, len(records))
+	for i := range records {
+		groups[i].Writes = []store.Write{{Record: records[i], Was: store.Any, Delete: drop}}
+	}
+	return errors.Join(n.Records.Write(ctx, groups...)...)
 }
 
 // put writes a value on the condition that the stored version is seen; 0: that none is stored.

@@ -149,7 +149,6 @@ func TestOlderFile(t *testing.T) {
 	raw(t, s, "ALTER TABLE runs DROP COLUMN postrun")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN keep_log")
 	raw(t, s, "DROP TABLE records")
-	raw(t, s, "DROP TABLE reports")
 	raw(t, s, "DROP INDEX runs_claimed_later")
 	raw(t, s, "DROP INDEX runs_ended_later")
 	raw(t, s, "DROP INDEX runs_broadcast")

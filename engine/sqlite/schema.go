@@ -182,6 +182,7 @@ DROP TABLE looks;
 DROP TABLE cleaned;
 DROP TABLE scripts;
 DROP TABLE sources;
+DROP TABLE reports;
 CREATE TABLE records (kind TEXT NOT NULL, name TEXT NOT NULL, v INTEGER NOT NULL, expires INTEGER, body BLOB NOT NULL);
 CREATE UNIQUE INDEX records_key ON records (kind, name);
 CREATE INDEX records_expires ON records (expires) WHERE expires IS NOT NULL;

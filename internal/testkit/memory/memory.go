@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
@@ -80,10 +79,6 @@ type Store struct {
 	lastMsg  int64
 	dead     []DeadLetter
 
-	reports  map[report.Key][]byte
-	reported []byte // the state of reports
-	reportV  int64
-
 	pulled     []*pulled
 	lastPulled int64
 }
@@ -140,7 +135,6 @@ func New(o Options) *Store {
 		queues:   map[ring.Kind]*queue{ring.KindFires: newQueue(), ring.KindSlow: newQueue(), ring.KindCheck: newQueue()},
 		health:   map[string]core.Health{},
 		permits:  map[string]core.Permits{},
-		reports:  map[report.Key][]byte{},
 		records:  map[store.Key]store.Record{},
 	}
 	s.Nouns = &engine.Nouns{Records: s}
