@@ -1387,30 +1387,6 @@ func (s *Store) LastAlive(ctx context.Context) (at time.Time, err error) {
 	return at, err
 }
 
-func (s *Store) Cursor(ctx context.Context) (minute int64, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) (err error) {
-		minute, err = getState(c, "cursor")
-		return err
-	})
-	return minute, err
-}
-
-func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
-	var answer error
-	err := s.write(ctx, false, 1, func(tx *tx) error {
-		v, err := getState(tx.Conn, "cursor")
-		if err != nil {
-			return err
-		}
-		if answer = nil; v != seen {
-			answer = core.ErrRefused
-			return nil
-		}
-		return setState(tx.Conn, "cursor", minute)
-	})
-	return cmp.Or(err, answer)
-}
-
 // getState reads a number of the state table; 0 if it is missing.
 func getState(c *sqlite.Conn, name string) (v int64, err error) {
 	err = execute(c, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, func(st *sqlite.Stmt) error {

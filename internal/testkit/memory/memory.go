@@ -73,7 +73,6 @@ type Store struct {
 	edges    int64
 	keys     map[boundKey]boundRun
 	revisits map[int64]map[core.JournalKey]struct{}
-	cursor   int64
 	alive    time.Time
 	queues   map[ring.Kind]*queue
 	lastMsg  int64
