@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,6 +46,22 @@ func unread[T any](t store.Table[T], v *store.Value[T]) error {
 // write writes one value and the audit log's entries about it.
 func (n *Nouns) write(ctx context.Context, w store.Write, changes ...core.Change) error {
 	return n.Records.Write(ctx, store.Group{Writes: []store.Write{w}, Changes: changes})[0]
+}
+
+// read reads one record; its version is 0 if it does not exist.
+func (n *Nouns) read(ctx context.Context, k store.Key) (store.Record, error) {
+	found, err := n.Records.Get(ctx, k)
+	r := found[k]
+	return r, cmp.Or(err, r.Err)
+}
+
+// writeFree writes or deletes records without a condition.
+func (n *Nouns) writeFree(ctx context.Context, records []store.Record, drop bool) error {
+	groups := make([]store.Group, len(records))
+	for i := range records {
+		groups[i].Writes = []store.Write{{Record: records[i], Was: store.Any, Delete: drop}}
+	}
+	return errors.Join(n.Records.Write(ctx, groups...)...)
 }
 
 // put writes a value on the condition that the stored version is seen; 0: that none is stored.

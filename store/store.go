@@ -21,8 +21,9 @@ type Records interface {
 	// Get reads records, strongly consistent. A record that does not exist is not in the map. A record that was throttled
 	// has Err; one throttled record fails no other.
 	Get(ctx context.Context, keys ...Key) (map[Key]Record, error)
-	// List reads at most limit records of a kind whose name is greater than after, in the order of names.
-	List(ctx context.Context, kind, after string, limit int) ([]Record, error)
+	// List reads at most limit records of a kind with after < name < before, in the order of names. An empty before means no
+	// upper bound.
+	List(ctx context.Context, kind, after, before string, limit int) ([]Record, error)
 	// Write writes each group completely or not at all, and returns an error for each group: nil, core.ErrRefused if a
 	// condition is not met, core.ErrThrottled, a *core.Error for a group beyond the bounds, or an unknown result.
 	Write(ctx context.Context, groups ...Group) []error

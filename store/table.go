@@ -69,7 +69,7 @@ const pageSize = 500
 // All reads all values, in the order of their names.
 func (t Table[T]) All(ctx context.Context, r Records, box *secretbox.Box) (list []Value[T], err error) {
 	for after := ""; ; {
-		page, err := r.List(ctx, t.Kind, after, pageSize)
+		page, err := r.List(ctx, t.Kind, after, "", pageSize)
 		if err != nil {
 			return list, err
 		}
@@ -137,7 +137,7 @@ func (v *Value[T]) Usable() error {
 func Reseal[T secretbox.Record[T]](ctx context.Context, t Table[T], r Records, box *secretbox.Box, after string, limit int) (
 	changed int, next string, err error,
 ) {
-	page, err := r.List(ctx, t.Kind, after, limit)
+	page, err := r.List(ctx, t.Kind, after, "", limit)
 	if err != nil {
 		return 0, "", err
 	}

@@ -61,8 +61,6 @@ type CheckRequest struct {
 	Job core.JobID
 }
 
-func (l CheckRequest) Less(o CheckRequest) bool { return l.At < o.At || l.At == o.At && l.Job < o.Job }
-
 // Checked returns a message that requests the given checks.
 func Checked(looks []CheckRequest, now time.Time) Out {
 	return Out{NotBefore: now, Message: Message{Kind: KindPostRun, Slot: core.InstantOf(now), PostRun: &PostRun{Looks: looks}}}

@@ -9,26 +9,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-func cleanedKey(job core.JobID) item { return stateKey("cleaned", job.String()) }
-
-func (s *Store) Cleaned(ctx context.Context, job core.JobID) (core.Instant, error) {
-	it, err := s.one(ctx, cleanedKey(job))
-	if err != nil || it == nil {
-		return 0, err
-	}
-	at, err := intOf(it, "at")
-	return core.Instant(at), err
-}
-
-func (s *Store) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
-	it := cleanedKey(job)
-	it["at"] = number(upTo)
-	if err := s.putIf(ctx, it, noneOr("at", "<", number(upTo))); !errors.Is(err, core.ErrRefused) {
-		return err
-	}
-	return nil
-}
-
 // DropRuns implements operate.Store. It deletes the run first, then its long texts and its log without a condition.
 func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
 	errs := make([]error, len(runs))

@@ -58,14 +58,18 @@ func encodeRecord(r *store.Record) item {
 // Get implements store.Records.
 func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
 	found := make(map[store.Key]store.Record, len(keys))
-	if len(keys) == 1 { // once for each page
+	take := func(it item) error {
+		r := decodeRecord(it)
+		found[r.Key] = r
+		return nil
+	}
+	if len(keys) == 1 { // several reads of a page can share it
 		it, err := s.one(ctx, recordKey(keys[0]))
 		switch {
 		case errors.Is(err, core.ErrThrottled):
-			found[keys[0]] = store.Record{Key: keys[0], Err: err}
-			return found, nil
+			found[keys[0]], err = store.Record{Key: keys[0], Err: err}, nil
 		case it != nil:
-			found[keys[0]] = decodeRecord(it)
+			err = take(it)
 		}
 		return found, err
 	}
@@ -73,11 +77,7 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 	for i, k := range keys {
 		items[i] = recordKey(k)
 	}
-	unread, err := s.get(ctx, s.o.Names.State, items, func(it item) error {
-		r := decodeRecord(it)
-		found[r.Key] = r
-		return nil
-	})
+	unread, err := s.get(ctx, s.o.Names.State, items, take)
 	for i := range unread {
 		found[keys[i]] = store.Record{Key: keys[i], Err: core.ErrThrottled}
 	}
@@ -85,27 +85,39 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 }
 
 // List implements store.Records. A page reads a list once.
-func (s *Store) List(ctx context.Context, kind, after string, limit int) ([]store.Record, error) {
+func (s *Store) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
 	g := glance.Of(ctx)
 	if g == nil {
-		return s.list(ctx, kind, after, limit)
+		return s.list(ctx, kind, after, before, limit)
 	}
-	list, err := g.Once(fmt.Sprint("list ", kind, " ", limit, " ", after), func() (any, error) { return s.list(ctx, kind, after, limit) })
+	list, err := g.Once(fmt.Sprintf("list %s %q %q %d", kind, after, before, limit), func() (any, error) {
+		return s.list(ctx, kind, after, before, limit)
+	})
 	if err != nil {
 		return nil, err
 	}
 	return slices.Clone(list.([]store.Record)), nil
 }
 
-func (s *Store) list(ctx context.Context, kind, after string, limit int) (list []store.Record, err error) {
+func (s *Store) list(ctx context.Context, kind, after, before string, limit int) (list []store.Record, err error) {
+	low := after + "\x00" // the first name after it
 	e := equal("of", text(kind))
-	if after != "" {
+	switch {
+	case before == "" && after != "":
 		e.test("key", ">", text(after))
+	case before != "" && low >= before:
+		return nil, ctx.Err()
+	case before != "":
+		e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("low", text(low))+" AND "+e.value("before", text(before)))
 	}
 	in := e.query(s.o.Names.State)
 	in.Limit, in.ConsistentRead = aws.Int32(int32(limit)), aws.Bool(kind != engine.KindHealth) // a strong read costs twice as much
 	err = s.query(ctx, in, func(it item) (bool, error) {
-		list = append(list, decodeRecord(it))
+		r := decodeRecord(it)
+		if r.Name == before { // BETWEEN includes it
+			return false, nil
+		}
+		list = append(list, r)
 		return len(list) < limit, nil
 	})
 	return list, err

@@ -3,16 +3,12 @@ package awsengine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"sync"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/report"
 )
 
 // Began reads beganJobs jobs at a time and reports up to beganTold runs at a time. It reads up to few runs of a job by ID,
@@ -140,89 +136,4 @@ func (s *Store) beganAlone(ctx context.Context, ids []core.RunID, give func([]co
 	})
 	give(list)
 	return err
-}
-
-func reportKey(k report.Key) item {
-	return stateKey("report#"+k.List, fmt.Sprintf("%010d#%010d", k.At, k.First))
-}
-
-func decodeReport(list string, it item) (r report.Record, err error) {
-	r.List = list
-	if _, err := fmt.Sscanf(stringOf(it, "key"), "%d#%d", &r.At, &r.First); err != nil {
-		return r, fmt.Errorf("read the key of a report: %w", err)
-	}
-	if b, ok := it["body"].(*types.AttributeValueMemberB); ok {
-		r.Body = b.Value
-	}
-	return r, nil
-}
-
-func (s *Store) ReportState(ctx context.Context) (v int64, body []byte, err error) {
-	it, err := s.one(ctx, stateKey("report", "state"))
-	if err != nil || it == nil {
-		return 0, nil, err
-	}
-	if b, ok := it["body"].(*types.AttributeValueMemberB); ok {
-		body = b.Value
-	}
-	v, err = intOf(it, "v")
-	return v, body, err
-}
-
-func (s *Store) PutReportState(ctx context.Context, seen int64, body []byte) error {
-	it := stateKey("report", "state")
-	it["v"], it["body"] = number(seen+1), &types.AttributeValueMemberB{Value: body}
-	return s.putIf(ctx, it, was("v", seen))
-}
-
-func (s *Store) Reports(ctx context.Context, list string, from, to core.Instant) (records []report.Record, err error) {
-	e := equal("of", text("report#"+list))
-	e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", text(fmt.Sprintf("%010d#", max(from, 0))))+" AND "+
-		e.value("hi", text(fmt.Sprintf("%010d$", max(to-1, 0)))))
-	err = s.query(ctx, e.query(s.o.Names.State), func(it item) (bool, error) {
-		r, err := decodeReport(list, it)
-		records = append(records, r)
-		return true, err
-	})
-	return records, err
-}
-
-// ReportsOf implements report.Records: one request for each time, in parallel.
-func (s *Store) ReportsOf(ctx context.Context, list string, job core.JobID, at []core.Instant) (records []report.Record, err error) {
-	found, errs := make([]*report.Record, len(at)), make([]error, len(at))
-	s.parallel(len(at), func(i int) {
-		e := equal("of", text("report#"+list))
-		e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", text(fmt.Sprintf("%010d#", at[i])))+" AND "+
-			e.value("hi", text(fmt.Sprintf("%010d#%010d", at[i], job))))
-		errs[i] = s.query(ctx, e.newest(s.o.Names.State, 1), func(it item) (bool, error) {
-			r, err := decodeReport(list, it)
-			found[i] = &r
-			return false, err
-		})
-	})
-	for _, r := range found {
-		if r != nil {
-			records = append(records, *r)
-		}
-	}
-	return records, errors.Join(errs...)
-}
-
-func (s *Store) PutReports(ctx context.Context, records []report.Record) error {
-	writes, keys := make([]types.WriteRequest, len(records)), make([]item, len(records))
-	for i, r := range records {
-		it := reportKey(r.Key)
-		it["body"] = &types.AttributeValueMemberB{Value: r.Body}
-		writes[i], keys[i] = types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}, it
-	}
-	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(keys))...)
-}
-
-func (s *Store) DropReports(ctx context.Context, keys []report.Key) error {
-	writes, items := make([]types.WriteRequest, len(keys)), make([]item, len(keys))
-	for i, k := range keys {
-		items[i] = reportKey(k)
-		writes[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: items[i]}}
-	}
-	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(items))...)
 }

@@ -793,14 +793,6 @@ func (s *Store) Newest(ctx context.Context) (key core.JournalKey, err error) {
 	return key, err
 }
 
-func (s *Store) Cursor(ctx context.Context) (int64, error) {
-	it, err := s.one(ctx, stateKey("watch", "cursor"))
-	if err != nil || it == nil {
-		return 0, err
-	}
-	return intOf(it, "minute")
-}
-
 // one reads one item of the state table; nil if there is none.
 func (s *Store) one(ctx context.Context, key item) (item, error) {
 	if err := ctx.Err(); err != nil {
@@ -830,12 +822,6 @@ func (s *Store) getOne(ctx context.Context, key item) (item, error) {
 		return nil, nil
 	}
 	return out.Item, nil
-}
-
-func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
-	it := stateKey("watch", "cursor")
-	it["minute"] = number(minute)
-	return s.putIf(ctx, it, was("minute", seen))
 }
 
 func revisitOf(minute int64) string { return "revisit#" + strconv.FormatInt(minute, 10) }

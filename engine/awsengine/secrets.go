@@ -16,7 +16,7 @@ const resealAtOnce = 100
 // Reseal implements engine.Secrets for the definitions of jobs. A place is a job in the list of jobs. Reseal skips a job that
 // changes at the same time: its writer encrypts it with the newest key.
 func (s *Store) Reseal(ctx context.Context, from string) (changed int, next string, err error) {
-	listed, err := s.List(ctx, "jobs", from, resealAtOnce)
+	listed, err := s.List(ctx, "jobs", from, "", resealAtOnce)
 	if err != nil {
 		return 0, "", err
 	}
@@ -51,7 +51,7 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 // Blank reports whether there is no app, and so no job, and no channel: then no secret is stored.
 func (s *Store) Blank(ctx context.Context) (bool, error) {
 	for _, kind := range []string{engine.KindApp, "channel"} {
-		if found, err := s.List(ctx, kind, "", 1); err != nil || len(found) > 0 {
+		if found, err := s.List(ctx, kind, "", "", 1); err != nil || len(found) > 0 {
 			return false, err
 		}
 	}

@@ -8,19 +8,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-func (s *Store) Cleaned(ctx context.Context, job core.JobID) (at core.Instant, err error) {
-	err = s.query(ctx, "SELECT at FROM cleaned WHERE job = ?", values(int64(job)), func(st *sqlite.Stmt) error {
-		at = core.Instant(st.ColumnInt64(0))
-		return nil
-	})
-	return at, err
-}
-
-func (s *Store) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
-	return s.exec(ctx, "INSERT INTO cleaned (job, at) VALUES (?, ?) ON CONFLICT (job) DO UPDATE SET at = max(at, excluded.at)",
-		values(int64(job), int64(upTo)))
-}
-
 // DropRuns implements operate.Store. It removes the kept log of a run too.
 func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
 	return batch(ctx, s, false, runs, func(tx *tx, runs []core.Run, answers []error) error {

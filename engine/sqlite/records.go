@@ -37,12 +37,15 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 }
 
 // List implements store.Records.
-func (s *Store) List(ctx context.Context, kind, after string, limit int) (list []store.Record, err error) {
-	err = s.query(ctx, "SELECT name, v, body, expires FROM records WHERE kind = ? AND name > ? ORDER BY name LIMIT ?",
-		values(kind, after, limit), func(st *sqlite.Stmt) error {
-			list = append(list, scanRecord(st, kind))
-			return nil
-		})
+func (s *Store) List(ctx context.Context, kind, after, before string, limit int) (list []store.Record, err error) {
+	q, bound := "SELECT name, v, body, expires FROM records WHERE kind = ? AND name > ?", []any{kind, after}
+	if before != "" {
+		q, bound = q+" AND name < ?", append(bound, before)
+	}
+	err = s.query(ctx, q+" ORDER BY name LIMIT ?", values(append(bound, limit)...), func(st *sqlite.Stmt) error {
+		list = append(list, scanRecord(st, kind))
+		return nil
+	})
 	return list, err
 }
 

@@ -934,7 +934,6 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND (state <= 3 OR " +
 			"ended >= ?1))", core.Millis(now.Add(-24 * time.Hour))},
 		{"records", "expires < ?1", now.Unix()},
-		{"notices", "until > 0 AND until < ?1", core.Millis(now)},
 		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},
 	} {
 		if removed >= limit || err != nil {
@@ -1287,13 +1286,14 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 		return 0, nil
 	}
 	return len(gone), s.write(ctx, false, len(gone), func(tx *tx) error {
-		for _, table := range []string{"tombs", "counters", "scripts", "sources"} { // no run of it is numbered or sent any longer
-			if err := eachRow(tx, "DELETE FROM "+table+" WHERE job = ?", gone, make([]error, len(gone)),
-				func(st *sqlite.Stmt, job *core.JobID) error {
-					st.BindInt64(1, int64(*job))
-					return nil
-				}); err != nil {
-				return err
+		for _, job := range gone { // its runs get no numbers and send no scripts
+			for _, d := range []struct {
+				where string
+				is    any
+			}{{"tombs WHERE job", job}, {"counters WHERE job", job}, {"records WHERE kind", engine.ScriptKind(job)}} {
+				if err := execute(tx.Conn, "DELETE FROM "+d.where+" = ?", values(d.is), nil); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -1376,30 +1376,6 @@ func (s *Store) LastAlive(ctx context.Context) (at time.Time, err error) {
 		return err
 	})
 	return at, err
-}
-
-func (s *Store) Cursor(ctx context.Context) (minute int64, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) (err error) {
-		minute, err = getState(c, "cursor")
-		return err
-	})
-	return minute, err
-}
-
-func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
-	var answer error
-	err := s.write(ctx, false, 1, func(tx *tx) error {
-		v, err := getState(tx.Conn, "cursor")
-		if err != nil {
-			return err
-		}
-		if answer = nil; v != seen {
-			answer = core.ErrRefused
-			return nil
-		}
-		return setState(tx.Conn, "cursor", minute)
-	})
-	return cmp.Or(err, answer)
 }
 
 // getState reads a number of the state table; 0 if it is missing.

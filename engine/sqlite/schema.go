@@ -43,13 +43,6 @@ CREATE INDEX entries_run ON entries (run);
 CREATE TABLE tombs (job INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, rev INTEGER NOT NULL, rev_at INTEGER NOT NULL);
 -- The last run number of each job.
 CREATE TABLE counters (job INTEGER PRIMARY KEY, last INTEGER NOT NULL);
--- The scheduled time up to which planned runs of a job may have been deleted.
-CREATE TABLE cleaned (job INTEGER PRIMARY KEY, at INTEGER NOT NULL);
--- The versions of the script of a job as JSON.
-CREATE TABLE scripts (job INTEGER PRIMARY KEY, v INTEGER NOT NULL, body BLOB NOT NULL);
--- The sources of scripts, each once for each job.
-CREATE TABLE sources (job INTEGER NOT NULL, hash TEXT NOT NULL, at INTEGER NOT NULL, source TEXT NOT NULL);
-CREATE UNIQUE INDEX sources_key ON sources (job, hash);
 
 -- The numbers that runs.app has for the names of apps.
 CREATE TABLE appnames (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -142,16 +135,6 @@ CREATE INDEX changes_id ON changes (id);
 CREATE TABLE records (kind TEXT NOT NULL, name TEXT NOT NULL, v INTEGER NOT NULL, expires INTEGER, body BLOB NOT NULL);
 CREATE UNIQUE INDEX records_key ON records (kind, name);
 CREATE INDEX records_expires ON records (expires) WHERE expires IS NOT NULL;
--- States of notifications and of channels as JSON.
-CREATE TABLE notices (name TEXT NOT NULL UNIQUE, v INTEGER NOT NULL, until INTEGER NOT NULL, body BLOB NOT NULL);
--- Old states, for sweeps.
-CREATE INDEX notices_until ON notices (until) WHERE until > 0;
--- When the notifications of a job must be checked, as a scheduled time.
-CREATE TABLE looks (at INTEGER NOT NULL, job INTEGER NOT NULL);
-CREATE UNIQUE INDEX looks_key ON looks (at, job);
--- Records of reports, and their progress.
-CREATE TABLE reports (list TEXT NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE UNIQUE INDEX reports_key ON reports (list, at, first);
 -- Single values, such as the settings of the server and the cursor of the watchdog, and states of limits and of slow addresses.
 CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
 `,

@@ -58,7 +58,7 @@ var (
 	keeping = Role{
 		Jobs:  []string{"BatchGetItem"},
 		Runs:  []string{"BatchGetItem", "PartiQLUpdate", "Query"}, // the last: the results of a job, for notifications
-		State: []string{"BatchGetItem", "BatchWriteItem", "GetItem", "PutItem"},
+		State: []string{"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem"},
 	}
 	// canary creates the job by which a deployment watches itself.
 	canary  = Role{Jobs: []string{"PutItem"}, State: []string{"ConditionCheckItem"}}

@@ -124,7 +124,7 @@ func Groups(t *testing.T, r store.Records) {
 	}
 }
 
-// Lists tests the order of names, pages and kinds, and bodies of any bytes.
+// Lists tests the order of names, pages, bounds and kinds, and bodies of any bytes.
 func Lists(t *testing.T, r store.Records) {
 	ctx := t.Context()
 	names := []string{"a", "a#1", "a/b", "b", "中文", "🙂"}
@@ -139,7 +139,7 @@ func Lists(t *testing.T, r store.Records) {
 	}
 	var got []string
 	for after := ""; ; {
-		page, err := r.List(ctx, "list", after, 4)
+		page, err := r.List(ctx, "list", after, "", 4)
 		noError(t, "list", err)
 		for _, rec := range page {
 			i := len(got)
@@ -157,7 +157,25 @@ func Lists(t *testing.T, r store.Records) {
 	if d := cmp.Diff(names, got); d != "" {
 		t.Errorf("names: (-want +got)\n%s", d)
 	}
-	if page, err := r.List(ctx, "none", "", 4); err != nil || len(page) != 0 {
+	for _, c := range []struct {
+		after, before string
+		limit         int
+		want          []string
+	}{
+		{"", "a", 9, nil}, {"", "a#", 9, names[:1]}, {"a", "b", 9, names[1:3]}, {"a", "b", 1, names[1:2]}, {"b", "b", 9, nil},
+		{"b", "a", 9, nil}, {"a/", "中", 9, names[2:4]}, {"b", "", 9, names[4:]},
+	} {
+		page, err := r.List(ctx, "list", c.after, c.before, c.limit)
+		noError(t, "list", err)
+		got = nil
+		for i := range page {
+			got = append(got, page[i].Name)
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("names after %q and before %q: (-want +got)\n%s", c.after, c.before, d)
+		}
+	}
+	if page, err := r.List(ctx, "none", "", "", 4); err != nil || len(page) != 0 {
 		t.Errorf("a kind without records: %v, %v", page, err)
 	}
 }

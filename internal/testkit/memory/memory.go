@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notification"
-	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
@@ -55,10 +53,6 @@ type Store struct {
 	entries  map[core.JobID]map[core.DueItem]struct{}
 	tombs    map[core.JobID]core.Tombstone
 	records  map[string]map[string]store.Record // by kind and name
-	scripts  map[core.JobID]core.Scripts
-	sources  map[sourceKey]source
-	notices  map[string]notification.State
-	looks    *ordered[ring.CheckRequest]
 	runs     map[core.RunID]*record
 	logs     map[core.RunID]core.KeptLog
 	runIDs   *ordered[core.RunID]
@@ -72,16 +66,10 @@ type Store struct {
 	edges    int64
 	keys     map[boundKey]boundRun
 	revisits map[int64]map[core.JournalKey]struct{}
-	cursor   int64
 	alive    time.Time
 	queues   map[ring.Kind]*queue
 	lastMsg  int64
 	dead     []DeadLetter
-
-	reports  map[report.Key][]byte
-	reported []byte // the state of reports
-	reportV  int64
-	cleaned  map[core.JobID]core.Instant
 
 	pulled     []*pulled
 	lastPulled int64
@@ -134,13 +122,7 @@ func New(o Options) *Store {
 		keys:     map[boundKey]boundRun{},
 		revisits: map[int64]map[core.JournalKey]struct{}{},
 		queues:   map[ring.Kind]*queue{ring.KindFires: newQueue(), ring.KindSlow: newQueue(), ring.KindCheck: newQueue()},
-		reports:  map[report.Key][]byte{},
-		scripts:  map[core.JobID]core.Scripts{},
-		sources:  map[sourceKey]source{},
 		records:  map[string]map[string]store.Record{},
-		cleaned:  map[core.JobID]core.Instant{},
-		notices:  map[string]notification.State{},
-		looks:    newOrdered(ring.CheckRequest.Less),
 	}
 	s.Nouns = &engine.Nouns{Records: s, Now: s.now}
 	return s

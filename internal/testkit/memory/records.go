@@ -30,10 +30,10 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 }
 
 // List implements store.Records.
-func (s *Store) List(ctx context.Context, kind, after string, limit int) (list []store.Record, err error) {
+func (s *Store) List(ctx context.Context, kind, after, before string, limit int) (list []store.Record, err error) {
 	err = s.one(ctx, func() error {
 		for _, name := range slices.Sorted(maps.Keys(s.records[kind])) {
-			if name > after && len(list) < limit {
+			if name > after && (before == "" || name < before) && len(list) < limit {
 				list = append(list, copyRecord(s.records[kind][name]))
 			}
 		}

@@ -254,26 +254,6 @@ func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.Journal
 	return list, err
 }
 
-// Cursor implements finish.Watch.
-func (s *Store) Cursor(ctx context.Context) (minute int64, err error) {
-	err = s.one(ctx, func() error {
-		minute = s.cursor
-		return nil
-	})
-	return minute, err
-}
-
-// MoveCursor implements finish.Watch.
-func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
-	return s.one(ctx, func() error {
-		if s.cursor != seen {
-			return core.ErrRefused
-		}
-		s.cursor = minute
-		return nil
-	})
-}
-
 // PutRevisits implements finish.Watch.
 func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
 	return s.one(ctx, func() error {
@@ -364,13 +344,13 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			}
 			return old
 		})
-		again := map[core.JournalKey]bool{}
+		again, cursor := map[core.JournalKey]bool{}, s.records[engine.CursorKey.Kind][engine.CursorKey.Name].V
 		for minute, keys := range s.revisits {
 			for k := range keys {
 				switch {
-				case minute > s.cursor:
+				case minute > cursor:
 					again[k] = true
-				case minute < s.cursor && removed < limit: // at the cursor they may just be read
+				case minute < cursor && removed < limit: // at the cursor they may just be read
 					delete(keys, k)
 					removed++
 				}
@@ -382,7 +362,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		for minute, keys := range s.minutes {
 			old := now.Sub(time.Unix(minute*60, 0)) > journals
 			for k := range keys {
-				watched := minute > s.cursor || again[k]
+				watched := minute > cursor || again[k]
 				if removed < limit && (old && !watched || s.answered(k, watched)) {
 					delete(s.journals, k)
 					delete(keys, k)
@@ -396,7 +376,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		for job, t := range s.tombs {
 			if now.Sub(t.RevAt) > journals && removed < limit && !jobs[job] && !s.asked(job) {
 				delete(s.tombs, job)
-				s.dropScripts(job)
+				delete(s.records, engine.ScriptKind(job))
 				delete(s.counters, job)
 				removed++
 			}
