@@ -56,7 +56,7 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 			}
 			for i := range c.item.Holders {
 				if h := &c.item.Holders[i]; h.First == at {
-					h.First = r.ID
+					h.First, h.Attempt, c.item.Second = r.ID, 1, h.From
 				}
 			}
 			if err := s.E.Finish.PutPermits(usecasetest.Ctx, []core.Permits{c.item})[0]; err != nil {
