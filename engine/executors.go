@@ -51,14 +51,7 @@ func KindExecutors(app string) string { return "executors#" + app }
 // Executors returns the executors of apps, in the order of addresses.
 func (n *Nouns) Executors(ctx context.Context, names []string) (map[string][]core.Executor, error) {
 	lists, errs := make([][]core.Executor, len(names)), make([]error, len(names))
-	atOnce(len(names), func(i int) {
-		values, err := executorsOf(names[i]).All(ctx, n.Records, nil)
-		for k := range values {
-			lists[i] = append(lists[i], values[k].Is)
-			err = errors.Join(err, values[k].Err)
-		}
-		errs[i] = err
-	})
+	atOnce(len(names), func(i int) { lists[i], errs[i] = readAll(ctx, n, executorsOf(names[i])) })
 	found := make(map[string][]core.Executor, len(names))
 	for i, name := range names {
 		if len(lists[i]) > 0 {

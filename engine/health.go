@@ -30,16 +30,7 @@ var healths = store.Table[core.Health]{Kind: KindHealth,
 		return core.Health{Of: r.Name, Slow: len(r.Body) > 0, At: core.FromMillis(r.V)}, nil
 	}}
 
-func (n *Nouns) Healths(ctx context.Context) (list []core.Health, err error) {
-	values, err := healths.All(ctx, n.Records, n.Box)
-	for _, v := range values {
-		if err == nil {
-			err = v.Err
-		}
-		list = append(list, v.Is)
-	}
-	return list, err
-}
+func (n *Nouns) Healths(ctx context.Context) ([]core.Health, error) { return readAll(ctx, n, healths) }
 
 func (n *Nouns) PutHealths(ctx context.Context, list []core.Health) []error {
 	return putAll(ctx, n, healths, list, func(h *core.Health) (int64, time.Time) { return store.Lower, h.At.Add(keepHealth) })

@@ -37,16 +37,7 @@ func leaseVersion(l *core.Lease) int64 {
 	return 2 * l.Epoch
 }
 
-func (n *Nouns) Leases(ctx context.Context) (list []core.Lease, err error) {
-	values, err := leases.All(ctx, n.Records, n.Box)
-	for _, v := range values {
-		if err == nil {
-			err = v.Err
-		}
-		list = append(list, v.Is)
-	}
-	return list, err
-}
+func (n *Nouns) Leases(ctx context.Context) ([]core.Lease, error) { return readAll(ctx, n, leases) }
 
 func (n *Nouns) PutLease(ctx context.Context, seen, l core.Lease) error {
 	return put(ctx, n, leases, leaseVersion(&seen), l)

@@ -1,9 +1,10 @@
 package engine
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/notification"
@@ -13,30 +14,19 @@ import (
 
 var notices = store.Table[notification.State]{Kind: "notice",
 	Name:    func(s *notification.State) string { return s.Name },
-	Version: func(s *notification.State) int64 { return s.V }}
+	Version: func(s *notification.State) int64 { return s.V },
+	Decode: func(r *store.Record) (v notification.State, err error) {
+		err = json.Unmarshal(r.Body, &v)
+		v.Name, v.V = r.Name, r.V
+		return v, err
+	}}
 
 func (n *Nouns) Notices(ctx context.Context, names []string) (map[string]notification.State, error) {
-	values, err := notices.Get(ctx, n.Records, n.Box, names...)
-	found := make(map[string]notification.State, len(values))
-	for name, v := range values {
-		err = cmp.Or(err, v.Err)
-		v.Is.Name, v.Is.V = name, v.V
-		found[name] = v.Is
-	}
-	return found, err
+	return readNamed(ctx, n, notices, names)
 }
 
 func (n *Nouns) PutNotices(ctx context.Context, list []notification.State) []error {
-	groups := make([]store.Group, len(list))
-	for i := range list {
-		w, err := notices.Put(n.Box, list[i], list[i].V-1)
-		if err != nil {
-			return all(err, len(list))
-		}
-		w.Expires = list[i].Keep()
-		groups[i].Writes = []store.Write{w}
-	}
-	return n.Records.Write(ctx, groups...)
+	return putAll(ctx, n, notices, list, func(s *notification.State) (int64, time.Time) { return s.V - 1, s.Keep() })
 }
 
 // lookKind lists the times at which notifications must be checked. Such a record is only its name.

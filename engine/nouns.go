@@ -43,6 +43,31 @@ func unread[T any](t store.Table[T], v *store.Value[T]) error {
 	return nil
 }
 
+// readAll reads every value of a table, in the order of names. A value that cannot be used fails the read.
+func readAll[T any](ctx context.Context, n *Nouns, t store.Table[T]) (list []T, err error) {
+	values, err := t.All(ctx, n.Records, n.Box)
+	for i := range values {
+		if err == nil {
+			err = unread(t, &values[i])
+		}
+		list = append(list, values[i].Is)
+	}
+	return list, err
+}
+
+// readNamed reads values by name. A value that cannot be used fails the read.
+func readNamed[T any](ctx context.Context, n *Nouns, t store.Table[T], names []string) (map[string]T, error) {
+	values, err := t.Get(ctx, n.Records, n.Box, names...)
+	found := make(map[string]T, len(values))
+	for name, v := range values {
+		if err == nil {
+			err = unread(t, &v)
+		}
+		found[name] = v.Is
+	}
+	return found, err
+}
+
 // write writes one value and the audit log's entries about it.
 func (n *Nouns) write(ctx context.Context, w store.Write, changes ...core.Change) error {
 	return n.Records.Write(ctx, store.Group{Writes: []store.Write{w}, Changes: changes})[0]
@@ -89,26 +114,11 @@ func putAll[T any](ctx context.Context, n *Nouns, t store.Table[T], list []T, on
 }
 
 func (n *Nouns) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
-	values, err := channels.Get(ctx, n.Records, n.Box, names...)
-	found := make(map[string]core.Channel, len(values))
-	for name, v := range values {
-		if err == nil {
-			err = unread(channels, &v)
-		}
-		found[name] = v.Is
-	}
-	return found, err
+	return readNamed(ctx, n, channels, names)
 }
 
-func (n *Nouns) ListChannels(ctx context.Context) (list []core.Channel, err error) {
-	values, err := channels.All(ctx, n.Records, n.Box)
-	for _, v := range values {
-		if err == nil {
-			err = unread(channels, &v)
-		}
-		list = append(list, v.Is)
-	}
-	return list, err
+func (n *Nouns) ListChannels(ctx context.Context) ([]core.Channel, error) {
+	return readAll(ctx, n, channels)
 }
 
 func (n *Nouns) PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error {
@@ -129,15 +139,8 @@ func (n *Nouns) Account(ctx context.Context, name string) (a access.Account, fou
 	return v.Is, found, unread(accounts, &v)
 }
 
-func (n *Nouns) ListAccounts(ctx context.Context) (list []access.Account, err error) {
-	values, err := accounts.All(ctx, n.Records, n.Box)
-	for _, v := range values {
-		if err == nil {
-			err = unread(accounts, &v)
-		}
-		list = append(list, v.Is)
-	}
-	return list, err
+func (n *Nouns) ListAccounts(ctx context.Context) ([]access.Account, error) {
+	return readAll(ctx, n, accounts)
 }
 
 func (n *Nouns) PutAccount(ctx context.Context, seen int64, a access.Account, c *core.Change) error {

@@ -21,15 +21,7 @@ var permits = store.Table[core.Permits]{Kind: "permit", Spread: true,
 	Encode:  encodePermits, Decode: decodePermits}
 
 func (n *Nouns) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
-	values, err := permits.Get(ctx, n.Records, n.Box, names...)
-	found := make(map[string]core.Permits, len(values))
-	for name, v := range values {
-		if err == nil {
-			err = v.Err
-		}
-		found[name] = v.Is
-	}
-	return found, err
+	return readNamed(ctx, n, permits, names)
 }
 
 func (n *Nouns) PutPermits(ctx context.Context, list []core.Permits) []error {

@@ -7,17 +7,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/store"
 )
 
-const (
-	reportReads  = 16 // reads of one call of ReportsOf at a time
-	reportWrites = 25 // records of one call of Write: a record is long
-)
+// reportWrites is how many records one call of Write writes: a record is long.
+const reportWrites = 25
 
 func reportKind(list string) string { return "report#" + list }
 
@@ -49,17 +46,10 @@ func (n *Nouns) Reports(ctx context.Context, list string, from, to core.Instant)
 
 func (n *Nouns) ReportsOf(ctx context.Context, list string, job core.JobID, at []core.Instant) ([]report.Record, error) {
 	found, errs := make([][]report.Record, len(at)), make([]error, len(at))
-	var all sync.WaitGroup
-	slots := make(chan struct{}, reportReads)
-	for i, one := range at {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			after := fmt.Sprintf("%010d#%010d", one, math.MaxInt32-int64(job)-1)
-			found[i], errs[i] = n.listReports(ctx, list, after, fmt.Sprintf("%010d$", one), 1)
-		})
-	}
-	all.Wait()
+	atOnce(len(at), func(i int) {
+		after := fmt.Sprintf("%010d#%010d", at[i], math.MaxInt32-int64(job)-1)
+		found[i], errs[i] = n.listReports(ctx, list, after, fmt.Sprintf("%010d$", at[i]), 1)
+	})
 	return slices.Concat(found...), errors.Join(errs...)
 }
 
