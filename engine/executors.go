@@ -37,7 +37,8 @@ func executorsOf(app string) store.Table[core.Executor] {
 		Decode: func(r *store.Record) (core.Executor, error) {
 			var v storedExecutor
 			err := json.Unmarshal(r.Body, &v)
-			e := core.Executor{App: app, Address: r.Name, Beat: core.FromMillis(r.V), Since: core.FromMillis(v.Since), Fixed: v.Fixed, Dialect: v.Dialect}
+			e := core.Executor{App: app, Address: r.Name, Beat: core.FromMillis(r.V), Since: core.FromMillis(v.Since),
+				Fixed: v.Fixed, Dialect: v.Dialect}
 			if v.Ahead != nil {
 				e.Clock = core.Clock{Known: true, Ahead: *v.Ahead}
 			}

@@ -113,7 +113,8 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Records: s, Secrets: s.Resealing(s),
+		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s,
+		Records: s, Secrets: s.Resealing(s),
 		ByJournal: true,
 		Newest:    s.Newest,
 		Failed:    s,

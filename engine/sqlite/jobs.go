@@ -339,7 +339,8 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 		list[i] = e
 	}
 	return s.putJobs(ctx, `INSERT INTO sched (id, app, name, state, rev, rev_at, next, plan_at, partition, seq, tail, keep, spec, pause_until, pause_by, pause_why, plan_error, compared)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18 WHERE EXISTS (SELECT 1 FROM records WHERE kind = 'app' AND name = ?2)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18
+WHERE EXISTS (SELECT 1 FROM records WHERE kind = 'app' AND name = ?2)
 AND NOT EXISTS (SELECT 1 FROM tombs WHERE job = ?1) ON CONFLICT DO NOTHING`, list)
 }
 
@@ -604,14 +605,10 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last in
 	return list, err
 }
 
-func milliPause(p core.Pause) core.Pause {
-	p.From, p.To = milli(p.From), milli(p.To)
-	return p
-}
-
 // DeleteApp implements manage.Store. It also deletes the executors of the app.
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
-	return s.judge(ctx, 3, nil, "DELETE FROM records WHERE kind = ?3 AND name = ?1 AND v = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
+	return s.judge(ctx, 3, nil, "DELETE FROM records WHERE kind = ?3 AND name = ?1 AND v = ?2 AND NOT EXISTS "+
+		"(SELECT 1 FROM sched WHERE app = ?1)",
 		values(name, seen, engine.KindApp), func(tx *tx) error {
 			tx.after = append(tx.after, s.AppCache.Clear)
 			if err := execute(tx.Conn, "DELETE FROM records WHERE kind = ?", values(engine.KindExecutors(name)), nil); err != nil {

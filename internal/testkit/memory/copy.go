@@ -26,31 +26,11 @@ func copyJob(j *core.Job) core.Job {
 	return c
 }
 
-func copyNotify(n core.Notify) core.Notify {
-	n.To, n.On = slices.Clone(n.To), slices.Clone(n.On)
-	return n
-}
-
 func copySched(j *core.Job) core.Sched {
 	c := j.Sched
 	c.Schedule.Any = slices.Clone(c.Schedule.Any)
 	c.RevAt = milli(c.RevAt)
 	return c
-}
-
-func copyApp(a core.App) core.App {
-	a.Executors = slices.Clone(a.Executors)
-	a.Allow = slices.Clone(a.Allow)
-	a.Withheld = slices.Clone(a.Withheld)
-	a.Notify = copyNotify(a.Notify)
-	a.Pause = copyPause(a.Pause)
-	a.Created = milli(a.Created)
-	return a
-}
-
-func copyPause(p core.Pause) core.Pause {
-	p.From, p.To = milli(p.From), milli(p.To)
-	return p
 }
 
 func copyTombstone(t core.Tombstone) core.Tombstone {
