@@ -35,7 +35,8 @@ type Key struct{ Kind, Name string }
 // Record is a stored value.
 type Record struct {
 	Key
-	// V is the version. A write that changes the value sets a higher one, also after the record was deleted.
+	// V is the version, which conditions compare. A write that must fail earlier readers sets a higher V. A new record never gets
+	// a V that a deleted record of that name had while writes to it can still arrive.
 	V    int64
 	Body []byte
 	// Expires is when the store may remove the record, in whole seconds; zero means never. Reads can return an expired record.
