@@ -371,7 +371,8 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 	return res
 }
 
-// Wanted returns the job that results when spec is saved over the stored job old; nil means that no job is stored.
+// Wanted returns the job that results when the settings spec replace the settings of the stored job old. If old is nil,
+// Wanted returns a new job.
 func Wanted(spec *manage.JobSpec, old *core.Job) core.Job {
 	j := core.Job{Def: spec.Def}
 	if old != nil {

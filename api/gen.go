@@ -47,10 +47,10 @@ type ServerInterface interface {
 	// ResumeApp Resume an app. Missed runs do not run later.
 	// (POST /v1/apps/{app}/resume)
 	ResumeApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
-	// Audit Count the expected runs of one job or all jobs after from and up to to, by their results. One call covers a part of the jobs; the next call continues.
+	// Audit Count the expected runs of one job or all jobs after from and up to to, by their results. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (GET /v1/audit)
 	Audit(w http.ResponseWriter, r *http.Request, params AuditParams) (any, error)
-	// Bulk Run a bulk operation on many jobs, named one by one or found by a filter. One call handles a part; the next call continues.
+	// Bulk Run a bulk operation on many jobs, named one by one or found by a filter. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/bulk)
 	Bulk(w http.ResponseWriter, r *http.Request) (any, error)
 	// ListChanges Show the audit log of a job, of an app with its jobs, or of everything, newest first.
@@ -71,7 +71,7 @@ type ServerInterface interface {
 	// TestChannel Send one test message to a channel.
 	// (POST /v1/channels/{channel}/test)
 	TestChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
-	// Clean Delete records of finished runs of a job, or of the jobs of an app. Records that are still in use are kept, and so are reports. One call handles a part; the next call continues.
+	// Clean Delete records of finished runs of a job, or of the jobs of an app. Records that are still in use are kept, and so are reports. One call handles some of the records. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/clean)
 	Clean(w http.ResponseWriter, r *http.Request) (any, error)
 	// GetFacts Get the facts of the deployment for tickring doctor. Facts that could not be read are missing.
@@ -95,7 +95,7 @@ type ServerInterface interface {
 	// PutJob Create a job, or replace its settings. Fields that are missing get their defaults.
 	// (PUT /v1/jobs/{app}/{name})
 	PutJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
-	// KillJob Kill all runs of a job. Its schedule continues. One call handles a part; the next call continues.
+	// KillJob Kill the open runs of a job and cancel its pending retries. The schedule and triggers that are due later are not affected. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/jobs/{app}/{name}/kill)
 	KillJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params KillJobParams) (any, error)
 	// PauseJob Pause a job.
@@ -191,7 +191,7 @@ type ServerInterface interface {
 	// Redrive List dead-letter messages, and resend their runs where this is still possible. Other messages stay, with the reason.
 	// (POST /v1/redrive)
 	Redrive(w http.ResponseWriter, r *http.Request) (any, error)
-	// Replan Resend runs that an audit of the period reports as unaccounted for. Without to, runs that may still be on their way are sent too. Scheduled times that have a run or a recorded skip are not touched. One call handles a part; the next call continues.
+	// Replan Resend runs that an audit of the period reports as unaccounted for. Without to, runs that may still be on their way are sent too. Scheduled times that have a run or a recorded skip are not touched. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/replan)
 	Replan(w http.ResponseWriter, r *http.Request) (any, error)
 	// GetReport Show run statistics of a period by hour or day: results, durations and lateness. Reports are kept longer than runs.
@@ -200,13 +200,13 @@ type ServerInterface interface {
 	// Rerun Rerun finished runs: one run, or a page of the runs that match a filter. Each new run has the scheduled time and params of the original.
 	// (POST /v1/rerun)
 	Rerun(w http.ResponseWriter, r *http.Request) (any, error)
-	// Restore Take over a copy or a replica of the data for this deployment. One call handles a part; the next call continues.
+	// Restore Take over a copy or a replica of the data for this deployment. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is 0.
 	// (POST /v1/restore)
 	Restore(w http.ResponseWriter, r *http.Request) (any, error)
 	// ResumeAll Resume everything. Missed runs do not run later.
 	// (POST /v1/resume)
 	ResumeAll(w http.ResponseWriter, r *http.Request) (any, error)
-	// RotateKey Encrypt the stored secrets with a new key. An interrupted rotation continues. One call encrypts a part; the next call continues.
+	// RotateKey Encrypt the stored secrets with a new key. An interrupted rotation continues. One call handles some of the secrets. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/rotate-key)
 	RotateKey(w http.ResponseWriter, r *http.Request, params RotateKeyParams) (any, error)
 	// ListRuns List runs, newest first.
@@ -224,7 +224,7 @@ type ServerInterface interface {
 	// CancelRun Cancel a run that was not sent yet.
 	// (POST /v1/runs/{run}/cancel)
 	CancelRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
-	// KillRun Kill a run. An xxl-job executor ends all runs of the job at its address. One call handles a part; the next call continues.
+	// KillRun Kill a run. An xxl-job executor ends all runs of the job at its address. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/runs/{run}/kill)
 	KillRun(w http.ResponseWriter, r *http.Request, run PathRun, params KillRunParams) (any, error)
 	// GetLog Get the log of a run from its executor.
@@ -233,7 +233,7 @@ type ServerInterface interface {
 	// GetStatus Show the version and status of the server.
 	// (GET /v1/status)
 	GetStatus(w http.ResponseWriter, r *http.Request) (any, error)
-	// ListUpcoming List upcoming runs, earliest first. One call covers a part of the jobs; the next call continues.
+	// ListUpcoming List upcoming runs, earliest first. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (GET /v1/upcoming)
 	ListUpcoming(w http.ResponseWriter, r *http.Request, params ListUpcomingParams) (any, error)
 	// GetUpcomingHistogram Show how many runs are scheduled in a period, in at most 288 buckets of equal width for each app. Frequent jobs are summed up separately. The seconds in which the most jobs fire are listed.

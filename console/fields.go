@@ -57,8 +57,8 @@ var groups = []group{
 			Hint: core.Say("Output beyond this size is not logged"), Sample: "1MB"},
 		{Name: "params", Kind: "area", Label: core.Say("Params"), Hint: core.Say("Passed to the job unchanged; for a call, the request body")},
 		{Name: "template", Kind: "check", Label: core.Say("Params are a template"),
-			Hint: core.Say("Placeholders that are replaced for each run: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, " +
-				"{{runId}}, {{parent.data}}")},
+			Hint: core.Say("These placeholders are replaced for each run: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, " +
+				"{{attempt}}, {{runId}}, {{parent.data}}")},
 		{Name: "route", Kind: "choice", Label: core.Say("Route"), Hint: core.Say("How the executor for a run is chosen"),
 			Options: []string{"first", "last", "round", "random", "hash", "lfu", "lru", "failover", "busyover", "broadcast"}},
 		{Name: "broadcast.fail", Kind: "choice", Label: core.Say("Broadcast fails if"),

@@ -82,7 +82,7 @@ func newConsole(t *testing.T) *site {
 		Answer:  func(_, address string) (probe.Answer, bool) { a, known := s.answers[address]; return a, known },
 		Facts: func(ctx context.Context, l words.Language) client.Facts {
 			facts := client.Facts{Version: "test", LastTick: f.Clock}
-			doctor.Gather(ctx, f.E, f.Clock, l, &facts, nil)
+			doctor.Gather(ctx, f.E, f.Clock, l, &facts, slog.New(slog.DiscardHandler), nil)
 			return facts
 		}})
 	s.h = console.New(console.Options{API: s.api, Access: s.access, Log: log, Now: now})

@@ -407,7 +407,7 @@ func (p *jobPage) IsJSON() bool { return p.Params != "" && json.Valid([]byte(p.P
 // ZoneName returns the name of the job's time zone; UTC if the job has no time zone.
 func (a *ask) ZoneName(zone string) string { return cmp.Or(zone, "UTC") }
 
-// Both reports whether the user's time zone differs from the job's time zone.
+// Both reports whether the page shows times in two zones, because the user's time zone differs from the job's time zone.
 func (a *ask) Both(zone string) bool { return a.Mine() != a.ZoneName(zone) }
 
 func (a *ask) Location(name string) *time.Location { return locationOf(name) }

@@ -86,8 +86,8 @@ func (c *Console) peek(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Still reports whether an open page does not refresh. Two kinds of pages do not refresh: answers to a form, and pages
-// with a form that has input.
+// Still reports whether an open page never refreshes by itself. Two kinds of pages do not refresh: answers to a form, and
+// pages with a form that has input.
 func (a *ask) Still() bool { return a.still || a.Posted() }
 
 // Posted reports whether the page is the answer to a form, whose input is not saved.

@@ -53,8 +53,8 @@ func (p *runPage) Logged() bool {
 	return p.Run.Skip == nil && p.Run.Shards == nil && !p.Run.SentAt.IsZero()
 }
 
-// Told reports whether the executor's message is longer than the part on the page. For a run that did not succeed, the
-// page shows the first line.
+// Told reports whether the page shows only a part of the executor's message. For a run that did not succeed, the page
+// shows the first line.
 func (p *runPage) Told() bool {
 	said := strings.TrimSpace(p.Run.Message)
 	return said != "" && p.Run.Skip == nil && (p.Run.State == string(core.Succeeded) || strings.Contains(said, "\n") || len(said) > 300)

@@ -77,7 +77,7 @@ func (a *ask) ZoneMode() string { return a.zone.mode }
 
 func (a *ask) Mine() string { return a.zone.mine.String() }
 
-// In returns the time zone in which the times of a job are shown. name is the name of the job's time zone.
+// In returns the time zone in which the times of a job are shown. The parameter name is the name of the job's time zone.
 func (a *ask) In(name string) *time.Location {
 	switch {
 	case a.zone.mode == "utc":
@@ -98,8 +98,8 @@ func City(loc *time.Location) string {
 	return strings.ReplaceAll(name[strings.LastIndex(name, "/")+1:], "_", " ")
 }
 
-// Time formats a time with its time zone, in the zone that the user selected. zone is the name of the job's time zone,
-// or empty. The day is left out if it is today. The seconds are left out if they are 0.
+// Time formats a time with its time zone, in the zone that the user selected. The parameter zone is the name of the job's
+// time zone, or empty. The day is left out if it is today. The seconds are left out if they are 0.
 func (a *ask) Time(t time.Time, zone string) template.HTML {
 	if t.IsZero() {
 		return html(`<span class=muted>–</span>`)
@@ -165,7 +165,8 @@ func (a *ask) Rel(t time.Time) template.HTML {
 	return html(`<span class="muted rel" data-at="%d">%s</span>`, t.UnixMilli(), text)
 }
 
-// Far returns the texts and units with which the page's script updates the texts of Rel.
+// Far returns the translated phrases and time units, separated by |, that the page's script needs to keep relative times
+// such as "3 min ago" current. See Rel.
 func (a *ask) Far() string {
 	return strings.Join([]string{a.Say("in %s", "{}"), a.Say("%s ago", "{}"), a.Whole(0), a.Whole(time.Minute),
 		a.Whole(2 * time.Hour), a.Whole(48 * time.Hour)}, "|")

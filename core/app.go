@@ -90,9 +90,9 @@ func (p PauseHistory) Covers(t time.Time) bool {
 	return slices.ContainsFunc(p.Pauses, func(x Pause) bool { return x.Covers(t) })
 }
 
-// After returns p with the pause last added, because next replaces last as the latest pause. If both pauses begin at
-// the same time, next only changes last, and After returns p unchanged. If last ends after next begins, for example
-// because the clock was set back, After shortens last.
+// After returns p with the pause `last` added, because the pause `next` replaces `last` as the latest pause. If both
+// pauses begin at the same time, `next` only changes `last`, and After returns p unchanged. If `last` ends after `next`
+// begins, for example because the clock was set back, After shortens `last`.
 func (p PauseHistory) After(last, next Pause) PauseHistory {
 	if last.From.IsZero() || next.From.IsZero() || last.From.Equal(next.From) {
 		return p

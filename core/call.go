@@ -57,8 +57,8 @@ const (
 // kept.
 const AsStored = "***"
 
-// Over returns the settings of c, and the settings of under that c does not set. A header of c replaces the header of
-// under with the same name.
+// Over returns the settings of c, and in addition the settings of the parameter under that c does not set. A header of c
+// replaces the header of under with the same name.
 func (c *Call) Over(under *Call) *Call {
 	if c == nil || under == nil {
 		return cmp.Or(c, under)
@@ -77,7 +77,7 @@ func (c *Call) Over(under *Call) *Call {
 	return &out
 }
 
-// Besides returns the settings of c that the settings in over do not replace; nil if over replaces all of them.
+// Besides returns the settings of c that the parameter over does not set. It returns nil if over sets all of them.
 func (c *Call) Besides(over *Call) *Call {
 	if c == nil || over == nil {
 		return c
@@ -132,8 +132,8 @@ func (c *Call) withSecrets(turn func(secret string) string) *Call {
 	return &out
 }
 
-// Kept returns a copy of c in which the stored secrets from old replace the AsStored values. Kept returns an error if
-// old lacks a needed secret, or if the OAuth token URL has changed.
+// Kept returns a copy of c in which the stored secrets of the call `old` replace the AsStored values. Kept returns an
+// error if `old` lacks a needed secret, or if the OAuth token URL has changed.
 func (c *Call) Kept(old *Call) (*Call, error) {
 	if c == nil {
 		return nil, nil

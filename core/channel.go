@@ -135,8 +135,8 @@ func (c Channel) Locked() error {
 	return nil
 }
 
-// Kept returns c in which the stored secrets from old replace the AsStored values. If the destination has changed,
-// Kept returns an error, because tickring must not send a stored secret to a new destination.
+// Kept returns c in which the stored secrets of the channel `old` replace the AsStored values. If the destination has
+// changed, Kept returns an error, because tickring must not send a stored secret to a new destination.
 func (c Channel) Kept(old Channel) (Channel, error) {
 	if c.Kind != old.Kind {
 		old = Channel{}

@@ -103,7 +103,7 @@ func (d *Def) ChildrenAfter(r *Run) (list []Child) {
 }
 
 // Matches reports whether a child with this condition runs after r, the last attempt of a parent's retry chain. The
-// list on has the states after which the parent is retried.
+// parameter on lists the states after which the parent is retried.
 func (w ParentCondition) Matches(r *Run, on []State) bool {
 	switch w {
 	case UponSuccess:
@@ -130,8 +130,9 @@ func (r *Run) Draw(owes []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes, To: Run{Owes: owes}}
 }
 
-// NoteChildren returns a RunPut that records that all pending follow-ups exist, except those in the list left. place is
-// the new Run.Place, or 0 if no child needs a run. NoteChildren is step F4 of docs/internals/claim-protocol.md.
+// NoteChildren returns a RunPut that records that all pending follow-ups exist, except those in the parameter left. The
+// parameter place is the new Run.Place, or 0 if no child needs a run. NoteChildren is step F4 of
+// docs/internals/claim-protocol.md.
 func (r *Run) NoteChildren(place int64, left []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes | RunPlace, To: Run{Place: place, Owes: left}}
 }
@@ -175,9 +176,9 @@ func (d *Def) validateAfter() error {
 	return nil
 }
 
-// InOrder sorts keys so that each key comes after its dependencies, which the function after returns. Otherwise,
-// InOrder keeps the order of keys. If dependencies form a cycle, circle lists one cycle: each key depends on the next
-// key, and the last key depends on the first key.
+// InOrder sorts keys so that each key comes after its dependencies, which the function `after` returns. Otherwise,
+// InOrder keeps the order of keys. If dependencies form a cycle, the result circle lists one cycle: each key depends on
+// the next key, and the last key depends on the first key.
 func InOrder[K comparable](keys []K, after func(K) []K) (order, circle []K) {
 	const under, done = 1, 2
 	state := make(map[K]int8, len(keys))

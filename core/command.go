@@ -76,8 +76,9 @@ func (c *Command) withSecrets(turn func(secret string) string) *Command {
 	return &out
 }
 
-// Kept returns a copy of c in which the stored secrets from old replace the AsStored values. If the line, directory
-// or user has changed, Kept returns an error instead, because the changed command could reveal the stored secrets.
+// Kept returns a copy of c in which the stored secrets of the command `old` replace the AsStored values. If the line,
+// directory or user has changed, Kept returns an error instead, because the changed command could reveal the stored
+// secrets.
 func (c *Command) Kept(old *Command) (*Command, error) {
 	if c == nil {
 		return nil, nil
@@ -162,7 +163,7 @@ var (
 // plain returns an error unless s is UTF-8 within the size, without control characters except newline and tab.
 func plain(field, s string, bytes int) error {
 	if len(s) > bytes {
-		return Invalid(field, "", "%d bytes, at most %d are allowed", len(s), bytes)
+		return Invalid(field, "", "%d bytes; at most %d are allowed", len(s), bytes)
 	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) {
 		return Invalid(field, "", "expected UTF-8 without control characters")

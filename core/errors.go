@@ -163,8 +163,8 @@ func (t Text) Args() []any { return t.args }
 // String returns the English sentence.
 func (t Text) String() string { return t.english }
 
-// Seen returns t without the names of jobs that the user cannot see. The function sees reports whether the user can
-// see an app.
+// Seen returns t without the names of jobs that the user cannot see. The parameter sees reports whether the user can see
+// an app.
 func (t Text) Seen(sees func(app string) bool) Text {
 	for i, arg := range t.args {
 		if names, is := arg.(JobNames); is {
@@ -289,8 +289,8 @@ func Retryable(err error) error {
 	return &Error{Code: CodeUnavailable, Reason: Say("the database did not answer: try again"), Err: err}
 }
 
-// Unread returns the error for users if a strongly consistent read failed with err, or did not return the items in
-// left. It returns nil if the read is complete.
+// Unread returns the error for users if a strongly consistent read failed with the error err, or did not return the items
+// in the parameter left. It returns nil if the read is complete.
 func Unread[T any](left []T, err error) error {
 	if err == nil && len(left) > 0 {
 		err = ErrThrottled

@@ -100,9 +100,9 @@ type Def struct {
 	Created  time.Time `json:"created"`
 }
 
-// WaitsUntil returns when a run with the due time slot stops waiting for an executor, at the latest at the run's
-// deadline. The job's WaitForExecutor takes precedence over the app's. If the run does not wait, WaitsUntil returns
-// the due time.
+// WaitsUntil returns when a run stops waiting for an executor, at the latest at the run's deadline. The parameter slot is
+// the run's due time. The job's WaitForExecutor takes precedence over the app's. If the run does not wait, WaitsUntil
+// returns the due time.
 func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 	wait := cmp.Or(j.Def.WaitForExecutor, app.WaitForExecutor)
 	if d := j.Sched.Deadline; d > 0 {
@@ -179,8 +179,8 @@ type Sched struct {
 	Compared Instant
 }
 
-// NextRev returns the revision for a change at the time now, and the time of the revision. The revision is larger
-// than old, and its time is not before oldAt, even if the clock was set back.
+// NextRev returns the revision for a change at the time `now`, and the time of the revision. The revision is larger than
+// the revision `old`, and its time is not before oldAt, even if the clock was set back.
 func NextRev(old int64, oldAt, now time.Time) (rev int64, at time.Time) {
 	at = now
 	if at.Before(oldAt) {
@@ -203,8 +203,8 @@ type Advance struct {
 	NewPartition int
 	NewTail      RunID
 	NewState     JobState
-	// NewRev, NewRevAt and Change are set if the advance ends a pause, or begins a pause without an end. The store
-	// writes the change record together with the advance.
+	// NewRev, NewRevAt and Change are set if the Advance ends a pause, or begins a pause without an end. The store writes
+	// the change record together with the Advance.
 	NewRev      int64
 	NewRevAt    time.Time
 	NewPauseBy  string

@@ -176,8 +176,8 @@ func (p *Permits) holder(first RunID) int {
 	return slices.IndexFunc(p.Holders, func(h Holder) bool { return h.First == first })
 }
 
-// Release removes the chains for which the function over returns true, and gives the free slots to the chains that
-// have waited longest. Release reports whether p changed.
+// Release removes the chains for which the function `over` returns true, and gives the free slots to the chains that have
+// waited longest. Release reports whether p changed.
 func (p *Permits) Release(over func(first RunID) bool) (changed bool) {
 	holders, queue := len(p.Holders), len(p.Queue)
 	p.Holders = slices.DeleteFunc(p.Holders, func(h Holder) bool { return over(h.First) })
@@ -359,9 +359,9 @@ func checkPointer(field, p string) error {
 	case p[0] != '/':
 		return Invalid(field, p, "a JSON pointer into the params starts with /, such as /tenant or /order/customer")
 	case len(p) > MaxPointer:
-		return Invalid(field, "", "%d bytes, at most %d are allowed", len(p), MaxPointer)
+		return Invalid(field, "", "%d bytes; at most %d are allowed", len(p), MaxPointer)
 	case strings.Count(p, "/") > MaxPointerDepth:
-		return Invalid(field, p, "nested %d levels deep, at most %d levels are allowed", strings.Count(p, "/"), MaxPointerDepth)
+		return Invalid(field, p, "nested %d levels deep; at most %d levels are allowed", strings.Count(p, "/"), MaxPointerDepth)
 	case strings.Contains(bad, "~"):
 		return Invalid(field, p, "in a JSON pointer, write ~ as ~0, and / within a name as ~1")
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }):

@@ -263,9 +263,9 @@ func (r *Run) GiveUp(at time.Time) RunPut {
 	return RunPut{ID: r.ID, Open: true, If: RunKill, Set: RunKill, To: Run{KillAt: FromMillis(Millis(at))}}
 }
 
-// Retime returns a RunPut that sets the scheduled time, params and addresses of a waiting trigger to the values in to.
-// The run must request its slots again. The put sets SentAt to zero, and Until to now or, if now is not after
-// r.Until, to r.Until plus 1 ms.
+// Retime returns a RunPut that changes the scheduled time, params and addresses of a waiting trigger to the values in the
+// parameter to. The run must request its slots again. The put sets SentAt to zero. It sets Until to the parameter now or,
+// if that is not later than r.Until, to r.Until plus 1 ms.
 func (r *Run) Retime(to Run, now time.Time) RunPut {
 	to.SentAt, to.Until, to.Permit = time.Time{}, now, ""
 	if !now.After(r.Until) {
@@ -274,7 +274,8 @@ func (r *Run) Retime(to Run, now time.Time) RunPut {
 	return r.put(RunState|RunOwner|RunMaybeSent|RunUntil, RunTime|RunGiven|RunUntil|RunSentAt, to)
 }
 
-// End returns a RunPut that closes an open run with the result in to. The caller can add further conditions.
+// End returns a RunPut that closes an open run with the result in the parameter to. The caller can add further
+// conditions.
 func End(id RunID, to Run) RunPut {
 	return RunPut{ID: id, Open: true, Set: RunState | RunEnd | RunOwes, To: to}
 }

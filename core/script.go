@@ -76,7 +76,7 @@ func CheckSource(field, source string) error {
 	case source == "":
 		return Invalid(field, "", "required: the text of the script")
 	case len(source) > MaxScript:
-		e := Invalid(field, "", "%d bytes, at most %d (256 KB) are allowed", len(source), MaxScript)
+		e := Invalid(field, "", "%d bytes; at most %d (256 KB) are allowed", len(source), MaxScript)
 		e.Code = CodeTooLarge
 		return e
 	case strings.IndexByte(source, 0) >= 0:
@@ -136,7 +136,8 @@ func (s Scripts) Clone() Scripts {
 	return s
 }
 
-// All returns all versions, oldest first. present is the job's current version, or nil if the job has no script.
+// All returns all versions, oldest first. The parameter present is the job's current version, or nil if the job has no
+// script.
 func (s Scripts) All(present *Script) []Script {
 	list := slices.Clone(s.Old)
 	if present == nil {
@@ -156,9 +157,9 @@ func (s Scripts) Last() int {
 	return 0
 }
 
-// Trim removes the oldest versions from Old, but keeps the newest KeepVersions-1 versions. Trim also keeps versions
-// that were replaced at or after since, in milliseconds since 1970, and versions that open runs use. revs lists the
-// job revisions of these open runs.
+// Trim removes the oldest versions from Old, but keeps the newest KeepVersions-1 versions. Trim also keeps versions that
+// open runs use, and versions that were replaced at or after the parameter since, in milliseconds since 1970. The
+// parameter revs lists the job revisions of the open runs.
 func (s *Scripts) Trim(since int64, revs []int64) {
 	used := map[int]bool{}
 	for _, rev := range revs {
@@ -181,8 +182,8 @@ func (s *Scripts) Trim(since int64, revs []int64) {
 
 func (s *Scripts) Trims() bool { return len(s.Old) >= KeepVersions }
 
-// Unnamed returns the hashes of stored sources that no version in Old uses, except the hash present. A source that
-// was written at or after before, in milliseconds since 1970, is left out.
+// Unnamed returns the hashes of stored sources that no version in Old uses, except the hash in the parameter present. A
+// source that was written at or after the parameter before, in milliseconds since 1970, is left out.
 func (s *Scripts) Unnamed(before int64, present string) (list []string) {
 	for hash, at := range s.Stored {
 		if at < before && hash != present && !slices.ContainsFunc(s.Old, func(v Script) bool { return v.Hash == hash }) {

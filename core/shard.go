@@ -30,7 +30,8 @@ func (r *Run) ShardEnded() bool { return r.Shard.Of != 0 && !r.State.Open() && r
 // not pause the job.
 func (r *Run) EndsRow() bool { return r.PauseAfter && r.State == Succeeded }
 
-// IDOf returns the run ID of the shard with index i. s must be the Shard of a broadcast.
+// IDOf returns the run ID of the shard with index i. The receiver must be the Shard field of the broadcast run itself,
+// because only this run sets First.
 func (s Shard) IDOf(i int) RunID { return s.First + RunID(i) }
 
 // ShardOf returns the shard of broadcast r with the run ID id; false if r has no such shard.

@@ -306,7 +306,7 @@ func (d *Def) validateTexts() error {
 		return Invalid("handler", "", "required: the handler that the executor runs")
 	}
 	if len(d.Handler) > MaxHandler {
-		return Invalid("handler", d.Handler, "%d bytes, at most %d are allowed", len(d.Handler), MaxHandler)
+		return Invalid("handler", d.Handler, "%d bytes; at most %d are allowed", len(d.Handler), MaxHandler)
 	}
 	if err := text("handler", d.Handler, MaxHandler); err != nil {
 		return err
@@ -376,7 +376,7 @@ func (o *Overlap) validate() error {
 // input field for the error.
 func CheckParams(field, params string) error {
 	if len(params) > MaxParams {
-		e := Invalid(field, "", "%d bytes, at most %d (64 KB) are allowed", len(params), MaxParams)
+		e := Invalid(field, "", "%d bytes; at most %d (64 KB) are allowed", len(params), MaxParams)
 		e.Code = CodeTooLarge
 		return e
 	}
@@ -428,7 +428,7 @@ func (s Schedule) validate() error {
 			if len(s.Any) > 1 {
 				field = fmt.Sprintf("schedule[%d].", i)
 			}
-			return Invalid(field+string(w.Kind), w.Expr, "%d bytes, at most %d are allowed", len(w.Expr), MaxExpr)
+			return Invalid(field+string(w.Kind), w.Expr, "%d bytes; at most %d are allowed", len(w.Expr), MaxExpr)
 		}
 	}
 	for _, t := range []struct{ field, text string }{{"timezone", s.Timezone}, {"from", s.From}, {"until", s.Until}} {
@@ -500,7 +500,7 @@ func JoinAllowed[T ~string](list []T) string {
 
 func text(field, s string, characters int) error {
 	if n := utf8.RuneCountInString(s); n > characters {
-		return Invalid(field, s, "%d characters, at most %d are allowed", n, characters)
+		return Invalid(field, s, "%d characters; at most %d are allowed", n, characters)
 	}
 	if !utf8.ValidString(s) {
 		return Invalid(field, "", "not UTF-8")

@@ -75,7 +75,7 @@ type NoticeStore interface {
 	notification.ChannelStore
 }
 
-// Ring is the sending side of the queues; every use case's Ring port is this interface.
+// Ring is the sending side of the queues of runs, slow runs, checks and post-run work.
 type Ring interface {
 	// Enqueue stores messages durably. Runs, runs of the slow queue, checks and post-run work each have their own queue. It
 	// returns nil, core.ErrThrottled or an unknown result for each message.
@@ -85,7 +85,8 @@ type Ring interface {
 	Bury(ctx context.Context, m ring.Message, reason string) error
 }
 
-// Queue is the receiving side for the dispatcher of one machine.
+// Queue is the receiving side of the queues that Ring sends to. A dispatcher that runs in a server process reads messages
+// through it. Lambda functions do not use it.
 type Queue interface {
 	// Receive waits until a message of the kind (ring.KindSlow: of the slow queue) is visible or ctx ends. It returns at most
 	// limit visible messages in the order of NotBefore. A received message is invisible to other receivers for the engine's
@@ -99,17 +100,18 @@ type Queue interface {
 	Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error)
 }
 
-// Delivery is one message as received.
+// Delivery is one message that Receive returned.
 type Delivery struct {
 	ID       int64
-	Receives int // how often it was received, this time included
+	Receives int // number of times that the message was received, including this time
 	Message  ring.Message
 }
 
 // KeepDead is the maximum number of dead-letter messages to keep.
 const KeepDead = 5000
 
-// Asks reports whether a planner pass may still look up a run of a retry chain. next and tail are the job's.
+// Asks reports whether a planner pass may still look up a run of a retry chain. The parameters next and tail are the
+// job's Next and Tail, run is the run, and first is the first run of its chain.
 func Asks(next core.Instant, tail, run, first core.RunID) bool {
 	if tail != 0 && (tail == run || tail == first) {
 		return true
@@ -118,7 +120,7 @@ func Asks(next core.Instant, tail, run, first core.RunID) bool {
 	return planned && next != 0 && at >= next
 }
 
-// Maintenance removes expired records and records the sign of life.
+// Maintenance removes expired records, and records that the scheduler is alive.
 type Maintenance interface {
 	// Sweep removes expired records, at most limit, and returns how many it removed. These expire:
 	//   - runs that ended longer ago than their job's keep (or than runs, if that is not zero), with their kept logs;
@@ -146,8 +148,8 @@ type Maintenance interface {
 	//     job nor tombstone goes to the dead-letter queue
 	//   - a key whose run is open or ended less than a day ago
 	Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error)
-	// Alive records that the scheduler is alive at now, and returns the time recorded before.
+	// Alive records that the scheduler is alive at the time `now`, and returns the previously recorded time.
 	Alive(ctx context.Context, now time.Time) (before time.Time, err error)
-	// LastAlive returns the time recorded last; zero if there is none.
+	// LastAlive returns the time that the last call of Alive recorded; zero if Alive was never called.
 	LastAlive(ctx context.Context) (time.Time, error)
 }

@@ -34,7 +34,7 @@ func (r Rotator) Rotate(ctx context.Context, actor core.Actor, from string) (res
 		return res, err
 	}
 	if r.Box == nil || r.Engine.Secrets == nil {
-		return res, core.Errorf(core.CodeRefused, "this server has no key: its secrets are not encrypted")
+		return res, core.Errorf(core.CodeRefused, "this server has no secret key: stored secrets are not encrypted")
 	}
 	if _, err := r.Engine.Manage.Global(ctx); err != nil { // the fence
 		return res, core.Retryable(err)

@@ -153,9 +153,9 @@ func (e *Executor) refuseSubmitted(in *incoming, msg string) (*Submitted, error)
 	return in.sub, nil
 }
 
-// Log returns lines of a submitted run's log, beginning with line from; the first line is 1. Log returns at most 500 KB of
-// complete lines. The parameter triggered is Run.TriggeredAt of the run. The result next is the line from which to continue.
-// The result end reports whether no more lines follow.
+// Log returns lines of a submitted run's log. The parameter from is the number of the first line to return; the first
+// line of the log is 1. Log returns at most 500 KB of complete lines. The parameter triggered is Run.TriggeredAt of the
+// run. The result next is the line from which to continue. The result end reports whether no more lines follow.
 func (e *Executor) Log(run int64, triggered time.Time, from int) (text string, next int, end bool) {
 	e.mu.Lock()
 	open := e.open[run] != nil

@@ -244,7 +244,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		}
 	case kTexts:
 		if isMap && len(m.Values) > s.MaxEntries {
-			return fail("%d entries, at most %d are allowed", len(m.Values), s.MaxEntries)
+			return fail("%d entries; at most %d are allowed", len(m.Values), s.MaxEntries)
 		} else if isMap {
 			return d.object(m, s, path, at), true
 		}
@@ -334,7 +334,7 @@ func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (a
 		d.errorf(at, path, "the list is empty; %s", s.allowed())
 		return nil, false
 	case s.MaxItems > 0 && n > s.MaxItems:
-		d.errorf(at, path, "%d entries, at most %d are allowed", n, s.MaxItems)
+		d.errorf(at, path, "%d entries; at most %d are allowed", n, s.MaxItems)
 		return nil, false
 	case path == "channels" || path == "apps" || path == "jobs":
 		return seq.Values, true

@@ -83,7 +83,7 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 		}
 	}()
 	if len(p.text) > MaxDocument {
-		return nil, problem(0, 0, "the document has %d bytes, at most %d (%d MB) are allowed: split it with the lines `---` "+
+		return nil, problem(0, 0, "the document has %d bytes; at most %d (%d MB) are allowed: split it with the lines `---` "+
 			"and `version: 1`, or use several files", len(p.text), MaxDocument, MaxDocument>>20)
 	}
 	marks := 0
@@ -140,30 +140,28 @@ func reason(msg string) core.Text {
 	case strings.Contains(msg, "character '\t'") || strings.Contains(msg, "tab character"):
 		return core.Say("tabs are not allowed: indent YAML with spaces")
 	}
-	for _, known := range oftenSaid {
-		if msg == known.String() {
-			return known
-		}
+	if known, ok := oftenSaid[msg]; ok {
+		return known
 	}
 	return core.Say("%s", where.ReplaceAllString(truncate(msg), " at $1"))
 }
 
-// oftenSaid lists the library's messages for the most common mistakes. These have Chinese translations; other messages stay
+// oftenSaid has clearer texts for the library's messages about the most common mistakes. Other messages stay unchanged, in
 // English.
-var oftenSaid = []core.Text{
-	core.Phrase("',' or ']' must be specified"),
-	core.Phrase("',' or '}' must be specified"),
-	core.Phrase("sequence end token ']' not found"),
-	core.Phrase("could not find flow mapping end token '}'"),
-	core.Phrase("could not find end character of double-quoted text"),
-	core.Phrase("could not find end character of single-quoted text"),
-	core.Phrase("unexpected key name"),
-	core.Phrase("non-map value is specified"),
-	core.Phrase("found an invalid key for this map"),
-	core.Phrase("mapping value is not allowed in this context"),
-	core.Phrase("value is not allowed in this context"),
-	core.Phrase("value is not allowed in this context. map key-value is pre-defined"),
-	core.Phrase("block sequence entries are not allowed in this context"),
+var oftenSaid = map[string]core.Text{
+	"',' or ']' must be specified":                                       core.Say("`,` or `]` is missing in a list that starts with `[`"),
+	"',' or '}' must be specified":                                       core.Say("`,` or `}` is missing in a map that starts with `{`"),
+	"sequence end token ']' not found":                                   core.Say("the list that starts here with `[` has no closing `]`"),
+	"could not find flow mapping end token '}'":                          core.Say("the map that starts here with `{` has no closing `}`"),
+	"could not find end character of double-quoted text":                 core.Say("a text in double quotes has no closing quote"),
+	"could not find end character of single-quoted text":                 core.Say("a text in single quotes has no closing quote"),
+	"unexpected key name":                                                core.Say("this key is invalid: write the key and its colon on one line, or fix the indentation"),
+	"non-map value is specified":                                         core.Say(`expected "key: value" here: add the colon, or fix the indentation`),
+	"found an invalid key for this map":                                  core.Say("the text before this colon is not a valid key: fix the key or the indentation"),
+	"mapping value is not allowed in this context":                       core.Say("a map is not allowed here: fix the indentation, or put quotes around the text"),
+	"value is not allowed in this context":                               core.Say("a value is not allowed here: fix the indentation"),
+	"value is not allowed in this context. map key-value is pre-defined": core.Say("a value is not allowed here, because a map begins above: fix the indentation"),
+	"block sequence entries are not allowed in this context":             core.Say("a list entry (`- `) is not allowed here: fix the indentation"),
 }
 
 // where is a place in a message of the library.

@@ -240,9 +240,9 @@ func (s *schema) allowed() core.Text {
 		if s == component("Manifest") {
 			return core.Say("a manifest must be a map that starts with version: 1")
 		}
-		return core.Say("expected a map with fields: %s", s.names())
+		return core.Say("expected a map; allowed fields: %s", s.names())
 	case kEither:
-		return core.Say("expected a map with fields, or a list of such maps: %s", s.fields().names())
+		return core.Say("expected a map or a list of maps; allowed fields: %s", s.fields().names())
 	case kVersion:
 		return core.Say("expected the number 1, without quotes")
 	}

@@ -59,8 +59,9 @@ type Functions interface {
 	Invoke(ctx context.Context, function string, payload []byte) dispatch.Answer
 	// Limit returns the maximum duration of an invocation.
 	Limit(ctx context.Context, function string) (time.Duration, error)
-	// Log reads lines of a run's log, beginning with line from; the first line is 1. The result next is the line from which to
-	// continue, and the result end reports whether the log is complete.
+	// Log reads lines of a run's log. The parameter from is the number of the first line to read; the first line of the
+	// log is 1. The result next is the line from which to continue, and the result end reports whether the log is
+	// complete.
 	Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 
@@ -81,8 +82,9 @@ type Commands interface {
 	Idle(ctx context.Context, job core.JobID) (bool, error)
 	// Kill ends those running commands of the job whose runs are recorded as killed.
 	Kill(ctx context.Context, job core.JobID) error
-	// Log reads lines of a run's log, beginning with line from; the first line is 1. The result next is the line from which to
-	// continue, and the result end reports whether the log is complete.
+	// Log reads lines of a run's log. The parameter from is the number of the first line to read; the first line of the
+	// log is 1. The result next is the line from which to continue, and the result end reports whether the log is
+	// complete.
 	Log(run *core.Run, from int) (text string, next int, end bool)
 }
 
@@ -376,9 +378,10 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 	return errOf(s.wire.Kill(allowing(ctx, app), target, auth(app), int32(job)))
 }
 
-// Log reads lines of a run's log from its executor, beginning with line from; the first line is 1. The result next is the line
-// from which to continue, and the result end reports whether the log is complete. An xxl-job executor returns all lines from
-// there on. If its response is too large, the error has the code core.CodeTooLarge.
+// Log reads lines of a run's log from its executor. The parameter from is the number of the first line to read; the first
+// line of the log is 1. The result next is the line from which to continue, and the result end reports whether the log is
+// complete. An xxl-job executor returns all remaining lines. If its response is too large, the error has the code
+// core.CodeTooLarge.
 func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
 	scheme, target, err := s.parse(run.Address)
 	if err != nil || run.SentAt.IsZero() {

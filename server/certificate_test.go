@@ -81,7 +81,7 @@ func TestTLS(t *testing.T) {
 	if n := serial(); n != 1 {
 		t.Errorf("serial %d", n)
 	}
-	if until := s.facts(t.Context(), s.parts, core.English).CertificateUntil; !until.Equal(s.cert.get(time.Now()).Leaf.NotAfter) {
+	if until := s.facts(t.Context(), s.parts, core.English, s.log).CertificateUntil; !until.Equal(s.cert.get(time.Now()).Leaf.NotAfter) {
 		t.Errorf("doctor gets the end %s", until)
 	}
 	if got := answer(t, s.ln.Addr().String(), "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got,

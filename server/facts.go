@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -22,7 +23,7 @@ var onHold = core.Say("restored copy on hold: the server plans, sends and checks
 	"stop this server and run: %s",
 	"tickring serve --restored --start-now")
 
-func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.Facts {
+func (s *Server) facts(ctx context.Context, p *parts, l words.Language, log *slog.Logger) client.Facts {
 	f := client.Facts{Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load()),
 		Data: &client.DataFolder{Folder: s.o.Dir}}
 	for _, name := range []string{"tickring.db", "tickring.db-wal"} {
@@ -32,6 +33,7 @@ func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.F
 	}
 	var err error
 	if f.Data.Free, err = freeBytes(s.o.Dir); err != nil {
+		log.Warn("fact not read", "fact", "free disk space", "err", err)
 		f.Data.Free = -1
 		f.Unread = append(f.Unread, core.Phrase("free disk space").String())
 	}
@@ -43,7 +45,7 @@ func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.F
 		f.Fenced = words.Say(l, onHold)
 	}
 	f.LogsLost, f.NotificationsDropped = s.m.logsLost.Load(), s.m.untold.Load()
-	doctor.Gather(ctx, p.engine, time.Now(), l, &f, p.probe.Answer)
+	doctor.Gather(ctx, p.engine, time.Now(), l, &f, log, p.probe.Answer)
 	return f
 }
 
@@ -64,7 +66,7 @@ func (s *Server) verdict(ctx context.Context, p *parts) string {
 		if now := time.Now(); now.Sub(v.at).Abs() >= verdictFor {
 			v.at = now
 			ctx, cancel := context.WithTimeout(ctx, verdictIn)
-			f := s.facts(ctx, p, words.English)
+			f := s.facts(ctx, p, words.English, slog.New(slog.DiscardHandler))
 			f.Failing = api.CountFailing(ctx, p.manage, nil)
 			if ctx.Err() == nil {
 				text := doctor.Verdict(&f, doctor.Judge(&doctor.Facts{Now: now, Own: &f})).String()

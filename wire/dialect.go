@@ -74,7 +74,7 @@ const (
 	CodeBusy    = 429 // an addition of tickring: its own executors send this code if their queue is full
 )
 
-// Headers of requests. They can be sent to every dialect, because every dialect ignores unknown headers.
+// Headers of requests. Both headers can be sent to executors of every dialect, because every dialect ignores unknown headers.
 const (
 	HeaderToken = "XXL-JOB-ACCESS-TOKEN" //nolint:gosec // the name of a header
 	HeaderApp   = "XXL-JOB-APPNAME"

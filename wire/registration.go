@@ -62,7 +62,7 @@ func DecodeRegistration(body []byte) (Registration, error) {
 			return Registration{}, fmt.Errorf("%s is missing or blank", f.name)
 		}
 		if len(f.value) > f.most {
-			return Registration{}, fmt.Errorf("%s has %d bytes, at most %d are allowed", f.name, len(f.value), f.most)
+			return Registration{}, fmt.Errorf("%s has %d bytes; at most %d are allowed", f.name, len(f.value), f.most)
 		}
 	}
 	return r, nil

@@ -2,8 +2,8 @@ package client
 
 import "context"
 
-// Prove requests proofs that the server has the tokens, see [Proof]. Only a holder of a token can compute its proof.
-// Prove sends no token. The other methods request the proof themselves.
+// Prove requests proofs that the server has the tokens. Only a holder of a token can compute its proof, with the function
+// Proof. Prove sends no token. The other methods request the proof themselves.
 func (c *Client) Prove(ctx context.Context, params ProveParams) (Proofs, error) {
 	return do[Proofs](ctx, c, "GET", pathProof, params, nil)
 }
@@ -35,7 +35,8 @@ func (c *Client) GetOverview(ctx context.Context) (Overview, error) {
 	return do[Overview](ctx, c, "GET", "/v1/overview", nil, nil)
 }
 
-// Bulk applies one operation to many jobs, one part in each call.
+// Bulk applies one operation to many jobs. One call handles some of the jobs. Repeat the call with After set to the Next
+// of the result, until Next is 0.
 func (c *Client) Bulk(ctx context.Context, body BulkRequest) (BulkResult, error) {
 	return do[BulkResult](ctx, c, "POST", "/v1/bulk", nil, body)
 }
@@ -50,7 +51,7 @@ func (c *Client) GetJob(ctx context.Context, app, name string) (Job, error) {
 	return do[Job](ctx, c, "GET", "/v1/jobs/{app}/{name}", nil, nil, app, name)
 }
 
-// PutJob creates a job, or replaces its settings with body. Fields that are missing in body get their defaults.
+// PutJob creates a job, or replaces its settings with body. Settings that are missing in body get their defaults.
 func (c *Client) PutJob(ctx context.Context, app, name string, body JobSpec) (JobResult, error) {
 	return do[JobResult](ctx, c, "PUT", "/v1/jobs/{app}/{name}", nil, body, app, name)
 }
@@ -100,8 +101,9 @@ func (c *Client) TriggerJob(ctx context.Context, app, name string, body TriggerR
 	return do[TriggerResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/trigger", nil, body, app, name)
 }
 
-// KillJob kills all runs of a job. The schedule of the job continues. One call handles a part; repeat the call with
-// After for the next part.
+// KillJob kills the open runs of a job and cancels its pending retries. The schedule and triggers that are due later are
+// not affected. One call handles some of the runs. Repeat the call with After set to the Next of the result, until Next
+// is empty.
 func (c *Client) KillJob(ctx context.Context, app, name string, params KillJobParams) (StopResult, error) {
 	return do[StopResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/kill", params, nil, app, name)
 }
@@ -127,8 +129,8 @@ func (c *Client) CancelByKey(ctx context.Context, app, name, key string) (StopRe
 	return do[StopResult](ctx, c, "DELETE", "/v1/jobs/{app}/{name}/waiting/{key}", nil, nil, app, name, key)
 }
 
-// GetRunAt reads the run of one scheduled time, or the record of its skip. The time at is in the job's zone, such as
-// 2026-11-20T02:30.
+// GetRunAt reads the run of one scheduled time, or the record of its skip. The parameter at is the scheduled time in the
+// job's zone, such as 2026-11-20T02:30.
 func (c *Client) GetRunAt(ctx context.Context, app, name, at string) (Run, error) {
 	return do[Run](ctx, c, "GET", "/v1/jobs/{app}/{name}/runs/{at}", nil, nil, app, name, at)
 }
@@ -239,13 +241,13 @@ func (c *Client) ChangeRun(ctx context.Context, run string, body TriggerChange) 
 	return do[TriggerResult](ctx, c, "PATCH", "/v1/runs/{run}", nil, body, run)
 }
 
-// GetLog reads a part of the log of a run from its executor.
+// GetLog reads lines of a run's log from the executor of the run, or from the stored log.
 func (c *Client) GetLog(ctx context.Context, run string, params GetLogParams) (Log, error) {
 	return do[Log](ctx, c, "GET", "/v1/runs/{run}/log", params, nil, run)
 }
 
-// KillRun kills a run. An xxl-job executor kills all runs of the run's job that it executes. One call handles a part;
-// repeat the call with After for the next part.
+// KillRun kills a run. An xxl-job executor kills all runs of the run's job that it executes. One call handles some of the
+// runs. Repeat the call with After set to the Next of the result, until Next is empty.
 func (c *Client) KillRun(ctx context.Context, run string, params KillRunParams) (StopResult, error) {
 	return do[StopResult](ctx, c, "POST", "/v1/runs/{run}/kill", params, nil, run)
 }
@@ -255,7 +257,8 @@ func (c *Client) CancelRun(ctx context.Context, run string) (StopResult, error) 
 	return do[StopResult](ctx, c, "POST", "/v1/runs/{run}/cancel", nil, nil, run)
 }
 
-// ListUpcoming lists the upcoming scheduled times of jobs, earliest first. Each call covers a part of the jobs.
+// ListUpcoming lists the upcoming scheduled times of jobs, earliest first. One call handles some of the jobs. Repeat the
+// call with After set to the Next of the result, until Next is 0.
 func (c *Client) ListUpcoming(ctx context.Context, params ListUpcomingParams) (Upcoming, error) {
 	return do[Upcoming](ctx, c, "GET", "/v1/upcoming", params, nil)
 }
@@ -275,14 +278,14 @@ func (c *Client) ListChanges(ctx context.Context, params ListChangesParams) (Cha
 	return do[ChangeList](ctx, c, "GET", "/v1/changes", params, nil)
 }
 
-// Audit compares the expected runs of a period with their results. The period begins after From and includes To. Each
-// call covers a part of the jobs.
+// Audit compares the expected runs of a period with their results. The period begins after From and includes To. One call
+// handles some of the jobs. Repeat the call with After set to the Next of the result, until Next is empty.
 func (c *Client) Audit(ctx context.Context, params AuditParams) (Audit, error) {
 	return do[Audit](ctx, c, "GET", "/v1/audit", params, nil)
 }
 
-// Clean deletes the records of the selected runs. One call handles a part; repeat the call with After for the next
-// part.
+// Clean deletes the records of the selected runs. One call handles some of the records. Repeat the call with After set to
+// the Next of the result, until Next is empty.
 func (c *Client) Clean(ctx context.Context, body CleanRequest) (CleanResult, error) {
 	return do[CleanResult](ctx, c, "POST", "/v1/clean", nil, body)
 }
@@ -293,7 +296,8 @@ func (c *Client) GetReport(ctx context.Context, params GetReportParams) (Report,
 }
 
 // Replan resends the runs that an audit reports as missing. Scheduled times that have a run or a recorded skip do not
-// change. One call handles a part; repeat the call with After for the next part.
+// change. One call handles some of the runs. Repeat the call with After set to the Next of the result, until Next is
+// empty.
 func (c *Client) Replan(ctx context.Context, body ReplanRequest) (ReplanResult, error) {
 	return do[ReplanResult](ctx, c, "POST", "/v1/replan", nil, body)
 }
@@ -303,8 +307,8 @@ func (c *Client) Fence(ctx context.Context) (Generation, error) {
 	return do[Generation](ctx, c, "POST", "/v1/fence", nil, nil)
 }
 
-// Restore gives a copy or a replica of the data to this deployment. One call handles a part; repeat the call with
-// After for the next part.
+// Restore gives a copy or a replica of the data to this deployment. One call handles some of the jobs. Repeat the call
+// with After set to the Next of the result, until Next is 0.
 func (c *Client) Restore(ctx context.Context, body RestoreRequest) (RestoreResult, error) {
 	return do[RestoreResult](ctx, c, "POST", "/v1/restore", nil, body)
 }
@@ -314,8 +318,8 @@ func (c *Client) Redrive(ctx context.Context, body RedriveRequest) (RedriveResul
 	return do[RedriveResult](ctx, c, "POST", "/v1/redrive", nil, body)
 }
 
-// RotateKey encrypts the stored secrets with a new key. One call handles a part; repeat the call with After for the
-// next part.
+// RotateKey encrypts the stored secrets with a new key. One call handles some of the secrets. Repeat the call with After
+// set to the Next of the result, until Next is empty.
 func (c *Client) RotateKey(ctx context.Context, params RotateKeyParams) (RotateResult, error) {
 	return do[RotateResult](ctx, c, "POST", "/v1/rotate-key", params, nil)
 }

@@ -279,9 +279,9 @@ type BulkFilter struct {
 	Text   string   `json:"text,omitempty,omitzero"`
 }
 
-// BulkRequest Request for one part of a bulk operation. Exactly one of jobs, filter and undo selects the jobs.
+// BulkRequest One request of a bulk operation, which can need several requests. Exactly one of jobs, filter and undo selects the jobs.
 type BulkRequest struct {
-	// After The `next` field of the answer to the previous part
+	// After The `next` field of the previous answer
 	After int32 `json:"after,omitempty,omitzero"`
 
 	// Cause Cause of the new runs, for the verb trigger; default: api. Runs with the cause manual also run while their app is paused
@@ -299,7 +299,7 @@ type BulkRequest struct {
 	// Labels Labels to set, for the verb label. An empty value removes a label
 	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
-	// Operation The `operation` field of the answer to the previous part, or a new name of at most 48 bytes. Requests with the same name are parts of one bulk operation. Default: the request starts a new bulk operation
+	// Operation The `operation` field of the previous answer, or a new name of at most 48 bytes. Requests with the same name belong to one bulk operation. Default: the request starts a new bulk operation
 	Operation string `json:"operation,omitempty,omitzero"`
 
 	// Params Params that replace the job's params in the new run. Set only for the verb trigger
@@ -316,9 +316,9 @@ type BulkRequest struct {
 	Verb  string    `json:"verb"`
 }
 
-// BulkResult Result of one part of a bulk operation.
+// BulkResult Result of one request of a bulk operation.
 type BulkResult struct {
-	// Done Number of jobs that this part changed
+	// Done Number of jobs that this request changed
 	Done int `json:"done,omitempty,omitzero"`
 
 	// Fail Number of jobs that could not be changed
@@ -327,10 +327,10 @@ type BulkResult struct {
 	// Failed The first 100 jobs that could not be changed, with the error of each job
 	Failed []BulkFailure `json:"failed,omitempty,omitzero"`
 
-	// Found Number of jobs that the request selects, in all parts
+	// Found Number of jobs that the bulk operation selects, over all its requests
 	Found int `json:"found"`
 
-	// Next The `after` field of the request for the next part; missing after the last part
+	// Next The `after` field of the next request; missing after the last request
 	Next int32 `json:"next,omitempty,omitzero"`
 
 	// Operation Name of the bulk operation: its author, followed by the name from the request
@@ -659,7 +659,7 @@ type CleanRequest struct {
 	State []string `json:"state,omitempty,omitzero" most:"16"`
 }
 
-// CleanResult Result of one part of a cleanup.
+// CleanResult Result of one request of a cleanup.
 type CleanResult struct {
 	// Cleaned Number of run records that this call deleted. With dryRun, the number of records that a call would delete
 	Cleaned int64 `json:"cleaned"`
@@ -1520,7 +1520,7 @@ type LatenessRow struct {
 
 // Log A part of the log of a run.
 type Log struct {
-	// End Whether the log ends with this part
+	// End Whether the log has no lines after this text
 	End bool `json:"end"`
 
 	// From Number of the first line in `text`; the first line of the log is 1
@@ -1529,7 +1529,7 @@ type Log struct {
 	// Kept The stored part of the log; missing if the executor returned the log
 	Kept *KeptLog `json:"kept,omitempty"`
 
-	// Next The `from` parameter of the next part
+	// Next The `from` parameter with which to read the following lines
 	Next int `json:"next"`
 
 	// Text A part of the log, at most 4 MB, in whole lines
@@ -1924,7 +1924,7 @@ type ReplanRequest struct {
 	To time.Time `json:"to,omitempty,omitzero"`
 }
 
-// ReplanResult Result of one part of a replan.
+// ReplanResult Result of one request of a replan.
 type ReplanResult struct {
 	Expected int64 `json:"expected"`
 
@@ -2135,7 +2135,7 @@ type RestoreRequest struct {
 	RunsLost bool `json:"runsLost,omitempty,omitzero"`
 }
 
-// RestoreResult Result of one part of a restore or takeover.
+// RestoreResult Result of one request of a restore or takeover.
 type RestoreResult struct {
 	AdvanceJobIds int       `json:"advanceJobIds"`
 	AdvanceRunIds int       `json:"advanceRunIds"`
@@ -2196,7 +2196,7 @@ type Retry struct {
 	On []string `json:"on,omitempty,omitzero" most:"16"`
 }
 
-// RotateResult Result of one part of a key rotation.
+// RotateResult Result of one request of a key rotation.
 type RotateResult struct {
 	// Changed Number of apps, jobs and channels that this call encrypted with the new key
 	Changed int `json:"changed"`

@@ -17,7 +17,7 @@ import (
 
 type descCmd struct {
 	What string `arg:"" placeholder:"JOB|APP|RUN" help:"Job, app or run to describe. To describe a channel: 'tickring describe channel NAME'."`
-	Name string `arg:"" optional:"" placeholder:"CHANNEL" help:"Name of the channel."`
+	Name string `arg:"" optional:"" placeholder:"CHANNEL" help:"Name of the channel, after 'channel'."`
 }
 
 func (c *descCmd) Run(e *conn) error {

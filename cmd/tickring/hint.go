@@ -99,7 +99,7 @@ func (e *conn) deletedHint(job string) string {
 		if _, n := before(ch); n != 0 {
 			text += e.said("   undo: %s", undo(ch.Job, n))
 		}
-		return text + e.said("   its runs: %s", fmt.Sprint("tickring runs ", ch.JobID))
+		return text + e.said("   runs of the job: %s", fmt.Sprint("tickring runs ", ch.JobID))
 	}
 	return ""
 }

@@ -48,7 +48,7 @@ type (
 	scriptRestoreCmd struct {
 		Job    string `arg:"" placeholder:"JOB" help:"Job that runs the script."`
 		Number int    `arg:"" name:"version" placeholder:"VERSION" help:"Number of the earlier version; 'tickring script versions JOB' lists all versions."`
-		Note   string `placeholder:"TEXT" help:"Description of the new version (default: 'as version N')."`
+		Note   string `placeholder:"TEXT" help:"Description of the new version (default: 'same as version VERSION')."`
 	}
 )
 

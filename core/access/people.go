@@ -155,7 +155,7 @@ func (a *Access) room(ctx context.Context) error {
 	return err
 }
 
-// Delete deletes a user with all sessions, tokens and own views.
+// Delete deletes a user, including the user's sessions, tokens and own views.
 func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 	if err := who.May(Administer, ""); err != nil {
 		return err
@@ -182,8 +182,8 @@ func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 	})
 }
 
-// ChangePassword changes the caller's own password if old is the current password, and ends all other sessions of the
-// caller.
+// ChangePassword changes the caller's own password if the parameter old is the current password, and ends all other
+// sessions of the caller.
 func (a *Access) ChangePassword(ctx context.Context, who Who, old, password string) error {
 	if err := who.May(Own, ""); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package bulk runs bulk operations: one action on many jobs, which the caller selects by name or with a filter. The
-// caller requests an operation part by part, and so sees the progress and can stop after each part. The change record
-// of each changed job has the name of the operation.
+// Package bulk runs bulk operations: one action on many jobs, which the caller selects by name or with a filter. Each
+// request handles some of the jobs, so that the caller sees the progress and can stop after each request. The change
+// record of each changed job has the name of the operation.
 package bulk
 
 import (
@@ -76,7 +76,8 @@ func New(q *query.Queries, m *manage.Manage, o *operate.Operate, notes Notes) *B
 	return &Bulk{q, m, o, notes}
 }
 
-// Request selects the action and the jobs for one part of a bulk operation.
+// Request selects the action and the jobs of a bulk operation. An operation on many jobs needs several requests; each
+// request handles some of the jobs.
 type Request struct {
 	Verb Verb
 	// Jobs lists jobs by app/name or ID. If Jobs is empty, Filter selects the jobs. If Jobs is empty and Filter is
@@ -86,7 +87,7 @@ type Request struct {
 	// Undo is the name of an earlier bulk operation that paused jobs. The paused jobs that did not change since then
 	// are resumed.
 	Undo string
-	// Act is the name of the bulk operation, from the result of the first part; empty: the request begins a new
+	// Act is the name of the bulk operation, from the result of the first request; empty: the request begins a new
 	// operation. The actor's name is a prefix of the operation's name (ANN/NAME), so that names do not collide.
 	Act    string
 	Why    string
@@ -94,13 +95,13 @@ type Request struct {
 	Params *string           // params of a trigger, which replace the job's params; nil: the job's params
 	Cause  core.Cause        // cause of a trigger; default: manual
 	Labels map[string]string // labels to set; an empty value removes the label
-	After  core.JobID        // value of Next from the previous part
+	After  core.JobID        // Next of the previous result; 0: start with the first job
 	DryRun bool
 	// Sees reports whether the caller can change the jobs of an app; nil: the caller can change all jobs.
 	Sees func(app string) bool
 }
 
-// Result is the result of one part of a bulk operation.
+// Result is the result of one request of a bulk operation.
 type Result struct {
 	Act    string
 	Found  int        // number of selected jobs of the whole operation
@@ -109,7 +110,7 @@ type Result struct {
 	Same   int        // number of jobs that needed no change
 	Failed []Failed   // jobs that were not changed because of an error, at most 100
 	Fail   int        // number of jobs that were not changed because of an error
-	Next   core.JobID // value of After for the next part; 0: this is the last part
+	Next   core.JobID // After for the next request; 0: no jobs remain
 }
 
 // Failed is a job that was not changed because of an error.
@@ -125,7 +126,7 @@ func (res *Result) failed(f Failed) {
 	}
 }
 
-// Act runs one part of a bulk operation.
+// Act handles one request of a bulk operation.
 func (b *Bulk) Act(ctx context.Context, actor core.Actor, r Request) (Result, error) {
 	if err := check(&actor, &r); err != nil {
 		return Result{}, err
@@ -175,7 +176,7 @@ func check(actor *core.Actor, r *Request) error {
 	case r.Undo != "" && r.Verb != Resume:
 		return core.Invalid("undo", r.Undo, "only a pause can be undone: set the verb to `resume`")
 	case len(r.Jobs) > MaxNamed:
-		return core.Errorf(core.CodeTooLarge, "%d jobs in one request, at most %d are allowed", len(r.Jobs), MaxNamed)
+		return core.Errorf(core.CodeTooLarge, "%d jobs in one request; at most %d are allowed", len(r.Jobs), MaxNamed)
 	}
 	if err := manage.CheckWhy(r.Why); err != nil { // the record of the operation contains it
 		return err

@@ -136,8 +136,8 @@ func (e *Expr) timeFrom(s int) (int, bool) {
 	return bits.TrailingZeros32(left)*3600 + bits.TrailingZeros64(e.min)*60 + bits.TrailingZeros64(e.sec), true
 }
 
-// Count returns how often the schedule fires after the time after, up to and including upTo. Its cost grows with the number of
-// days, not with the number of times.
+// Count returns how often the schedule fires later than the time `after` and not later than the time `upTo`. Its cost
+// grows with the number of days, not with the number of times.
 func (e *Expr) Count(after, upTo Wall) int {
 	start, end := max(after+1, 0), min(upTo, lastWall)+1
 	if start >= end {

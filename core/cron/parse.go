@@ -248,7 +248,7 @@ type word struct {
 // split splits the text into fields. There is at least one.
 func split(text string) ([]word, error) {
 	if len(text) > MaxText {
-		return nil, &ParseError{text, MaxText, "", core.Say("the expression has %d bytes, at most %d are allowed", len(text), MaxText)}
+		return nil, &ParseError{text, MaxText, "", core.Say("the expression has %d bytes; at most %d are allowed", len(text), MaxText)}
 	}
 	// A line end at either end comes from files; inside it is a mistake.
 	end := len(strings.TrimRight(text, " \t\r\n"))

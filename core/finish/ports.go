@@ -33,7 +33,8 @@ type Store interface {
 	Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error)
 	// PutEntries adds entries to the due index. An entry that exists is not an error.
 	PutEntries(ctx context.Context, entries []core.DueItem) []error
-	// Advance advances jobs, each on the condition that Rev, Next and Tail are as read.
+	// Advance updates the planning fields of jobs. Each update has the condition that the stored Rev, Next and Tail equal
+	// the fields of the core.Advance.
 	Advance(ctx context.Context, moves []core.Advance) []error
 	PutSkips(ctx context.Context, skips []core.Skip) []error
 	Global(ctx context.Context) (core.Global, error)

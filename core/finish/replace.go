@@ -9,10 +9,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Replace ends the retry chain that holds a concurrency slot, so that the run newer can have the slot. The parameter permit
-// names the concurrency limit, and the parameter holder is the first run of the chain. If the last attempt was never sent,
-// Replace closes it. Otherwise Replace records it as killed and requests a check, which a repeated call requests again. If the
-// first attempt is due after newer, Replace changes nothing and returns true.
+// Replace ends the retry chain that holds a concurrency slot, so that the run `newer` can have the slot. The parameter
+// permit names the concurrency limit, and the parameter holder is the first run of the chain. If the last attempt was
+// never sent, Replace closes it. Otherwise Replace records it as killed and requests a check, which a repeated call
+// requests again. If the first attempt is due after the run `newer`, Replace changes nothing and returns true.
 func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, newer *core.Run) (later bool, err error) {
 	run, due := core.Run{Then: holder}, core.Instant(0) // due time of the first attempt, since a retry is due later
 	for range core.MaxRetries + 1 {                     // find the last attempt of the chain
@@ -68,9 +68,9 @@ func counted(run *core.Run, permit string) bool {
 	return slices.Contains(core.PermitNames(run.Permit), permit)
 }
 
-// Supersede closes a run that waits for a concurrency slot, so that the run newer can wait instead. The parameter permit names
-// the concurrency limit, and the parameter waits is the run to close. If that run is due after newer, Supersede changes
-// nothing and returns true. The caller then closes newer.
+// Supersede closes a run that waits for a concurrency slot, so that the run `newer` can wait instead. The parameter
+// permit names the concurrency limit, and the parameter waits is the run to close. If that run is due after the run
+// `newer`, Supersede changes nothing and returns true. The caller then closes the run `newer`.
 func (f *Finish) Supersede(ctx context.Context, permit string, waits core.RunID, newer *core.Run) (later bool, err error) {
 	runs, unread, err := f.store.Runs(ctx, []core.RunID{waits})
 	if err == nil && len(unread) > 0 {

@@ -54,8 +54,9 @@ func (g *Glance) Spend(units float64) { g.halves.Add(int64(2 * units)) }
 // Units returns the sum of the read units from Spend.
 func (g *Glance) Units() float64 { return float64(g.halves.Load()) / 2 }
 
-// Once returns the result of an earlier call with this name. If no result is stored, Once calls read and stores the
-// result, unless read fails. Callers must not change the result, because several callers can get the same result.
+// Once returns the result of an earlier call with this name. If no result is stored, Once calls the function `read` and
+// stores its result, unless it returns an error. Callers must not change the result, because several callers can get the
+// same result.
 func (g *Glance) Once(name string, read func() (any, error)) (any, error) {
 	g.mu.Lock()
 	a := g.known[name]

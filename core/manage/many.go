@@ -36,8 +36,8 @@ func (m *Manage) PauseJobs(ctx context.Context, actor core.Actor, jobs []core.Jo
 	}), nil
 }
 
-// ResumeJobs ends the pauses of jobs by ID. If revs is not nil, ResumeJobs changes only jobs that still have the
-// revision in revs.
+// ResumeJobs ends the pauses of jobs by ID. If the parameter revs is not nil, ResumeJobs changes only jobs whose revision
+// is still the revision in revs.
 func (m *Manage) ResumeJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, why string, revs map[core.JobID]int64) (
 	[]Many, error) {
 	if err := checkMany(actor, why); err != nil {

@@ -67,7 +67,7 @@ func (s *saving) refuse(err error) {
 
 func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to purpose, beside After) []SaveResult {
 	if len(specs) > MaxSave {
-		return refuseAll(specs, core.Errorf(core.CodeTooLarge, "%d jobs in one request, at most %d are allowed", len(specs), MaxSave))
+		return refuseAll(specs, core.Errorf(core.CodeTooLarge, "%d jobs in one request; at most %d are allowed", len(specs), MaxSave))
 	}
 	results := make([]SaveResult, len(specs))
 	seen := make(map[string]bool, len(specs))

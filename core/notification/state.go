@@ -224,10 +224,10 @@ func (s *State) Sent(p *Pending, now time.Time) {
 	s.Pending = slices.Delete(s.Pending, i, i+1)
 }
 
-// Failed records that a channel did not accept the notification p, for the reason why. Failed drops the notification and
-// returns true if forGood is set or if it is a day old. Otherwise it schedules a retry. The delay is half the notification's
-// age, at least one minute and at most an hour, but not less than after. If busy is set, because all senders were busy, the
-// delay is 10 s.
+// Failed records that a channel did not accept the notification p; the parameter why is the reason. Failed drops the
+// notification and returns true if forGood is set or if the notification is a day old. Otherwise it schedules a retry.
+// The delay is half the notification's age, at least one minute and at most an hour, but not less than the parameter
+// after. If busy is set, because all senders were busy, the delay is 10 s.
 func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after time.Duration, now time.Time) (
 	givenUp bool) {
 	i := s.is(p)

@@ -17,9 +17,9 @@ func PolicyOf(s core.Sched) Policy {
 	return Policy{Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline}
 }
 
-// Judge decides whether a run may be sent now. The run has the scheduled time at and the due time slot, and no dispatcher has
-// claimed it. The parameter next is the job's following scheduled time; 0: none. The planner and the dispatcher both call
-// Judge.
+// Judge decides whether a run that no dispatcher has claimed may be sent now. The parameter at is the run's scheduled
+// time, slot is its due time, and next is the job's following scheduled time (0: none). The planner and the dispatcher
+// both call Judge.
 //
 // A run is late if the current time is more than Grace after the due time. MisfireAll sends late runs, and MisfireSkip does
 // not. MisfireLatest sends a late run only before the following scheduled time. A run is never sent more than Deadline after

@@ -129,7 +129,7 @@ func fixedDelay(s core.Sched, sch *schedule.Schedule, delay time.Duration, now t
 	return r
 }
 
-// DelaySlot returns the due time of a fixed-delay run with the scheduled time at.
+// DelaySlot returns the due time of a fixed-delay run. The parameter at is the scheduled time of the run.
 func (o Options) DelaySlot(job core.JobID, sch *schedule.Schedule, at core.Instant) core.Instant {
 	delay, _ := sch.FixedDelay()
 	return sch.Slot(job, at, 0, delay < o.Window)
@@ -204,8 +204,8 @@ func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	return s
 }
 
-// EndPause returns the advance that starts a paused job at the planned end of its pause, together with the change record. Runs
-// are expected from that time on, even if the planner applies the advance later.
+// EndPause returns the Advance that starts a paused job at the planned end of its pause, together with the change record.
+// Runs are expected from that time on, even if the planner applies the Advance later.
 func EndPause(s core.Sched, sch *schedule.Schedule, o Options) core.Advance {
 	after := resumed(s, sch, o)
 	a := s.Stay()
@@ -222,8 +222,8 @@ func resumed(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	return Start(s, sch, o)
 }
 
-// Pause returns s as a paused job. The parameter until is the end of the pause; 0 means no end. The parameters by and why are
-// the author and the reason of the pause. A fixed-delay job keeps its open run.
+// Pause returns s as a paused job. The parameter until is the end of the pause; 0 means no end. The parameter by is the
+// author of the pause, and the parameter why is its reason. A fixed-delay job keeps its open run.
 func Pause(s core.Sched, by, why string, until core.Instant, o Options) core.Sched {
 	s.State, s.PlanAt, s.PlanError = core.Paused, until, ""
 	s.PauseUntil, s.PauseBy, s.PauseWhy = until, by, why
@@ -239,7 +239,7 @@ func Pause(s core.Sched, by, why string, until core.Instant, o Options) core.Sch
 	return s
 }
 
-// PauseNow returns the advance that pauses a job without a planned end, together with the change record.
+// PauseNow returns the Advance that pauses a job without a planned end, together with the change record.
 func PauseNow(s core.Sched, why string, now time.Time, o Options) core.Advance {
 	rev, at := core.NextRev(s.Rev, s.RevAt, now)
 	after := s
@@ -322,9 +322,9 @@ func beforeEnd(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) R
 	return r
 }
 
-// PlanAt returns when the planner must plan the job's scheduled time next. For a job that fires more than once in a window,
-// this is PlanAhead before the window of the due time. For other jobs, it is SingleSpreadMin to SingleSpreadMax before the due
-// time. The result is 0 only if next is 0.
+// PlanAt returns when the planner must plan a job's scheduled time, which is the parameter next. For a job that fires
+// more than once in a window, this is PlanAhead before the window of the due time. For other jobs, it is SingleSpreadMin
+// to SingleSpreadMax before the due time. The result is 0 only if the parameter next is 0.
 func PlanAt(s core.Sched, sch *schedule.Schedule, next core.Instant, o Options) core.Instant {
 	if next == 0 {
 		return 0

@@ -271,8 +271,8 @@ func (q *Queries) pausesOf(ctx context.Context, a *auditing, name string, from c
 	return p, err
 }
 
-// Audit computes the expected runs of a job from the job's schedules and change records alone, and reports the
-// results of these runs. The scheduled times are after from and at most to.
+// Audit computes the expected runs of a job from the job's schedules and change records alone, and reports the results of
+// these runs. It covers scheduled times later than the parameter from and not later than the parameter to.
 func (q *Queries) Audit(ctx context.Context, ref string, from, to core.Instant) (AuditReport, error) {
 	if err := checkSpan(from, to); err != nil {
 		return AuditReport{}, err

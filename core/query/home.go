@@ -56,7 +56,7 @@ type LongRun struct {
 	Usual time.Duration // median duration of the earlier runs
 }
 
-// Home returns the current problems of the apps for which the function sees returns true. A nil function selects all
+// Home returns the current problems of the apps for which the function `sees` returns true. A nil function selects all
 // apps.
 func (q *Queries) Home(ctx context.Context, sees func(app string) bool) (Home, error) {
 	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})

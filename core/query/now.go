@@ -149,8 +149,8 @@ func (q *Queries) lastOf(ctx context.Context, jobs []ranked, recent int) (map[co
 	return last, nil
 }
 
-// CountFailing returns the number of failing jobs in the apps for which the function sees returns true. A nil
-// function selects all apps. partial is true if the status of some jobs is unknown.
+// CountFailing returns the number of failing jobs in the apps for which the function `sees` returns true. A nil function
+// selects all apps. The result partial is true if the status of some jobs is unknown.
 func (q *Queries) CountFailing(ctx context.Context, sees func(app string) bool) (jobs int, partial bool, err error) {
 	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})
 	if err != nil {
@@ -375,9 +375,9 @@ func has(j *core.Job, text string) bool {
 		texts(j, func(of string) bool { return len(of) >= len(text) && strings.Contains(strings.ToLower(of), text) })
 }
 
-// Select returns the selected jobs with an ID above after, ordered by ID, for a bulk operation. all is the number of
-// all selected jobs. bad has the unreadable jobs, which might match the filter too. Select waits until the status of
-// all jobs is known.
+// Select returns the selected jobs with an ID above the parameter after, ordered by ID, for a bulk operation. The result
+// all is the number of all selected jobs. The result bad has the unreadable jobs, which might match the filter too.
+// Select waits until the status of all jobs is known.
 func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []core.Job, all int, bad core.Unreadable, err error) {
 	if _, err := a.check(); err != nil {
 		return nil, 0, nil, err

@@ -79,11 +79,11 @@ func (q *Queries) Reachable(field, address string) error {
 	return nil
 }
 
-// EachJob calls the function do for each job with an ID above after, until do returns false or the page p is over. If
-// app is empty, EachJob includes the jobs of all apps. next is the ID after which the caller continues; 0 means the
-// end. After an error, EachJob ends the page. It returns the error only if it has read no jobs before. Unreadable
-// jobs are skipped and added to p.Bad. A job is not skipped if only its secrets cannot be decrypted. do must not
-// change a job.
+// EachJob calls the function `do` for each job with an ID above the parameter after, until `do` returns false or the page
+// p is over. If app is empty, EachJob includes the jobs of all apps. The result next is the ID after which the caller
+// continues; 0 means the end. After an error, EachJob ends the page. It returns the error only if it has read no jobs
+// before. Unreadable jobs are skipped and added to p.Bad. A job is not skipped if only its secrets cannot be decrypted.
+// The function `do` must not change a job.
 func (q *Queries) EachJob(
 	ctx context.Context, app string, after core.JobID, p *budget.Page, do func(j *core.Job) bool,
 ) (next core.JobID, err error) {

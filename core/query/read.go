@@ -767,7 +767,8 @@ func (q *Queries) describePause(p core.Pause, in *time.Location) core.Text {
 // before now. A time that occurs twice, when clocks go back, gives both.
 func instantsOf(text, zone string, now time.Time) ([]core.Instant, error) {
 	bad := core.Invalid("run", text,
-		"write a scheduled time as 2026-11-20T02:30, 2026-11-20T02:30:05 or 02:30 in the job's zone, or with an offset such as +01:00 or Z")
+		"write a scheduled time in the job's zone, as 02:30, 2026-11-20T02:30 or 2026-11-20T02:30:05; "+
+			"after a date and time, an offset is allowed, as in 2026-11-20T02:30Z")
 	var t time.Time
 	var err error
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00"} {

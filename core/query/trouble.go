@@ -56,8 +56,8 @@ type Failing struct {
 	Last  core.Run // newest failed run
 }
 
-// Trouble returns the failing jobs, and the jobs that cannot run, in the apps for which the function sees returns
-// true. A nil function selects all apps. Paused jobs are not checked for failures.
+// Trouble returns the failing jobs, and the jobs that cannot run, in the apps for which the function `sees` returns true.
+// A nil function selects all apps. Paused jobs are not checked for failures.
 func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Problems, error) {
 	res := Problems{Named: map[core.JobID]*core.Job{}}
 	apps, _, err := q.Apps(ctx) // unreadable apps are reported elsewhere

@@ -16,8 +16,9 @@ type GlobalStore interface {
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
-// NoteOutage records that executors could not send heartbeats between from and to, so that their registrations do not expire.
-// If from is at most expiry after the end of the previous outage, NoteOutage extends that outage.
+// NoteOutage records that executors could not send heartbeats, so that their registrations do not expire. The outage
+// lasted from the parameter from to the parameter to. If it began at most expiry after the end of the previous outage,
+// NoteOutage extends the previous outage.
 func NoteOutage(ctx context.Context, store GlobalStore, from, to time.Time, expiry time.Duration) error {
 	for range 3 {
 		g, err := store.Global(ctx)

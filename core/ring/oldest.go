@@ -55,7 +55,7 @@ func (o Oldest) First() time.Time {
 	return o.Due
 }
 
-// PutBack reports whether a requeued message has a due time from first to last.
+// PutBack reports whether a requeued message has a due time in the range from the parameter first to the parameter last.
 func (o Oldest) PutBack(first, last core.Instant) bool {
 	i, _ := slices.BinarySearch(o.Back, first)
 	return i < len(o.Back) && o.Back[i] <= last

@@ -219,7 +219,7 @@ func encodeFires(m Message) []byte {
 // Decode decodes a message. Its error is ErrNewer, or a *PoisonError with the reason.
 func Decode(b []byte) (Message, error) {
 	if len(b) > MaxBytes {
-		return Message{}, poison("%d bytes, at most %d are allowed", len(b), MaxBytes)
+		return Message{}, poison("%d bytes; at most %d are allowed", len(b), MaxBytes)
 	}
 	var v struct {
 		V int `json:"v"`
@@ -304,7 +304,7 @@ func check(f core.Fire) error {
 
 func decodeCheck(w *wireCheck) (*Check, error) {
 	if len(w.Runs) > 10000 {
-		return nil, poison("a check of %d runs, at most 10000 are allowed", len(w.Runs))
+		return nil, poison("a check of %d runs; at most 10000 are allowed", len(w.Runs))
 	}
 	c := &Check{Idle: w.Idle}
 	for _, r := range w.Runs {

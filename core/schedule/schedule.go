@@ -183,9 +183,9 @@ func (s *Schedule) Next(after core.Instant) (core.Instant, bool) {
 	return next, true
 }
 
-// Count returns the number of scheduled times that are later than after and not later than end. For several rules, or over a
-// clock change, it iterates over the scheduled times. If there are more than most, it stops: the result all is then false, and
-// the result n is an estimate.
+// Count returns the number of scheduled times that are later than the parameter after and not later than the parameter
+// end. For several rules, or over a clock change, it iterates over the scheduled times. If their number exceeds the
+// parameter most, it stops: the result all is then false, and the result n is an estimate.
 func (s *Schedule) Count(after, end core.Instant, most int) (n int, all bool) {
 	after, end = max(after, s.from-1, 0), min(end, s.until)
 	if after >= end {
@@ -301,17 +301,18 @@ func (s *Schedule) FixedDelay() (time.Duration, bool) { return s.delay, s.delay 
 
 func (s *Schedule) Manual() bool { return len(s.rules) == 0 }
 
-// Clamp returns the time at, or the start of the schedule if the start is later. Clamp returns false if the result is after
-// the end of the schedule. Use it for a fixed delay.
+// Clamp returns the parameter at, or the start of the schedule if the start is later. Clamp returns false if the result
+// is after the end of the schedule. Use it for a fixed delay.
 func (s *Schedule) Clamp(at core.Instant) (core.Instant, bool) {
 	at = max(at, s.from)
 	return at, at <= s.until
 }
 
-// Slot returns the due time of the scheduled time at. The due time is the scheduled time plus a jitter, which is a hash of the
-// job ID and the scheduled time. The parameter next is the job's following scheduled time; 0: none. The due time is before
-// next, so runs keep their order. The jitter is at most the jitter of the schedule. If the parameter frequent is true, the job
-// fires more than once in a planning window, and the jitter is at most FrequentJitter.
+// Slot returns the due time of a scheduled time, which is the parameter at. The due time is the scheduled time plus a
+// jitter, which is a hash of the job ID and the scheduled time. The parameter next is the job's following scheduled time;
+// 0: none. The due time is before the following scheduled time, so runs keep their order. The jitter is at most the
+// jitter of the schedule. If the parameter frequent is true, the job fires more than once in a planning window, and the
+// jitter is at most FrequentJitter.
 func (s *Schedule) Slot(job core.JobID, at, next core.Instant, frequent bool) core.Instant {
 	if s.source.Jitter == 0 {
 		return at

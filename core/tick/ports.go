@@ -30,8 +30,9 @@ type Jobs interface {
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 	// PutSkips stores skips. If a skip with this Job, First and Reason is stored, PutSkips only extends it.
 	PutSkips(ctx context.Context, skips []core.Skip) []error
-	// Advance advances jobs, each on the condition that Rev, Next and Tail are as read. A core.Change in an advance is stored
-	// if, and only if, the advance is stored.
+	// Advance updates the planning fields of jobs. Each update has the condition that the stored Rev, Next and Tail equal
+	// the fields of the core.Advance. A core.Change in a core.Advance is stored if, and only if, the core.Advance is
+	// stored.
 	Advance(ctx context.Context, moves []core.Advance) []error
 }
 

@@ -37,12 +37,13 @@ type Options struct {
 	PassFor  time.Duration
 	Page     int // number of due items to read at a time; default: 1,000
 	MaxPages int // maximum number of pages in one pass of one partition; default: 50
-	// Careful is the initial number of jobs to plan at a time if their runs may already be in the delay queue. These jobs are
-	// overdue, or the store had no capacity for their advance. The number doubles with each success.
+	// Careful is the initial number of jobs to plan at a time if their runs may already be in the delay queue. This
+	// applies to overdue jobs, and to jobs whose runs were enqueued but whose next scheduled time could not be stored.
+	// The number doubles, up to Page, each time the store accepts all updates. After a failure it falls again.
 	Careful int           // default: 50
 	Overdue time.Duration // how late a job must be to count as overdue; default: 2 min
-	// SentFor is how long a ticker remembers runs that it enqueued, but whose advance is not stored. MaxSent is the maximum
-	// number of jobs with remembered runs.
+	// SentFor is how long a ticker remembers a job whose runs it enqueued, but whose next scheduled time could not be
+	// stored. MaxSent is the maximum number of remembered jobs.
 	SentFor time.Duration // default: 15 min
 	MaxSent int           // default: 20,000
 	// Rates are the options that determine the number of partitions.
@@ -150,7 +151,7 @@ type Result struct {
 	// is the time since that check.
 	Lag     time.Duration
 	Fires   int   // number of runs enqueued
-	Moved   int   // number of jobs advanced
+	Moved   int   // number of jobs whose next scheduled time was stored
 	Skipped int64 // number of scheduled times recorded as skipped
 	// Recovered is the number of lost runs that the pass sent again. If it is above 0, the delay queue loses runs.
 	Recovered int

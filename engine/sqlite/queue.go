@@ -288,7 +288,8 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 	before := int64(math.MaxInt64)
 	if after != "" {
 		if before, err = strconv.ParseInt(after, 10, 64); err != nil {
-			return nil, core.Errorf(core.CodeInvalid, "%q is not a dead-letter message", after)
+			return nil, core.Invalid("after", after,
+				"expected the ID of a dead-letter message: use the value of next from the previous page")
 		}
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {

@@ -77,9 +77,9 @@ type Options struct {
 	// Concurrency is the maximum number of runs that the process holds, waiting or running. 0: 10. Runs of one job run one
 	// after another.
 	Concurrency int
-	// Visibility is the visibility timeout of messages: a whole number of seconds from 6 s to 12 h. After a crash, another
-	// process receives the run after at most this time. While the run is not reported, the process extends the timeout
-	// whenever a third of Visibility has passed. 0: 60 s.
+	// Visibility is the visibility timeout of messages: a whole number of seconds from 6 s to 12 h. After a crash,
+	// another process receives the run after at most this time. Until the result of the run is reported, the process
+	// extends the timeout whenever a third of Visibility has passed. 0: 60 s.
 	Visibility time.Duration
 	// StopGrace is how long running runs may continue after ctx has ended. Then unfinished runs are released to the queue. 0:
 	// 30 s. Negative: runs are released immediately.

@@ -77,7 +77,7 @@ func wire(c *lambdaboot.Config, e *engine.Engine, door executorhttp.Config, to n
 		Rotator: engine.Rotator{Engine: a.Engine, Box: c.Box},
 		Facts: func(ctx context.Context, l words.Language) client.Facts {
 			f := client.Facts{Deployment: c.Deployment}
-			doctor.Gather(ctx, e, time.Now(), l, &f, nil)
+			doctor.Gather(ctx, e, time.Now(), l, &f, log, nil)
 			return f
 		}, Status: func() client.Status {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

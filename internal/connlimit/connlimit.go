@@ -1,5 +1,5 @@
-// Package connlimit limits the number of connections to a server. Unknown clients with many connections then exhaust
-// neither the server's file descriptors nor its memory, and the server still answers other clients.
+// Package connlimit limits the number of open connections to a server. At the limit, it closes connections that are idle,
+// stuck or without a complete request, so that other clients still get answers.
 package connlimit
 
 import (

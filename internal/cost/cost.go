@@ -205,7 +205,7 @@ func Canary(d Deployment) (Usage, error) {
 	return u, nil
 }
 
-// Times returns the usage u multiplied by n.
+// Times returns the usage u multiplied by the number n.
 func (u Usage) Times(n float64) Usage {
 	return Usage{
 		u.Fires * n, u.WriteUnits * n, u.ReadUnits * n, u.StoredGB * n, u.QueueRequests * n,

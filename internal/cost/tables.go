@@ -7,8 +7,8 @@ import "time"
 // five minutes, and a burst comes every 330 s. A burst therefore finds more capacity than it uses: see TestProvision.
 const UsedEvenly = 0.7
 
-// Capacity is the reads and writes of a table or of the index. The unit is units, or units per second for provisioned
-// tables.
+// Capacity has the reads and writes of a table or of the index, in capacity units. For provisioned tables, the numbers
+// are units per second.
 type Capacity struct {
 	Of          string
 	Write, Read float64

@@ -853,5 +853,7 @@ func unread(f *Facts, s *sheet) core.Text {
 		names[i] = core.Phrase(name)
 	}
 	return s.unknown("the deployment could not read: %s", some(names)).
-		do("see the log of the function `api`; the role of the function needs the missing permissions")
+		do("%s", local(f, core.Say("see the server's log on standard error for the reason"),
+			core.Say("see the log of the function `api` for the error; if a permission is missing, add the permission to the role "+
+				"of the function")))
 }

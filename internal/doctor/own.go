@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -29,14 +30,16 @@ type gathering struct {
 	now time.Time
 	l   words.Language
 	f   *client.Facts
+	log *slog.Logger
 	// answer returns the last answers of executor addresses; nil: unknown.
 	answer api.Answer
 }
 
-// known reports whether a fact could be read. It records unread facts by their English name, for programs; Judge
-// translates it.
+// known reports whether a fact could be read. It logs the error, and records the English name of the fact for programs;
+// Judge translates the name.
 func (k *gathering) known(what string, err error) bool {
 	if err != nil {
+		k.log.Warn("fact not read", "fact", what, "err", err)
 		k.f.Unread = append(k.f.Unread, core.Phrase(what).String())
 	}
 	return err == nil
@@ -50,10 +53,10 @@ func (k *gathering) said(err error) string {
 	return err.Error()
 }
 
-// Gather reads the deployment's own facts from an engine and adds them to f. The texts are in the language l. Pass an
-// engine without a fence, so that Gather also works on a standby deployment.
-func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Language, f *client.Facts, answer api.Answer) {
-	k := &gathering{e, now, l, f, answer}
+// Gather reads the deployment's own facts from an engine and adds them to f. It logs the errors of facts that cannot be
+// read. The texts are in the language l. Pass an engine without a fence, so that Gather also works on a standby deployment.
+func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Language, f *client.Facts, log *slog.Logger, answer api.Answer) {
+	k := &gathering{e, now, l, f, log, answer}
 	f.Now = now.UTC()
 	g, err := e.Tick.Global(ctx)
 	if k.known("global item", err) {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -59,7 +60,7 @@ func TestUncomparedFrom(t *testing.T) {
 			}
 			e.Tick = behind{e.Tick, c.behind, c.err}
 			var f client.Facts
-			Gather(t.Context(), e, now, words.English, &f, nil)
+			Gather(t.Context(), e, now, words.English, &f, slog.New(slog.DiscardHandler), nil)
 			if !f.UncomparedFrom.Equal(c.want) || slices.Contains(f.Unread, "oldest message") != c.unknown {
 				t.Errorf("from %s, unread %v; want %s", f.UncomparedFrom, f.Unread, c.want)
 			}
@@ -80,7 +81,7 @@ func TestApps(t *testing.T) {
 	}
 	e.Manage.(*memory.Store).DamageApp("broken")
 	f := here()
-	Gather(t.Context(), e, now, words.English, f.Own, nil)
+	Gather(t.Context(), e, now, words.English, f.Own, slog.New(slog.DiscardHandler), nil)
 	var levels []Level
 	list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Check.String() != "apps" })
 	for _, x := range list {
@@ -126,7 +127,7 @@ func TestDueSinceSkipsUnreadableJobs(t *testing.T) {
 		}
 		e.Tick = unreadable{e.Tick, bad}
 		var f client.Facts
-		Gather(t.Context(), e, now, words.English, &f, nil)
+		Gather(t.Context(), e, now, words.English, &f, slog.New(slog.DiscardHandler), nil)
 		if age := now.Sub(f.DueSince); age.Round(time.Second) != want {
 			t.Errorf("job %d cannot be read: the earliest job has waited for %s, want %s", bad, age, want)
 		}

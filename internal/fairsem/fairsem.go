@@ -38,8 +38,8 @@ func (p *Semaphore) take(who string) bool {
 	return true
 }
 
-// Acquire waits for a slot for an owner, and reports whether the owner got the slot within the time limit. Release
-// returns the slot.
+// Acquire waits for a slot for an owner, and reports whether the owner got a slot within the time limit. The owner
+// returns the slot with Release.
 func (p *Semaphore) Acquire(ctx context.Context, who string, within time.Duration) bool {
 	p.mu.Lock()
 	if p.take(who) {

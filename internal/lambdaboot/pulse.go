@@ -33,8 +33,8 @@ const (
 	unseen     = time.Minute
 )
 
-// Pulse records regularly that the deployment works. During an outage, the deployment did not run or the store
-// rejected all requests, so executors could not send heartbeats. After an outage, the first process records the outage
+// Pulse records regularly that the deployment works. During an outage, the deployment does not run or the store rejects
+// all requests, so executors cannot send heartbeats. After an outage, the first process that starts records the outage
 // before it checks heartbeats.
 type Pulse struct {
 	e   *engine.Engine

@@ -93,7 +93,7 @@ type item struct {
 	Until   time.Time    `json:"until,omitzero"` // time until which the command must start
 }
 
-// WithSecrets returns a copy of the item in which the function `turn` has replaced each secret.
+// WithSecrets returns a copy of the item in which the function `turn` has encrypted or decrypted each secret.
 func (it item) WithSecrets(turn func(secret string) string) item {
 	it.Command = *core.Def{Command: &it.Command}.WithSecrets(turn).Command
 	return it

@@ -44,7 +44,7 @@ func passes(err error) bool {
 	return errors.Is(err, client.ErrNoAnswer)
 }
 
-// Pages requests the pages of an answer one by one. Another function combines the pages.
+// Pages requests the pages of an answer one by one. The caller combines the pages.
 type Pages[T any] struct {
 	Ask      func(after string) (T, error)
 	Add      func(page *T) (next string)

@@ -31,7 +31,7 @@ const (
 	Large  = "large"  // the body is too large
 	Busy   = "busy"   // the server had no capacity left for the request
 	Quota  = "quota"  // code declared more jobs or changes than it may declare
-	Unsent = "unsent" // the request reported the end of a run without an owner
+	Unsent = "unsent" // the request reported the end of a run that no executor has
 	Page   = "page"   // the client is a web page in a browser
 
 	Invalid     = "invalid"     // at least a part of the request is invalid
@@ -40,12 +40,13 @@ const (
 	Unavailable = "unavailable" // the server could not process the request
 )
 
-// Refusal is one rejected request, or several equal ones. App and Address have the values that the client sent.
+// Refusal is one rejected request, or several equal rejected requests. App and Address have the values that the client
+// sent.
 type Refusal struct {
 	Door, Reason string
 	Remote       string // IP address and port of the client's connection
 	App, Address string // app and address of an executor; empty if unknown
-	Why          string // text of the server's answer
+	Why          string // error text that the server returned
 	At           time.Time
 	Count        int
 }
@@ -61,7 +62,7 @@ type Options struct {
 	Longest time.Duration // default: 0, no delay
 	// Waiting is the maximum number of concurrent delayed answers. Each delayed answer uses a connection.
 	Waiting int // default: 64
-	// Listen is the maximum time to read the body of a rejected request, to identify the client.
+	// Listen is the maximum time to read the body of a rejected request, in order to identify the client.
 	Listen time.Duration // default: 1 s
 	// Every is the minimum time between two log lines about one address. Forget is the time without a rejection
 	// after which an address is forgotten.
@@ -114,8 +115,8 @@ func New(o Options) *Trace {
 }
 
 // Asks returns the maximum time to read a short body of a rejected request, to identify the client. The result is
-// Options.Listen a few times in each second, and 0 otherwise. Therefore few bodies are read at once, without a further
-// limit.
+// Options.Listen for a few requests in each second, and 0 for all further requests. Few bodies are therefore read at the
+// same time.
 func (t *Trace) Asks() time.Duration {
 	if t == nil {
 		return 0

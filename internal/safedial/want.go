@@ -12,8 +12,8 @@ import (
 // OwnWant checks ports separately.
 var wants = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS}
 
-// OwnWant reports whether a connection failed because this machine had no file descriptors, ports or memory left. Such
-// a failure does not mean that the address is unreachable.
+// OwnWant reports whether the error err means that this machine had no file descriptors, ports or memory left for a
+// connection. Such a failure does not mean that the address is unreachable.
 func OwnWant(err error) bool {
 	if err == nil {
 		return false

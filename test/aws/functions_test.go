@@ -38,7 +38,7 @@ func TestFunctions(t *testing.T) {
 			most = maxApi
 		}
 		if info.Size() >= most {
-			t.Errorf("%s has %d bytes, at most %d are allowed", name, info.Size(), most)
+			t.Errorf("%s has %d bytes; at most %d are allowed", name, info.Size(), most)
 		}
 	}
 	// The order matters: each step prepares the next one.

@@ -157,7 +157,7 @@ func (p *page) shot(path string) {
 	var small bytes.Buffer
 	p.do((&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, paletted(full)))
 	if small.Len() > maxPicture {
-		p.tb.Errorf("%s: %d bytes, at most %d are allowed", path, small.Len(), maxPicture)
+		p.tb.Errorf("%s: %d bytes; at most %d are allowed", path, small.Len(), maxPicture)
 	}
 	p.do(os.WriteFile(path, small.Bytes(), 0o644))
 }

@@ -56,8 +56,8 @@ func (gr *Growth) Planned(g core.Global, p int, s core.Sched) {
 	}
 }
 
-// Next returns g with the required numbers of partitions and groups. The parameter held lists the partitions whose leases the
-// ticker has. Next also removes the last partition from g if that partition is unused, empty and in held.
+// Next returns g with the required numbers of partitions and groups. The parameter held lists the partitions whose leases
+// the ticker has. Next also removes the last partition from g if it is unused, empty and in the list held.
 func (gr *Growth) Next(ctx context.Context, g core.Global, held []int) (core.Global, error) {
 	now := gr.now()
 	next := gr.rates.next(g, gr.load, now)
