@@ -29,7 +29,7 @@ const (
 // recent holds, for the newest rows, two facts without an index in the file: the runs of a job in the order of their IDs,
 // and which runs are open. In the file, the table history has the first. It is written a generation at a time in that
 // order, so that one page takes many. The table lingering has the runs that stay open for long. Both tables cover the rows
-// up to a mark; Open reads the later rows.
+// up to a mark; Open reads the later rows. Decision 051 compares them with indexes.
 type recent struct {
 	mu   sync.Mutex
 	rows []madeRow           // made after the mark, in order
