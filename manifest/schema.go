@@ -282,7 +282,7 @@ func (s *schema) unknown(name string) core.Text {
 	if best != "" {
 		return core.Say("%s; did you mean %s?", msg, best)
 	}
-	return core.Say("%s; allowed values: %s", msg, s.names())
+	return core.Say("%s; allowed fields: %s", msg, s.names())
 }
 
 // fold maps spellings such as time_zone and Time-Zone to one form.

@@ -301,9 +301,8 @@ func postRun(f *Facts, s *sheet) core.Text {
 	}
 	if n := f.Own.LogsLost; n > 0 {
 		s.warn("logs that could not be stored: %d since %s", n, f.Own.UpSince.Format(time.RFC3339)).
-			do("`tickring logs RUN` and the server's log (%s) show the reason, such as an executor that stopped too early or "+
-				"does not answer",
-				"could not be stored")
+			do("`tickring logs RUN` shows the reason, such as an executor that stopped too early or does not answer; the server's " +
+				"log names each run")
 	}
 	return text
 }
@@ -758,8 +757,8 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 				do("find the clients that send these requests; if the clients are your own executors, set %s",
 					"-c tickring:endpointConcurrency=N")
 		} else {
-			s.warn("%s", text).do("other functions of the account use all concurrency: request more (Service Quotas: Lambda, " +
-				"concurrent executions), or reserve some for this function")
+			s.warn("%s", text).do("other functions of the account use all concurrency: request a higher quota (Service Quotas: " +
+				"Lambda, concurrent executions), or reserve concurrency for this function")
 		}
 	}
 	if fn.Errors > 0 {
@@ -817,7 +816,7 @@ func concurrency(f *Facts, s *sheet) core.Text {
 			do("request a quota of 1,000 (Service Quotas: Lambda, concurrent executions)")
 	case a.Unreserved < fewConcurrent:
 		s.warn("concurrent functions of the account: %d; only %d are not reserved by other functions", a.Concurrency, a.Unreserved).
-			do("reserve less concurrency for other functions, or reserve some for the functions `dispatch` and `tick`")
+			do("reserve less concurrency for other functions, or reserve concurrency for the functions `dispatch` and `tick`")
 	}
 	return core.Say("at most %d functions run at the same time", a.Concurrency)
 }

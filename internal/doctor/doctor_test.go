@@ -354,6 +354,7 @@ func TestFindings(t *testing.T) {
 		{"no rights", well, func(f *Facts) { f.Cloud.Unread = []Unread{{core.Say("table quota"), core.Phrase("denied")}} }, "table quota",
 			Unknown},
 		{"the deployment has no rights", well, func(f *Facts) { f.Own.Unread = []string{"due index"} }, "server", Unknown},
+		{"a fact not read here", here, func(f *Facts) { f.Own.Unread = []string{"due index"} }, "server", Unknown},
 	} {
 		f := c.from()
 		c.change(f)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,9 +61,11 @@ func TestUncomparedFrom(t *testing.T) {
 			}
 			e.Tick = behind{e.Tick, c.behind, c.err}
 			var f client.Facts
-			Gather(t.Context(), e, now, words.English, &f, slog.New(slog.DiscardHandler), nil)
-			if !f.UncomparedFrom.Equal(c.want) || slices.Contains(f.Unread, "oldest message") != c.unknown {
-				t.Errorf("from %s, unread %v; want %s", f.UncomparedFrom, f.Unread, c.want)
+			var log strings.Builder
+			Gather(t.Context(), e, now, words.English, &f, slog.New(slog.NewTextHandler(&log, nil)), nil)
+			if !f.UncomparedFrom.Equal(c.want) || slices.Contains(f.Unread, "oldest message") != c.unknown ||
+				strings.Contains(log.String(), `fact="oldest message" err=`) != c.unknown {
+				t.Errorf("from %s, unread %v, log %s; want %s", f.UncomparedFrom, f.Unread, log.String(), c.want)
 			}
 		})
 	}

@@ -34,8 +34,8 @@ const (
 )
 
 // Pulse records regularly that the deployment works. During an outage, the deployment does not run or the store rejects
-// all requests, so executors cannot send heartbeats. After an outage, the first process that starts records the outage
-// before it checks heartbeats.
+// all requests, so executors cannot send heartbeats. After an outage, the first process that can use the store again records the
+// outage before it checks heartbeats.
 type Pulse struct {
 	e   *engine.Engine
 	log *slog.Logger
