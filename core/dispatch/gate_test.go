@@ -242,6 +242,13 @@ func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 	})
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // wait advances the bubble's clock.
 func wait(d time.Duration) { <-time.After(d) }
 
