@@ -125,6 +125,71 @@ func TestChangedTrigger(t *testing.T) {
 	}
 }
 
+// busy rejects all sends for a temporary reason.
+type busy struct{ noted }
+
+func (b *busy) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
+	b.sent = append(b.sent, *s.Run.Params)
+	return dispatch.Answer{Kind: dispatch.AnswerBusy}
+}
+
+// TestChangedTriggerGivenBack: between check and claim, a trigger changes, and another dispatch claims and releases it.
+// It has no owner again, but the old check must not claim it. This holds even if its last two owners had the same
+// until.
+func TestChangedTriggerGivenBack(t *testing.T) {
+	for _, twice := range []bool{false, true} {
+		t.Run(fmt.Sprint("given back before: ", twice), func(t *testing.T) { changedGivenBack(t, twice) })
+	}
+}
+
+func changedGivenBack(t *testing.T, twice bool) {
+	synctest.Test(t, func(t *testing.T) {
+		s, to, full := &before{Store: memory.New(memory.Options{})}, &noted{}, &busy{}
+		log := slog.New(slog.DiscardHandler)
+		end := finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log})
+		d := dispatch.New(s, s, to, end, dispatch.Options{Log: log})
+		other := dispatch.New(s.Store, s, full, end, dispatch.Options{Log: log})
+		ctx, now, was, is := t.Context(), core.InstantOf(time.Now()), "old", "new"
+		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
+		j.Normalize()
+		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
+			First: core.NumberedRun(7, 1), Params: &was}
+		entry := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
+		must(t, s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1},
+			core.Change{ID: 1, App: "one"}),
+			s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0], s.PutTriggered(ctx, run, entry))
+		m := []ring.Message{{Kind: ring.KindFires, Slot: now,
+			Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
+		sent := "[new]"
+		if twice {
+			if v := other.Handle(ctx, m)[0]; !v.Ack {
+				t.Errorf("not acked: %v", v.Err)
+			}
+			sent = "[old new]"
+			found, _, err := s.Runs(ctx, []core.RunID{run.ID})
+			must(t, err)
+			run = found[run.ID]
+		}
+		s.do = func() {
+			next := run
+			next.Params = &is
+			if err := s.ChangeTriggered(ctx, operate.Triggered{Put: run.Retime(next, time.Now()), Entry: entry}); err != nil {
+				t.Error(err)
+			}
+			if v := other.Handle(ctx, m)[0]; !v.Ack || fmt.Sprint(full.sent) != sent {
+				t.Errorf("the other sent %q, %v", full.sent, v.Err)
+			}
+		}
+		if v := d.Handle(ctx, m)[0]; !v.Ack {
+			t.Errorf("not acked: %v", v.Err)
+		}
+		if want := "[new to " + firstAddress + "]"; fmt.Sprint(to.sent) != want {
+			t.Errorf("sent %q, want %s", to.sent, want)
+		}
+	})
+}
+
 // TestTakenWithItsAddress: between a check of a lost owner's run and its takeover, a late write of the owner moves the
 // run. It is sent to the new address.
 func TestTakenWithItsAddress(t *testing.T) {
