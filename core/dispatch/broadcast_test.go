@@ -245,34 +245,6 @@ func TestBroadcast(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
-	in("copies make none twice", func(t *testing.T) {
-		b := newSpreading(t, 3, nil)
-		id, m := b.fire()
-		for range 3 {
-			if !b.handle(m) {
-				t.Error("not acked")
-			}
-		}
-		b.comes()
-		if len(b.sent) != 3 {
-			t.Error(b.sent)
-		}
-		for _, shard := range b.runs {
-			must(t, b.end(shard, core.Succeeded))
-		}
-		b.handle(m)
-		b.comes()
-		if b.is(id, "succeeded  3 of 3"); len(b.sent) != 3 {
-			t.Error(b.sent)
-		}
-	})
-	in("fail any", func(t *testing.T) {
-		b := newSpreading(t, 2, fails(core.BroadcastFailAny))
-		id, runs := b.start()
-		must(t, b.end(runs[0], core.Succeeded))
-		must(t, b.end(runs[1], core.Failed))
-		b.is(id, "failed shards 1 of 2, 1 failed")
-	})
 	in("fail all", func(t *testing.T) {
 		b := newSpreading(t, 2, fails(core.BroadcastFailAll))
 		id, runs := b.start()

@@ -83,13 +83,9 @@ func TestChangedTrigger(t *testing.T) {
 				run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now,
 					Attempt: 1,
 					First:   core.NumberedRun(7, 1), Params: &was, Addresses: []string{firstAddress}}
-				for _, err := range []error{s.PutApp(ctx, 0, app, core.Change{ID: 1, App: "one"}),
+				must(t, s.PutApp(ctx, 0, app, core.Change{ID: 1, App: "one"}),
 					s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0],
-					s.PutTriggered(ctx, run, core.DueItem{PlanAt: now, Job: 7, Run: run.ID})} {
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
+					s.PutTriggered(ctx, run, core.DueItem{PlanAt: now, Job: 7, Run: run.ID}))
 				next := run
 				next.At = now.Add(c.by)
 				next.Slot, next.Params, next.Addresses = next.At, &is, []string{secondAddress}
@@ -160,13 +156,9 @@ func changedGivenBack(t *testing.T, twice bool) {
 		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
 			First: core.NumberedRun(7, 1), Params: &was}
 		entry := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
-		for _, err := range []error{s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1},
+		must(t, s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1},
 			core.Change{ID: 1, App: "one"}),
-			s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0], s.PutTriggered(ctx, run, entry)} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+			s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0], s.PutTriggered(ctx, run, entry))
 		m := []ring.Message{{Kind: ring.KindFires, Slot: now,
 			Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
 		sent := "[new]"
@@ -176,9 +168,7 @@ func changedGivenBack(t *testing.T, twice bool) {
 			}
 			sent = "[old new]"
 			found, _, err := s.Runs(ctx, []core.RunID{run.ID})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			run = found[run.ID]
 		}
 		s.do = func() {
@@ -213,13 +203,9 @@ func TestTakenWithItsAddress(t *testing.T) {
 		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
 		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Running, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
 			First: core.NumberedRun(7, 1), Params: &params, Owner: "lost", Until: time.Now().Add(-time.Second), Address: firstAddress}
-		for _, err := range []error{s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1},
+		must(t, s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1},
 			core.Change{ID: 1, App: "one"}),
-			s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0], s.Create(ctx, []core.Run{run})[0]} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+			s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0], s.Create(ctx, []core.Run{run})[0])
 		s.do = func() {
 			if err := s.Store.PutRuns(ctx, []core.RunPut{run.Readdress(secondAddress, nil)})[0]; err != nil {
 				t.Error(err)

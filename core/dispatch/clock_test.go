@@ -81,9 +81,7 @@ func newClocked(t *testing.T) *clocked {
 
 func (c *clocked) must(err error) {
 	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 }
 
 // job stores a job that is due now and returns its run; the caller enqueues the fire.

@@ -156,13 +156,9 @@ func TestRedrive(t *testing.T) {
 		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
 		msgs := g.messages(1, 2, "one")
 		for _, m := range msgs {
-			if err := g.s.Bury(t.Context(), m, "received too often"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.s.Bury(t.Context(), m, "received too often"))
 		}
-		if err := g.s.Bury(t.Context(), ring.Message{Kind: ring.KindCheck, Slot: 9, Check: &ring.Check{}}, "a check"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.s.Bury(t.Context(), ring.Message{Kind: ring.KindCheck, Slot: 9, Check: &ring.Check{}}, "a check"))
 		if n, err := dead.Pass(t.Context()); n != 2 || err != nil {
 			t.Fatalf("%d recorded, %v", n, err)
 		}
@@ -177,15 +173,9 @@ func TestRedrive(t *testing.T) {
 		if len(fires) != 2 || unread != 0 {
 			t.Fatalf("%d fires, %d unread", len(fires), unread)
 		}
-		for _, err := range g.s.Enqueue(t.Context(), plan.Pack(fires, ring.MaxFires, nil)) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		must(t, g.s.Enqueue(t.Context(), plan.Pack(fires, ring.MaxFires, nil))...)
 		got, err := g.s.Receive(t.Context(), ring.KindFires, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range got {
 			g.handle([]ring.Message{got[i].Message})
 		}
@@ -196,9 +186,7 @@ func TestRedrive(t *testing.T) {
 		for n := range 250 {
 			at := core.InstantOf(time.Now()) - core.Instant(n) - 100
 			f := core.Fire{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
-			if err := g.s.Bury(t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}, "received too often"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.s.Bury(t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}, "received too often"))
 		}
 		if n, err := dead.Pass(t.Context()); n != 250 || err != nil {
 			t.Errorf("%d of 250 recorded, %v", n, err)
@@ -298,9 +286,7 @@ func TestDeadListsRuns(t *testing.T) {
 		f := core.Fire{Run: core.NumberedRun(4, 9), Rev: 1, At: now, Slot: now, Cause: core.CauseAPI}
 		ended := core.Run{ID: core.NumberedRun(4, 8), App: "one", State: core.Succeeded, At: now - 600, Slot: now - 600, SentAt: time.Now(),
 			EndedAt: time.Now(), Journal: core.JournalKey{Minute: int64(now)/60 - 10, Nonce: "dead"}}
-		if err := g.s.Create(t.Context(), []core.Run{ended})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.s.Create(t.Context(), []core.Run{ended})[0])
 		of := f
 		of.Run = ended.ID
 		letter := core.Letter{ID: "1", Reason: "received too often",

@@ -49,16 +49,12 @@ func TestCallIsLetGoInTime(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		f := finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log})
 		d := dispatch.New(s, s, endless{}, f, dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: log})
-		if err := s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1},
-			core.Change{ID: 1, App: "calls"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1},
+			core.Change{ID: 1, App: "calls"}))
 		j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: time.Hour}}
 		j.Normalize()
 		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-		if err := s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "calls", Job: 7}})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "calls", Job: 7}})[0])
 		now := core.InstantOf(time.Now())
 		deadline := time.Now().Add(28 * time.Second)
 		ctx, cancel := context.WithDeadline(t.Context(), deadline)

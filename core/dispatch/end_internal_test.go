@@ -3,18 +3,17 @@ package dispatch
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 )
 
-// closesAll has one run, and accepts each close.
+// closesAll has one run, and accepts its close when the test says so.
 type closesAll struct {
 	finish.Store
-	run core.Run
+	run        core.Run
+	began, may chan struct{}
 }
 
 func (s closesAll) Runs(context.Context, []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
@@ -22,34 +21,32 @@ func (s closesAll) Runs(context.Context, []core.RunID) (map[core.RunID]core.Run,
 }
 
 func (s closesAll) PutRuns(_ context.Context, list []core.RunPut) []error {
+	close(s.began)
+	<-s.may
 	return make([]error, len(list))
 }
 
 // TestEndsSideBySide: of two concurrent calls of end, the second does not store the results that the first is storing.
 func TestEndsSideBySide(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	ctx := context.Background()
-	for n := range 3000 {
-		r := core.Run{ID: core.NumberedRun(7, 1), App: "a", State: core.Running, Owner: "me", Attempt: 1}
-		r.First = r.ID
-		d := New(nil, nil, nil, finish.New(closesAll{run: r}, nil, finish.Options{Log: log}),
-			Options{Log: log, Nonce: func() string { return "me" }})
-		b := newBatch(d, nil, nil)
-		b.items = append(b.items, &item{fire: r.Fire(), run: &r, phase: ended{Answer{State: core.Succeeded, Kind: AnswerEnded}}})
-		var ends sync.WaitGroup
-		stop := time.Now().Add(200 * time.Microsecond)
-		for time.Now().Before(stop) { // as endWhileOpen, without its pauses
-			if items := b.toEnd(); len(items) > 0 {
-				for _, x := range items {
-					b.mu.Lock()
-					if _, is := x.phase.(ended); !is {
-						t.Fatalf("round %d: toEnd took a %T: b.end panics", n, x.phase)
-					}
-					b.mu.Unlock()
-				}
-				ends.Go(func() { b.end(ctx, items) })
-			}
-		}
-		ends.Wait()
+	r := core.Run{ID: core.NumberedRun(7, 1), App: "a", State: core.Running, Owner: "me", Attempt: 1}
+	r.First = r.ID
+	s := closesAll{run: r, began: make(chan struct{}), may: make(chan struct{})}
+	d := New(nil, nil, nil, finish.New(s, nil, finish.Options{Log: log}), Options{Log: log, Nonce: func() string { return "me" }})
+	b := newBatch(d, nil, nil)
+	b.items = append(b.items, &item{fire: r.Fire(), run: &r, phase: ended{Answer{State: core.Succeeded, Kind: AnswerEnded}}})
+	over := make(chan struct{})
+	go func() {
+		b.end(t.Context(), b.toEnd())
+		close(over)
+	}()
+	<-s.began
+	if n := len(b.toEnd()); n != 0 {
+		t.Errorf("%d results are stored again while they are stored", n)
+	}
+	close(s.may)
+	<-over
+	if n := len(b.toEnd()); n != 0 || b.items[0].phase != (done{}) {
+		t.Errorf("%d results are stored again; the run is %T", n, b.items[0].phase)
 	}
 }

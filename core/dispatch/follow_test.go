@@ -62,9 +62,7 @@ func TestEndWaitsForNothingThatFollows(t *testing.T) {
 		}()
 		wait(5 * time.Second)
 		found, _, err := g.s.Runs(t.Context(), []core.RunID{msgs[0].Fires[0].Run, msgs[0].Fires[1].Run})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for id, r := range found {
 			if want := map[core.JobID]core.State{1: core.Failed, 2: core.Succeeded}[id.Job()]; r.State != want {
 				t.Errorf("after 5 s the run of job %d is %s", id.Job(), r.State)
@@ -72,9 +70,7 @@ func TestEndWaitsForNothingThatFollows(t *testing.T) {
 		}
 		<-ended
 		found, _, err = g.s.Runs(t.Context(), []core.RunID{msgs[0].Fires[0].Run})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if r := found[msgs[0].Fires[0].Run]; len(r.Owes) > 0 {
 			t.Errorf("acked while it owes %v", r.Owes)
 		}

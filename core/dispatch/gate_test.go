@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -90,10 +91,8 @@ func newGated(t *testing.T, o dispatch.Options) *gated {
 		sender: &slow{takes: map[string]time.Duration{}, now: map[string]int{}, most: map[string]int{}, total: map[string]int{},
 			down: map[string]bool{}}}
 	for app, address := range map[string]string{"one": firstAddress, "two": secondAddress} {
-		if err := g.s.PutApp(t.Context(), 0, core.App{Name: app, Executors: []string{address}, Rev: 1},
-			core.Change{ID: 1, App: app}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.s.PutApp(t.Context(), 0, core.App{Name: app, Executors: []string{address}, Rev: 1},
+			core.Change{ID: 1, App: app}))
 	}
 	o.Log = slog.New(slog.DiscardHandler)
 	g.d = dispatch.New(g.s, g.s, g.sender, finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: o.Log}), o)
@@ -110,9 +109,7 @@ func (g *gated) messages(from core.JobID, n int, app string) []ring.Message {
 		j := core.Job{Def: core.Def{ID: id, App: app, Name: "job-" + id.String(), Handler: "h"}}
 		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
 		j.Normalize()
-		if err := g.s.CreateJobs(g.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: app, Job: id}})[0]; err != nil {
-			g.t.Fatal(err)
-		}
+		must(g.t, g.s.CreateJobs(g.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: app, Job: id}})[0])
 		fires = append(fires, core.Fire{Run: core.PlannedRun(id, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule})
 	}
 	var out []ring.Message
@@ -208,27 +205,19 @@ func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 		back := map[core.RunID]bool{}
 		for range 20 {
 			due, waiting, _, err := g.s.Depth(t.Context(), ring.KindFires)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if due+waiting == 0 {
 				break
 			}
 			got, err := g.s.Receive(t.Context(), ring.KindFires, 10)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, d := range got {
 				for _, f := range d.Message.Fires {
 					back[f.Run] = true
 				}
 				g.handle([]ring.Message{d.Message})
 			}
-			for _, err := range g.s.Ack(t.Context(), got) {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			must(t, g.s.Ack(t.Context(), got)...)
 		}
 		if len(back) != 10-sent {
 			t.Errorf("%d fires came again, want %d", len(back), 10-sent)
@@ -240,6 +229,14 @@ func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 			t.Errorf("%v sends under way, want 1", got)
 		}
 	})
+}
+
+// must stops the test at the first error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // wait advances the bubble's clock.
@@ -266,9 +263,7 @@ func TestFiresInHandAreBounded(t *testing.T) {
 		for i := range core.JobID(20) {
 			ids := []core.RunID{core.PlannedRun(1+i, core.InstantOf(began))}
 			runs, _, err := g.s.Runs(t.Context(), ids)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			claimed += len(runs)
 		}
 		all.Wait()

@@ -133,9 +133,7 @@ func (l *laned) count() int {
 // waiting returns the number of messages in a queue.
 func (l *laned) waiting(lane ring.Kind) int {
 	due, waiting, inFlight, err := l.s.Depth(l.t.Context(), lane)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, err)
 	return due + waiting + inFlight
 }
 
@@ -147,9 +145,7 @@ func (l *laned) drain(d *dispatch.Dispatcher) (n int) {
 			return n
 		}
 		got, err := l.s.Receive(l.t.Context(), ring.KindSlow, 1)
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		must(l.t, err)
 		if n++; n > 100 {
 			l.t.Fatal("the slow lane does not get empty")
 		}
@@ -251,9 +247,7 @@ func TestSlowIsASlidingCount(t *testing.T) {
 				}
 				// The last wait may have been long: only the result matters.
 				list, err := l.s.Healths(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				slow := false
 				for _, h := range list {
 					slow = slow || h.Slow && h.Of == firstAddress
@@ -281,9 +275,7 @@ func TestSlowJob(t *testing.T) {
 		}
 		// Its app has two addresses, and neither is late ten times.
 		app := core.App{Name: "one", Executors: []string{firstAddress, secondAddress}, Rev: 2}
-		if err := l.s.PutApp(t.Context(), 1, app, core.Change{ID: 2, App: "one"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.s.PutApp(t.Context(), 1, app, core.Change{ID: 2, App: "one"}))
 		for n := range 20 {
 			at := now + core.Instant(n)
 			f := core.Fire{Run: core.PlannedRun(500, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule, Seq: int64(n)}
@@ -303,9 +295,7 @@ func TestHealthIsToldSparingly(t *testing.T) {
 		began := time.Now()
 		for n := range 40 {
 			app := core.App{Name: fmt.Sprintf("app-%d", n), Executors: []string{fmt.Sprintf("http://10.0.1.%d:1", n)}, Rev: 1}
-			if err := l.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: app.Name}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: app.Name}))
 		}
 		l.answer = func(dispatch.SendRequest) dispatch.Answer {
 			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Took: 100 * time.Millisecond, TimedOut: true}

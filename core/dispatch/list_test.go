@@ -149,24 +149,18 @@ func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 				if !c.claimed {
 					r.State, r.SentAt = core.Queued, time.Time{}
 				}
-				if err := g.s.Create(t.Context(), []core.Run{r})[0]; err != nil {
-					t.Fatal(err)
-				}
+				must(t, g.s.Create(t.Context(), []core.Run{r})[0])
 				time.Sleep(5 * time.Minute)
 				if c.skips {
 					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
-					if err := g.s.PutApp(t.Context(), 1, paused, core.Change{ID: 2, App: "one"}); err != nil {
-						t.Fatal(err)
-					}
+					must(t, g.s.PutApp(t.Context(), 1, paused, core.Change{ID: 2, App: "one"}))
 				}
 				g.handle(msg)
 				if len(s.all) != 1 {
 					t.Fatalf("%d journals were written, want 1", len(s.all))
 				}
 				stored, _, err := g.s.Runs(t.Context(), []core.RunID{f.Run})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				minute := stored[f.Run].Journal.Minute
 				if c.claimed != (minute == dead.Minute) {
 					t.Errorf("the run is listed in minute %d, its first journal has minute %d", minute, dead.Minute)
@@ -204,9 +198,7 @@ func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
 				if c.beside > 0 {
 					const address = "call:https://h"
 					calls := core.App{Name: "calls", Executors: []string{address}, Rev: 1}
-					if err := g.s.PutApp(t.Context(), 0, calls, core.Change{ID: 1, App: "calls"}); err != nil {
-						t.Fatal(err)
-					}
+					must(t, g.s.PutApp(t.Context(), 0, calls, core.Change{ID: 1, App: "calls"}))
 					msg[0].Fires = append(msg[0].Fires, g.messages(2, 1, "calls")[0].Fires...)
 					g.sender.takes[address] = c.beside
 				}
@@ -220,14 +212,10 @@ func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
 				if c.edited {
 					r.SentAt, r.Owner = time.Now(), "dead"
 					edit := manage.Update{Seen: 1, Job: j, Change: core.Change{ID: 2, App: "one", Job: 1}}
-					if err := g.s.UpdateJobs(t.Context(), []manage.Update{edit})[0]; err != nil {
-						t.Fatal(err)
-					}
+					must(t, g.s.UpdateJobs(t.Context(), []manage.Update{edit})[0])
 				}
-				if err := errors.Join(g.s.Create(t.Context(), []core.Run{r})[0],
-					g.s.PutApp(t.Context(), 1, app, core.Change{ID: 2, App: "one"})); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errors.Join(g.s.Create(t.Context(), []core.Run{r})[0],
+					g.s.PutApp(t.Context(), 1, app, core.Change{ID: 2, App: "one"})))
 				time.Sleep(5 * time.Minute)
 				g.handle(msg)
 				named := slices.ContainsFunc(s.all, func(j core.Journal) bool {
@@ -269,9 +257,7 @@ func TestDispatcherListsRunsWhoseWriteWasRefused(t *testing.T) {
 				if want == core.Recorded {
 					time.Sleep(time.Second)
 					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
-					if err := g.s.PutApp(t.Context(), 1, paused, core.Change{ID: 2, App: "one"}); err != nil {
-						t.Fatal(err)
-					}
+					must(t, g.s.PutApp(t.Context(), 1, paused, core.Change{ID: 2, App: "one"}))
 				}
 				msg[0].Try = 1
 				g.handle(msg)
@@ -290,15 +276,11 @@ func (g *gated) overlapping(id core.JobID) core.Fire {
 	j := core.Job{Def: core.Def{ID: id, App: "one", Name: "limited", Handler: "h", Overlap: core.Overlap{Limit: 1, Full: core.FullSkip}}}
 	j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
 	j.Normalize()
-	if err := g.s.CreateJobs(g.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: id}})[0]; err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, g.s.CreateJobs(g.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: id}})[0])
 	first := core.PlannedRun(id, now-60)
 	r := core.Run{ID: first, App: "one", State: core.Running, Cause: core.CauseSchedule, Rev: 1, At: now - 60, Slot: now - 60, Attempt: 1,
 		First: first, Permit: j.Permit(nil, &core.Run{}), SentAt: time.Now(), Address: firstAddress}
 	p := core.Permits{Name: r.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: first}}}
-	if err := errors.Join(g.s.Create(g.t.Context(), []core.Run{r})[0], g.s.PutPermits(g.t.Context(), []core.Permits{p})[0]); err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, errors.Join(g.s.Create(g.t.Context(), []core.Run{r})[0], g.s.PutPermits(g.t.Context(), []core.Permits{p})[0]))
 	return core.Fire{Run: core.PlannedRun(id, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}
 }

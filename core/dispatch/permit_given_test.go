@@ -179,34 +179,6 @@ func (c *counts) PutPermits(ctx context.Context, list []core.Permits) []error {
 	return c.Store.PutPermits(ctx, list)
 }
 
-// TestGivenAPermitWithNobodyThere: a run without an executor that reaches the head of the queue does not block other
-// apps while it waits.
-func TestGivenAPermitWithNobodyThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Group: "db"}})
-		must(t, l.s.PutApp(t.Context(), 0, core.App{Name: "b", Executors: []string{"http://10.0.0.2:1"}, Rev: 1}, core.Change{ID: 1, App: "b"}))
-		j := core.Job{Def: core.Def{ID: 8, App: "b", Name: "j8", Handler: "h", Overlap: core.Overlap{Limit: 1, Group: "db"}}}
-		j.Normalize()
-		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-		must(t, l.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "b", Job: 8}})[0])
-		of := l.fires(8, 1)
-		waits := l.fires(7, 1)
-		next := l.fires(8, 1)
-		time.Sleep(20 * time.Second)
-		l.comes()
-		l.app(func(a *core.App) { a.Executors, a.WaitForExecutor = nil, 6*time.Hour })
-		l.ends(of[0], core.Succeeded)
-		for range 4 {
-			l.comes()
-			time.Sleep(15 * time.Second)
-		}
-		if l.run(next[0]).State != core.Running {
-			p, _ := l.s.Permits(t.Context(), []string{"group/db"})
-			t.Errorf("after a minute app b's run is %s, and app a's %s holds the permit: %+v", l.run(next[0]).State, l.run(waits[0]).State, p)
-		}
-	})
-}
-
 // TestChangedTriggerLeavesItsApp: a trigger asked before a user changed its limits. While it waits for its job's
 // permit, it releases its app's permit.
 func TestChangedTriggerLeavesItsApp(t *testing.T) {

@@ -128,35 +128,6 @@ func (l *limited) run(id core.RunID) core.Run {
 	return runs[id]
 }
 
-// TestLimitQueues: the limit holds across the jobs of a group. Other runs wait in arrival order, and each end lets the
-// next one start at once.
-func TestLimitQueues(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := core.Overlap{Limit: 2, Group: "db"}
-		l := newLimited(t, map[core.JobID]core.Overlap{7: o, 8: o})
-		ids := slices.Concat(l.fires(7, 3), l.fires(8, 2))
-		if !slices.Equal(l.sent, ids[:2]) || l.run(ids[2]).State != core.Queued {
-			t.Fatalf("sent %v of %v, the third is %s", l.sent, ids, l.run(ids[2]).State)
-		}
-		for i, id := range ids[:3] {
-			l.ends(id, core.Succeeded)
-			l.comes()
-			if want := ids[:i+3]; !slices.Equal(l.sent, want) {
-				t.Errorf("after %d ends sent %v, want %v", i+1, l.sent, want)
-			}
-		}
-		l.ends(ids[3], core.Failed)
-		l.ends(ids[4], core.Failed)
-		time.Sleep(time.Minute)
-		l.comes()
-		p, err := l.s.Permits(t.Context(), []string{"group/db"})
-		must(t, err)
-		if of := p["group/db"]; l.most != 2 || len(l.sent) != 5 || len(of.Holders)+len(of.Queue) != 0 {
-			t.Errorf("%d at once, %d sent, left %+v", l.most, len(l.sent), of)
-		}
-	})
-}
-
 // TestLimitSkips: runs are skipped with whenFull: skip, and when the queue is full.
 func TestLimitSkips(t *testing.T) {
 	texts := golden.New(t)
@@ -685,29 +656,6 @@ func TestGroupRenamed(t *testing.T) {
 		l.ring(core.NumberedRun(7, 1), core.CauseAPI)
 		if l.sent[len(l.sent)-1] != core.NumberedRun(7, 1) {
 			t.Errorf("sent %v", l.sent)
-		}
-	})
-}
-
-// TestHolderThatNeverEnds: time does not free its permit. The others wait until a user kills it, which admits the next
-// one.
-func TestHolderThatNeverEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Max: 1}})
-		ids := l.fires(7, 2)
-		for range 60 {
-			time.Sleep(15 * time.Second)
-			l.comes()
-		}
-		if full := l.fires(7, 1)[0]; len(l.sent) != 1 || l.run(ids[1]).State != core.Queued || l.run(full).Reason != core.ReasonQueueFull {
-			t.Fatalf("sent %v, the second is %s", l.sent, l.run(ids[1]).State)
-		}
-		kill := core.RunPut{ID: ids[0], Open: true, Set: core.RunKill, To: core.Run{KillBy: "ann", KillAt: time.Now()}}
-		must(t, l.s.PutRuns(t.Context(), []core.RunPut{kill})[0])
-		l.ends(ids[0], core.Failed)
-		l.comes()
-		if r := l.run(ids[0]); r.State != core.Killed || len(l.sent) != 2 || l.most != 1 {
-			t.Errorf("%s, sent %v", r.State, l.sent)
 		}
 	})
 }

@@ -31,26 +31,20 @@ func TestRoutesAreDone(t *testing.T) {
 					g.sender.down[a] = true
 				}
 				app := core.App{Name: "three", Executors: addresses, Rev: 1}
-				if err := g.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "three"}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, g.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "three"}))
 				j := core.Job{Def: core.Def{ID: 7, App: "three", Name: "j", Handler: "h", Route: r}}
 				j.Normalize()
 				if err := j.Validate(); err != nil {
 					t.Error(err)
 				}
 				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-				if err := g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "three", Job: 7}})[0]; err != nil {
-					t.Fatal(err)
-				}
+				must(t, g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "three", Job: 7}})[0])
 				now := core.InstantOf(time.Now())
 				id := core.PlannedRun(7, now)
 				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now,
 					Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
 				found, _, err := g.s.Runs(t.Context(), []core.RunID{id})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				run := found[id]
 
 				switch route.Asks(r) {
@@ -107,20 +101,14 @@ func TestFailoverWithoutBeats(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGated(t, dispatch.Options{})
 				app := core.App{Name: "pulls", Executors: []string{c.first, "http://10.0.0.3:1"}, Rev: 1}
-				if err := g.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "pulls"}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, g.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "pulls"}))
 				if c.beat > 0 {
-					if err := g.s.PutExecutor(t.Context(), core.Executor{App: "pulls", Address: c.first, Beat: time.Now().Add(-c.beat)}); err != nil {
-						t.Fatal(err)
-					}
+					must(t, g.s.PutExecutor(t.Context(), core.Executor{App: "pulls", Address: c.first, Beat: time.Now().Add(-c.beat)}))
 				}
 				j := core.Job{Def: core.Def{ID: 7, App: "pulls", Name: "j", Handler: "h", Route: core.RouteFailover}}
 				j.Normalize()
 				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-				if err := g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "pulls", Job: 7}})[0]; err != nil {
-					t.Fatal(err)
-				}
+				must(t, g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "pulls", Job: 7}})[0])
 				now := core.InstantOf(time.Now())
 				id := core.PlannedRun(7, now)
 				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now,
@@ -151,10 +139,8 @@ func TestExecutorThatJustRegisteredGetsItsRun(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		g.d = dispatch.New(early{g.s}, g.s, g.sender, finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: log}),
 			dispatch.Options{Log: log})
-		if err := errors.Join(g.s.PutApp(t.Context(), 0, core.App{Name: "new", Rev: 1}, core.Change{ID: 1, App: "new"}),
-			g.s.PutExecutor(t.Context(), core.Executor{App: "new", Address: firstAddress, Beat: time.Now()})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(g.s.PutApp(t.Context(), 0, core.App{Name: "new", Rev: 1}, core.Change{ID: 1, App: "new"}),
+			g.s.PutExecutor(t.Context(), core.Executor{App: "new", Address: firstAddress, Beat: time.Now()})))
 		msgs := g.messages(5, 1, "new")
 		g.handle(msgs)
 		run := msgs[0].Fires[0].Run

@@ -351,38 +351,6 @@ func (w *waiting) change(to func(*core.Sched)) {
 		Change: core.Change{ID: next.Sched.Rev, App: "away", Job: 7}}})[0])
 }
 
-// TestChangedWhileItWaits: a waiting run whose job is paused, changed or deleted is skipped at its next check.
-func TestChangedWhileItWaits(t *testing.T) {
-	for name, c := range map[string]struct {
-		do     func(w *waiting)
-		reason core.Reason
-	}{
-		"paused": {func(w *waiting) {
-			w.change(func(s *core.Sched) { s.Rev, s.RevAt, s.State = 2, time.Now(), core.Paused })
-		}, core.ReasonPaused},
-		"changed": {func(w *waiting) { w.change(func(s *core.Sched) { s.Rev, s.RevAt = 2, time.Now() }) }, core.ReasonChanged},
-		"app paused": {func(w *waiting) {
-			w.must(w.s.PutApp(w.t.Context(), 1, core.App{Name: "away", Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}},
-				core.Change{ID: 2, App: "away"}))
-		}, core.ReasonPaused},
-		"deleted": {func(w *waiting) {
-			w.must(w.s.DeleteJob(w.t.Context(), 1, core.Tombstone{Job: 7, App: "away", Name: "job-7", Rev: 2, RevAt: time.Now()},
-				core.Change{ID: 2, App: "away", Job: 7}))
-		}, core.ReasonDeleted},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := waits(t, nil)
-				w.after(time.Minute)
-				c.do(w)
-				if r := w.after(15 * time.Second); r.State != core.Skipped || r.Reason != c.reason || w.out() != 0 {
-					t.Errorf("%s %s, %d messages", r.State, r.Reason, w.out())
-				}
-			})
-		})
-	}
-}
-
 // TestWaitsNotAtItsInstant: a run that does not wait fails even at its exact due time.
 func TestWaitsNotAtItsInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

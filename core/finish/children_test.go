@@ -168,32 +168,6 @@ func TestChildrenInSpiteOf(t *testing.T) {
 	}
 }
 
-// TestTwoMakeChildren: two callers close a run, or find it closed, and meet at each step.
-func TestTwoMakeChildren(t *testing.T) {
-	for _, op := range []string{"clear owed", "create", "enqueue", "numbers"} {
-		for nth := range 4 {
-			r := newRig(t)
-			r.family(13)
-			r.parent(nil)
-			result := finish.Result{Run: id, State: core.Succeeded, Reported: true}
-			faults := make([]fault, nth+1)
-			faults[nth].between = func() {
-				r.s.mu.Lock()
-				r.s.faults[op] = nil
-				r.s.mu.Unlock()
-				r.must(r.end(result))
-			}
-			r.s.faults[op] = faults
-			r.must(r.end(result))
-			got := r.born()
-			slices.Sort(got)
-			if want := slices.Concat(span(100, 13), span(300, 13)); !slices.Equal(got, want) {
-				t.Errorf("%s %d: made %v", op, nth, got)
-			}
-		}
-	}
-}
-
 // TestChildOfAListThatChanges: the place is not a count, so an edit of the list before it moves
 // nothing.
 func TestChildOfAListThatChanges(t *testing.T) {

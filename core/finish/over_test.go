@@ -26,26 +26,6 @@ func lasting(t *testing.T, change func(*core.Run)) *watchRig {
 	return r
 }
 
-// TestTimeoutEnds: a run past its timeout, the only one of its job at the executor, is marked,
-// killed and closed as timed-out. Its retry follows.
-func TestTimeoutEnds(t *testing.T) {
-	r := lasting(t, nil)
-	r.now = begin.Add(34 * time.Second)
-	r.must(r.check(false))
-	if got := r.stored(id); r.p.kills != 0 || !got.KillAt.IsZero() {
-		t.Fatalf("within its grace it is killed: %+v", got)
-	}
-	r.now = begin.Add(35 * time.Second)
-	r.must(r.check(false))
-	got := r.stored(id)
-	if got.State != core.TimedOut || got.Reason != core.ReasonTimeout || !got.PastTimeout() || r.p.kills != 1 {
-		t.Errorf("%+v, %d kills sent", got, r.p.kills)
-	}
-	if list := r.numbered(1); len(list) != 1 || list[0].ID != got.Then || list[0].Cause != core.CauseRetry {
-		t.Errorf("its retry: %+v", list)
-	}
-}
-
 // TestTimeoutOfADeletedJob: an executor is busy with a run of a deleted job. The run is ended
 // after the longest timeout that a job can have.
 func TestTimeoutOfADeletedJob(t *testing.T) {

@@ -2,7 +2,6 @@ package finish_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
@@ -107,20 +106,5 @@ func TestPostRunNotAsked(t *testing.T) {
 				t.Errorf("asked for by %+v", asked)
 			}
 		})
-	}
-}
-
-// TestPostRunApart: creating and clearing a pending retry leaves the pending post-run work.
-func TestPostRunApart(t *testing.T) {
-	r := newRig(t)
-	r.job(1, nil)
-	r.run(id, nil)
-	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
-	run := r.stored(id)
-	if len(run.Owes) > 0 || !run.OwesPostRun().Log || run.Then == 0 || len(r.numbered(1)) != 1 {
-		t.Errorf("it owes %+v and %+v, followed by %d", run.Owes, run.OwesPostRun(), run.Then)
-	}
-	if m := r.messages(ring.KindFires); len(m) != 1 || m[0].Slot.Time().Sub(begin) > 5*time.Second {
-		t.Errorf("its retry: %+v", m)
 	}
 }

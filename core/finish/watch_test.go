@@ -253,54 +253,6 @@ func TestIdleTwice(t *testing.T) {
 	}
 }
 
-// TestKilledThenTimedOut: a user killed the run, its report was lost, and the watchdog times it
-// out. The run ends as killed and is not retried.
-func TestKilledThenTimedOut(t *testing.T) {
-	r := newWatchRig(t)
-	r.job(1, func(j *core.Job) { j.Def.Timeout = 30 * time.Second })
-	r.sent(func(x *core.Run) { x.Retries, x.KillAt, x.KillBy = 1, begin.Add(time.Second), "ann" })
-	r.now = begin.Add(11 * time.Minute)
-	r.registered(0)
-	r.p.idle = true
-	r.must(r.check(true))
-	if got := r.stored(id); got.State != core.Killed || got.Reason != core.ReasonPerson || got.Then != 0 || len(r.numbered(1)) != 0 {
-		t.Errorf("it is %s: %s, its retry %d", got.State, got.Reason, got.Then)
-	}
-}
-
-// TestLostOwesARetryWhereNamed: a lost run is retried if the job's retry rule names lost. A late
-// report finds it done.
-func TestLostOwesARetryWhereNamed(t *testing.T) {
-	r := newWatchRig(t)
-	r.job(1, func(j *core.Job) { j.Def.Retry.On = []core.State{core.Lost} })
-	r.sent(func(x *core.Run) { x.Retries = 1 })
-	r.now = begin.Add(10 * time.Minute)
-	r.must(r.check(false))
-	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200}))
-	got, list := r.stored(id), r.numbered(1)
-	if got.State != core.Lost || got.Late == nil || len(list) != 1 || got.Then != list[0].ID {
-		t.Errorf("it is %s, late %+v, retries %+v", got.State, got.Late, list)
-	}
-}
-
-// TestBegunIsNobodysToClose: an unacked message may still carry a begun run, so it stays open at
-// any age and after any answer of the executor.
-func TestBegunIsNobodysToClose(t *testing.T) {
-	for _, outcome := range []core.Outcome{core.Begun, 0} {
-		r := newWatchRig(t)
-		r.job(1, nil)
-		r.sent(func(x *core.Run) { x.Journal = core.JournalKey{Minute: key.Minute, Nonce: "other"} })
-		if outcome != 0 {
-			r.journal(core.JournalKey{Minute: key.Minute, Nonce: "other"}, outcome)
-		}
-		r.now = begin.Add(24 * time.Hour)
-		r.must(r.check(false))
-		if got := r.stored(id); !got.State.Open() || r.p.beats+r.p.idles > 0 {
-			t.Errorf("outcome %s: it is %s", outcome, got.State)
-		}
-	}
-}
-
 // TestLeft: a run that a dispatcher left is closed only when no dispatcher can still take it.
 func TestLeft(t *testing.T) {
 	at := core.InstantOf(begin) - 1
@@ -562,31 +514,6 @@ func TestPassAfterALongTime(t *testing.T) {
 	}
 	if got := r.stored(id); got.State != core.Lost {
 		t.Errorf("it is %s", got.State)
-	}
-}
-
-// TestPassMakesWhatIsOwed: the process that closed a run died before it created the retry.
-func TestPassMakesWhatIsOwed(t *testing.T) {
-	r := newWatchRig(t)
-	r.job(1, nil)
-	r.sent(func(x *core.Run) { x.Retries = 1 })
-	r.s.faults["create"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}}
-	if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); err == nil {
-		t.Fatal("the fault was not met")
-	}
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-	for minute := range 30 {
-		r.now = begin.Add(time.Duration(11+minute) * time.Minute)
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if left := len(r.s.faults["create"]); left != 0 {
-		t.Fatalf("%d faults were not met", left)
-	}
-	got, list := r.stored(id), r.numbered(1)
-	if len(got.Owes) != 0 || len(list) != 1 || list[0].ID != got.Then || len(r.messages(ring.KindFires)) != 1 {
-		t.Errorf("owes %v, retries %+v", got.Owes, list)
 	}
 }
 

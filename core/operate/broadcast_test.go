@@ -38,19 +38,13 @@ func (f *fixture) broadcast() (whole core.Run, shards []core.Run) {
 	shards[1].State, shards[1].Reason, shards[1].EndedAt, shards[1].Then = core.Failed, core.ReasonHandler, f.Clock, retry.ID
 	shards[3].State, shards[3].EndedAt = core.Succeeded, f.Clock
 	runs = append(runs, shards[0], shards[1], shards[3], retry)
-	for _, err := range f.E.Finish.Create(ctx, runs) {
-		if err != nil {
-			f.T.Fatal(err)
-		}
-	}
+	must(f.T, f.E.Finish.Create(ctx, runs)...)
 	return whole, append(shards, retry)
 }
 
 func (f *fixture) states(ids ...core.RunID) (list []string) {
 	found, _, err := f.E.Manage.Runs(ctx, ids)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	must(f.T, err)
 	for _, id := range ids {
 		r := found[id]
 		text := fmt.Sprintf("%s %s", r.State, r.Reason)
@@ -89,9 +83,7 @@ func TestKillBroadcast(t *testing.T) {
 	}
 	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: func() time.Time { return f.Clock }})
 	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
-	if err := end.End(ctx, []finish.Result{failed})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, end.End(ctx, []finish.Result{failed})[0])
 	if got := f.states(whole.ID, shards[0].ID); !slices.Equal(got, []string{"killed person killed by ann", "killed person killed by ann"}) {
 		t.Errorf("in the end %q", got)
 	}
@@ -106,9 +98,7 @@ func TestKillEndsBroadcastWhoseShardsEnded(t *testing.T) {
 		core.End(shards[4].ID, core.Run{State: core.Succeeded, EndedAt: f.Clock})})
 	skipped := whole.ShardRun(whole.Shard.IDOf(2))
 	skipped.State, skipped.Reason, skipped.EndedAt = core.Skipped, core.ReasonUndeliverable, f.Clock
-	if err := f.E.Finish.Create(ctx, []core.Run{skipped})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Finish.Create(ctx, []core.Run{skipped})[0])
 	if _, err := f.M.KillRun(ctx, ann, whole.ID.String(), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -142,13 +132,9 @@ func TestRerunOfBroadcast(t *testing.T) {
 	}
 	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: func() time.Time { return f.Clock }})
 	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
-	if err := end.End(ctx, []finish.Result{failed})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, end.End(ctx, []finish.Result{failed})[0])
 	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/reindex"}, DryRun: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var taken []core.RunID
 	for _, x := range res.Runs {
 		if x.Why == nil {

@@ -59,14 +59,10 @@ func (f *fixture) left(job core.JobID) int {
 	f.T.Helper()
 	first, last := core.RunRange(job, 0, core.Horizon)
 	list, err := f.E.Manage.RunsByID(ctx, first, last, 10000)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	must(f.T, err)
 	low, high := core.NumberedRange(job)
 	more, err := f.E.Manage.RunsByID(ctx, low, high, 10000)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	must(f.T, err)
 	return len(list) + len(more)
 }
 
@@ -90,9 +86,7 @@ func TestClean(t *testing.T) {
 	audit := func() string {
 		t.Helper()
 		a, err := f.M.Audit(ctx, "shop/sweep", list[0]-1, core.InstantOf(f.Clock))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return fmt.Sprintf("%d demanded, %d out of reach, %d unaccounted", a.Demanded, a.OutOfReach, a.Unaccounted)
 	}
 	if got := audit(); got != "72 demanded, 12 out of reach, 0 unaccounted" {
@@ -111,9 +105,7 @@ func TestClean(t *testing.T) {
 	m := ring.Message{Kind: ring.KindFires, Slot: list[0], Fires: []core.Fire{{Run: core.PlannedRun(j.Def.ID, list[0]), Rev: j.Sched.Rev,
 		At:   list[0],
 		Slot: list[0], Cause: core.CauseSchedule}}}
-	if err := f.E.Ring.Bury(ctx, m, "it was received too often"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Ring.Bury(ctx, m, "it was received too often"))
 	again, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{})
 	if err != nil || again.Sent != 0 {
 		t.Fatalf("redrive: %+v, %v", again, err)
@@ -151,9 +143,7 @@ func TestCleanNeeded(t *testing.T) {
 		if change != nil {
 			change(&r)
 		}
-		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
 		return r.ID
 	}
 	open := func(r *core.Run) {
@@ -180,17 +170,13 @@ func TestCleanNeeded(t *testing.T) {
 	// A message in transit may name runs that are due after it.
 	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(f.Clock.Add(-40 * time.Hour))}
 	m.Fires = []core.Fire{{Run: core.PlannedRun(job, m.Slot), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseSchedule}}
-	if err := f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: m.Slot.Time(), Message: m}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: m.Slot.Time(), Message: m}})[0])
 	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 0 || h != 7 {
 		t.Errorf("%d went though a message is on its way, %d held", c, h)
 	}
 	f.Fires()
 	// A requeued message may wait for long, and names only runs of its own due time.
-	if err := f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: f.Clock.Add(time.Hour), Message: m}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: f.Clock.Add(time.Hour), Message: m}})[0])
 	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 2 || h != 5 {
 		t.Errorf("%d went, %d held", c, h)
 	}
@@ -242,9 +228,7 @@ func TestCleanPausesNobody(t *testing.T) {
 		} else {
 			r.EndedAt = f.Clock.Add(time.Second)
 		}
-		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
 		f.Clock = f.Clock.Add(time.Hour)
 		return id
 	}
@@ -258,11 +242,7 @@ func TestCleanPausesNobody(t *testing.T) {
 	}
 	last := put(core.Running)
 	fin := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: func() time.Time { return f.Clock }})
-	for _, err := range fin.End(ctx, []finish.Result{{Run: last, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must(t, fin.End(ctx, []finish.Result{{Run: last, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}})...)
 	if sched := f.Job("shop/sweep").Sched; sched.State != core.Started {
 		t.Errorf("it is %s: %s", sched.State, sched.PauseWhy)
 	}
@@ -286,9 +266,7 @@ func TestCleanKeepsTheLastSuccess(t *testing.T) {
 				Rev: j.Sched.Rev, EndedAt: f.Clock.Add(time.Second)}
 		}
 		list[0].EndedAt = f.Clock.Add(time.Minute)
-		if err := errors.Join(f.E.Finish.Create(ctx, list)...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(f.E.Finish.Create(ctx, list)...))
 		f.Clock = f.Clock.Add(48 * time.Hour)
 		cleaned, held := f.cleaned(operate.CleanRequest{Job: "shop/sweep"})
 		found, _, err := f.E.Manage.Runs(ctx, []core.RunID{list[0].ID})
@@ -311,9 +289,7 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 			r := core.Run{ID: core.NumberedRun(job, n+1), App: app, State: core.Succeeded, Cause: core.CauseManual, Attempt: 1,
 				Slot: core.InstantOf(f.Clock), SentAt: f.Clock, EndedAt: f.Clock.Add(time.Second), Address: "a"}
 			r.First = r.ID
-			if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
 		}
 	}
 	pay := f.Job("pay/ledger").Def.ID
@@ -372,9 +348,7 @@ func TestCleanIsWrittenDown(t *testing.T) {
 		t.Helper()
 		q.Verb = core.VerbCleaned
 		page, err := f.M.Changes(ctx, q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, c := range page.Changes {
 			says += fmt.Sprintf("%s %s/%s %s;", c.By, c.App, c.Name, c.New)
 		}

@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
@@ -17,3 +18,11 @@ var (
 	ctx, ann, start   = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
 	every, spec, code = usecasetest.Every, usecasetest.Spec, usecasetest.Code
 )
+
+// must stops the test at the first error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}

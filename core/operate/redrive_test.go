@@ -39,9 +39,7 @@ func TestRedrive(t *testing.T) {
 	}
 	put := func(r core.Run) core.Fire {
 		r.App, r.At, r.Slot, r.Attempt, r.First = "shop", at, at, 1, r.ID
-		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
 		return core.Fire{Run: r.ID, Rev: start.UnixMilli(), At: at, Slot: at, Cause: r.Cause}
 	}
 	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}); err != nil {
@@ -96,9 +94,7 @@ func TestRedrive(t *testing.T) {
 			m = ring.Message{Kind: ring.KindCheck, Slot: now, Check: &ring.Check{Journal: &core.Journal{
 				Key: core.JournalKey{Minute: 1, Nonce: "n"}, V: 1, Entries: []core.Entry{{Run: number, Outcome: core.Accepted}}}}}
 		}
-		if err := f.E.Ring.Bury(ctx, m, w.what); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.E.Ring.Bury(ctx, m, w.what))
 	}
 	texts := golden.New(t)
 	judge := func(r operate.RedriveResult) {
@@ -130,9 +126,7 @@ func TestRedrive(t *testing.T) {
 	letters := func() (names []string) {
 		t.Helper()
 		list, err := f.E.Dead.Letters(ctx, "", 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, l := range list {
 			names = append(names, l.Reason)
 		}
@@ -140,9 +134,7 @@ func TestRedrive(t *testing.T) {
 	}
 	f.Fires()
 	res, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{DryRun: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	judge(res)
 	if got := f.Fires(); len(got) > 0 || len(letters()) != len(want) || res.Dropped > 0 {
 		t.Fatalf("a dry run sends %v and leaves %v", got, letters())
@@ -253,14 +245,10 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 			}
 		}
 		m := ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{{Run: r.ID, Rev: r.Rev, At: r.At, Slot: r.Slot, Cause: r.Cause}}}
-		if err := f.E.Ring.Bury(ctx, m, w.what); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.E.Ring.Bury(ctx, m, w.what))
 	}
 	res, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{Drop: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	texts, sent := golden.New(t), map[core.RunID]bool{}
 	for _, x := range f.Fires() {
 		sent[x.Run] = true
@@ -306,27 +294,19 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	at := core.InstantOf(f.Clock)
 	m := ring.Message{Kind: ring.KindFires, Slot: at,
 		Fires: []core.Fire{{Run: core.PlannedRun(job, at), Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}
-	if err := f.E.Ring.Bury(ctx, m, "fire 0: a cause that is none"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Ring.Bury(ctx, m, "fire 0: a cause that is none"))
 	check := ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(job, 1)}}}
-	if err := f.E.Ring.Bury(ctx, check, "no fire at all"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Ring.Bury(ctx, check, "no fire at all"))
 	left := func() int {
 		t.Helper()
 		list, err := f.E.Dead.Letters(ctx, "", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(list)
 	}
 	redrive := func(q operate.RedriveRequest) operate.RedriveResult {
 		t.Helper()
 		res, err := f.M.Redrive(ctx, ann, torn{f.E.Dead}, q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return res
 	}
 	if res := redrive(operate.RedriveRequest{}); res.Sent != 1 || res.Left != 1 || res.Dropped != 0 || left() != 2 {
@@ -356,16 +336,12 @@ func TestRedriveOfThePostRunLane(t *testing.T) {
 		{Run: run, PostRun: core.PostRun{Log: true}},
 		{Notes: []ring.Note{{Job: 7, Event: core.EventLate, Run: run, At: core.InstantOf(start), When: start}}}} {
 		m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(start), Try: 3, PostRun: &a}
-		if err := f.E.Ring.Bury(ctx, m, fmt.Sprintf("it was received too often: %d", i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.E.Ring.Bury(ctx, m, fmt.Sprintf("it was received too often: %d", i)))
 	}
 	f.Clock = f.Clock.Add(3 * time.Hour)
 	depth := func() int {
 		due, _, _, err := f.E.Queue.Depth(ctx, ring.KindPostRun)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return due
 	}
 	res, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{DryRun: true})
@@ -403,9 +379,7 @@ func TestRedriveOfMany(t *testing.T) {
 		for i := range n {
 			owed := ring.PostRun{Run: core.NumberedRun(1, uint32(i+1)), PostRun: core.PostRun{Notice: true}}
 			m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(start), PostRun: &owed}
-			if err := f.E.Ring.Bury(ctx, m, "it was received too often"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.E.Ring.Bury(ctx, m, "it was received too often"))
 		}
 		sent, calls := 0, 0
 		for q := (operate.RedriveRequest{}); ; calls++ {

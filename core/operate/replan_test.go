@@ -103,9 +103,7 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 		if change != nil {
 			change(&r)
 		}
-		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
 		return id
 	}
 	owned := func(until int) func(r *core.Run) {
@@ -164,9 +162,7 @@ func TestReplanSendsInstantsThatATickPlans(t *testing.T) {
 		s := f.Job("shop/sweep").Sched
 		a := s.Stay()
 		a.NewNext, a.NewPlanAt = next, core.InstantOf(f.Clock.Add(due))
-		if err := f.E.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.E.Manage.Advance(ctx, []core.Advance{a})[0])
 		r, err := f.M.Replan(ctx, ann, "", next-1, 0)
 		if fires := f.Fires(); err != nil || len(fires) != want || r.Sent != int64(want) {
 			t.Errorf("to be planned in %s: %v, %+v, %v; want %d", due, fires, r, err, want)
@@ -229,14 +225,10 @@ func TestHealGoesOn(t *testing.T) {
 			}
 			f.Clock = at(5).Time()
 			g, err := f.E.Manage.Global(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			seen := g.Rev
 			g.Loss, g.Rev = c.loss, seen+1
-			if err := f.E.Manage.PutGlobal(ctx, seen, g); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.E.Manage.PutGlobal(ctx, seen, g))
 			now := func() time.Time { return f.Clock }
 			m := people.New(f.E.Manage, f.E.Ring, nil, nil, people.Options{Plan: plan.Local(),
 				Ask: query.Options{Now: now, PageFor: 1, Together: 1}})
@@ -372,9 +364,7 @@ func (f *fixture) numbered(job core.JobID, n int, state core.State, slot core.In
 	f.T.Helper()
 	id := core.NumberedRun(job, uint32(n))
 	r := core.Run{ID: id, App: "shop", State: state, Cause: core.CauseRetry, At: slot, Slot: slot, Attempt: 2, First: id}
-	if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-		f.T.Fatal(err)
-	}
+	must(f.T, f.E.Finish.Create(ctx, []core.Run{r})[0])
 	return id
 }
 
@@ -431,9 +421,7 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 * * ?"}
 	bad.Sched.Schedule.Timezone = "Mars/Olympus" // as if the time zone data had lost it
 	change := core.Change{ID: bad.Sched.Rev, At: f.Clock, App: "shop", Job: bad.Def.ID, Verb: core.VerbUpdated}
-	if err := f.E.Manage.UpdateJobs(ctx, []manage.Update{{Seen: seen, Job: bad, Change: change}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Manage.UpdateJobs(ctx, []manage.Update{{Seen: seen, Job: bad, Change: change}})[0])
 	named := func(what string, failed []string, err error) {
 		t.Helper()
 		if err != nil || len(failed) != 1 || !strings.HasPrefix(failed[0], "shop/bad: ") {
@@ -453,9 +441,7 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	g, _ := f.E.Manage.Global(ctx)
 	rev := g.Rev
 	g.Loss, g.Rev = core.Loss{From: at}, rev+1
-	if err := f.E.Manage.PutGlobal(ctx, rev, g); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Manage.PutGlobal(ctx, rev, g))
 	sent, err := f.M.Heal(ctx)
 	if sent != 3 || err == nil || !strings.Contains(err.Error(), "shop/bad") {
 		t.Errorf("the scan sent %d: %v", sent, err)
@@ -547,21 +533,13 @@ func TestHealReachesRunsThatWait(t *testing.T) {
 	for _, waited := range []core.Instant{600, 1800, 86400, 99 * 86400} {
 		want[add(core.PlannedRun(j.Def.ID, now-waited), core.CauseSchedule, now-waited, core.Queued)] = 1
 	}
-	for _, err := range f.E.Finish.Create(ctx, runs) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must(t, f.E.Finish.Create(ctx, runs)...)
 	f.PushNext(j.Def.ID, now+600)
 	g, err := f.E.Manage.Global(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rev := g.Rev
 	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as lossdetect.Note does for another job
-	if err := f.E.Manage.PutGlobal(ctx, rev, g); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Manage.PutGlobal(ctx, rev, g))
 	if _, err := f.M.Heal(ctx); err != nil {
 		t.Fatal(err)
 	}

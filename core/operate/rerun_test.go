@@ -20,18 +20,14 @@ func (f *fixture) ended(job core.JobID, at core.Instant, change func(r *core.Run
 	f.T.Helper()
 	id := core.PlannedRun(job, at)
 	changes, err := f.E.Manage.Changes(ctx, "", job, math.MaxInt64, 100)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	must(f.T, err)
 	r := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
 		Rev:   changes[len(changes)-1].ID, // as it was created
 		First: id, SentAt: at.Time(), EndedAt: at.Time().Add(time.Second), Address: "http://10.0.0.1:9999"}
 	if change != nil {
 		change(&r)
 	}
-	if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-		f.T.Fatal(err)
-	}
+	must(f.T, f.E.Finish.Create(ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -131,9 +127,7 @@ func TestRerunWhereNobodyIs(t *testing.T) {
 	at := core.InstantOf(f.Clock)
 	f.Clock = f.Clock.Add(time.Hour)
 	const there, nowhere = "http://10.0.0.1:9999", "http://10.6.6.6:9999" // both in the app's allow
-	if err := f.E.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: there, Beat: f.Clock, Since: f.Clock}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: there, Beat: f.Clock, Since: f.Clock}))
 	given := func(at core.Instant, address string) string {
 		return f.ended(j.Def.ID, at, func(r *core.Run) { r.Address, r.Addresses = address, []string{address} }).ID.String()
 	}
@@ -188,9 +182,7 @@ func TestRerunOfATemplate(t *testing.T) {
 			f.Ran(j.Def.ID, noon+1200, 0)
 			first := f.ended(j.Def.ID, noon+600, nil)
 			res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: first.ID.String()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := ""
 			if p := res.Runs[0].As.Params; p != nil {
 				got = *p
@@ -226,9 +218,7 @@ func TestRerunOfMany(t *testing.T) {
 		q := operate.RerunRequest{Filter: query.RunFilter{App: "shop", Limit: 2}, Key: "k", DryRun: dry}
 		for {
 			res, err := f.M.Rerun(ctx, ann, q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, x := range res.Runs {
 				if x.Why != nil {
 					left++
@@ -249,10 +239,8 @@ func TestRerunOfMany(t *testing.T) {
 		t.Errorf("%v, %d left", made, left)
 	}
 	for _, id := range made { // they fail again, and belong to another request
-		if err := errors.Join(f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Failed, Reason: core.ReasonHandler,
-			EndedAt: f.Clock})})...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Failed, Reason: core.ReasonHandler,
+			EndedAt: f.Clock})})...))
 	}
 	again, left := all(false)
 	if len(again) != len(of) || left != 3 {
@@ -285,17 +273,13 @@ func TestRerunOfWhatWasRunAgain(t *testing.T) {
 	end := func(id core.RunID, s core.State, why core.Reason) {
 		t.Helper()
 		put := core.End(id, core.Run{State: s, Reason: why, EndedAt: f.Clock})
-		if err := errors.Join(f.E.Finish.PutRuns(ctx, []core.RunPut{put})...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(f.E.Finish.PutRuns(ctx, []core.RunPut{put})...))
 	}
 	failed := func(key string) (made []core.Run, existing bool) {
 		t.Helper()
 		f.Clock = f.Clock.Add(24 * time.Hour)
 		res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{App: "shop", Failed: true}, Key: key})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, x := range res.Runs {
 			if x.Why == nil {
 				made, existing = append(made, x.As), x.Existing
@@ -378,9 +362,7 @@ func TestRerunBehindManyRequests(t *testing.T) {
 			at := f.Clock.Add(time.Duration(i+1) * time.Second)
 			list[i] = core.Change{ID: core.Millis(at), At: at, App: "shop", Job: j.Def.ID, Verb: core.VerbTriggered, By: "ann"}
 		}
-		if err := f.E.Manage.PutChanges(ctx, list); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.E.Manage.PutChanges(ctx, list))
 		f.Clock = f.Clock.Add(48 * time.Hour)
 		f.ended(j.Def.ID, core.InstantOf(f.Clock)-1000, nil)
 		res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/sweep", Failed: true}, DryRun: true})

@@ -129,18 +129,14 @@ func TestChangeTriggerRefuses(t *testing.T) {
 		}
 	}
 	claimed, ended, retry := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b"), run
-	if err := f.E.Dispatch.PutRuns(ctx, []core.RunPut{claimed.Take(core.Claim{Owner: "me", Until: f.Clock.Add(time.Minute)}, "http://a:1",
-		f.Clock, nil)})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Dispatch.PutRuns(ctx, []core.RunPut{claimed.Take(core.Claim{Owner: "me", Until: f.Clock.Add(time.Minute)}, "http://a:1",
+		f.Clock, nil)})[0])
 	if _, err := f.M.Cancel(ctx, ann, ended.ID.String()); err != nil {
 		t.Fatal(err)
 	}
 	retry.ID, retry.Cause = core.NumberedRun(run.ID.Job(), 50), core.CauseRetry
 	planned := running(f, core.PlannedRun(run.ID.Job(), core.InstantOf(start)), "http://a:1")
-	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Finish.Create(ctx, []core.Run{retry})[0])
 	texts := golden.New(t)
 	for what, id := range map[string]core.RunID{"claimed": claimed.ID, "ended": ended.ID, "a retry": retry.ID, "running": planned.ID} {
 		_, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p})

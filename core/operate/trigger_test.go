@@ -22,9 +22,7 @@ import (
 func (f *fixture) entries(job core.JobID) []core.DueItem {
 	f.T.Helper()
 	list, err := f.E.Manage.Entries(ctx, job)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	must(f.T, err)
 	return list
 }
 
@@ -80,9 +78,7 @@ func TestNotesOfOneMillisecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes, err := f.Changes("", "shop/sweep", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	count := map[string]int{}
 	for _, c := range changes {
 		count[c.Verb]++
@@ -212,9 +208,7 @@ func TestKeyOfAnotherTrigger(t *testing.T) {
 	here, there := []string{"http://10.0.0.1:9999"}, []string{"http://10.0.0.2:9999"}
 	first := operate.TriggerRequest{Job: "shop/sweep", Key: "k", Params: &a, Addresses: here, Retries: &two, At: &later}
 	r, err := f.M.Trigger(ctx, ann, first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		ask   operate.TriggerRequest
 		other bool
@@ -251,9 +245,7 @@ func running(f *fixture, id core.RunID, address string) core.Run {
 	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, At: core.InstantOf(f.Clock),
 		Slot:  core.InstantOf(f.Clock),
 		Owner: "me", Until: f.Clock.Add(time.Minute), Address: address, SentAt: f.Clock, Attempt: 1, First: id}
-	if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-		f.T.Fatal(err)
-	}
+	must(f.T, f.E.Finish.Create(ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -276,14 +268,10 @@ func TestKill(t *testing.T) {
 	// A pending retry and a waiting trigger.
 	retry := core.Run{ID: n(4), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
 		Slot: core.InstantOf(f.Clock) + 30}
-	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Finish.Create(ctx, []core.Run{retry})[0])
 	at := start.Add(time.Hour)
 	waits, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res, err = f.M.KillJob(ctx, ann, "shop/sweep", "")
 	if err != nil || len(res.Killed) != 3 || !slices.Equal(res.Cancelled, []core.RunID{retry.ID}) || len(res.Sent) != 2 {
 		t.Fatalf("%+v %v", res, err)
@@ -335,9 +323,7 @@ func TestKillInPartIsRecorded(t *testing.T) {
 	b := running(f, core.NumberedRun(j.Def.ID, 10), "http://b")
 	retry := core.Run{ID: core.NumberedRun(j.Def.ID, 11), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
 		Slot: core.InstantOf(f.Clock) + 30}
-	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Finish.Create(ctx, []core.Run{retry})[0])
 	for _, c := range []struct {
 		fails core.RunID // the run that cannot be written; 0: open runs cannot be read
 		names core.RunID
@@ -383,13 +369,9 @@ func TestTriggerAddresses(t *testing.T) {
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Token: &token, Executors: []string{"http://fixed.example:9999/", "queue:own"},
 		Allow: []string{"10.0.0.0/24", "fd00::/8"}}))
 	registered := core.Executor{App: "shop", Address: "http://198.51.100.7:9999", Beat: f.Clock, Since: f.Clock}
-	if err := f.E.Registry.PutExecutor(ctx, registered); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.E.Registry.PutExecutor(ctx, registered))
 	waits, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: new(start.Add(time.Hour))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for address, own := range map[string]bool{
 		"http://fixed.example:9999/": true, "http://fixed.example:9999": true, "http://198.51.100.7:9999/": true, "http://10.0.0.7:80": true,
 		"https://[fd00::1]:443/x": true, "queue:own": true, "queue:other": false, "queue:arn:aws:sqs:eu-central-1:123456789012:own": false,
@@ -423,9 +405,7 @@ func TestKillReachesEachRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			must := func(err error) {
 				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 			f := newFixture(t)
 			j := f.Create(spec("sweep", core.Schedule{}))
@@ -475,18 +455,14 @@ func TestKillQueued(t *testing.T) {
 		queued := core.Run{ID: core.NumberedRun(j.Def.ID, 10), App: "shop", State: core.Queued, Cause: core.CauseManual, Attempt: 1,
 			Slot: core.InstantOf(f.Clock)}
 		queued.First = queued.ID
-		if err := f.E.Finish.Create(ctx, []core.Run{queued})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.E.Finish.Create(ctx, []core.Run{queued})[0])
 		var err error
 		if all {
 			_, err = f.M.KillJob(ctx, ann, "shop/sweep", "")
 		} else {
 			_, err = f.M.KillRun(ctx, ann, queued.ID.String(), "")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		found, _, err := f.E.Manage.Runs(ctx, []core.RunID{sent.ID, queued.ID})
 		if q, s := found[queued.ID], found[sent.ID]; err != nil || q.State != core.Skipped || q.Reason != core.ReasonCancelled ||
 			s.KillAt.IsZero() == all {

@@ -59,29 +59,25 @@ func seconds(list ...float64) []time.Duration {
 
 func same(t *testing.T, what string, got, want []time.Duration) {
 	t.Helper()
-	if len(got) != len(want) {
+	if !slices.Equal(got, want) {
 		t.Errorf("%s at %v; want %v", what, got, want)
-		return
-	}
-	for i := range got {
-		if got[i] != want[i] {
-			t.Errorf("%s at %v; want %v", what, got, want)
-			return
-		}
 	}
 }
 
+// TestBeatsUntilNothingIsDue: a wake-up makes a pass for each beat until nothing is due, and one if nothing was due.
 func TestBeatsUntilNothingIsDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var tr trace
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := beating(&tr, due(3)).Run(ctx); err != nil {
-			t.Error(err)
-		}
-		same(t, "passes", tr.passes, seconds(0, 1, 2, 3))
-		same(t, "leases given back", tr.released, seconds(3))
-	})
+	for n, at := range map[int][]time.Duration{0: seconds(0), 3: seconds(0, 1, 2, 3)} {
+		synctest.Test(t, func(t *testing.T) {
+			var tr trace
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := beating(&tr, due(n)).Run(ctx); err != nil {
+				t.Error(err)
+			}
+			same(t, "passes", tr.passes, at)
+			same(t, "leases given back", tr.released, at[n:])
+		})
+	}
 }
 
 // asked is a store with this global item and these due items in one partition.
@@ -139,18 +135,6 @@ func TestIdle(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestBeatsOnceWhenIdle: a wake-up that finds nothing due makes one pass.
-func TestBeatsOnceWhenIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var tr trace
-		if err := beating(&tr, due(0)).Run(t.Context()); err != nil {
-			t.Error(err)
-		}
-		same(t, "passes", tr.passes, seconds(0))
-		same(t, "leases given back", tr.released, seconds(0))
-	})
 }
 
 // Passes start on the beat even if they take long; a pass longer than a beat is followed by the next at once.

@@ -94,9 +94,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				}
 				page, err := m.Changes(t.Context(), query.ChangeFilter{Job: "shop/j"})
 				changes := page.Changes
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				resumed := 0
 				for _, ch := range changes {
 					r, _ := core.ParseJobRecord(ch.New)
@@ -211,14 +209,10 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 							tk := tick.New(w.eng.Tick, w.eng.Leases, r, tick.Options{ID: fmt.Sprint(s), Plan: o})
 							for again := true; again; {
 								res, err := tk.Pass(t.Context())
-								if err != nil {
-									t.Fatal(err)
-								}
+								must(t, err)
 								again = res.Due > 0
 							}
-							if err := tk.Release(t.Context()); err != nil {
-								t.Fatal(err)
-							}
+							must(t, tk.Release(t.Context()))
 						}
 						now := core.InstantOf(time.Now())
 						if int64(now)%int64(c.when.Every/time.Second) == 0 {
@@ -246,9 +240,7 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 func (w *world) job(t *testing.T, m *people.People) core.Job {
 	t.Helper()
 	j, err := m.Job(t.Context(), "shop/j")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
@@ -275,14 +267,10 @@ func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		g, err := w.eng.Manage.Global(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		seen := g.Rev
 		g.Partitions, g.Readable, g.Rev = 1, 1, seen+1
-		if err := w.eng.Manage.PutGlobal(t.Context(), seen, g); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.eng.Manage.PutGlobal(t.Context(), seen, g))
 		if _, err := m.Resume(t.Context(), ann, target, ""); err != nil {
 			t.Fatal(err)
 		}

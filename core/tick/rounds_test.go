@@ -320,9 +320,7 @@ func (f *fleet) due(partitions int, until time.Time) (list []core.DueItem) {
 	f.t.Helper()
 	for p := range partitions {
 		some, err := f.eng.Tick.Due(f.t.Context(), p, core.InstantOf(until), core.DueItem{}, 10_000)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must(f.t, err)
 		list = append(list, some...)
 	}
 	return list
@@ -355,9 +353,7 @@ func TestJobsThatAreNeverStoredHoldUpNobody(t *testing.T) {
 			ids = append(ids, id+1)
 		}
 		jobs, _, err := f.eng.Tick.Scheds(t.Context(), ids)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		now := core.InstantOf(time.Now())
 		for id, s := range jobs {
 			if id > 50 && s.Next < now-120 {

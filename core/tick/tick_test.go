@@ -36,9 +36,7 @@ func newWorld(t *testing.T, partitions int) *world {
 	eng := memory.Open(memory.Options{})
 	t.Cleanup(func() { eng.Close() })
 	g := core.Global{Partitions: partitions, Readable: partitions, Rev: 1}
-	if err := eng.Manage.PutGlobal(t.Context(), 0, g); err != nil {
-		t.Fatal(err)
-	}
+	must(t, eng.Manage.PutGlobal(t.Context(), 0, g))
 	return &world{t: t, eng: eng, tickers: map[string]*tick.Ticker{}, partitions: partitions}
 }
 
@@ -89,9 +87,7 @@ func TestLeases(t *testing.T) {
 		const partitions = 7
 		w := newWorld(t, partitions)
 		w.join("a", tick.Options{})
-		if err := heldOnce(w.pass(), partitions); err != nil {
-			t.Fatal(err)
-		}
+		must(t, heldOnce(w.pass(), partitions))
 		w.join("b", tick.Options{})
 		w.join("c", tick.Options{})
 		for range 60 {
@@ -109,9 +105,7 @@ func TestLeases(t *testing.T) {
 			}
 		}
 		for id, tk := range w.tickers { // a released lease needs no waiting
-			if err := tk.Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tk.Release(t.Context()))
 			if id == "b" {
 				delete(w.tickers, id)
 			}
@@ -136,21 +130,13 @@ func (w *world) seedAs(n int, when core.When, o plan.Options) {
 		j.Sched.ID, j.Sched.App, j.Sched.Rev, j.Sched.RevAt = j.Def.ID, "app", now.UnixMilli(), now
 		j.Sched.Schedule = core.Schedule{Any: []core.When{when}}
 		sch, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must(w.t, err)
 		j.Sched = plan.Start(j.Sched, sch, o)
 		j.Sched.Partition = core.PartitionOf(j.Def.ID, w.partitions)
 		jobs, changes = append(jobs, j), append(changes, core.Change{ID: j.Sched.Rev, At: now, App: "app", Job: j.Def.ID})
 	}
-	if err := w.eng.Manage.PutApp(w.t.Context(), 0, core.App{Name: "app", Rev: 1}, core.Change{ID: 1, At: now, App: "app"}); err != nil {
-		w.t.Fatal(err)
-	}
-	for _, err := range w.eng.Manage.CreateJobs(w.t.Context(), jobs, changes) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-	}
+	must(w.t, w.eng.Manage.PutApp(w.t.Context(), 0, core.App{Name: "app", Rev: 1}, core.Change{ID: 1, At: now, App: "app"}))
+	must(w.t, w.eng.Manage.CreateJobs(w.t.Context(), jobs, changes)...)
 }
 
 // ringIDs empties the delay queue and returns its runs.
@@ -187,9 +173,7 @@ func TestLeasesOfAClockThatWasAhead(t *testing.T) {
 				if held := w.pass(); len(held["serve"]) != 2 {
 					t.Fatalf("%v are held", held)
 				}
-				if err := stop(w.tickers["serve"]); err != nil {
-					t.Fatal(err)
-				}
+				must(t, stop(w.tickers["serve"]))
 				delete(w.tickers, "serve")
 				w.join(next, tick.Options{})
 				if held := w.pass(); len(held[next]) != 2 {
@@ -233,9 +217,7 @@ func TestPartitionsGrowUnderLoad(t *testing.T) {
 		var where []int
 		for p := range 4 {
 			items, err := w.eng.Tick.Due(t.Context(), p, core.Horizon, core.DueItem{}, 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			where = append(where, len(items))
 		}
 		if slices.Contains(where, 0) || slices.Max(where) > jobs/2 {
@@ -285,9 +267,7 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 		w := newWorld(t, 1)
 		w.seed(3, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
 		jobs, _, err := w.eng.Manage.Jobs(t.Context(), []core.JobID{2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		bad := *jobs[2]
 		seen := bad.Sched.Rev
 		bad.Sched.Rev++
@@ -318,11 +298,7 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 func (w *world) update(seen int64, j core.Job) {
 	w.t.Helper()
 	u := manage.Update{Seen: seen, Job: j, Change: core.Change{ID: j.Sched.Rev, At: time.Now(), App: j.Def.App, Job: j.Def.ID}}
-	for _, err := range w.eng.Manage.UpdateJobs(w.t.Context(), []manage.Update{u}) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-	}
+	must(w.t, w.eng.Manage.UpdateJobs(w.t.Context(), []manage.Update{u})...)
 }
 
 // TestClaimedTail: a run of a fixed delay was claimed before its job changed. It is sent again under the new revision
@@ -344,21 +320,15 @@ func TestClaimedTail(t *testing.T) {
 				w := newWorld(t, 1)
 				w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
 				found, _, err := w.eng.Tick.Scheds(t.Context(), []core.JobID{1})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				at, s := core.InstantOf(time.Now()), found[1]
 				tail := core.PlannedRun(1, at)
 				move := s.Stay()
 				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at
-				if err := w.eng.Tick.Advance(t.Context(), []core.Advance{move})[0]; err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.eng.Tick.Advance(t.Context(), []core.Advance{move})[0])
 				claimed := core.Run{ID: tail, First: tail, State: core.Running, Cause: core.CauseSchedule, Rev: s.Rev - c.older, At: at, Slot: at,
 					Owner: "gone", Until: time.Now().Add(c.until), FixedDelay: true}
-				if err := w.eng.Dispatch.Create(t.Context(), []core.Run{claimed})[0]; err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.eng.Dispatch.Create(t.Context(), []core.Run{claimed})[0])
 				w.join("a", tick.Options{})
 				w.pass()
 				if sent := slices.Contains(w.ringIDs(), tail); sent != c.again {
@@ -394,21 +364,15 @@ func TestTailWithoutRuns(t *testing.T) {
 				tail := core.PlannedRun(1, at)
 				sched := func() core.Sched {
 					found, _, err := w.eng.Tick.Scheds(t.Context(), []core.JobID{1})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					return found[1]
 				}
 				move := sched().Stay()
 				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at.Add(10*time.Minute)
-				if err := w.eng.Tick.Advance(t.Context(), []core.Advance{move})[0]; err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.eng.Tick.Advance(t.Context(), []core.Advance{move})[0])
 				if c.first != nil {
 					c.first.ID, c.first.First, c.first.State, c.first.EndedAt = tail, tail, core.Failed, time.Now()
-					if err := w.eng.Dispatch.Create(t.Context(), []core.Run{*c.first})[0]; err != nil {
-						t.Fatal(err)
-					}
+					must(t, w.eng.Dispatch.Create(t.Context(), []core.Run{*c.first})[0])
 				}
 				time.Sleep(c.age) // without passes
 				w.join("a", tick.Options{})
@@ -468,20 +432,12 @@ func TestLeadTimeOfABurst(t *testing.T) {
 			j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindAt, At: next}}}
 			j.Normalize()
 			sch, err := schedule.Compile(j.Sched.Schedule, id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			j.Sched = plan.Start(j.Sched, sch, o)
 			jobs, changes = append(jobs, j), append(changes, core.Change{ID: 1, App: "a", Job: id})
 		}
-		if err := w.eng.Manage.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}); err != nil {
-			t.Fatal(err)
-		}
-		for _, err := range w.eng.Manage.CreateJobs(t.Context(), jobs, changes) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		must(t, w.eng.Manage.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}))
+		must(t, w.eng.Manage.CreateJobs(t.Context(), jobs, changes)...)
 		tick := tick.New(w.eng.Tick, w.eng.Leases, r, tick.Options{ID: "a", Plan: o, Page: 9})
 		for range 8 {
 			if _, err := tick.Pass(t.Context()); err != nil {
@@ -531,9 +487,7 @@ func TestGroupsGrow(t *testing.T) {
 				for range 400 {
 					w.pass()
 					g, err := w.eng.Tick.Global(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if g.Groups < last {
 						t.Fatalf("%d groups after %d", g.Groups, last)
 					}
@@ -594,27 +548,19 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		now := core.InstantOf(time.Now())
-		if err := w.eng.Manage.PutApp(t.Context(), 0, core.App{Name: "one", Rev: 1}, core.Change{ID: 1, App: "one"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.eng.Manage.PutApp(t.Context(), 0, core.App{Name: "one", Rev: 1}, core.Change{ID: 1, App: "one"}))
 		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
-		if err := w.eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0])
 		lead := -plan.Local().PlanAhead
 		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseManual, At: now.Add(time.Minute),
 			Slot: now.Add(time.Minute), Attempt: 1, First: core.NumberedRun(7, 1)}
 		old := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
-		if err := w.eng.Manage.PutTriggered(t.Context(), run, core.DueItem{PlanAt: run.Slot.Add(lead), Job: 7, Run: run.ID}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.eng.Manage.PutTriggered(t.Context(), run, core.DueItem{PlanAt: run.Slot.Add(lead), Job: 7, Run: run.ID}))
 		w.eng.Finish.PutEntries(t.Context(), []core.DueItem{old})
 		w.join("a", tick.Options{})
 		depth := func() int {
 			due, later, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return due + later
 		}
 		for range 30 {
@@ -646,26 +592,26 @@ func TestRepeatedRetryComesOnTheSlowLane(t *testing.T) {
 					Slot: now, Attempt: attempt, First: core.PlannedRun(1, now)}
 				runs, entries = append(runs, r), append(entries, core.DueItem{PlanAt: now, Job: 1, Run: r.ID})
 			}
-			for _, err := range append(w.eng.Dispatch.Create(t.Context(), runs), w.eng.Finish.PutEntries(t.Context(), entries)...) {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			must(t, append(w.eng.Dispatch.Create(t.Context(), runs), w.eng.Finish.PutEntries(t.Context(), entries)...)...)
 			o := plan.Local()
 			o.SlowLane = lane
 			w.join("a", tick.Options{Plan: o})
 			w.pass()
 			fast, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			slow, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindSlow)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if want := map[bool]int{true: 2}[lane]; slow != want || fast != 4-want {
 				t.Errorf("a slow lane: %t: %d on the fast lane, %d on the slow one", lane, fast, slow)
 			}
 		}
 	})
+}
+
+// must stops the test at the first error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
 }

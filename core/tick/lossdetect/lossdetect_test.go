@@ -2,6 +2,7 @@ package lossdetect_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -86,25 +87,17 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 	t.Helper()
 	eng = memory.Open(memory.Options{})
 	began := time.Now()
-	if err := eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1, Pause: pause}, core.Change{ID: 1, App: "shop"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1, Pause: pause}, core.Change{ID: 1, App: "shop"}))
 	for i := range jobs {
 		j := &jobs[i]
 		j.Def.ID, j.Def.App, j.Def.Name = core.JobID(i+1), "shop", string(rune('a'+i))
 		sch, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = j.Def.ID, "shop", core.Started, began.UnixMilli(), began
 		j.Sched.Misfire, j.Sched.Grace = core.MisfireAll, time.Minute
 		j.Sched = plan.Start(j.Sched, sch, plan.AWS())
 	}
-	for _, err := range eng.Manage.CreateJobs(t.Context(), jobs, nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must(t, eng.Manage.CreateJobs(t.Context(), jobs, nil)...)
 	store := eng.Tick
 	if f.age != 0 {
 		store = aged{store, f.age}
@@ -120,9 +113,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 	for range hours * 60 {
 		for {
 			res, err := tk.Pass(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			recovered += res.Recovered
 			if res.Due == 0 {
 				break
@@ -332,21 +323,15 @@ func TestComparisonLooksBack(t *testing.T) {
 			wait := 10 * 365 * 24 * time.Hour // a bubble starts in 2000, before valid run IDs
 			time.Sleep(wait)
 			eng := memory.Open(memory.Options{})
-			if err := eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 			now := time.Now()
 			j := every(time.Hour)
 			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, 1, now.Add(-100*24*time.Hour)
 			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(now), core.InstantOf(now)
 			j.Sched.Compared = core.InstantOf(now.Add(-budget.LookBack - older))
-			if err := eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
-				t.Fatal(err)
-			}
-			if err := eng.Manage.PutCleaned(t.Context(), 1, core.InstantOf(now.Add(c.cleaned-budget.LookBack))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0])
+			must(t, eng.Manage.PutCleaned(t.Context(), 1, core.InstantOf(now.Add(c.cleaned-budget.LookBack))))
 			var log strings.Builder
 			tk := tick.New(eng.Tick, eng.Leases, eng.Ring, tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute},
 				Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -390,19 +375,13 @@ func TestWhatWaitsIsNotLost(t *testing.T) {
 func TestWaitOfAComparisonIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := memory.Open(memory.Options{})
-		if err := eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		j := every(time.Minute)
 		j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(),
 			time.Now().Add(-time.Hour)
 		j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
-		for _, err := range eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		must(t, eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)...)
 		tk := tick.New(aged{eng.Tick, 40 * time.Minute}, eng.Leases, eng.Ring,
 			tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute}})
 		res, err := tk.Pass(t.Context())
@@ -423,19 +402,13 @@ func TestUnknownAgeIsNoLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, since := range []time.Duration{time.Minute, 50 * time.Minute} {
 			eng := memory.Open(memory.Options{})
-			if err := eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 			j := every(time.Minute)
 			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(),
 				time.Now().Add(-since)
 			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
-			for _, err := range eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil) {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			must(t, eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)...)
 			tk := tick.New(aged{eng.Tick, 50 * 365 * 24 * time.Hour}, eng.Leases, eng.Ring,
 				tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute}})
 			res, err := tk.Pass(t.Context())
@@ -444,4 +417,12 @@ func TestUnknownAgeIsNoLag(t *testing.T) {
 			}
 		}
 	})
+}
+
+// must stops the test at the first error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
 }

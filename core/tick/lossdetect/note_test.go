@@ -44,22 +44,14 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				eng := memory.Open(memory.Options{})
-				if err := eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 				g := core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was, Rev: 1}
-				if err := eng.Manage.PutGlobal(t.Context(), 0, g); err != nil {
-					t.Fatal(err)
-				}
+				must(t, eng.Manage.PutGlobal(t.Context(), 0, g))
 				j := every(time.Minute)
 				j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 				s := &j.Sched
 				s.ID, s.App, s.State, s.Rev, s.RevAt, s.Next, s.PlanAt = 1, "shop", core.Started, 1, ago(8).Time(), began+60, began
-				for _, err := range eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil) {
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
+				must(t, eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)...)
 				st := &refusing{Store: eng.Tick, err: c.refused}
 				begin := func() *tick.Ticker {
 					return tick.New(st, eng.Leases, eng.Ring,

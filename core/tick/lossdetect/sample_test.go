@@ -37,11 +37,7 @@ func TestLossIsFoundBeforeThePlanning(t *testing.T) {
 				eng := memory.Open(memory.Options{})
 				must := func(errs ...error) {
 					t.Helper()
-					for _, err := range errs {
-						if err != nil {
-							t.Fatal(err)
-						}
-					}
+					must(t, errs...)
 				}
 				must(eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 				must(eng.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was,
