@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -48,16 +47,10 @@ var apps = store.Sealed(store.Table[core.App]{Kind: KindApp,
 			Pause: v.Pause.decode(), Past: v.Past.decode(), Created: core.FromMillis(v.Created)}, err
 	}})
 
-// Apps reads apps by name. Callers share the returned apps and must not change them.
+// Apps reads apps by name.
 func (n *Nouns) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
 	found := make(map[string]core.App, len(names))
-	missing, clock := names, uint64(0)
-	if n.AppCache != nil {
-		if missing, clock = n.AppCache.get(names, found); len(missing) == 0 {
-			return found, nil, ctx.Err()
-		}
-	}
-	values, err := apps.Get(ctx, n.Records, n.Box, missing...)
+	values, err := apps.Get(ctx, n.Records, n.Box, names...)
 	if err != nil {
 		return found, nil, err
 	}
@@ -71,9 +64,6 @@ func (n *Nouns) Apps(ctx context.Context, names []string) (map[string]core.App, 
 			bad.Add(name, v.Err)
 		default:
 			found[name] = v.Is
-			if n.AppCache != nil {
-				n.AppCache.add(v.Is, clock)
-			}
 		}
 	}
 	return found, unread, bad.Err()
@@ -124,62 +114,5 @@ func (n *Nouns) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	if seen == 0 {
 		writes = append(writes, store.Write{Record: store.Record{Key: store.Key{Kind: KindChanged, Name: a.Name}}, Was: store.Any})
 	}
-	if n.AppCache != nil {
-		defer n.AppCache.change()()
-	}
 	return n.Records.Write(ctx, store.Group{Writes: writes, Changes: []core.Change{c}})[0]
 }
-
-// AppCache caches apps by name, for an engine whose only process writes all apps through Nouns. Each run reads its app twice.
-type AppCache struct {
-	mu       sync.RWMutex
-	apps     map[string]core.App // never changed in place
-	changing int                 // writes of apps under way
-	clock    uint64
-}
-
-// maxApps limits the cache. Beyond: the cache starts anew, and reads go to the store. A concurrency limit can have a list of
-// a thousand names.
-const maxApps = 1000
-
-// get adds the cached apps to found and returns the names of the others, and the clock for add.
-func (c *AppCache) get(names []string, found map[string]core.App) (missing []string, clock uint64) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, name := range names {
-		if a, ok := c.apps[name]; ok {
-			found[name] = a
-		} else {
-			missing = append(missing, name)
-		}
-	}
-	return missing, c.clock
-}
-
-// add caches an app that was read from the store after a get.
-func (c *AppCache) add(a core.App, clock uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.changing > 0 || c.clock != clock {
-		return
-	}
-	if c.apps == nil || len(c.apps) >= maxApps {
-		c.apps = map[string]core.App{}
-	}
-	c.apps[a.Name] = a
-}
-
-// change empties the cache, which stays empty until the returned function is called.
-func (c *AppCache) change() (changed func()) {
-	step := func(by int) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.apps, c.changing = nil, c.changing+by
-		c.clock++
-	}
-	step(1)
-	return func() { step(-1) }
-}
-
-// Clear empties the cache after another write than PutApp.
-func (c *AppCache) Clear() { c.change()() }

@@ -20,8 +20,6 @@ type Nouns struct {
 	Records store.Records
 	Box     *secretbox.Box
 	Now     func() time.Time
-	// AppCache is nil if several processes write apps.
-	AppCache *AppCache
 }
 
 var (

@@ -709,50 +709,6 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestAppCache: apps are never older than the last committed change, while others read them constantly.
-func TestAppCache(t *testing.T) {
-	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
-	ctx, stop := context.WithCancel(t.Context())
-	var readers sync.WaitGroup
-	defer readers.Wait()
-	defer stop()
-	for range 2 {
-		readers.Go(func() {
-			last := int64(0)
-			for ctx.Err() == nil {
-				found, _, err := s.Apps(context.Background(), []string{"a", "b"})
-				if rev := found["a"].Rev; err != nil || rev < last {
-					t.Errorf("revision %d after %d: %v", rev, last, err)
-					return
-				}
-				last = found["a"].Rev
-			}
-		})
-	}
-	for rev := int64(1); rev <= 300; rev++ {
-		if err := s.PutApp(ctx, rev-1, core.App{Name: "a", Rev: rev}, core.Change{ID: rev, App: "a"}); err != nil {
-			t.Fatal(err)
-		}
-		if found, _, err := s.Apps(ctx, []string{"a", "b"}); err != nil || found["a"].Rev != rev {
-			t.Fatalf("revision %d after %d: %v", found["a"].Rev, rev, err)
-		}
-	}
-	if err := s.PutApp(ctx, 1, core.App{Name: "a", Rev: 500}, core.Change{}); !errors.Is(err, core.ErrRefused) {
-		t.Fatal(err)
-	}
-	if found, _, _ := s.Apps(ctx, []string{"a"}); found["a"].Rev != 300 {
-		t.Fatalf("revision %d after a refusal", found["a"].Rev)
-	}
-	stop()
-	readers.Wait()
-	if err := s.DeleteApp(t.Context(), 300, "a", core.Change{ID: 301, App: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	if found, _, err := s.Apps(t.Context(), []string{"a"}); err != nil || len(found) != 0 {
-		t.Fatalf("%v after its deletion: %v", found, err)
-	}
-}
-
 // TestCheckpointWaitsForNoReader: a long read, such as a page, does not block the writer when it shortens its log. Runs
 // wait for the writer.
 func TestCheckpointWaitsForNoReader(t *testing.T) {

@@ -610,7 +610,6 @@ func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.C
 	return s.judge(ctx, 3, nil, "DELETE FROM records WHERE kind = ?3 AND name = ?1 AND v = ?2 AND NOT EXISTS "+
 		"(SELECT 1 FROM sched WHERE app = ?1)",
 		values(name, seen, engine.KindApp), func(tx *tx) error {
-			tx.after = append(tx.after, s.AppCache.Clear)
 			if err := execute(tx.Conn, "DELETE FROM records WHERE kind = ?", values(engine.KindExecutors(name)), nil); err != nil {
 				return err
 			}
