@@ -33,30 +33,37 @@ const (
 	bySeen = putAgain | putAhead | dropOther | dropGone
 )
 
+// ask is a call of a port, with the change record that it writes, if any.
+type ask struct {
+	*engine.Engine
+	ctx    context.Context
+	Change core.Change
+}
+
 // noun describes the calls for one kind of records. The zero T stands for a value that does not exist.
 type noun[T any] struct {
 	values  []T        // in the order of list; in the last one all fields are set
 	next    func(T) *T // the value that a writer stores over T
 	refuses conditions
-	put     func(ctx context.Context, e *engine.Engine, seen, v *T, c core.Change) error
-	list    func(ctx context.Context, e *engine.Engine) ([]T, error)
-	drop    func(ctx context.Context, e *engine.Engine, v *T, c core.Change) error // nil: the noun is never removed
-	audit   func(v *T) core.Change                                                 // what a change record names; nil: there is none
+	put     func(a ask, seen, v *T) error
+	list    func(a ask) ([]T, error)
+	drop    func(a ask, v *T) error // nil: the noun is never removed
+	audit   func(v *T) core.Change  // what a change record names; nil: there is none
 }
 
 // test stores, lists, changes and removes values, and tries each refused write. A refused write changes nothing, and leaves no
 // change record.
 func (n noun[T]) test(t *testing.T, h Harness) {
-	e, ctx, id := h.Open(t), t.Context(), int64(0)
+	a, id := ask{Engine: h.Open(t), ctx: t.Context()}, int64(0)
 	var none T
 	var audited []int64
-	made := func(v *T) (c core.Change) {
-		if n.audit != nil {
-			c = n.audit(v)
-		}
+	made := func(v *T) ask {
 		id++
-		c.ID, c.At, c.By, c.Verb = id, base.Add(time.Duration(id)*time.Millisecond), "ann", "updated"
-		return c
+		if n.audit != nil {
+			a.Change = n.audit(v)
+		}
+		a.Change.ID, a.Change.At, a.Change.By, a.Change.Verb = id, base.Add(time.Duration(id)*time.Millisecond), "ann", "updated"
+		return a
 	}
 	done := func(v *T, err error) {
 		t.Helper()
@@ -64,17 +71,17 @@ func (n noun[T]) test(t *testing.T, h Harness) {
 			audited = append(audited, id)
 		}
 	}
-	put := func(seen, v *T) { t.Helper(); done(v, n.put(ctx, e, seen, v, made(v))) }
+	put := func(seen, v *T) { t.Helper(); done(v, n.put(made(v), seen, v)) }
 	not := func(when conditions, seen, v *T) {
 		t.Helper()
 		if n.refuses&when != 0 {
-			refused(t, n.put(ctx, e, seen, v, made(v)))
+			refused(t, n.put(made(v), seen, v))
 		}
 	}
 	holds := func(want ...T) {
 		t.Helper()
 		eventually(t, h, func() string {
-			list, err := n.list(ctx, e)
+			list, err := n.list(a)
 			ok(t, err)
 			return cmp.Diff(want, list, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Prefix{}))
 		})
@@ -95,11 +102,11 @@ func (n noun[T]) test(t *testing.T, h Harness) {
 	holds(append(others, *changed)...)
 	if n.drop != nil {
 		if n.refuses&dropOther != 0 {
-			refused(t, n.drop(ctx, e, full, made(full)))
+			refused(t, n.drop(made(full), full))
 		}
 		holds(append(others, *changed)...)
-		done(changed, n.drop(ctx, e, changed, made(changed)))
-		if err := n.drop(ctx, e, changed, made(changed)); n.refuses&dropGone != 0 {
+		done(changed, n.drop(made(changed), changed))
+		if err := n.drop(made(changed), changed); n.refuses&dropGone != 0 {
 			refused(t, err)
 		} else {
 			ok(t, err)
@@ -111,7 +118,7 @@ func (n noun[T]) test(t *testing.T, h Harness) {
 	if n.audit != nil {
 		eventually(t, h, func() string {
 			var ids []int64
-			list, err := e.Manage.Changes(ctx, "", 0, math.MaxInt64, 100)
+			list, err := a.Manage.Changes(a.ctx, "", 0, math.MaxInt64, 100)
 			ok(t, err)
 			for _, c := range slices.Backward(list) {
 				ids = append(ids, c.ID)
@@ -150,20 +157,16 @@ var channels = noun[core.Channel]{refuses: bySeen,
 		c.Rev, c.Kind, c.Email, c.URL, c.Secret = c.Rev+1, core.ChannelFeishu, core.Email{}, "https://example.com/hook", "s"
 		return &c
 	},
-	put: func(ctx context.Context, e *engine.Engine, seen, v *core.Channel, c core.Change) error {
-		return e.Manage.PutChannel(ctx, seen.Rev, *v, c)
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]core.Channel, error) {
-		list, err := e.Manage.ListChannels(ctx)
-		found, other := e.Notices.Channels(ctx, []string{"a-topic", "mail", "none"})
+	put: func(a ask, seen, v *core.Channel) error { return a.Manage.PutChannel(a.ctx, seen.Rev, *v, a.Change) },
+	list: func(a ask) ([]core.Channel, error) {
+		list, err := a.Manage.ListChannels(a.ctx)
+		found, other := a.Notices.Channels(a.ctx, []string{"a-topic", "mail", "none"})
 		if len(found) != len(list) {
 			err = fmt.Errorf("%d channels by name, %d in the list", len(found), len(list))
 		}
 		return list, errors.Join(err, other)
 	},
-	drop: func(ctx context.Context, e *engine.Engine, v *core.Channel, c core.Change) error {
-		return e.Manage.DeleteChannel(ctx, v.Rev, v.Name, c)
-	},
+	drop:  func(a ask, v *core.Channel) error { return a.Manage.DeleteChannel(a.ctx, v.Rev, v.Name, a.Change) },
 	audit: func(v *core.Channel) core.Change { return core.Change{Name: v.Name} },
 }
 
@@ -179,28 +182,26 @@ var accounts = noun[access.Account]{refuses: bySeen,
 			Failures: access.Failures{Count: 3, At: base}, FailuresKnown: access.Failures{Count: 2, At: base}, Language: core.Chinese,
 			Zone: "Asia/Shanghai", LastSeen: base, Created: base, Rev: 5, Edited: 5}},
 	next: func(a access.Account) *access.Account { a.Rev, a.Sessions = a.Rev+1, nil; return &a },
-	put: func(ctx context.Context, e *engine.Engine, seen, v *access.Account, c core.Change) error {
+	put: func(a ask, seen, v *access.Account) error {
 		if v.Name == "ann" {
-			return e.People.PutAccount(ctx, seen.Rev, *v, nil)
+			return a.People.PutAccount(a.ctx, seen.Rev, *v, nil)
 		}
-		return e.People.PutAccount(ctx, seen.Rev, *v, &c)
+		return a.People.PutAccount(a.ctx, seen.Rev, *v, &a.Change)
 	},
-	list: func(ctx context.Context, e *engine.Engine) ([]access.Account, error) {
-		list, err := e.People.ListAccounts(ctx)
+	list: func(a ask) ([]access.Account, error) {
+		list, err := a.People.ListAccounts(a.ctx)
 		for i := range list {
-			a, found, other := e.People.Account(ctx, list[i].Name)
+			a, found, other := a.People.Account(a.ctx, list[i].Name)
 			if list[i] = a; !found || other != nil {
 				err = fmt.Errorf("the account alone: %t, %w", found, other)
 			}
 		}
-		if _, found, _ := e.People.Account(ctx, "none"); found {
+		if _, found, _ := a.People.Account(a.ctx, "none"); found {
 			err = errors.New("an account that was never stored")
 		}
 		return list, err
 	},
-	drop: func(ctx context.Context, e *engine.Engine, v *access.Account, c core.Change) error {
-		return e.People.DeleteAccount(ctx, v.Rev, v.Name, c)
-	},
+	drop: func(a ask, v *access.Account) error { return a.People.DeleteAccount(a.ctx, v.Rev, v.Name, a.Change) },
 	audit: func(v *access.Account) (c core.Change) {
 		if v.Name != "ann" { // stored without a change record
 			c.Name = core.OfPerson + v.Name
@@ -221,21 +222,17 @@ var apps = noun[core.App]{refuses: bySeen, values: []core.App{{Name: "billing", 
 		a.Pause = core.Pause{From: base, To: base.Add(time.Hour)}
 		return &a
 	},
-	put: func(ctx context.Context, e *engine.Engine, seen, v *core.App, c core.Change) error {
-		return e.Manage.PutApp(ctx, seen.Rev, *v, c)
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]core.App, error) {
-		list, err := e.Manage.ListApps(ctx)
-		found, _, other := e.Dispatch.Apps(ctx, []string{"billing", "orders", "none"})
+	put: func(a ask, seen, v *core.App) error { return a.Manage.PutApp(a.ctx, seen.Rev, *v, a.Change) },
+	list: func(a ask) ([]core.App, error) {
+		list, err := a.Manage.ListApps(a.ctx)
+		found, _, other := a.Dispatch.Apps(a.ctx, []string{"billing", "orders", "none"})
 		alone, err := named(found, errors.Join(err, other), "billing", "orders")
 		if len(alone) != len(list) {
 			err = fmt.Errorf("%d apps by name, %d in the list", len(alone), len(list))
 		}
 		return alone, err
 	},
-	drop: func(ctx context.Context, e *engine.Engine, v *core.App, c core.Change) error {
-		return e.Manage.DeleteApp(ctx, v.Rev, v.Name, c)
-	},
+	drop:  func(a ask, v *core.App) error { return a.Manage.DeleteApp(a.ctx, v.Rev, v.Name, a.Change) },
 	audit: func(v *core.App) core.Change { return core.Change{App: v.Name} },
 }
 
@@ -254,12 +251,12 @@ var notices = noun[notification.State]{refuses: bySeen,
 			Failing: firstNotice, Failures: 4, Checked: at(2), Success: at(3), Slow: at(4), Look: at(5),
 			Of: &notification.Subject{App: "orders", Name: "job-7", Title: "日报", Zone: "Asia/Shanghai"}}},
 	next: func(s notification.State) *notification.State { s.V, s.Pending = s.V+1, nil; return &s },
-	put: func(ctx context.Context, e *engine.Engine, _, v *notification.State, _ core.Change) error {
-		return e.Notices.PutNotices(ctx, []notification.State{*v})[0]
+	put: func(a ask, _, v *notification.State) error {
+		return a.Notices.PutNotices(a.ctx, []notification.State{*v})[0]
 	},
-	list: func(ctx context.Context, e *engine.Engine) ([]notification.State, error) {
+	list: func(a ask) ([]notification.State, error) {
 		names := []string{notification.ChannelName("mail"), notification.JobName(7), "job/8"}
-		found, err := e.Notices.Notices(ctx, names)
+		found, err := a.Notices.Notices(a.ctx, names)
 		return named(found, err, names...)
 	},
 }
@@ -271,27 +268,23 @@ var permits = noun[core.Permits]{refuses: bySeen,
 		{Name: "job/7", V: 1, Limit: 1, Join: &core.Join{Round: 9, Parent: 3, Begun: 100, End: 200, Full: true, Over: true,
 			Marks: []core.Mark{{Run: 3, Drawn: 9, Counts: true, Data: "sum"}, {Run: 4, Drawn: 8}}}}},
 	next: func(p core.Permits) *core.Permits { p.V, p.Holders = p.V+1, []core.Holder{{First: 11}}; return &p },
-	put: func(ctx context.Context, e *engine.Engine, _, v *core.Permits, _ core.Change) error {
-		return e.Finish.PutPermits(ctx, []core.Permits{*v})[0]
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]core.Permits, error) {
+	put:  func(a ask, _, v *core.Permits) error { return a.Finish.PutPermits(a.ctx, []core.Permits{*v})[0] },
+	list: func(a ask) ([]core.Permits, error) {
 		names := []string{"group/db", "job/7", "job/8"}
-		found, err := e.Dispatch.Permits(ctx, names)
+		found, err := a.Dispatch.Permits(a.ctx, names)
 		return named(found, err, names...)
 	},
 }
 
 var scripts = noun[core.Scripts]{refuses: bySeen, values: []core.Scripts{manyScripts()},
 	next: func(s core.Scripts) *core.Scripts { s = s.Clone(); s.V, s.Old = s.V+1, s.Old[1:]; return &s },
-	put: func(ctx context.Context, e *engine.Engine, _, v *core.Scripts, _ core.Change) error {
-		return e.Manage.PutScripts(ctx, *v)
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]core.Scripts, error) {
-		s, err := e.Manage.Scripts(ctx, 7)
+	put:  func(a ask, _, v *core.Scripts) error { return a.Manage.PutScripts(a.ctx, *v) },
+	list: func(a ask) ([]core.Scripts, error) {
+		s, err := a.Manage.Scripts(a.ctx, 7)
 		return onlyOne(s, s.V, err)
 	},
-	drop: func(ctx context.Context, e *engine.Engine, v *core.Scripts, _ core.Change) error {
-		return e.Manage.PutScripts(ctx, core.Scripts{Job: v.Job, V: v.V + 1})
+	drop: func(a ask, v *core.Scripts) error {
+		return a.Manage.PutScripts(a.ctx, core.Scripts{Job: v.Job, V: v.V + 1})
 	},
 }
 
@@ -313,13 +306,9 @@ var leases = noun[core.Lease]{refuses: bySeen,
 		l.Owner, l.Epoch, l.Until = l.Owner+"b", l.Epoch+1, l.Until.Add(time.Second)
 		return &l
 	},
-	put: func(ctx context.Context, e *engine.Engine, seen, v *core.Lease, _ core.Change) error {
-		return e.Leases.PutLease(ctx, *seen, *v)
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]core.Lease, error) { return e.Leases.Leases(ctx) },
-	drop: func(ctx context.Context, e *engine.Engine, v *core.Lease, _ core.Change) error {
-		return e.Leases.DropLease(ctx, *v)
-	},
+	put:  func(a ask, seen, v *core.Lease) error { return a.Leases.PutLease(a.ctx, *seen, *v) },
+	list: func(a ask) ([]core.Lease, error) { return a.Leases.Leases(a.ctx) },
+	drop: func(a ask, v *core.Lease) error { return a.Leases.DropLease(a.ctx, *v) },
 }
 
 var globals = noun[core.Global]{refuses: bySeen,
@@ -327,11 +316,9 @@ var globals = noun[core.Global]{refuses: bySeen,
 		Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour), Holder: "eu-central-1/state", Generation: 3, Opening: true, Rev: 1,
 		Notify: core.Notify{To: []string{"oncall"}, Quiet: time.Minute}, Loss: core.Loss{From: at(7), Next: "12@99", At: base, Again: at(9)}}},
 	next: func(g core.Global) *core.Global { g.Rev, g.Opening = g.Rev+4, false; return &g },
-	put: func(ctx context.Context, e *engine.Engine, seen, v *core.Global, _ core.Change) error {
-		return e.Manage.PutGlobal(ctx, seen.Rev, *v)
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]core.Global, error) {
-		g, err := e.Finish.Global(ctx)
+	put:  func(a ask, seen, v *core.Global) error { return a.Manage.PutGlobal(a.ctx, seen.Rev, *v) },
+	list: func(a ask) ([]core.Global, error) {
+		g, err := a.Finish.Global(a.ctx)
 		return onlyOne(g, g.Rev, err)
 	},
 }
@@ -343,21 +330,17 @@ type reportState struct {
 
 var reportStates = noun[reportState]{refuses: bySeen, values: []reportState{{1, "one \x00"}},
 	next: func(s reportState) *reportState { return &reportState{s.V + 1, "two"} },
-	put: func(ctx context.Context, e *engine.Engine, seen, v *reportState, _ core.Change) error {
-		return e.Report.PutReportState(ctx, seen.V, []byte(v.Body))
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]reportState, error) {
-		v, body, err := e.Report.ReportState(ctx)
+	put:  func(a ask, seen, v *reportState) error { return a.Report.PutReportState(a.ctx, seen.V, []byte(v.Body)) },
+	list: func(a ask) ([]reportState, error) {
+		v, body, err := a.Report.ReportState(a.ctx)
 		return onlyOne(reportState{v, string(body)}, v, err)
 	},
 }
 
 var cursors = noun[int64]{refuses: bySeen, values: []int64{44}, next: func(minute int64) *int64 { minute--; return &minute },
-	put: func(ctx context.Context, e *engine.Engine, seen, v *int64, _ core.Change) error {
-		return e.Watch.MoveCursor(ctx, *seen, *v)
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]int64, error) {
-		minute, err := e.Watch.Cursor(ctx)
+	put: func(a ask, seen, v *int64) error { return a.Watch.MoveCursor(a.ctx, *seen, *v) },
+	list: func(a ask) ([]int64, error) {
+		minute, err := a.Watch.Cursor(a.ctx)
 		return onlyOne(minute, minute, err)
 	},
 }
@@ -366,10 +349,8 @@ var cursors = noun[int64]{refuses: bySeen, values: []int64{44}, next: func(minut
 var healths = noun[core.Health]{refuses: putAgain,
 	values: []core.Health{{Of: "http://10.0.0.1:9999/", At: future}, {Of: "job/7", Slow: true, At: future}},
 	next:   func(h core.Health) *core.Health { h.Slow, h.At = false, h.At.Add(time.Millisecond); return &h },
-	put: func(ctx context.Context, e *engine.Engine, _, v *core.Health, _ core.Change) error {
-		return e.Health.PutHealths(ctx, []core.Health{*v})[0]
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]core.Health, error) { return e.Health.Healths(ctx) },
+	put:    func(a ask, _, v *core.Health) error { return a.Health.PutHealths(a.ctx, []core.Health{*v})[0] },
+	list:   func(a ask) ([]core.Health, error) { return a.Health.Healths(a.ctx) },
 }
 
 // future is after the real time, so that nothing of it has expired.
@@ -379,11 +360,9 @@ var uses = noun[core.Uses]{
 	values: []core.Uses{{Job: 7, Since: future, Counts: map[string]int64{"queue:q": 12}},
 		{Job: 8, Since: future, Counts: map[string]int64{"http://10.0.0.1:9999/": 3, "call:http://a": 0}}},
 	next: func(u core.Uses) *core.Uses { u.Counts = map[string]int64{"http://10.0.0.2:9999/": 1}; return &u },
-	put: func(ctx context.Context, e *engine.Engine, _, v *core.Uses, _ core.Change) error {
-		return e.Uses.PutUses(ctx, []core.Uses{*v})[0]
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]core.Uses, error) {
-		found, err := e.Uses.Uses(ctx, []core.JobID{7, 8, 9})
+	put:  func(a ask, _, v *core.Uses) error { return a.Uses.PutUses(a.ctx, []core.Uses{*v})[0] },
+	list: func(a ask) ([]core.Uses, error) {
+		found, err := a.Uses.Uses(a.ctx, []core.JobID{7, 8, 9})
 		return named(found, err, 7, 8)
 	},
 }
@@ -399,29 +378,19 @@ var executors = noun[core.Executor]{refuses: dropOther,
 		{App: "a", Address: "http://10.0.0.2:9999/", Beat: future, Since: future, Clock: core.Clock{Known: true}},
 		{App: "b", Address: "http://10.0.0.1:9999/", Beat: future, Since: base, Dialect: "java", Clock: core.Clock{Known: true, Ahead: -40}}},
 	next: func(x core.Executor) *core.Executor { x.Beat = x.Beat.Add(30 * time.Second); return &x },
-	put: func(ctx context.Context, e *engine.Engine, _, v *core.Executor, _ core.Change) error {
-		return e.Registry.PutExecutor(ctx, *v)
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]core.Executor, error) {
-		found, err := e.Dispatch.Executors(ctx, []string{"a", "b", "c"})
+	put:  func(a ask, _, v *core.Executor) error { return a.Registry.PutExecutor(a.ctx, *v) },
+	list: func(a ask) ([]core.Executor, error) {
+		found, err := a.Dispatch.Executors(a.ctx, []string{"a", "b", "c"})
 		return slices.Concat(found["a"], found["b"]), err
 	},
-	drop: func(ctx context.Context, e *engine.Engine, v *core.Executor, _ core.Change) error {
-		return e.Registry.RemoveExecutor(ctx, v.App, v.Address, v.Beat)
-	},
+	drop: func(a ask, v *core.Executor) error { return a.Registry.RemoveExecutor(a.ctx, v.App, v.Address, v.Beat) },
 }
 
 var reports = noun[report.Record]{
 	values: []report.Record{{Key: report.Key{List: "a", At: 1_800_000_000, First: 9}, Body: []byte("one")},
 		{Key: report.Key{List: "a", At: 1_800_000_000, First: 10}, Body: []byte("two \x00")}},
 	next: func(r report.Record) *report.Record { r.Body = []byte("other"); return &r },
-	put: func(ctx context.Context, e *engine.Engine, _, v *report.Record, _ core.Change) error {
-		return e.Report.PutReports(ctx, []report.Record{*v})
-	},
-	list: func(ctx context.Context, e *engine.Engine) ([]report.Record, error) {
-		return e.Report.Reports(ctx, "a", 0, core.Horizon)
-	},
-	drop: func(ctx context.Context, e *engine.Engine, v *report.Record, _ core.Change) error {
-		return e.Report.DropReports(ctx, []report.Key{v.Key})
-	},
+	put:  func(a ask, _, v *report.Record) error { return a.Report.PutReports(a.ctx, []report.Record{*v}) },
+	list: func(a ask) ([]report.Record, error) { return a.Report.Reports(a.ctx, "a", 0, core.Horizon) },
+	drop: func(a ask, v *report.Record) error { return a.Report.DropReports(a.ctx, []report.Key{v.Key}) },
 }
