@@ -773,7 +773,8 @@ func TestApply(t *testing.T) {
 			t.Errorf("%+v: %s", tt.job, got)
 		}
 	}
-	bad.Jobs, bad.Apps = body.Jobs, []client.AppSpec{{Name: "pay", Executors: body.Apps[0].Executors, Notify: client.Notify{To: []string{"nope"}}}}
+	bad.Jobs, bad.Apps = body.Jobs, slices.Clone(body.Apps)
+	bad.Apps[0].Notify.To = []string{"nope"}
 	if res := apply(bad); res.Applied || res.Apps[0].Error == nil || res.Apps[0].Error.Field != "notify.to[0]" {
 		t.Errorf("an app that notifies an unknown channel: %+v", res)
 	}
