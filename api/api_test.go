@@ -765,12 +765,18 @@ func TestApply(t *testing.T) {
 		{client.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Schedule: client.Schedule{Cron: "* *"}}, "(schedule.cron)"},
 		{client.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Timeout: "5"}, "(timeout)"},
 		{client.JobSpec{App: "none", Name: "x", Handler: "x"}, "(app)"},
+		{client.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Notify: client.Notify{To: []string{"nope"}}}, "(notify.to[0])"},
 		{spec, "(name)"}, // named twice
 	} {
 		bad.Jobs = append(slices.Clone(body.Jobs), tt.job)
 		if got := changes(apply(bad)); !strings.Contains(got, ":refused"+tt.want) || !strings.HasSuffix(got, " false") {
 			t.Errorf("%+v: %s", tt.job, got)
 		}
+	}
+	bad.Jobs, bad.Apps = body.Jobs, slices.Clone(body.Apps)
+	bad.Apps[0].Notify.To = []string{"nope"}
+	if res := apply(bad); res.Applied || res.Apps[0].Error == nil || res.Apps[0].Error.Field != "notify.to[0]" {
+		t.Errorf("an app that notifies an unknown channel: %+v", res)
 	}
 	if after := f.state(); after != before {
 		t.Errorf("something changed: %s", cmp.Diff(before, after))
@@ -825,31 +831,18 @@ func TestApply(t *testing.T) {
 // TestRoundTrip: a job that is converted to the API and back is the same.
 func TestRoundTrip(t *testing.T) {
 	at := core.Instant(1800000000)
-	rules := [][]core.When{
-		nil,
-		{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}},
-		{{Kind: core.KindCrontab, Expr: "30 2 * * *"}},
-		{{Kind: core.KindEvery, Every: 90 * time.Second}},
-		{{Kind: core.KindEvery, Every: 2 * time.Hour, Aligned: true}},
-		{{Kind: core.KindEvery, Every: time.Minute, Offset: 5 * time.Second, Aligned: true}},
-		{{Kind: core.KindFixedDelay, Every: 36 * time.Hour}},
-		{{Kind: core.KindAt, At: at}},
-		{{Kind: core.KindAt, At: at}, {Kind: core.KindEvery, Every: time.Hour}},
-	}
-	for i, any := range rules {
+	rules := []core.When{{Kind: core.KindAt, At: at}, {Kind: core.KindEvery, Every: time.Hour}} // TestEveryKindIsConverted has all kinds
+	for i, days := range []int{90, core.KeepForever} {
 		j := core.Job{
 			Def: core.Def{ID: 7, App: "a", Name: "b", Title: "t", Author: "lina", Labels: map[string]string{"k": "v"}, Set: "s",
 				Handler: "h", Params: "p",
 				Route: core.RouteHash, Block: core.BlockCoverEarly, Timeout: 10 * time.Minute,
 				Retry: core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute,
 					On: []core.State{core.Failed, core.Lost}},
-				LostAfter: 20 * time.Minute, Keep: core.Keep{Days: 90}, Created: at.Time()},
+				LostAfter: 20 * time.Minute, Keep: core.Keep{Days: days}, Created: at.Time()},
 			Sched: core.Sched{State: core.Paused, Rev: 5, RevAt: at.Time(), PauseBy: "ann", PauseWhy: "why", PauseUntil: at,
-				Schedule: core.Schedule{Any: any, Timezone: "Europe/Berlin", From: "2026-12-01", Until: "2027-12-31", Jitter: 2 * time.Minute},
+				Schedule: core.Schedule{Any: rules, Timezone: "Europe/Berlin", From: "2026-12-01", Until: "2027-12-31", Jitter: 2 * time.Minute},
 				Misfire:  core.MisfireAll, Grace: 90 * time.Second, Deadline: 2 * time.Hour},
-		}
-		if i == 0 {
-			j.Def.Keep.Days = core.KeepForever
 		}
 		j.Normalize()
 		raw, err := json.Marshal(api.JobOf(&j))
@@ -1043,33 +1036,6 @@ func TestNotifyOfNobody(t *testing.T) {
 		if status != 400 || !strings.Contains(answer, `"field":"notify.`+field) {
 			t.Errorf("%s: %d %s", field, status, answer)
 		}
-	}
-}
-
-// TestApplyOfUnknownChannel: a file that names an unknown channel changes nothing. A dry run reports the error too.
-func TestApplyOfUnknownChannel(t *testing.T) {
-	f := newFixture(t)
-	ch := core.Channel{Name: "mine", Kind: core.ChannelWebhook, URL: "https://hooks.example.com/t", Rev: 1}
-	if err := f.e.Manage.PutChannel(t.Context(), 0, ch, core.Change{ID: 1}); err != nil {
-		t.Fatal(err)
-	}
-	body := func(dry bool, app, job string) string {
-		return fmt.Sprintf(`{"dryRun":%v,"apps":[{"name":"shop","notify":{"to":[%q]}}],"jobs":[{"app":"shop","name":"a","handler":"h"},`+
-			`{"app":"shop","name":"b","handler":"h","notify":{"to":[%q]}}]}`, dry, app, job)
-	}
-	for _, dry := range []bool{true, false} {
-		for _, b := range []string{body(dry, "mine", "nope"), body(dry, "nope", "mine")} {
-			if _, answer := f.ask("POST", "/v1/apply", b); strings.Count(answer, `"field":"notify.to[0]","value":"nope"`) != 1 {
-				t.Errorf("dry %v: %s", dry, answer)
-			}
-			if list, err := f.c.ListApps(t.Context()); err != nil || len(list.Apps) != 0 {
-				t.Fatalf("after a refusal there are apps %v, %v", list.Apps, err)
-			}
-		}
-	}
-	f.must("POST", "/v1/apply", body(false, "mine", "mine"))
-	if job, err := f.c.GetJob(t.Context(), "shop", "b"); err != nil || len(job.Notify.To) != 1 {
-		t.Errorf("%+v, %v", job.Notify, err)
 	}
 }
 

@@ -116,9 +116,11 @@ func TestExecutorsByWhatSendsFound(t *testing.T) {
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
 	save(t, s, "shop", manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h", Route: core.RouteFirst}})
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "called", Executors: []string{"call:" + dead.URL}}); err != nil {
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "fixed",
+		Executors: []string{dead.URL, "call:" + dead.URL}}); err != nil {
 		t.Fatal(err)
 	}
+	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "fixed", Name: "j", Handler: "/h"}})
 	now := time.Now()
 	put := func(address string, beat, since time.Duration) {
 		t.Helper()
@@ -162,7 +164,10 @@ func TestExecutorsByWhatSendsFound(t *testing.T) {
 	heals.Store(true)
 	trigger()
 	state("shop", broken.URL, answers)
-	state("called", "call:"+dead.URL, func(x client.Executor) bool { return x.Answers == nil })
+	state("fixed", dead.URL, func(x client.Executor) bool { // without any run
+		return x.Answers != nil && !*x.Answers && !x.CheckedAt.IsZero() && strings.Contains(x.Problem, "connect")
+	})
+	state("fixed", "call:"+dead.URL, func(x client.Executor) bool { return x.Answers == nil }) // never probed
 
 	put("http://127.0.0.1:1", time.Hour, 2*time.Hour) // the executor above came later
 	put("http://127.0.0.1:2", 5*time.Minute, 10*time.Second)

@@ -28,7 +28,6 @@ func TestCall(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	reports := map[string]string{}
-	attempts := map[string]int{}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/now":
@@ -38,13 +37,6 @@ func TestCall(t *testing.T) {
 			reports[r.Header.Get(send.HeaderRun)] = r.Header.Get(send.HeaderCallback)
 			mu.Unlock()
 			w.WriteHeader(http.StatusAccepted)
-		case "/second":
-			mu.Lock()
-			attempts[r.Header.Get(wire.HeaderScheduledAt)]++
-			mu.Unlock()
-			if r.Header.Get(wire.HeaderAttempt) == "1" {
-				http.Error(w, "not yet", http.StatusInternalServerError)
-			}
 		}
 	}))
 	defer web.Close()
@@ -55,9 +47,7 @@ func TestCall(t *testing.T) {
 	spec := func(name, handler string) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: handler}}
 	}
-	second := spec("second", "POST /second")
-	second.Def.Retry = core.Retry{Max: 1, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
-	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec("now", "GET /now"), spec("later", "POST /later"), second}) {
+	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec("now", "GET /now"), spec("later", "POST /later")}) {
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -132,15 +122,6 @@ func TestCall(t *testing.T) {
 		t.Errorf("second report: %d", status)
 	}
 	waitFor(id, core.Failed)
-
-	first := trigger("web/second")
-	r := waitFor(first, core.Failed)
-	if r.Then == 0 {
-		t.Fatalf("no retry: %+v", r)
-	}
-	if retry := waitFor(r.Then, core.Succeeded); retry.Attempt != 2 || retry.Cause != core.CauseRetry || retry.First != first {
-		t.Errorf("retry: %+v", retry)
-	}
 }
 
 // TestDenyPrivate: if only an app's allow list opens loopback and private networks, that app's executors can register and are

@@ -484,27 +484,6 @@ func TestCommandKilled(t *testing.T) {
 	gone(t, third)
 }
 
-// TestCommandReplaced: overlap with whenFull: replace ends the running command in favor of the newer one.
-func TestCommandReplaced(t *testing.T) {
-	s, dir := commanding(t, Options{})
-	commandJob(t, s, "r", core.Command{Line: `echo $$ > at-$TICKRING_RUN; [ -e go ] || sleep 1000`}, func(j *manage.JobSpec) {
-		j.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullReplace}
-	})
-	one := trigger(t, s, "r")
-	group := waitFor(t, filepath.Join(dir, "at-"+one))
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	two := trigger(t, s, "r")
-	if r := ends(t, s, two); r.State != core.Succeeded {
-		t.Errorf("the newer one is %s: %s", r.State, r.Message)
-	}
-	if r := ends(t, s, one); r.State != core.Killed || r.Reason != core.ReasonReplaced {
-		t.Errorf("the older one is %s: %s", r.State, r.Reason)
-	}
-	gone(t, group)
-}
-
 // TestCommandsStop: a stop ends running commands, and their runs are lost. Waiting commands start under the next process.
 func TestCommandsStop(t *testing.T) {
 	t.Parallel()

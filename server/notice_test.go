@@ -16,7 +16,6 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/doctor"
@@ -99,56 +98,6 @@ func saveAll(t *testing.T, s *running, specs ...manage.JobSpec) {
 	}
 }
 
-// TestNoticesOfEnds: a real webhook receives notifications, with links to the pages, for runs that fail for good, recover, find no
-// executor or are skipped. Retried attempts, successes and jobs without recipients send none.
-func TestNoticesOfEnds(t *testing.T) {
-	t.Parallel()
-	var down sync.Map
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, is := down.Load(r.URL.Path); is {
-			http.Error(w, "no such table", http.StatusInternalServerError)
-		}
-	}))
-	defer web.Close()
-	down.Store("/fails", true)
-	h := newHook(t)
-	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notification.Options{Again: time.Second}})
-	channel(t, s, "oncall", h.URL)
-	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop",
-		Notify: core.Notify{To: []string{"oncall"}}}} {
-		if _, err := s.Manage().SaveApp(t.Context(), actor, a); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tell := core.Notify{To: []string{"oncall"}}
-	job := func(app, name string, n core.Notify) manage.JobSpec {
-		return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "POST /" + name, Notify: n,
-			Retry: core.Retry{Max: 1, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}}}
-	}
-	nobody := job("web", "fails-too", core.Notify{})
-	nobody.Def.Handler = "POST /fails"
-	saveAll(t, s, job("web", "fails", tell), job("web", "fine", tell), job("shop", "nobody-there", core.Notify{}), nobody)
-	for _, name := range []string{"web/fails", "web/fine", "shop/nobody-there", "web/fails-too"} {
-		if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: name}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	list := h.wait(t, 2, 20*time.Second)
-	slices.SortFunc(list, func(a, b told) int { return strings.Compare(a.Event, b.Event) })
-	if list[0].Event != "failed" || !strings.Contains(list[0].body, "no such table") || !strings.Contains(list[0].body, "fails") ||
-		!strings.Contains(list[0].body, `"link":"`+s.URL()+`/console/runs/`+list[0].Run.ID+`"`) || list[1].Event != "no-executor" || len(list) != 2 {
-		t.Fatalf("told were %+v", list)
-	}
-	down.Delete("/fails")
-	if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/fails"}); err != nil {
-		t.Fatal(err)
-	}
-	list = h.wait(t, 3, 30*time.Second)
-	if list[2].Event != "recovered" {
-		t.Fatalf("told were %+v", list)
-	}
-}
-
 // TestNoticeOfNoJob: a dead-letter message without a readable job notifies the channels in the manifest's defaults, after apply has
 // stored these. Before that it notifies none, and afterwards the channel stays.
 func TestNoticeOfNoJob(t *testing.T) {
@@ -179,77 +128,6 @@ func TestNoticeOfNoJob(t *testing.T) {
 		t.Errorf("its channel: %v", err)
 	}
 	golden.New(t).Equal(t, "channel in use", fmt.Sprint(err))
-}
-
-// TestThousandNotices: a thousand simultaneous failures send a thousand notifications to a real webhook and delay no other job's
-// runs. It uses the machine's clock, so the bounds are wide. internal/wiring tests the parts that need no clock.
-func TestThousandNotices(t *testing.T) {
-	t.Parallel()
-	h := newHook(t)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/fails" {
-			http.Error(w, "no such table", http.StatusInternalServerError)
-		}
-	}))
-	defer web.Close()
-	var mu sync.Mutex
-	var at time.Time // when all are due
-	var worst time.Duration
-	beats := 0 // from then on
-	s := start(t, Options{Closed: func(r *core.Run) {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.State == core.Succeeded && !at.IsZero() && !r.Slot.Time().Before(at) {
-			beats++
-			worst = max(worst, r.Lateness())
-		}
-	}})
-	channel(t, s, "oncall", h.URL)
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
-		t.Fatal(err)
-	}
-	const n = 1000
-	var specs []manage.JobSpec
-	for i := range n {
-		specs = append(specs, manage.JobSpec{Def: core.Def{App: "web", Name: fmt.Sprint("job-", i), Handler: "POST /fails",
-			Notify: core.Notify{To: []string{"oncall"}}}})
-	}
-	began := time.Now()
-	saveAll(t, s, specs...)
-	mu.Lock()
-	at = time.Now().Add(4*time.Second + 4*time.Since(began)).Truncate(time.Second) // they are saved once more before
-	mu.Unlock()
-	for i := range specs {
-		specs[i].Schedule.Any = []core.When{{Kind: core.KindAt, At: core.InstantOf(at)}}
-	}
-	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "web", Name: "beat", Handler: "POST /beat"},
-		Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}}})
-	saveAll(t, s, specs...)
-	list := h.wait(t, n, time.Until(at)+4*time.Minute)
-	took := time.Since(at)
-	told := map[string]bool{}
-	for _, x := range list {
-		if told[x.Job.Name] = true; x.Event != "failed" || x.Count != 1 {
-			t.Fatalf("told was %+v", x)
-		}
-	}
-	if len(told) != n {
-		t.Errorf("%d of %d jobs were notified", len(told), n)
-	}
-	eventually(t, time.Minute, func() error {
-		mu.Lock()
-		defer mu.Unlock()
-		if time.Duration(beats)*time.Second < took {
-			return fmt.Errorf("%d beats of these %s have ended", beats, took)
-		}
-		return nil
-	})
-	mu.Lock()
-	defer mu.Unlock()
-	t.Logf("%d notices arrived within %s; the latest of %d beats was %s late", n, took.Round(time.Millisecond), beats, worst)
-	if worst > 20*time.Second {
-		t.Errorf("a fire was %s late beside them", worst)
-	}
 }
 
 // TestNotificationsDropped: if a channel rejects notifications, doctor, the metrics, and the pages of the channel and the job report it
@@ -328,7 +206,10 @@ func TestNotificationsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	fail("shop/two")
-	h.wait(t, 1, 20*time.Second)
+	list := h.wait(t, 1, 20*time.Second)
+	if x := list[0]; x.Event != "no-executor" || !strings.Contains(x.body, `"link":"`+s.URL()+`/console/runs/`+x.Run.ID+`"`) {
+		t.Errorf("told was %s", x.body)
+	}
 	eventually(t, 10*time.Second, func() error {
 		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notifications_total{outcome="sent"} 1`) {
 			return fmt.Errorf("metrics: %s", numbers)

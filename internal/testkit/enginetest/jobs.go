@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -496,26 +495,12 @@ func changes(t *testing.T, h Harness) {
 	}
 }
 
-func apps(t *testing.T, h Harness) {
+// appPauses: the store keeps the latest pauses of an app.
+func appPauses(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	a := core.App{Name: "orders", Title: "Orders", Set: "s", Token: "secret", Executors: []string{"http://10.0.0.1:9999/"},
-		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Withheld: []string{"gone", "clean"}, Rev: 5,
-		WaitForExecutor: time.Hour,
-		Overlap:         core.Overlap{Limit: 2, Group: "db", Full: core.FullReplace, Key: "/tenant"},
-		Limits:          core.Limits{InFlight: 200, PerSecond: 50},
-		Call:            aCall, Pause: core.Pause{From: base, By: "ann", Why: "x"}, Created: base}
-	ch := core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
-	refused(t, e.Manage.PutApp(ctx, 4, a, ch))
-	same(t, "no app", readApp(t, h, e, "orders"), nil)
-	ok(t, e.Manage.PutApp(ctx, 0, a, ch))
-	refused(t, e.Manage.PutApp(ctx, 0, a, ch))
-	same(t, "app", readApp(t, h, e, "orders"), &a)
-	b := a
-	b.Rev, b.Title, b.Pause, b.Executors, b.Allow, b.Withheld = 6, "New", core.Pause{From: base, To: base.Add(time.Hour)}, nil, nil, nil
-	refused(t, e.Manage.PutApp(ctx, 6, b, ch))
-	same(t, "unchanged app", readApp(t, h, e, "orders"), &a)
-	ok(t, e.Manage.PutApp(ctx, 5, b, core.Change{ID: 6, At: base, Verb: "updated", App: "orders"}))
-	same(t, "changed app", readApp(t, h, e, "orders"), &b)
+	b := anApp
+	b.Pause = core.Pause{From: base, To: base.Add(time.Hour)}
+	ok(t, e.Manage.PutApp(ctx, 0, b, core.Change{ID: b.Rev, At: base, Verb: "created", App: "orders"}))
 	for i := range core.MaxPast + 2 { // the store keeps the stored pauses, whatever it gets as past
 		seen := b.Rev
 		b.Rev, b.Past = b.Rev+1, core.PauseHistory{}
@@ -531,144 +516,61 @@ func apps(t *testing.T, h Harness) {
 		b.Pause.To = b.Pause.From.Add(time.Hour)
 		ok(t, e.Manage.PutApp(ctx, seen, b, core.Change{ID: b.Rev, At: base, Verb: "paused", App: "orders"}))
 		b.Past = want
-		same(t, "app with its pauses", readApp(t, h, e, "orders"), &b)
+		same(t, "app with its pauses", readApp(t, e, "orders"), &b)
 	}
-	ok(t, e.Manage.PutApp(ctx, 0, core.App{Name: "billing", Rev: 1}, core.Change{ID: 1, At: base, App: "billing"}))
-	list, err := e.Manage.ListApps(ctx)
-	ok(t, err)
-	if d := cmp.Diff([]core.App{{Name: "billing", Rev: 1}, b}, list, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Prefix{}),
-		cmpopts.SortSlices(func(a, b core.App) bool { return a.Name < b.Name })); d != "" {
-		t.Fatalf("(-want +got)\n%s", d)
-	}
-	cs, err := e.Manage.Changes(ctx, "orders", 0, math.MaxInt64, 10)
-	ok(t, err)
-	if n := len(cs); n != 10 || cs[0].ID != b.Rev {
-		t.Fatalf("changes of the app: %+v", cs)
-	}
+}
 
+// appDeleted: an app that has a job cannot be deleted; with an app its executors go, and its jobs cannot be created.
+func appDeleted(t *testing.T, h Harness) {
+	e, ctx, ch := h.Open(t), t.Context(), core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
+	ok(t, e.Manage.PutApp(ctx, 0, anApp, ch))
 	createJobs(t, e, job(1))
-	refused(t, e.Manage.DeleteApp(ctx, b.Rev, "orders", ch)) // it has a job
-	refused(t, e.Manage.DeleteApp(ctx, 9, "billing", ch))
-	refused(t, e.Manage.DeleteApp(ctx, 1, "none", ch))
+	refused(t, e.Manage.DeleteApp(ctx, 5, "orders", ch))
 	ok(t, e.Manage.DeleteJob(ctx, 100, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 101, RevAt: base}, change(job(1), 101)))
 	ok(t, e.Registry.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
-	ok(t, e.Manage.DeleteApp(ctx, b.Rev, "orders", core.Change{ID: b.Rev + 1, At: base, Verb: "deleted", App: "orders"}))
-	same(t, "deleted app", readApp(t, h, e, "orders"), nil)
+	ok(t, e.Manage.DeleteApp(ctx, 5, "orders", core.Change{ID: 6, At: base, Verb: "deleted", App: "orders"}))
+	same(t, "deleted app", readApp(t, e, "orders"), nil)
 	left, err := e.Dispatch.Executors(ctx, []string{"orders"})
 	ok(t, err)
 	same(t, "executors of a deleted app", left["orders"], nil)
 	answers(t, e.Manage.CreateJobs(ctx, []core.Job{job(2)}, nil), "refused") // read before its app was deleted
-	ok(t, e.Manage.PutApp(ctx, 0, a, ch))
+	ok(t, e.Manage.PutApp(ctx, 0, anApp, ch))
 	createJobs(t, e, job(2))
 }
 
-func executors(t *testing.T, h Harness) {
+// globalPast: the store keeps a pause of everything when another one takes its place.
+func globalPast(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	x := core.Executor{App: "a", Address: "http://10.0.0.1:9999/", Beat: base, Since: base.Add(-time.Hour), Dialect: "java",
-		Clock: core.Clock{Known: true, Ahead: -40}}
-	y := core.Executor{App: "a", Address: "http://10.0.0.2:9999/", Fixed: true}
-	z := core.Executor{App: "b", Address: x.Address, Beat: base, Since: base, Clock: core.Clock{Known: true}}
-	for _, v := range []core.Executor{x, y, z} {
-		ok(t, e.Registry.PutExecutor(ctx, v))
-	}
-	read := func(want map[string][]core.Executor) {
-		t.Helper()
-		got, err := e.Dispatch.Executors(ctx, []string{"a", "b", "c"})
+	g := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Rev: 1}
+	ok(t, e.Tick.PutGlobal(ctx, 0, g))
+	g.Rev, g.Pause = 2, core.Pause{From: base.Add(time.Hour), By: "bob"}
+	for range 2 {
+		ok(t, e.Manage.PutGlobal(ctx, g.Rev-1, g))
+		got, err := e.Dispatch.Global(ctx)
 		ok(t, err)
-		for app, list := range got {
-			if len(list) == 0 {
-				delete(got, app)
-			}
-		}
-		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(),
-			cmpopts.SortSlices(func(a, b core.Executor) bool { return a.Address < b.Address })); d != "" {
-			t.Fatalf("(-want +got)\n%s", d)
-		}
-	}
-	read(map[string][]core.Executor{"a": {x, y}, "b": {z}})
-	x.Beat = base.Add(30 * time.Second)
-	ok(t, e.Registry.PutExecutor(ctx, x))
-	read(map[string][]core.Executor{"a": {x, y}, "b": {z}})
-	if err := e.Registry.RemoveExecutor(ctx, "a", x.Address, base); !errors.Is(err, core.ErrRefused) {
-		t.Fatalf("it has beaten since: %v", err)
-	}
-	read(map[string][]core.Executor{"a": {x, y}, "b": {z}})
-	for _, seen := range []time.Time{x.Beat, x.Beat, {}} { // the second and third find none
-		ok(t, e.Registry.RemoveExecutor(ctx, "a", x.Address, seen))
-		read(map[string][]core.Executor{"a": {y}, "b": {z}})
-	}
-	ok(t, e.Registry.RemoveExecutor(ctx, "b", z.Address, time.Time{})) // whatever its beat is
-	read(map[string][]core.Executor{"a": {y}})
-}
-
-func global(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	g, err := e.Tick.Global(ctx)
-	ok(t, err)
-	one := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Partitions: 2, Readable: 3, Busy: base.Add(-time.Minute),
-		Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour),
-		Holder: "eu-central-1/state", Generation: 3, Opening: true, Rev: g.Rev + 1,
-		Notify: core.Notify{To: []string{"oncall"}, Quiet: time.Minute},
-		Loss:   core.Loss{From: at(7), Next: "12@99", At: base, Again: at(9)}}
-	refused(t, e.Tick.PutGlobal(ctx, g.Rev+1, one))
-	ok(t, e.Tick.PutGlobal(ctx, g.Rev, one))
-	refused(t, e.Manage.PutGlobal(ctx, g.Rev, one))
-	got, err := e.Dispatch.Global(ctx)
-	ok(t, err)
-	same(t, "global", got, one)
-	two := one
-	two.Rev, two.Pause = one.Rev+5, core.Pause{From: base.Add(time.Hour), By: "bob"}
-	ok(t, e.Manage.PutGlobal(ctx, one.Rev, two))
-	two.Past = core.PauseHistory{Pauses: []core.Pause{{From: base, To: base.Add(time.Hour)}}} // it had no end
-	got, err = e.Finish.Global(ctx)
-	ok(t, err)
-	same(t, "global", got, two)
-	two.Rev, two.Past = two.Rev+1, core.PauseHistory{}
-	ok(t, e.Tick.PutGlobal(ctx, two.Rev-1, two))
-	if got, err = e.Finish.Global(ctx); err != nil || len(got.Past.Pauses) != 1 {
-		t.Fatalf("the past of everything after another change: %+v, %v", got.Past, err)
+		want := g
+		want.Past = core.PauseHistory{Pauses: []core.Pause{{From: base, To: base.Add(time.Hour)}}} // it had no end
+		same(t, "global", got, want)
+		g.Rev++
 	}
 }
 
-func leases(t *testing.T, h Harness) {
+// renewals: a lease is renewed whatever its end is. The earlier holder renews no lease that was taken or released.
+func renewals(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	a := core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}
-	b := core.Lease{Name: "partition/0", Owner: "b", Epoch: 2, Until: base.Add(time.Second)}
-	refused(t, e.Leases.PutLease(ctx, b, a)) // the lease is free
 	ok(t, e.Leases.PutLease(ctx, core.Lease{}, a))
-	refused(t, e.Leases.PutLease(ctx, core.Lease{}, b))
-	read := func(want ...core.Lease) {
-		t.Helper()
-		got, err := e.Leases.Leases(ctx)
-		ok(t, err)
-		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(func(a, b core.Lease) bool { return a.Name < b.Name })); d != "" {
-			t.Fatalf("(-want +got)\n%s", d)
-		}
-	}
-	read(a)
-	renewed := a
-	renewed.Until = base.Add(time.Minute)
-	ok(t, e.Leases.PutLease(ctx, a, renewed)) // Until is no condition
+	renewed, back := a, a
+	renewed.Until, back.Owner = base.Add(time.Minute), ""
 	ok(t, e.Leases.PutLease(ctx, a, renewed))
-	ok(t, e.Leases.PutLease(ctx, renewed, b))      // a taker
-	refused(t, e.Leases.PutLease(ctx, a, renewed)) // the old owner is late
-	refused(t, e.Leases.DropLease(ctx, a))
-	back := b
-	back.Owner, back.Until = "", base.Add(time.Minute) // it is kept
-	ok(t, e.Leases.PutLease(ctx, b, back))
-	refused(t, e.Leases.PutLease(ctx, b, renewed)) // a late renewal by the earlier holder
-	read(back)
-	again := core.Lease{Name: b.Name, Owner: "b", Epoch: 3, Until: b.Until}
-	ok(t, e.Leases.PutLease(ctx, back, again))
-	b = again
-	read(b)
-	other := core.Lease{Name: "ticker/x", Owner: "a", Epoch: 1, Until: base}
-	ok(t, e.Leases.PutLease(ctx, core.Lease{}, other))
-	read(b, other)
-	ok(t, e.Leases.DropLease(ctx, b))
-	refused(t, e.Leases.DropLease(ctx, b))
-	read(other)
-	ok(t, e.Leases.PutLease(ctx, core.Lease{}, a))
+	ok(t, e.Leases.PutLease(ctx, a, renewed))
+	ok(t, e.Leases.PutLease(ctx, renewed, back))
+	refused(t, e.Leases.PutLease(ctx, a, renewed))
+	got, err := e.Leases.Leases(ctx)
+	ok(t, err)
+	same(t, "released lease", got, []core.Lease{back})
+	ok(t, e.Leases.PutLease(ctx, back, core.Lease{Name: a.Name, Owner: "b", Epoch: 2, Until: base}))
+	refused(t, e.Leases.PutLease(ctx, a, renewed))
 }
 
 func counters(t *testing.T, h Harness) {

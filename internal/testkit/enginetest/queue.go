@@ -591,6 +591,9 @@ func sweepExecutors(t *testing.T, h Harness) {
 	there("http://lives")
 	pass(keep)
 	there()
+	beat("http://removed")
+	ok(t, e.Registry.RemoveExecutor(ctx, "a", "http://removed", time.Time{})) // whatever its heartbeat is
+	there()
 }
 
 func sweepJournals(t *testing.T, h Harness) {
@@ -919,87 +922,9 @@ func lanes(t *testing.T, h Harness) {
 	}
 }
 
-// healths: only later results overwrite earlier ones.
-func healths(t *testing.T, h Harness) {
+// counted: the limits that count a run are stored when it is taken, or waits, with its other fields.
+func counted(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	at := time.Now().UTC().Truncate(time.Millisecond)
-	read := func(want ...core.Health) {
-		t.Helper()
-		eventually(t, h, func() string {
-			got, err := e.Health.Healths(ctx)
-			ok(t, err)
-			slices.SortFunc(got, func(a, b core.Health) int { return strings.Compare(a.Of, b.Of) })
-			return cmp.Diff(want, got)
-		})
-	}
-	a := core.Health{Of: "http://10.0.0.1:9999/", Slow: true, At: at}
-	b := core.Health{Of: "job/7", Slow: true, At: at.Add(time.Second)}
-	allNil(t, e.Health.PutHealths(ctx, []core.Health{a, b}))
-	read(a, b)
-	older, newer := a, b
-	older.Slow, older.At = false, at.Add(-time.Second)
-	newer.Slow, newer.At = false, at.Add(2*time.Second)
-	errs := e.Health.PutHealths(ctx, []core.Health{older, newer, a})
-	refused(t, errs[0])
-	ok(t, errs[1])
-	refused(t, errs[2])
-	read(a, newer)
-}
-
-// uses: the last that were put are read.
-func uses(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	if e.Uses == nil {
-		return
-	}
-	since := time.Now().UTC().Truncate(time.Millisecond)
-	a := core.Uses{Job: 7, Since: since, Counts: map[string]int64{"http://10.0.0.1:9999/": 3, "call:http://a": 0}}
-	b := core.Uses{Job: 8, Since: since.Add(-time.Hour), Counts: map[string]int64{"queue:q": 12}}
-	allNil(t, e.Uses.PutUses(ctx, []core.Uses{a, b}))
-	a.Counts = map[string]int64{"http://10.0.0.2:9999/": 1}
-	allNil(t, e.Uses.PutUses(ctx, []core.Uses{a}))
-	eventually(t, h, func() string {
-		got, err := e.Uses.Uses(ctx, []core.JobID{7, 8, 9})
-		ok(t, err)
-		return cmp.Diff(map[core.JobID]core.Uses{7: a, 8: b}, got)
-	})
-}
-
-// permits: only the writer that saw the last version writes.
-func permits(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	until := time.Now().UTC().Truncate(time.Millisecond)
-	a := core.Permits{Name: "group/db", V: 1, Limit: 3, Holders: []core.Holder{{First: 7, Until: until}, {First: 9}},
-		Queue: []core.RunID{11, 10}, Second: 1 << 31, Begun: 7}
-	a.Holders[1].Attempt, a.Holders[1].From = 101, a.Second.Add(-time.Hour)
-	b := core.Permits{Name: "job/7", V: 1, Limit: 1}
-	allNil(t, e.Dispatch.PutPermits(ctx, []core.Permits{a, b}))
-	read := func(want map[string]core.Permits) {
-		t.Helper()
-		got, err := e.Finish.Permits(ctx, []string{"group/db", "job/7", "job/8"})
-		ok(t, err)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
-	}
-	read(map[string]core.Permits{a.Name: a, b.Name: b})
-	refused(t, e.Finish.PutPermits(ctx, []core.Permits{b})[0])
-	a.V, a.Holders, a.Queue = 2, append(a.Holders, core.Holder{First: 11}), a.Queue[1:]
-	allNil(t, e.Finish.PutPermits(ctx, []core.Permits{a}))
-	old := a
-	old.Holders = nil
-	refused(t, e.Dispatch.PutPermits(ctx, []core.Permits{old})[0])
-	b.V, b.Join = 2, &core.Join{Round: 9, Parent: 3, Begun: 100, End: 200, Full: true, Over: true,
-		Marks: []core.Mark{{Run: 3, Drawn: 9, Counts: true, Data: "sum"}, {Run: 4, Drawn: 8}}}
-	allNil(t, e.Finish.PutPermits(ctx, []core.Permits{b}))
-	b.Join = b.Join.Clone()
-	b.Join.Marks[0].Counts = true
-	ahead := b
-	ahead.V = 4
-	refused(t, e.Dispatch.PutPermits(ctx, []core.Permits{ahead})[0])
-	read(map[string]core.Permits{a.Name: a, b.Name: b})
-
-	// The limits that count a run are stored when it is taken, or waits, with its other fields.
 	for i, long := range []int{1, 2000} {
 		r := put(t, e, core.NumberedRun(9, uint32(i)), func(r *core.Run) {
 			params := strings.Repeat("p", long)

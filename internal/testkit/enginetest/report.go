@@ -85,9 +85,8 @@ func began(t *testing.T, h Harness) {
 	}
 }
 
-// reports: records are stored whole, read in order, and removed one by one; only one writer at
-// a time stores the position.
-func reports(t *testing.T, h Harness) {
+// reportLists: records are read in order, by time and by job.
+func reportLists(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	rec := func(list string, at core.Instant, first core.JobID) report.Record {
 		return report.Record{Key: report.Key{List: list, At: at, First: first}, Body: fmt.Appendf(nil, "%s %d %d \x00", list, at, first)}
@@ -119,26 +118,4 @@ func reports(t *testing.T, h Harness) {
 	of, err = e.Report.ReportsOf(ctx, "b", 4, []core.Instant{1_800_000_000})
 	ok(t, err)
 	same(t, "of a job before the first", of, nil)
-	changed := all[5]
-	changed.Body = []byte("other")
-	ok(t, e.Report.PutReports(ctx, []report.Record{changed}))
-	ok(t, e.Report.DropReports(ctx, []report.Key{all[4].Key, {List: "none", At: 1, First: 1}}))
-	same(t, "changed and removed", read("a", 1_800_003_600, 1_800_003_601), []report.Record{changed, all[6], all[7]})
-
-	state := func(want int64, body string) {
-		t.Helper()
-		v, got, err := e.Report.ReportState(ctx)
-		ok(t, err)
-		if v != want || string(got) != body {
-			t.Fatalf("state %q, stored %d times, want %q and %d", got, v, body, want)
-		}
-	}
-	state(0, "")
-	ok(t, e.Report.PutReportState(ctx, 0, []byte("one")))
-	refused(t, e.Report.PutReportState(ctx, 0, []byte("other")))
-	state(1, "one")
-	ok(t, e.Report.PutReportState(ctx, 1, []byte("two")))
-	refused(t, e.Report.PutReportState(ctx, 1, []byte("other")))
-	state(2, "two")
-	same(t, "beside the state", len(read("a", 0, core.Horizon)), 11)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-func readApp(t *testing.T, _ Harness, e *engine.Engine, name string) *core.App {
+func readApp(t *testing.T, e *engine.Engine, name string) *core.App {
 	t.Helper()
 	for range 100 {
 		found, unread, err := e.Dispatch.Apps(t.Context(), []string{name})
@@ -994,22 +994,6 @@ func journals(t *testing.T, h Harness) {
 
 func watch(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	cursor := func(want int64) {
-		t.Helper()
-		got, err := e.Watch.Cursor(ctx)
-		ok(t, err)
-		if got != want {
-			t.Fatalf("the cursor is at %d, want %d", got, want)
-		}
-	}
-	cursor(0)
-	refused(t, e.Watch.MoveCursor(ctx, 5, 6))
-	ok(t, e.Watch.MoveCursor(ctx, 0, 100))
-	refused(t, e.Watch.MoveCursor(ctx, 0, 200))
-	cursor(100)
-	ok(t, e.Watch.MoveCursor(ctx, 100, 101))
-	cursor(101)
-
 	k := func(nonce string) core.JournalKey { return core.JournalKey{Minute: 90, Suffix: 2, Nonce: nonce} }
 	ok(t, e.Watch.PutRevisits(ctx, 110, []core.JournalKey{k("a"), k("b")}))
 	ok(t, e.Watch.PutRevisits(ctx, 110, []core.JournalKey{k("b"), k("c")}))

@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,9 +9,8 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// scripts: the record of a job's scripts is written over the one that was read only, a source
-// is there byte for byte until it is dropped, and dropped only where it is old.
-func scripts(t *testing.T, h Harness) {
+// sources: a source is there byte for byte until it is dropped, and dropped only where it is old.
+func sources(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	source := func(job core.JobID, text, want string) {
 		t.Helper()
@@ -39,39 +37,6 @@ func scripts(t *testing.T, h Harness) {
 	source(1, "x", "")
 	ok(t, e.Manage.DropSource(ctx, 1, hash, base.Add(2*time.Hour)))
 	source(1, long, long)
-
-	read := func(want core.Scripts) {
-		t.Helper()
-		got, err := e.Manage.Scripts(ctx, 7)
-		ok(t, err)
-		same(t, "scripts", got, want)
-	}
-	read(core.Scripts{Job: 7})
-	a := core.Scripts{Job: 7, V: 1, Stored: map[string]int64{hash: 5}}
-	for i := range core.KeepVersions {
-		a.Old = append(a.Old, core.Script{Kind: core.ScriptPython, Note: strings.Repeat("é", core.MaxNote), Hash: fmt.Sprintf("%064x", i),
-			Size:    9,
-			Version: i + 1, Rev: int64(i), By: strings.Repeat("b", 128)})
-		a.Stored[fmt.Sprintf("%064x", i)] = core.Millis(base)
-	}
-	ok(t, e.Manage.PutScripts(ctx, a))
-	read(a)
-	refused(t, e.Manage.PutScripts(ctx, a))
-	b := a.Clone()
-	b.V, b.Old = 2, b.Old[1:]
-	ok(t, e.Manage.PutScripts(ctx, b))
-	b.V = 4
-	refused(t, e.Manage.PutScripts(ctx, b))
-	b.V = 2
-	read(b)
-	refused(t, e.Manage.PutScripts(ctx, core.Scripts{Job: 7, V: 2}))
-	ok(t, e.Manage.PutScripts(ctx, core.Scripts{Job: 7, V: 3}))
-	read(core.Scripts{Job: 7})
-	a.V = 2
-	refused(t, e.Manage.PutScripts(ctx, a))
-	a.V = 1
-	ok(t, e.Manage.PutScripts(ctx, a))
-	read(a)
 
 	// The job stores only the settings of its script.
 	j := job(9)
