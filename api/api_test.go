@@ -977,7 +977,8 @@ func TestUnreadableAppIsNamed(t *testing.T) {
 	f.must("PUT", "/v1/apps/ledger", `{}`)
 	f.e.Manage.(*memory.Store).DamageApp("ledger")
 	list, err := f.c.ListApps(t.Context())
-	if err != nil || len(list.Apps) != 2 || !slices.Equal(list.Failed, []client.UnreadableApp{{Name: "ledger", Message: "unexpected end of JSON input"}}) {
+	failed := []client.UnreadableApp{{Name: "ledger", Message: "unexpected end of JSON input"}}
+	if err != nil || len(list.Apps) != 2 || !slices.Equal(list.Failed, failed) {
 		t.Errorf("%+v %v", list, err)
 	}
 	status, text := f.ask("GET", "/v1/apps/ledger", "")

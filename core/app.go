@@ -243,7 +243,7 @@ func ClockOf(said, begun time.Time, took time.Duration) Clock {
 type Lease struct {
 	Name  string // the locked resource, such as "partition/3"
 	Owner string
-	// Epoch is when the lease was taken, in milliseconds; it is higher than that of the last owner.
+	// Epoch is when the lease was taken, in milliseconds. Each owner gets a higher Epoch than the last owner.
 	Epoch int64
 	Until time.Time
 }

@@ -92,7 +92,7 @@ func (n *Nouns) ListApps(ctx context.Context) (list []core.App, err error) {
 // KindChanged lists the apps that have change records: an app from its creation on, also after it was deleted.
 const KindChanged = "changed"
 
-// PutApp stores an app. The condition of the write ensures that the pauses of the past continue those of the stored app.
+// PutApp stores an app. The condition of the write ensures that no pause of the stored app is lost.
 func (n *Nouns) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
 	old, err := n.Records.Get(ctx, store.Key{Kind: KindApp, Name: a.Name})
 	if err != nil {

@@ -162,7 +162,7 @@ type resealing struct {
 	rest Secrets
 }
 
-// Resealing returns the Secrets of an engine: the records of n, then those that rest re-encrypts.
+// Resealing returns the Secrets of an engine: the records of n, then the records of rest.
 func (n *Nouns) Resealing(rest Secrets) Secrets { return resealing{n, rest} }
 
 func (r resealing) Reseal(ctx context.Context, from string) (changed int, next string, err error) {

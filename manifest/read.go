@@ -149,19 +149,22 @@ func reason(msg string) core.Text {
 // oftenSaid has clearer texts for the library's messages about the most common mistakes. Other messages stay unchanged, in
 // English.
 var oftenSaid = map[string]core.Text{
-	"',' or ']' must be specified":                                       core.Say("`,` or `]` is missing in a list that starts with `[`"),
-	"',' or '}' must be specified":                                       core.Say("`,` or `}` is missing in a map that starts with `{`"),
-	"sequence end token ']' not found":                                   core.Say("the list that starts here with `[` has no closing `]`"),
-	"could not find flow mapping end token '}'":                          core.Say("the map that starts here with `{` has no closing `}`"),
-	"could not find end character of double-quoted text":                 core.Say("a text in double quotes has no closing quote"),
-	"could not find end character of single-quoted text":                 core.Say("a text in single quotes has no closing quote"),
-	"unexpected key name":                                                core.Say("this key is invalid: write the key and its colon on one line, or fix the indentation"),
-	"non-map value is specified":                                         core.Say(`expected "key: value" here: add the colon, or fix the indentation`),
-	"found an invalid key for this map":                                  core.Say("the text before this colon is not a valid key: fix the key or the indentation"),
-	"mapping value is not allowed in this context":                       core.Say("a map is not allowed here: fix the indentation, or put quotes around the text"),
-	"value is not allowed in this context":                               core.Say("a value is not allowed here: fix the indentation"),
-	"value is not allowed in this context. map key-value is pre-defined": core.Say("a value is not allowed here, because a map begins above: fix the indentation"),
-	"block sequence entries are not allowed in this context":             core.Say("a list entry (`- `) is not allowed here: fix the indentation"),
+	"could not find end character of double-quoted text":     core.Say("a text in double quotes has no closing quote"),
+	"could not find end character of single-quoted text":     core.Say("a text in single quotes has no closing quote"),
+	"block sequence entries are not allowed in this context": core.Say("a list entry (`- `) is not allowed here: fix the indentation"),
+	"mapping value is not allowed in this context":           core.Say("a map is not allowed here: fix the indentation, or quote the text"),
+
+	"',' or ']' must be specified":              core.Say("`,` or `]` is missing in a list that starts with `[`"),
+	"',' or '}' must be specified":              core.Say("`,` or `}` is missing in a map that starts with `{`"),
+	"sequence end token ']' not found":          core.Say("the list that starts here with `[` has no closing `]`"),
+	"could not find flow mapping end token '}'": core.Say("the map that starts here with `{` has no closing `}`"),
+	"value is not allowed in this context":      core.Say("a value is not allowed here: fix the indentation"),
+	"non-map value is specified":                core.Say(`expected "key: value" here: add the colon, or fix the indentation`),
+
+	"unexpected key name":               core.Say("this key is invalid: write the key and its colon on one line, or fix the indentation"),
+	"found an invalid key for this map": core.Say("the text before this colon is not a valid key: fix the key or the indentation"),
+
+	"value is not allowed in this context. map key-value is pre-defined": core.Say("a map begins above this value: fix the indentation"),
 }
 
 // where is a place in a message of the library.

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 )
 
-// closesAll has one run, and accepts its close when the test says so.
+// closesAll has one run, and accepts its close when the test allows it.
 type closesAll struct {
 	finish.Store
 	run        core.Run

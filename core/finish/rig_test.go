@@ -200,13 +200,6 @@ type rig struct {
 	closed []core.Run
 }
 
-// set moves the clock during concurrent work.
-func (r *rig) set(now time.Time) {
-	r.clock.Lock()
-	defer r.clock.Unlock()
-	r.now = now
-}
-
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, now: begin}
 	clock := func() time.Time {

@@ -143,7 +143,7 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 	return errs
 }
 
-// writeFree writes groups of one record without a condition. Of two writes of a record, the last counts.
+// writeFree writes groups of one record without a condition. The last write of a record counts.
 func (s *Store) writeFree(ctx context.Context, groups []store.Group, of []int, errs []error) {
 	if len(of) == 0 {
 		return

@@ -180,7 +180,7 @@ func Lists(t *testing.T, r store.Records) {
 	}
 }
 
-// Races tests that of many writers that saw the same version one succeeds.
+// Races tests that one writer succeeds if many writers read the same version.
 func Races(t *testing.T, r store.Records) {
 	const writers = 20
 	noError(t, "create", r.Write(t.Context(), single(record("race", 1, ""), store.Absent))[0])

@@ -48,7 +48,7 @@ type noun[T any] struct {
 	put     func(a ask, seen, v *T) error
 	list    func(a ask) ([]T, error)
 	drop    func(a ask, v *T) error // nil: the noun is never removed
-	audit   func(v *T) core.Change  // what a change record names; nil: there is none
+	audit   func(v *T) core.Change  // the subject of its change record; nil: no change record
 }
 
 // test stores, lists, changes and removes values, and tries each refused write. A refused write changes nothing, and leaves no
@@ -345,7 +345,7 @@ var cursors = noun[int64]{refuses: bySeen, values: []int64{44}, next: func(minut
 	},
 }
 
-// Of two results for an address or job, the later one stays.
+// The later one of two results for an address or job stays.
 var healths = noun[core.Health]{refuses: putAgain,
 	values: []core.Health{{Of: "http://10.0.0.1:9999/", At: future}, {Of: "job/7", Slow: true, At: future}},
 	next:   func(h core.Health) *core.Health { h.Slow, h.At = false, h.At.Add(time.Millisecond); return &h },
