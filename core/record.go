@@ -206,9 +206,9 @@ type PostRun struct {
 	Notice bool `json:"notice,omitempty"` // users may need a notification
 }
 
-// OwesPostRun returns the pending follow-ups of a closed run for the post-run queue. If KeepLog of a succeeded run is
-// KeepLogAlways, the result includes the log even if PostRun does not. The reason is that the server can close a
-// succeeded run without reading the run.
+// OwesPostRun returns the pending follow-ups of a closed run for the post-run queue; zero for an open run. The result has
+// the follow-ups in PostRun. It also has the log of a succeeded run if KeepLog is KeepLogAlways and only the executor has
+// the log, because a run can be closed as succeeded without a read, and then PostRun lacks the log.
 func (r *Run) OwesPostRun() PostRun {
 	if r.State.Open() {
 		return PostRun{}

@@ -70,8 +70,8 @@ const Batch = 500
 // Callback stores results and returns an error for each result. core.CodeNotFound means that the run does not exist, and that
 // the caller must not report it again. A run that is already closed is not an error.
 //
-// Results are handled in batches. If a caller may not report the runs of a job in one batch, results for this job in later
-// batches are rejected without a read.
+// Results are handled in batches. If one batch shows that a caller may not report the runs of a job, results for this
+// job in later batches are rejected without a read.
 func (c *Callback) Callback(ctx context.Context, from Caller, results []finish.Result) []error {
 	errs := make([]error, len(results))
 	refused := map[core.JobID]error{}

@@ -14,7 +14,7 @@ type Reads interface {
 	Global(ctx context.Context) (core.Global, error)
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	// RunsByID reads at most limit stored runs with IDs from first to last, in ascending order. If first is greater than last,
-	// the IDs are from last to first, in descending order.
+	// the runs are in descending order, from first down to last.
 	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	// OpenRuns reads open runs with IDs from first down to last. OpenRuns returns the ID from which to continue; 0: no runs
 	// follow. A page may have fewer than limit runs, or none, although runs follow.

@@ -50,8 +50,8 @@ type Answer struct {
 	Since, Until core.Instant
 }
 
-// Answer counts the runs that q selects. For hours without a report, it counts the runs themselves, for at most LiveFor. If
-// that takes longer, Answer.Until is earlier than To.
+// Answer counts the runs that q selects. For hours without a report, it counts the runs themselves, for at most
+// [Options.LiveFor]. If that takes longer, Answer.Until is earlier than To.
 func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) {
 	if q.Zone == nil {
 		q.Zone = r.o.Zone

@@ -82,8 +82,8 @@ type Ports struct {
 
 // Options of a Restorer. A field with its zero value gets the default in its comment.
 type Options struct {
-	// Deployment is the deployment that may use the data after the restore. Empty: only one deployment can exist, because the
-	// data is a local file.
+	// Deployment is the deployment that may use the data after the restore. Empty: the data is a local file, which only
+	// one deployment can use.
 	Deployment string
 	Now        func() time.Time
 	// Budget is how long one call of Do starts new work. Default: 10 s.
@@ -136,7 +136,7 @@ type Result struct {
 	Waiting            int // number of runs without an owner, which were added to the due index and will be sent
 	Watched            int // number of runs that an executor may have; the watchdog checks these runs
 	Owing              int // number of ended runs with pending follow-ups, which the watchdog creates
-	// Full are jobs that have no run numbers left. Recreate these jobs before you trigger or retry them.
+	// Full lists the jobs that have no run numbers left. Recreate these jobs before you trigger or retry them.
 	Full []core.JobID
 	// Next is the value of Request.After for the next call. 0: the restore is complete and the deployment can work.
 	Next core.JobID

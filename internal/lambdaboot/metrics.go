@@ -40,7 +40,7 @@ const (
 	Refused   = "Refused"
 	SpansLost = "SpansLost" // number of spans that the collector did not accept
 	Failed    = "Failed"    // number of retry chains that failed for good; the log names each chain
-	LogsLost  = "LogsLost"  // number of logs that could not be read to be stored; the log names each run
+	LogsLost  = "LogsLost"  // number of run logs that could not be read from the executor; a log line of the function names each run
 	// NotificationsDropped is the number of notifications that were dropped; the log names each notification, and
 	// `tickring doctor` names the channels.
 	NotificationsDropped = "NotificationsDropped"
