@@ -346,11 +346,11 @@ func clip(text string, n int) string {
 func (a *ask) Ends(when string) string {
 	switch when {
 	case "failed":
-		return a.Say("when it failed")
+		return a.Say("if the parent job failed")
 	case "finished":
-		return a.Say("when it finished, with any result")
+		return a.Say("after the parent job finished, with any result")
 	}
-	return a.Say("when it succeeded")
+	return a.Say("if the parent job succeeded")
 }
 
 func (a *ask) Beat(x client.Executor) template.HTML {

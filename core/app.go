@@ -169,8 +169,8 @@ func (g Global) Admits(deployment string) error {
 	case g.Holder == Nobody:
 		return Errorf(CodeRefused, "generation %d was fenced: all operations fail until a restore or takeover", g.Generation)
 	}
-	return Errorf(CodeRefused, "these tables belong to %s (generation %d), but this deployment is %s: restore or take over first", g.Holder,
-		g.Generation, deployment)
+	return Errorf(CodeRefused, "the DynamoDB tables belong to deployment %s (generation %d), but this deployment is %s: "+
+		"run `tickring restore` for a restored copy, or `tickring takeover` for a replica in another region", g.Holder, g.Generation, deployment)
 }
 
 // Health records whether a job or an executor address is slow. The dispatcher that detects a change stores it, and

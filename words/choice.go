@@ -55,9 +55,9 @@ var choices = map[string]map[string]string{
 		"replace": "the new run replaces the longest-running run, which is killed",
 	},
 	"after.when": {
-		"succeeded": "when it succeeded",
-		"failed":    "when it failed",
-		"finished":  "when it finished, with any result",
+		"succeeded": "if the parent job succeeded",
+		"failed":    "if the parent job failed",
+		"finished":  "after the parent job finished, with any result",
 	},
 	"retention.log": {
 		"on-failure": "logs of runs that failed, timed out or were lost",

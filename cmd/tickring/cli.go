@@ -69,7 +69,7 @@ type grammar struct {
 	Create   createCmd   `cmd:"" help:"Create a job." group:"Jobs"`
 	Get      getCmd      `cmd:"" help:"List jobs or channels, or export them as YAML." group:"Jobs"`
 	Desc     descCmd     `cmd:"" name:"describe" help:"Show details of a job, app, run or channel." group:"Jobs"`
-	Delete   deleteCmd   `cmd:"" help:"Delete jobs, empty apps or channels." group:"Jobs"`
+	Delete   deleteCmd   `cmd:"" help:"Delete jobs, channels, or apps without jobs." group:"Jobs"`
 	EditJ    editJobCmd  `cmd:"" name:"edit" help:"Edit a job in your editor." group:"Jobs"`
 	Script   scriptCmd   `cmd:"" help:"Show, edit and restore a job's script." group:"Jobs"`
 	Return   returnCmd   `cmd:"" name:"return-to-code" help:"Let code manage a job again after a user changed or deleted it." group:"Jobs"`
