@@ -520,7 +520,7 @@ var (
 		{Name: "after", Kind: "parents", Label: core.Say("Parent jobs"),
 			Hint: core.Say("Each result that matches the condition triggers a run")},
 		{Name: "within", Kind: "text", Label: core.Say("All parents finish within"),
-			Hint: core.Say("Default: no limit; each parent job triggers its own run"), Sample: "2h"},
+			Hint: core.Say("If empty, each parent job triggers a separate run of this job"), Sample: "2h"},
 	}
 )
 

@@ -10,7 +10,7 @@ import (
 type redriveCmd struct {
 	DryRun bool `help:"List the messages and what would happen to each message, without resending any."`
 	Drop   bool `help:"Also delete messages that have nothing left to send."`
-	Unread bool `name:"drop-unread" help:"Also delete messages that cannot be read. Check them first with -o json."`
+	Unread bool `name:"drop-unread" help:"Also delete unreadable messages. To see their content first, run 'tickring redrive --dry-run -o json'."`
 }
 
 func (c *redriveCmd) Run(e *conn) error {

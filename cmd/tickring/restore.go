@@ -23,8 +23,8 @@ func (c *fenceCmd) Run(e *conn) error {
 // deployment's data.
 type restoreFlags struct {
 	From          string `placeholder:"TIME" help:"Time up to which the tables contain data, such as 2026-11-20T02:30, 02:30 or 24h for 24 hours ago (default: a minute before the last activity in the data)."`
-	AdvanceJobIds int    `placeholder:"N" help:"Highest number of jobs that may have been created after --from (default: 100,000, plus 100 for each second since --from)."`
-	AdvanceRunIds int    `placeholder:"N" help:"Highest number of runs of one job that may have been triggered or retried after --from (default: 10,000, plus 1,000 for each second since --from)."`
+	AdvanceJobIds int    `placeholder:"N" help:"Number of job IDs to skip, so that no ID is used twice. Set at least the number of jobs that were created after --from (default: 100,000, plus 100 for each second since --from)."`
+	AdvanceRunIds int    `placeholder:"N" help:"Number of run IDs to skip in each job, so that no ID is used twice. Set at least the number of triggers and retries of the busiest job after --from (default: 10,000, plus 1,000 for each second since --from)."`
 	RunsLost      bool   `help:"Do not resend runs that were due before --from. Set it if the runs table is empty."`
 	Again         bool   `help:"Restore even if this deployment already uses these tables."`
 }

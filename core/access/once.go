@@ -24,5 +24,6 @@ func (a *Access) LogInOnce(ctx context.Context, secret string, from Origin) (str
 	return a.asFirst(ctx, ByLink, from)
 }
 
-// ByLink is the author, in change records, of user "admin" if a login with the one-time link created the user.
+// ByLink is the author that the change record shows for the creation of user "admin", if a login with the one-time link
+// created that user.
 const ByLink = "log-in-link"

@@ -48,8 +48,10 @@ type Task struct {
 	Do   func(context.Context) error
 }
 
-// Beats runs one invocation of a tick: one planner pass per second until a pass finds nothing to plan. The tasks of
-// Invocation.Minutely run in parallel. If nothing is due, there is no pass.
+// A Beats runs one invocation of a tick. It makes a planner pass every Invocation.Every, until a pass finds nothing to plan
+// and no partition is unchecked, or the deadline of the context is near. In a tick that the clock started, the tasks of
+// Invocation.Minutely run in parallel with the passes. If there is one partition and nothing is due, such a tick makes no
+// pass.
 type Beats struct {
 	idle    func(ctx context.Context, within time.Duration) bool
 	pass    func(context.Context) (Result, error)

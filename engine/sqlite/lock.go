@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// ErrLocked reports that another process, or another lock of this one, holds the directory.
+// ErrLocked reports that the data directory is already locked, by another process or by another FileLock in this process.
 var ErrLocked = errors.New("the directory is in use by another process")
 
 // lockPoll is how often WaitLock tries.
