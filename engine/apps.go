@@ -112,7 +112,7 @@ func (n *Nouns) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	}
 	writes := []store.Write{w}
 	if seen == 0 {
-		writes = append(writes, store.Write{Record: store.Record{Key: store.Key{Kind: KindChanged, Name: a.Name}}, Was: store.Any})
+		writes = append(writes, store.Write{Record: store.Record{Key: store.Key{Kind: KindChanged, Name: a.Name}, V: 1}, Was: store.Any})
 	}
 	return n.Records.Write(ctx, store.Group{Writes: writes, Changes: []core.Change{c}})[0]
 }

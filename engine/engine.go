@@ -125,8 +125,9 @@ type Maintenance interface {
 	// Sweep removes expired records, at most limit, and returns how many it removed. These expire:
 	//   - runs that ended longer ago than their job's keep (or than runs, if that is not zero), with their kept logs;
 	//     skipped records and change records of the same age
-	//   - journals, tombstones, dead-letter messages and silent executors older than journals, and all dead-letter
-	//     messages beyond the newest KeepDead
+	//   - journals, tombstones and dead-letter messages older than journals, and all dead-letter messages beyond the newest
+	//     KeepDead
+	//   - records whose Expires has passed
 	//   - keys a day after their run ended, and revisits of minutes that the watchdog's cursor has passed
 	//
 	// A store that expires records by itself follows the same rules, later.

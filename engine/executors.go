@@ -14,7 +14,7 @@ import (
 // keepExecutors is how long an executor stays after its last heartbeat; one that never sent any stays until it is removed.
 const keepExecutors = 20 * 24 * time.Hour
 
-// storedExecutor is an executor as it is stored; the version of its record is the millisecond of its last heartbeat.
+// storedExecutor is an executor as it is stored; the version of its record is the millisecond of its last heartbeat plus 1.
 type storedExecutor struct {
 	Since   int64  `json:"since,omitempty"`
 	Fixed   bool   `json:"fixed,omitempty"`
@@ -26,7 +26,7 @@ type storedExecutor struct {
 func executorsOf(app string) store.Table[core.Executor] {
 	return store.Table[core.Executor]{Kind: KindExecutors(app),
 		Name:    func(e *core.Executor) string { return e.Address },
-		Version: func(e *core.Executor) int64 { return core.Millis(e.Beat) },
+		Version: func(e *core.Executor) int64 { return core.Millis(e.Beat) + 1 },
 		Encode: func(e *core.Executor) ([]byte, error) {
 			v := storedExecutor{Since: core.Millis(e.Since), Fixed: e.Fixed, Dialect: e.Dialect}
 			if e.Clock.Known {
@@ -37,7 +37,7 @@ func executorsOf(app string) store.Table[core.Executor] {
 		Decode: func(r *store.Record) (core.Executor, error) {
 			var v storedExecutor
 			err := json.Unmarshal(r.Body, &v)
-			e := core.Executor{App: app, Address: r.Name, Beat: core.FromMillis(r.V), Since: core.FromMillis(v.Since),
+			e := core.Executor{App: app, Address: r.Name, Beat: core.FromMillis(r.V - 1), Since: core.FromMillis(v.Since),
 				Fixed: v.Fixed, Dialect: v.Dialect}
 			if v.Ahead != nil {
 				e.Clock = core.Clock{Known: true, Ahead: *v.Ahead}
@@ -78,9 +78,9 @@ func (n *Nouns) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	if seen.IsZero() {
 		return n.write(ctx, t.Delete(address, store.Any))
 	}
-	err := n.write(ctx, t.Delete(address, core.Millis(seen)))
+	err := n.write(ctx, t.Delete(address, core.Millis(seen)+1))
 	if errors.Is(err, core.ErrRefused) {
-		if found, err := t.Get(ctx, n.Records, nil, address); err != nil || len(found) == 0 {
+		if r, err := n.read(ctx, store.Key{Kind: t.Kind, Name: address}); err != nil || r.V == 0 {
 			return err
 		}
 	}

@@ -12,6 +12,9 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
+// keepNotices is how long a state stays at least after its last write. After it expired, its version begins at 1 again.
+const keepNotices = 48 * time.Hour
+
 var notices = store.Table[notification.State]{Kind: "notice",
 	Name:    func(s *notification.State) string { return s.Name },
 	Version: func(s *notification.State) int64 { return s.V },
@@ -26,7 +29,12 @@ func (n *Nouns) Notices(ctx context.Context, names []string) (map[string]notific
 }
 
 func (n *Nouns) PutNotices(ctx context.Context, list []notification.State) []error {
-	return putAll(ctx, n, notices, list, func(s *notification.State) (int64, time.Time) { return s.V - 1, s.Keep() })
+	return putAll(ctx, n, notices, list, func(s *notification.State) (was int64, expires time.Time) {
+		if expires = s.Keep(); !expires.IsZero() && expires.Before(n.Now().Add(keepNotices)) {
+			expires = n.Now().Add(keepNotices)
+		}
+		return s.V - 1, expires
+	})
 }
 
 // lookKind lists the times at which notifications must be checked. Such a record is only its name.

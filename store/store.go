@@ -4,12 +4,13 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of a write. Beyond: core.CodeTooLarge, and nothing is written. Test: storetest.Records.
+// Bounds of a write. Beyond: core.CodeTooLarge, and nothing is written. Test: storetest.Groups.
 const (
 	MaxName  = 1024      // bytes of a record's kind and of its name: the limit of a sort key of DynamoDB
 	MaxBody  = 380 << 10 // bytes of a record's body: an item of DynamoDB has at most 400 KB
@@ -25,7 +26,8 @@ type Records interface {
 	// upper bound.
 	List(ctx context.Context, kind, after, before string, limit int) ([]Record, error)
 	// Write writes each group completely or not at all, and returns an error for each group: nil, core.ErrRefused if a
-	// condition is not met, core.ErrThrottled, a *core.Error for a group beyond the bounds, or an unknown result.
+	// condition is not met, core.ErrThrottled, a *core.Error for a group beyond the bounds, or an unknown result. If two groups
+	// write the same record, their order is undefined; if both have only that record and no condition, the last one counts.
 	Write(ctx context.Context, groups ...Group) []error
 }
 
@@ -35,7 +37,7 @@ type Key struct{ Kind, Name string }
 // Record is a stored value.
 type Record struct {
 	Key
-	// V is the version, which conditions compare. A write that must fail earlier readers sets a higher V. A new record never gets
+	// V is the version, a positive number, which conditions compare. A write that must fail earlier readers sets a higher V. A new record never gets
 	// a V that a deleted record of that name had while writes to it can still arrive.
 	V    int64
 	Body []byte
@@ -76,6 +78,9 @@ func (g *Group) Check() error {
 			if s == "" || len(s) > MaxName {
 				return core.Errorf(core.CodeTooLarge, "the name %q has %d bytes: 1 to %d are allowed", cut(s), len(s), MaxName)
 			}
+		}
+		if w.V <= 0 && !w.Delete {
+			return fmt.Errorf("write the record %q of kind %s: version %d is not positive", w.Name, w.Kind, w.V)
 		}
 		if len(w.Body) > MaxBody {
 			return core.Errorf(core.CodeTooLarge, "the stored form of %s %q has %d bytes: at most %d are allowed", w.Kind, w.Name, len(w.Body),

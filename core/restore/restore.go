@@ -61,7 +61,7 @@ type Journals interface {
 // Leases stores the leases of the partitions of the due index.
 type Leases interface {
 	Leases(ctx context.Context) ([]core.Lease, error)
-	// DropLease removes a lease, on the condition that the stored lease equals seen.
+	// DropLease removes a lease, on the condition that the stored lease has the Epoch of seen.
 	DropLease(ctx context.Context, seen core.Lease) error
 }
 

@@ -57,8 +57,7 @@ type Options struct {
 	// Visibility is how long a received message is invisible to other receivers, in whole seconds. Zero: 25 s.
 	Visibility time.Duration
 	// KeepRuns is how long runs, skipped records and change records stay if their job sets no keep. Zero: 30 days. A run stays
-	// at least 15 days, the longest life of its message. KeepJournals is how long journals stay, and executors since their
-	// last heartbeat. Zero: 20 days.
+	// at least 15 days, the longest life of its message. KeepJournals is how long journals stay. Zero: 20 days.
 	KeepRuns, KeepJournals time.Duration
 	// Parallel is the maximum number of concurrent requests of one call. Zero: 16.
 	Parallel int

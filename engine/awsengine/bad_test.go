@@ -411,7 +411,7 @@ func TestThrottledAndUnknown(t *testing.T) {
 			"Create": s.Create(ctx, []core.Run{oneRun(id)})[0], "CreateJobs": s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)[0],
 			"Advance": s.Advance(ctx, []core.Advance{{Job: 1}})[0], "Enqueue": s.Enqueue(ctx, []ring.Out{{Message: msg}})[0],
 			"PutEntries": s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: id}})[0],
-			"PutLease":   s.PutLease(ctx, core.Lease{}, core.Lease{Name: "p0", Owner: "a"}),
+			"PutLease":   s.PutLease(ctx, core.Lease{}, core.Lease{Name: "p0", Owner: "a", Epoch: 1}),
 			"PutRuns": s.PutRuns(ctx, []core.RunPut{core.End(id,
 				core.Run{State: core.Succeeded, EndedAt: base, Message: strings.Repeat("m", 5000)})})[0],
 		} {

@@ -170,23 +170,35 @@ func (e *expr) newest(table string, limit int) *dynamodb.QueryInput {
 
 // putIf puts an item of the state table on a condition; nil is none.
 func (s *Store) putIf(ctx context.Context, it item, e *expr) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	in := &dynamodb.PutItemInput{TableName: &s.o.Names.State, Item: it}
 	if e != nil {
 		in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.conditions(), e.names, e.values
 	}
-	_, err := s.db.PutItem(ctx, in)
-	return answer("table "+s.o.Names.State, err)
+	return s.writeState(ctx, func() error {
+		_, err := s.db.PutItem(ctx, in)
+		return err
+	})
 }
 
 // deleteIf removes an item of the state table on a condition.
 func (s *Store) deleteIf(ctx context.Context, key item, e *expr) error {
+	in := &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: key,
+		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}
+	return s.writeState(ctx, func() error {
+		_, err := s.db.DeleteItem(ctx, in)
+		return err
+	})
+}
+
+// writeState makes one request that writes to the state table, and repeats it if a transaction was writing the item.
+func (s *Store) writeState(ctx context.Context, request func() error) (answered error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: key,
-		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values})
-	return answer("table "+s.o.Names.State, err)
+	s.insist(ctx, func() bool {
+		err := request()
+		answered = answer("table "+s.o.Names.State, err)
+		return met(err)
+	})
+	return answered
 }

@@ -125,13 +125,10 @@ func (s *Store) unmark(ctx context.Context, app string, until int64) error {
 }
 
 func (s *Store) updateApp(ctx context.Context, app string, e *expr) error {
-	var answered error
-	s.insist(ctx, func() bool {
+	return s.writeState(ctx, func() error {
 		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey(engine.KindApp, app)))
-		answered = answer("table "+s.o.Names.State, err)
-		return met(err)
+		return err
 	})
-	return answered
 }
 
 // DeleteApp implements manage.Store. It also deletes the executors of the app.

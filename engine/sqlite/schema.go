@@ -135,7 +135,7 @@ CREATE INDEX changes_id ON changes (id);
 CREATE TABLE records (kind TEXT NOT NULL, name TEXT NOT NULL, v INTEGER NOT NULL, expires INTEGER, body BLOB NOT NULL);
 CREATE UNIQUE INDEX records_key ON records (kind, name);
 CREATE INDEX records_expires ON records (expires) WHERE expires IS NOT NULL;
--- Single values, such as the settings of the server and the cursor of the watchdog, and states of limits and of slow addresses.
+-- Single values, such as when the server was last alive.
 CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
 `,
 }
