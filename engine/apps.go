@@ -94,14 +94,14 @@ const KindChanged = "changed"
 
 // PutApp stores an app. The condition of the write ensures that no pause of the stored app is lost.
 func (n *Nouns) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
-	old, err := n.Records.Get(ctx, store.Key{Kind: KindApp, Name: a.Name})
+	rec, err := n.read(ctx, store.Key{Kind: KindApp, Name: a.Name})
 	if err != nil {
 		return err
 	}
 	a.Past = core.PauseHistory{}
-	if rec, is := old[store.Key{Kind: KindApp, Name: a.Name}]; is {
+	if rec.V != 0 {
 		was, err := apps.Decode(&rec)
-		if err = errors.Join(rec.Err, err); err != nil {
+		if err != nil {
 			return err
 		}
 		a.Past = was.Past.After(was.Pause, encodePause(a.Pause).decode()) // compared in milliseconds

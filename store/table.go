@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
-// Table ties a kind of record to the type of its values: the only code that a new kind needs.
+// Table ties a kind of record to the type of its values. A new kind needs no code in an engine.
 type Table[T any] struct {
 	Kind string
 	// Spread gives each value a partition of DynamoDB of its own. Such values cannot be listed.
