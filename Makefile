@@ -19,8 +19,8 @@ race:
 	$(GO) test -race -timeout 40m -short ./...
 
 sim: ## The simulation, in memory and over DynamoDB and SQS in memory
-	$(GO) test -timeout 40m -run 'TestWorlds$$' ./internal/testkit/sim -sim.fires=40000
-	$(GO) test -timeout 40m -run 'TestWorlds$$' ./internal/testkit/sim -sim.fires=12000 -sim.engine=aws
+	$(GO) test -timeout 40m -run 'TestWorlds$$' ./internal/testkit/sim -sim.fires=32000
+	$(GO) test -timeout 40m -run 'TestWorlds$$' ./internal/testkit/sim -sim.fires=4000 -sim.engine=aws
 
 browser: ## The console in Chromium, with the variable that test/browser/fetch.sh prints
 	cd test && env "$$(browser/fetch.sh /tmp/tickring-axe)" $(GO) test -timeout 30m ./browser

@@ -259,16 +259,19 @@ func TestEachOperationForEachRole(t *testing.T) {
 		delete(left, opOf(op))
 		w := wanted[op]
 		t.Run(op, func(t *testing.T) {
-			for _, s := range everyone() {
-				f, run := guardedFixture(t)
+			f, run := guardedFixture(t)
+			for i, s := range everyone() {
 				secret := s.token
 				if s.grants != nil {
-					secret = f.person("lina", s.grants...)
+					secret = f.person(fmt.Sprint("lina-", i), s.grants...)
 				}
 				status, text := f.send(op, run, w.body, secret)
 				refused := status == 401 || status == 403 || status == 404 && hides(text)
 				if want := w.answer(op, s); want == 0 && refused || want != 0 && (!refused || status != want) {
 					t.Errorf("%s: %d %s, want %d", s.name, status, strings.TrimSpace(text), want)
+				}
+				if !refused && !strings.HasPrefix(opOf(op), "GET ") { // it may have changed the fixture
+					f, run = guardedFixture(t)
 				}
 			}
 		})

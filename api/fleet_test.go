@@ -184,12 +184,6 @@ func (f *fleet) held(many bool) {
 	f.most, f.pages, f.bytes = 0, 0, 0
 }
 
-func fleetSize() int {
-	if testing.Short() {
-		return 20_000
-	}
-	return 100_000
-}
 
 // TestFleetInPages: an audit and a replan of a big fleet on a slow store return in pages. Each page ends within the
 // client's timeout, and the sum covers all jobs.

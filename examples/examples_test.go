@@ -38,7 +38,7 @@ func built(dir, bin, _ string) []string { return []string{filepath.Join(bin, fil
 
 func TestExamples(t *testing.T) {
 	bin := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./...", "../cmd/tickring").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin+string(filepath.Separator), "./...", "../cmd/tickring").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -112,6 +112,7 @@ class Main {
 func TestRecipes(t *testing.T) {
 	for _, r := range recipes {
 		t.Run(r.language, func(t *testing.T) {
+			t.Parallel()
 			text, err := os.ReadFile("../examples/endpoint/" + r.code)
 			if err != nil {
 				t.Fatal(err)
@@ -137,7 +138,7 @@ func TestRecipes(t *testing.T) {
 			cmd := exec.Command(r.run, file)
 			if r.language == "go" { // go run does not kill the program that it starts
 				cmd = exec.Command(file + ".exe")
-				if out, err := exec.Command("go", "build", "-o", file+".exe", file).CombinedOutput(); err != nil {
+				if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", file+".exe", file).CombinedOutput(); err != nil {
 					t.Fatalf("%v: %s", err, out)
 				}
 			}

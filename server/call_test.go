@@ -128,6 +128,7 @@ func TestCall(t *testing.T) {
 // reached; another app's are not.
 func TestDenyPrivate(t *testing.T) {
 	texts := golden.New(t)
+	t.Parallel()
 	s := start(t, Options{Policy: NamedPolicy(), BackoffMin: 10 * time.Millisecond})
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
 	defer endpoint.Close()

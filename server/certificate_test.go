@@ -149,6 +149,7 @@ func TestTLSName(t *testing.T) {
 
 // TestInClear: it is known when tokens cross a network in clear.
 func TestInClear(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writePair(t, cert, key, 1, nil, "jobs.example")

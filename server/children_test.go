@@ -18,6 +18,7 @@ import (
 // TestChildren: a child run is sent to its executor once for each matching end of a parent, with the child's own params. Its own
 // children follow in the same way.
 func TestChildren(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var got []string
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -278,6 +278,7 @@ func TestCommandLog(t *testing.T) {
 // instead. Both answers name their source.
 func TestCommandLogKept(t *testing.T) {
 	texts := golden.New(t)
+	t.Parallel()
 	s, _ := commanding(t, Options{})
 	const lines = 100_000 // more than a page of the log
 	fails := core.Command{Line: fmt.Sprintf("seq -f 'line %%.0f' 1 %d; exit 3", lines), MaxOutput: 4 << 20}
@@ -446,6 +447,7 @@ func TestCommandAfterItsDeadline(t *testing.T) {
 // TestCommandKilled: a kill ends a running command and its whole process group, and the next waiting run starts. A waiting run that
 // is killed never starts.
 func TestCommandKilled(t *testing.T) {
+	t.Parallel()
 	s, dir := commanding(t, Options{})
 	commandJob(t, s, "k", core.Command{Line: `echo $$ > at-$TICKRING_RUN; sleep 1000 & wait`})
 	var ids []string
@@ -523,6 +525,7 @@ func TestCommandsStop(t *testing.T) {
 // TestCommandThatMayHaveBegun: if a process takes a command from the queue and dies before it records the start, the command is not
 // started again; its run is lost.
 func TestCommandThatMayHaveBegun(t *testing.T) {
+	t.Parallel()
 	data, dir := t.TempDir(), realDir(t)
 	o := Options{Dir: data, CommandsMost: 1, Commands: allowed(t, dir)}
 	s, _ := commanding(t, o)

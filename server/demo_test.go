@@ -163,6 +163,7 @@ func TestDemo(t *testing.T) {
 
 // TestDemoHandlersHaveWork: each handler in demo.yaml has steps, and each handler with steps has a job.
 func TestDemoHandlersHaveWork(t *testing.T) {
+	t.Parallel()
 	doc, err := demoCompany()
 	if err != nil {
 		t.Fatal(err)

@@ -65,6 +65,7 @@ func TestRestoredLink(t *testing.T) {
 
 // TestLogOfNonsense: an executor that repeats useless reports does not fill the log.
 func TestLogOfNonsense(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	save(t, s, "shop", manage.JobSpec{Def: core.Def{App: "shop", Name: "report", Handler: "report"}})

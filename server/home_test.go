@@ -58,6 +58,7 @@ var doors = []struct {
 // foreign names that resolve to loopback, and proxies.
 func TestLoopbackIsNoPass(t *testing.T) {
 	texts := golden.New(t)
+	t.Parallel()
 	type request struct {
 		name  string
 		proto string // empty: 1.1
@@ -237,6 +238,7 @@ func answer(t *testing.T, at, request string) string {
 // TestConsoleByItsURL: the console answers under the URL to which an identity provider redirects browsers. If that URL leads here
 // from elsewhere, requests through it count as unknown clients.
 func TestConsoleByItsURL(t *testing.T) {
+	t.Parallel()
 	s := start(t, Options{Provider: oidc.Settings{Issuer: "https://id.example", ClientID: "c", URL: "https://jobs.example"}})
 	for host, want := range map[string]int{"jobs.example": http.StatusOK, "evil.example": http.StatusForbidden} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/console/login", nil)

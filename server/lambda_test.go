@@ -25,6 +25,7 @@ import (
 
 // TestLambda tests a function built with the SDK end to end: it is invoked with the run, and reports to the server.
 func TestLambda(t *testing.T) {
+	t.Parallel()
 	mux := executor.NewMux()
 	mux.Register("salaries", func(_ context.Context, r *executor.Run) error {
 		if r.Params == "fail" {

@@ -134,6 +134,7 @@ func TestNoticeOfNoJob(t *testing.T) {
 // until the channel accepts one.
 func TestNotificationsDropped(t *testing.T) {
 	texts := golden.New(t)
+	t.Parallel()
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no such hook", http.StatusGone)
 	}))

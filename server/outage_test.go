@@ -17,6 +17,7 @@ import (
 // TestSleep: the machine sleeps for two hours while the server runs. Its executor sends no heartbeats during that time, but its run
 // is not lost, and due runs are sent to it. Whichever loop checks first detects the gap before it judges the executor.
 func TestSleep(t *testing.T) {
+	t.Parallel()
 	s := start(t, Options{AliveEvery: time.Hour, OutageAfter: 20 * time.Second, WatchEvery: 50 * time.Millisecond})
 	received := make(chan core.RunID, 100)
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Token: "executors-of-web",

@@ -13,6 +13,7 @@ import (
 // TestSummedBeforeItIsSwept: a server that stood still for weeks counts ended runs in reports before it removes them, even if that
 // takes many passes.
 func TestSummedBeforeItIsSwept(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	now := time.Now().Add(-60 * 24 * time.Hour).Truncate(time.Hour) // it ends on the day on which it is sent
 	lock, err := sqlite.TryLock(dir)

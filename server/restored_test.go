@@ -123,6 +123,7 @@ func (d *doorman) Write(p []byte) (int, error) {
 // TestRestoredOpensAfterwards: endpoints open only after the ID counters are advanced, and an interrupted restore starts again from
 // the same moment.
 func TestRestoredOpensAfterwards(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, Options{Dir: dir})
 	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "work", Handler: "work"}})

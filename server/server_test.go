@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,8 +17,14 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/wire"
 )
+
+func TestMain(m *testing.M) {
+	waiting.Parallel(16)
+	os.Exit(m.Run())
+}
 
 var actor = core.Actor{Name: "test"}
 
@@ -175,6 +182,7 @@ func TestFire(t *testing.T) {
 // writes nothing, and takes over.
 func TestStandby(t *testing.T) {
 	texts := golden.New(t)
+	t.Parallel()
 	dir := t.TempDir()
 	first := start(t, Options{Dir: dir})
 	second, err := New(Options{Dir: dir, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})

@@ -447,11 +447,11 @@ func TestTellsUnplanned(t *testing.T) {
 		j.Sched.Rev++
 		j.Sched.Schedule.Timezone = "Atlantis/City"
 		r.must(r.e.Manage.UpdateJobs(t.Context(), []manage.Update{{Seen: seen, Job: j}})[0])
-		list := r.heard(30*time.Minute, "unplanned 1")
+		list := r.heard(10*time.Minute, "unplanned 1")
 		if list[0].Text == "" {
 			t.Fatalf("the notice is %+v", list[0])
 		}
-		r.heard(3*time.Hour, "unplanned 1")
+		r.heard(70*time.Minute, "unplanned 1")
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 // job, users are notified at once and, with the count of the others, after its quiet period. The reason for the missing
 // log is stored for each run within two hours, and no follow-up is pending then.
 func TestStorm(t *testing.T) {
-	const n, others, quiet = 5_000, 3, 10 * time.Minute
+	const n, others, quiet = 1_000, 3, 10 * time.Minute
 	spec := job(core.EventFailed)
 	spec.Def.Notify.Quiet = quiet
 	tells(t, spec, func(r *told) {

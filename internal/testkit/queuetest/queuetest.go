@@ -21,7 +21,7 @@ import (
 
 // Visibility is the visibility timeout of the suite's consumers. A consumer extends the timeout after each third of
 // this time.
-const Visibility = 12 * time.Second
+const Visibility = 9 * time.Second
 
 // Harness is one queue, and the scheduler that sends runs to the queue.
 type Harness struct {
@@ -56,15 +56,22 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 
 var errDisconnected = errors.New("disconnected")
 
-// line is a connection that can be disconnected.
+// line is a connection that can be disconnected. It reports the extensions of visibility timeouts.
 type line struct {
 	disconnected atomic.Bool
 	next         http.RoundTripper
+	extended     chan struct{}
 }
 
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	if l.disconnected.Load() {
 		return nil, errDisconnected
+	}
+	if strings.HasSuffix(r.URL.Path, "/extend") || strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".ChangeMessageVisibility") {
+		select {
+		case l.extended <- struct{}{}:
+		default:
+		}
 	}
 	return l.next.RoundTrip(r)
 }
@@ -78,7 +85,7 @@ type consumer struct {
 func (h *Harness) start(t *testing.T, mux *executor.Mux, grace time.Duration) *consumer {
 	t.Helper()
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	c := &consumer{line: &line{next: transport}}
+	c := &consumer{line: &line{next: transport, extended: make(chan struct{}, 16)}}
 	o := h.Consumer(t, c.line)
 	o.Visibility, o.StopGrace, o.Log = Visibility, grace, slog.New(slog.DiscardHandler)
 	change := o.Change
@@ -181,13 +188,25 @@ func failure(t *testing.T, h Harness) {
 func long(t *testing.T, h Harness) {
 	var c tally
 	mux := executor.NewMux()
-	mux.Register("long", func(_ context.Context, r *executor.Run) error {
+	end := make(chan struct{})
+	mux.Register("long", func(ctx context.Context, r *executor.Run) error {
 		c.begun(r)
-		<-time.After(2*Visibility + time.Second)
-		return nil
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
 	})
-	h.start(t, mux, 0)
-	h.start(t, mux, 0)
+	one, two := h.start(t, mux, 0), h.start(t, mux, 0)
+	go func() {
+		for range 4 { // the fourth extension comes after more than one visibility timeout
+			select {
+			case <-one.extended:
+			case <-two.extended:
+			}
+		}
+		close(end)
+	}()
 	h.Await(t, h.Send(t, "long", "x"), "succeeded")
 	if n := c.count("x"); n != 1 {
 		t.Errorf("begun %d times", n)

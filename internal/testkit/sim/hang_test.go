@@ -18,7 +18,7 @@ import (
 // executors do not even answer probes. A third app stays healthy: its fires stay in time in
 // every minute.
 func TestHangBesideHealthy(t *testing.T) {
-	const healthy, hung, probed = 20, 10, 5
+	const healthy, hung, probed = 8, 8, 3
 	var jobs []manage.JobSpec
 	add := func(app string, n int, route core.Route) {
 		for i := range n {

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -13,12 +15,17 @@ import (
 )
 
 var (
-	flagFires = flag.Int("sim.fires", 10_000,
+	flagFires = flag.Int("sim.fires", 1_000,
 		"minimum number of scheduled runs in all worlds together, without retries and runs that are due after the faults")
 	flagSeed   = flag.Uint64("sim.seed", 1, "seed of the first world; the others follow")
 	flagEngine = flag.String("sim.engine", "memory", "store of the worlds: memory or aws")
-	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 8")
+	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 4")
 )
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // a world allocates much and keeps little
+	os.Exit(m.Run())
+}
 
 // configOf is the world of a seed: some have late writes, stopped processes and
 // clocks that are set, some plan minutes ahead.
@@ -92,7 +99,7 @@ func TestWorldsOnAWS(t *testing.T) {
 func worlds(t *testing.T, engine string, fires int) {
 	worlds := *flagWorlds
 	if worlds == 0 {
-		worlds = max(8, fires/1200)
+		worlds = max(4, fires/1200)
 	}
 	began := time.Now()
 	var mu sync.Mutex
