@@ -192,7 +192,7 @@ func TestFleetInPages(t *testing.T) {
 		n            int
 		every, takes time.Duration
 	}{
-		"each call takes 20 ms":                 {fleetSize(), time.Hour, 20 * time.Millisecond},
+		"each call takes 20 ms":                 {20_000, time.Hour, 20 * time.Millisecond},
 		"each call takes 3 s":                   {300, time.Hour, 3 * time.Second},
 		"one job of each second, calls of 3 s":  {1, time.Second, 3 * time.Second},
 		"some jobs of each second, calls of 1s": {100, time.Second, time.Second},

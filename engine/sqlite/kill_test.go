@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 )
 
 const childDir = "TICKRING_TEST_SQLITE_CHILD"
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 		child(dir, os.Getenv(childDir+"_ROUND"))
 		return
 	}
+	waiting.Parallel(16) // of the suite, which waits for visibility timeouts
 	os.Exit(m.Run())
 }
 

@@ -315,9 +315,9 @@ func TestMeasured(t *testing.T) {
 		gathers bool
 	}{
 		{fleet: fleet{name: "idle"}, span: time.Hour},
-		{fleet: fleets[0], jobs: 250, span: 22 * time.Minute, slow: true},
-		{fleet: fleets[1], jobs: 250, span: 22 * time.Minute, slow: true},
-		{fleet: fleet{name: "gathered", when: fleets[1].when}, jobs: 250, span: 22 * time.Minute, slow: true, gathers: true},
+		{fleet: fleets[0], jobs: 500, span: 22 * time.Minute, slow: true},
+		{fleet: fleets[1], jobs: 500, span: 22 * time.Minute, slow: true},
+		{fleet: fleet{name: "gathered", when: fleets[1].when}, jobs: 1000, span: 11 * time.Minute, slow: true, gathers: true},
 		{fleet: fleets[2], jobs: 20, span: 55 * time.Minute},
 		{fleet: fleets[3], jobs: 5, span: 11 * time.Minute, slow: true},
 	} {

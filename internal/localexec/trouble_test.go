@@ -5,6 +5,7 @@ package localexec
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/user"
@@ -135,14 +136,17 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 // taken again, and is not lost: this process did not begin it.
 func TestCommandRunsAfterItsRunCouldNotBeRead(t *testing.T) {
 	for _, fails := range []int32{0, 1, 3} {
-		s, run := start(t, 0, fails)
-		id, mark := run(1, 0)
-		if r := s.ended(t, id); r.State != core.Succeeded {
-			t.Errorf("%d reads failed: %s (%s)", fails, r.State, r.Message)
-		}
-		if _, err := os.Stat(mark); err != nil {
-			t.Errorf("%d reads failed: %v", fails, err)
-		}
+		t.Run(fmt.Sprint(fails, " reads fail"), func(t *testing.T) {
+			t.Parallel()
+			s, run := start(t, 0, fails)
+			id, mark := run(1, 0)
+			if r := s.ended(t, id); r.State != core.Succeeded {
+				t.Errorf("%s (%s)", r.State, r.Message)
+			}
+			if _, err := os.Stat(mark); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

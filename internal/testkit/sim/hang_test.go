@@ -18,6 +18,9 @@ import (
 // executors do not even answer probes. A third app stays healthy: its fires stay in time in
 // every minute.
 func TestHangBesideHealthy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures latency")
+	}
 	const healthy, hung, probed = 8, 8, 3
 	var jobs []manage.JobSpec
 	add := func(app string, n int, route core.Route) {
