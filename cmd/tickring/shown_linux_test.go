@@ -2,7 +2,6 @@ package main
 
 import (
 	"html"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -116,12 +115,7 @@ exec 3>&1 >/dev/null; EDITOR=true; cd "$(mktemp -d)" || exit
 	}
 	for _, call := range calls[:len(calls)-1] {
 		args, file, _ := strings.Cut(strings.TrimPrefix(call, "run\x00"), "\x00in\x00")
-		var g grammar
-		parser, err := newParser(&g, io.Discard, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err = parser.Parse(strings.Split(args, "\x00")); err != nil {
+		if _, err := parse(strings.Split(args, "\x00")); err != nil {
 			t.Errorf("%s shows %q: %v", path, line, err)
 		}
 		if file != "" {
