@@ -20,7 +20,7 @@ race:
 
 sim: ## The simulation, in memory and over DynamoDB and SQS in memory
 	$(GO) test -timeout 40m -run 'TestWorlds$$' ./internal/testkit/sim -sim.fires=32000
-	$(GO) test -timeout 40m -run 'TestWorlds$$' ./internal/testkit/sim -sim.fires=4000 -sim.engine=aws
+	$(GO) test -timeout 40m -run 'TestWorlds$$' ./internal/testkit/sim -sim.fires=3000 -sim.worlds=10 -sim.engine=aws
 
 browser: ## The console in Chromium, with the variable that test/browser/fetch.sh prints
 	cd test && env "$$(browser/fetch.sh /tmp/tickring-axe)" $(GO) test -timeout 30m ./browser
