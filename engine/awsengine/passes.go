@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 // A job is only created in an app that exists, and an app is only deleted without jobs, although they share no item:
@@ -23,10 +24,11 @@ const leavingFor = 30 * time.Second
 // keepPasses is how long a pass stays that its owner did not remove.
 const keepPasses = time.Hour
 
-// passes are the items that a call of CreateJobs stores: one for each of its transactions and each app in it.
+// passes are the items that a creation of jobs stores: one for each of its transactions and each app in it.
 type passes struct {
 	nonce string
 	keys  []item
+	open  map[string]bool // apps that accept jobs
 }
 
 func passesOf(app string) string { return "pass#" + app }
@@ -35,37 +37,32 @@ func (p *passes) key(part int, app string) item {
 	return stateKey(passesOf(app), fmt.Sprintf("%s#%d", p.nonce, part))
 }
 
-// enter stores the passes for parts of jobs, and returns which apps accept jobs.
-func (s *Store) enter(ctx context.Context, parts [][]string) (p *passes, open map[string]bool, err error) {
-	p = &passes{nonce: rand.Text()}
-	seen := map[string]bool{}
+// enter stores the passes for parts of creations, and reads which apps accept jobs.
+func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (*passes, error) {
+	p := &passes{nonce: rand.Text(), open: map[string]bool{}}
 	var apps []item
+	expires := number(s.o.Now().Add(keepPasses).Unix())
+	var writes []types.WriteRequest
 	for k, part := range parts {
 		in := map[string]bool{}
-		for _, app := range part {
-			if !in[app] {
-				in[app] = true
-				p.keys = append(p.keys, p.key(k, app))
+		for _, i := range part {
+			app := puts[i].Create.Def.App
+			if in[app] {
+				continue
 			}
-			if !seen[app] {
-				seen[app] = true
-				apps = append(apps, stateKey(engine.KindApp, app))
-			}
+			in[app] = true
+			key := p.key(k, app)
+			p.keys, apps = append(p.keys, key), append(apps, stateKey(engine.KindApp, app))
+			writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: item{"of": key["of"], "key": key["key"], "expires": expires}}})
 		}
 	}
-	expires := number(s.o.Now().Add(keepPasses).Unix())
-	writes := make([]types.WriteRequest, len(p.keys))
-	for i, k := range p.keys {
-		writes[i] = types.WriteRequest{PutRequest: &types.PutRequest{Item: item{"of": k["of"], "key": k["key"], "expires": expires}}}
-	}
 	if err := errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(p.keys))...); err != nil {
-		return p, nil, err
+		return nil, err
 	}
-	open = map[string]bool{}
-	err = s.getAll(ctx, s.o.Names.State, apps, func(it item) error {
+	return p, s.getAll(ctx, s.o.Names.State, apps, func(it item) error {
 		app := stringOf(it, "key")
 		if it["leaving"] == nil {
-			open[app] = true
+			p.open[app] = true
 			return nil
 		}
 		until, err := intOf(it, "leaving")
@@ -73,18 +70,12 @@ func (s *Store) enter(ctx context.Context, parts [][]string) (p *passes, open ma
 			return err
 		}
 		err = s.unmark(ctx, app, until)
-		open[app] = err == nil
+		p.open[app] = err == nil
 		if errors.Is(err, core.ErrRefused) {
 			err = nil // its owner lives, or another took it away
 		}
 		return err
 	})
-	return p, open, err
-}
-
-// leave removes passes. A pass that remains admits no job that it did not admit before, and expires.
-func (s *Store) leave(ctx context.Context, p *passes) {
-	_ = s.deleteAll(ctx, p.keys)
 }
 
 func (s *Store) deleteAll(ctx context.Context, keys []item) error {
@@ -111,13 +102,6 @@ func (s *Store) passCheck(key item) types.TransactWriteItem {
 	return there.check(s.o.Names.State, key)
 }
 
-// mark stores that an app is being deleted, until the given time.
-func (s *Store) mark(ctx context.Context, app string, rev, until int64) error {
-	e := equal("v", number(rev))
-	e.set("leaving", number(until))
-	return s.updateApp(ctx, app, e)
-}
-
 func (s *Store) unmark(ctx context.Context, app string, until int64) error {
 	e := equal("leaving", number(until))
 	e.remove("leaving")
@@ -131,23 +115,28 @@ func (s *Store) updateApp(ctx context.Context, app string, e *expr) error {
 	})
 }
 
-// DeleteApp implements manage.Store. It also deletes the executors of the app.
-func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
+func deletesApp(w store.Write) bool { return w.Delete && w.Kind == engine.KindApp }
+
+// deleteApp makes a group that deletes an app, after it has marked the app as being deleted until a time.
+func (s *Store) deleteApp(ctx context.Context, g *store.Group, w *store.Write) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	until := millis(s.o.Now().Add(leavingFor))
-	if err := s.mark(ctx, name, seen, until); err != nil {
+	mark := condition(w)
+	mark.exists("of")
+	mark.set("leaving", number(until))
+	if err := s.updateApp(ctx, w.Name, mark); err != nil {
 		return err
 	}
-	err := s.deleteMarked(ctx, seen, name, until, c)
+	err := s.deleteMarked(ctx, g, w.Name, until)
 	if err != nil { // so that creating a job need not wait until the mark ends; after a lost answer the app may be gone
-		_ = s.unmark(ctx, name, until)
+		_ = s.unmark(ctx, w.Name, until)
 	}
 	return err
 }
 
-func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until int64, c core.Change) error {
+func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, until int64) error {
 	if err := s.closePasses(ctx, name); err != nil {
 		return err
 	}
@@ -168,9 +157,7 @@ func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until
 	if err != nil {
 		return err
 	}
-	gone := equal("v", number(seen))
-	gone.equals("leaving", number(until))
-	actions := append(s.changeActions(&c), gone.delete(s.o.Names.State, stateKey(engine.KindApp, name)))
+	actions := append(s.changesActions(g.Changes), s.recordActions(g.Writes, until)...)
 	for _, e := range found[name] {
 		if len(actions) == actionsPerTransact {
 			break // the other executors will expire without heartbeats
