@@ -203,9 +203,6 @@ func intOf(it item, name string) (int64, error) {
 	return strconv.ParseInt(v.Value, 10, 64)
 }
 
-// mostQueries limits the requests of one call that scans a list. If few items match, the call returns where to continue.
-const mostQueries = 4
-
 // List reads the list of all jobs, one small item each, and then the jobs.
 func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int) (list []gotJob, next core.JobID, err error) {
 	if g := glance.Of(ctx); g != nil {
@@ -225,9 +222,26 @@ func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int)
 		in.FilterExpression = aws.String(e.name("app") + " = " + e.value("app", text(app)))
 		in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.names, e.values
 	}
-	ids, next, err := s.listedIDs(ctx, in, limit)
+	out, err := s.ask(ctx, in)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, answer("table "+s.o.Names.State, err)
+	}
+	if len(out.LastEvaluatedKey) > 0 {
+		if next, err = jobOf(stringOf(out.LastEvaluatedKey, "key")); err != nil {
+			return nil, 0, err
+		}
+	}
+	var ids []core.JobID
+	for i, it := range out.Items {
+		if i == limit {
+			next = ids[limit-1]
+			break
+		}
+		id, err := jobOf(stringOf(it, "key"))
+		if err != nil {
+			return nil, 0, err
+		}
+		ids = append(ids, id)
 	}
 	found, err := s.allJobs(ctx, ids)
 	if err != nil {
@@ -263,37 +277,6 @@ func (s *Store) allJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]g
 		left, ctx = again, glance.End(ctx) // without strong reads, the two items of a job may be from different times
 	}
 	return found, nil
-}
-
-// listedIDs reads numbers from a list, and behind which to go on; 0 is the end.
-func (s *Store) listedIDs(ctx context.Context, in *dynamodb.QueryInput, limit int) (ids []core.JobID, next core.JobID, err error) {
-	for range mostQueries {
-		if err := ctx.Err(); err != nil {
-			return nil, 0, err
-		}
-		out, err := s.ask(ctx, in)
-		if err != nil {
-			return nil, 0, answer("table "+s.o.Names.State, err)
-		}
-		for _, it := range out.Items {
-			id, err := jobOf(stringOf(it, "key"))
-			if err != nil {
-				return nil, 0, err
-			}
-			if len(ids) == limit {
-				return ids, ids[limit-1], nil
-			}
-			ids = append(ids, id)
-		}
-		if len(out.LastEvaluatedKey) == 0 {
-			return ids, 0, nil
-		}
-		if next, err = jobOf(stringOf(out.LastEvaluatedKey, "key")); err != nil || len(ids) == limit {
-			return ids, next, err
-		}
-		in.ExclusiveStartKey = out.LastEvaluatedKey
-	}
-	return ids, next, nil
 }
 
 func listKey(id core.JobID) string { return engine.JobName(id) }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
@@ -24,39 +23,35 @@ const leavingFor = 30 * time.Second
 // keepPasses is how long a pass stays that its owner did not remove.
 const keepPasses = time.Hour
 
-// passes are the items that a creation of jobs stores: one for each of its transactions and each app in it.
+// passes are the records that a creation of jobs stores: one for each of its transactions and each app in it.
 type passes struct {
-	nonce string
-	keys  []item
-	open  map[string]bool // apps that accept jobs
+	nonce  string
+	stored []store.Group
+	open   map[string]bool // apps that accept jobs
 }
 
 func passesOf(app string) string { return "pass#" + app }
 
-func (p *passes) key(part int, app string) item {
-	return stateKey(passesOf(app), fmt.Sprintf("%s#%d", p.nonce, part))
+func (p *passes) key(part int, app string) store.Key {
+	return store.Key{Kind: passesOf(app), Name: fmt.Sprintf("%s#%d", p.nonce, part)}
 }
 
 // enter stores the passes for parts of creations, and reads which apps accept jobs.
 func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (*passes, error) {
 	p := &passes{nonce: rand.Text(), open: map[string]bool{}}
 	var apps []item
-	expires := number(s.o.Now().Add(keepPasses).Unix())
-	var writes []types.WriteRequest
+	expires := s.o.Now().Add(keepPasses)
 	for k, part := range parts {
 		in := map[string]bool{}
 		for _, i := range part {
-			app := puts[i].Create.Def.App
-			if in[app] {
-				continue
+			if app := puts[i].Create.Def.App; !in[app] {
+				in[app] = true
+				pass := store.Write{Record: store.Record{Key: p.key(k, app), V: 1, Expires: expires}, Was: store.Any}
+				p.stored, apps = append(p.stored, store.Group{Writes: []store.Write{pass}}), append(apps, stateKey(engine.KindApp, app))
 			}
-			in[app] = true
-			key := p.key(k, app)
-			p.keys, apps = append(p.keys, key), append(apps, stateKey(engine.KindApp, app))
-			writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: item{"of": key["of"], "key": key["key"], "expires": expires}}})
 		}
 	}
-	if err := errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(p.keys))...); err != nil {
+	if err := errors.Join(s.Write(ctx, p.stored...)...); err != nil {
 		return nil, err
 	}
 	return p, s.getAll(ctx, s.o.Names.State, apps, func(it item) error {
@@ -78,12 +73,12 @@ func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (
 	})
 }
 
-func (s *Store) deleteAll(ctx context.Context, keys []item) error {
-	writes := make([]types.WriteRequest, len(keys))
-	for i, k := range keys {
-		writes[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k}}
+// leave removes passes. A pass that remains admits no job that it did not admit before, and expires.
+func (s *Store) leave(ctx context.Context, passes []store.Group) error {
+	for i := range passes {
+		passes[i].Writes[0].Delete = true
 	}
-	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(keys))...)
+	return errors.Join(s.Write(ctx, passes...)...)
 }
 
 // textsOf returns comparable texts of keys of the state table.
@@ -93,13 +88,6 @@ func textsOf(keys []item) []string {
 		list[i] = keyText([]string{"of", "key"}, k)
 	}
 	return list
-}
-
-// passCheck makes a transaction conflict if its pass was removed.
-func (s *Store) passCheck(key item) types.TransactWriteItem {
-	there := &expr{}
-	there.exists("of")
-	return there.check(s.o.Names.State, key)
 }
 
 func (s *Store) unmark(ctx context.Context, app string, until int64) error {
@@ -137,8 +125,21 @@ func (s *Store) deleteApp(ctx context.Context, g *store.Group, w *store.Write) e
 }
 
 func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, until int64) error {
-	if err := s.closePasses(ctx, name); err != nil {
-		return err
+	for {
+		list, err := s.List(ctx, passesOf(name), "", "", keysPerGet)
+		if err != nil {
+			return err
+		}
+		passes := make([]store.Group, len(list))
+		for i := range list {
+			passes[i].Writes = []store.Write{{Record: list[i], Was: store.Any}}
+		}
+		if err := s.leave(ctx, passes); err != nil {
+			return err
+		}
+		if len(list) < keysPerGet {
+			break
+		}
 	}
 	jobs := false
 	one := equal("of", text("name#"+name)).query(s.o.Names.State)
@@ -165,16 +166,4 @@ func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, u
 		actions = append(actions, deleteAction(s.o.Names.State, stateKey(engine.KindExecutors(name), e.Address)))
 	}
 	return s.transact(ctx, actions)
-}
-
-func (s *Store) closePasses(ctx context.Context, app string) error {
-	var keys []item
-	err := s.all(ctx, passesOf(app), func(it item) error {
-		keys = append(keys, stateKey(passesOf(app), stringOf(it, "key")))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return s.deleteAll(ctx, keys)
 }

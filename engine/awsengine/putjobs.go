@@ -43,7 +43,7 @@ func (s *Store) changesActions(changes []core.Change) (list []types.TransactWrit
 // transaction of its own.
 func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
 	errs := make([]error, len(puts))
-	var create, update, remove, noted, move []int
+	var create, update, alone, move []int
 	var due [2][]int
 	for i := range puts {
 		switch p := &puts[i]; {
@@ -51,10 +51,8 @@ func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
 			create = append(create, i)
 		case p.Update != nil:
 			update = append(update, i)
-		case p.Delete != nil:
-			remove = append(remove, i)
-		case len(p.Changes) > 0:
-			noted = append(noted, i)
+		case p.Delete != nil || len(p.Changes) > 0:
+			alone = append(alone, i)
 		case p.Advance != nil:
 			move = append(move, i)
 		case p.Enter != nil:
@@ -65,10 +63,7 @@ func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
 	}
 	s.create(ctx, puts, create, errs)
 	s.updateAll(ctx, puts, update, errs)
-	for _, i := range remove {
-		errs[i] = s.deleteJob(ctx, &puts[i])
-	}
-	s.parallel(len(noted), func(k int) { errs[noted[k]] = s.putNoted(ctx, &puts[noted[k]]) })
+	s.parallel(len(alone), func(k int) { errs[alone[k]] = s.putSingle(ctx, &puts[alone[k]]) })
 	statements := make([]statement, len(move))
 	for k, i := range move {
 		statements[k] = s.advance(puts[i].Advance)
@@ -93,10 +88,12 @@ func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
 	return errs
 }
 
-// putNoted makes an advance or changes an entry, with change records.
-func (s *Store) putNoted(ctx context.Context, p *store.JobPut) error {
+// putSingle deletes a job, makes an advance or changes an entry, in a transaction with the change records.
+func (s *Store) putSingle(ctx context.Context, p *store.JobPut) error {
 	actions, t := s.changesActions(p.Changes), s.o.Names.Jobs
 	switch {
+	case p.Delete != nil:
+		return s.deleteJob(ctx, p)
 	case p.Advance != nil:
 		e := &expr{}
 		writeAdvance(e, p.Advance)
@@ -172,7 +169,7 @@ func (s *Store) create(ctx context.Context, puts []store.JobPut, of []int, errs 
 		fill(errs, of, err)
 		return
 	}
-	defer s.deleteAll(ctx, p.keys) // a pass that remains admits no job that it did not admit before, and expires
+	defer func() { _ = s.leave(ctx, p.stored) }()
 	do := func(k int) {
 		var part []int // of the jobs whose apps accept jobs
 		for _, i := range parts[k] {
@@ -181,7 +178,7 @@ func (s *Store) create(ctx context.Context, puts []store.JobPut, of []int, errs 
 			}
 		}
 		try := func(some []int) {
-			fill(errs, some, s.createPart(ctx, puts, some, func(app string) item { return p.key(k, app) }))
+			fill(errs, some, s.createPart(ctx, puts, some, func(app string) item { return recordKey(p.key(k, app)) }))
 		}
 		if try(part); len(part) > 1 && errs[part[0]] != nil && !errors.Is(errs[part[0]], core.ErrThrottled) {
 			for i := range part {
@@ -221,7 +218,9 @@ func (s *Store) createPart(ctx context.Context, puts []store.JobPut, some []int,
 		actions = append(actions, s.nameActions(&j.Def, j.Sched.Rev)...)
 		if app := j.Def.App; !apps[app] {
 			apps[app] = true
-			actions = append(actions, s.passCheck(pass(app)))
+			there := &expr{} // if the pass was removed, the app is being deleted
+			there.exists("of")
+			actions = append(actions, there.check(t.State, pass(app)))
 		}
 		actions = append(actions, s.changesActions(puts[i].Changes)...)
 	}

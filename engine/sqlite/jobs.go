@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -32,7 +31,7 @@ const schedColumns = "id, app, name, keep, state, rev, rev_at, next, plan_at, pa
 	"plan_error, compared, spec"
 
 const (
-	readJob = "SELECT " + schedColumns + ", body FROM sched JOIN def USING (id) WHERE id = ?"
+	readJobs = "SELECT " + schedColumns + ", body FROM sched JOIN def USING (id) WHERE id IN (SELECT value FROM json_each(?))"
 	// A job that another job has the name of, or whose ID was used, is refused.
 	createJob = "INSERT INTO sched (" + schedColumns + ") SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, " +
 		"?18 WHERE EXISTS (SELECT 1 FROM records WHERE kind = ?19 AND name = ?2) " +
@@ -44,6 +43,10 @@ const (
 		"state = coalesce(nullif(?11, ''), state), compared = coalesce(nullif(?12, 0), compared), " +
 		"rev = iif(?13, ?13, rev), rev_at = iif(?13, ?14, rev_at), pause_until = iif(?13, 0, pause_until), " +
 		"pause_by = iif(?13, ?15, pause_by), pause_why = iif(?13, ?16, pause_why) WHERE id = ?1 AND rev = ?2 AND next = ?3 AND tail = ?4"
+	// A job comes before its entries of the same second, so all jobs after (PlanAt, Job) follow after.
+	dueItems = "SELECT plan_at, id, 0 FROM sched INDEXED BY sched_due WHERE partition = ?1 AND plan_at > 0 AND plan_at <= ?2 " +
+		"AND (plan_at, id) > (?3, ?4) UNION ALL SELECT plan_at, job, run FROM entries WHERE partition = ?1 AND plan_at <= ?2 " +
+		"AND (plan_at, job, run) > (?3, ?4, ?5) ORDER BY 1, 2, 3 LIMIT ?6"
 	putDef = "INSERT INTO def (id, body) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = ?2"
 )
 
@@ -86,17 +89,10 @@ func (s jobs) Get(ctx context.Context, _ store.Part, ids []core.JobID) (map[core
 	}
 	s.misses.Add(int64(len(missing)))
 	read := make([]*core.Job, 0, len(missing))
-	err := s.read(ctx, func(c *sqlite.Conn) error {
-		for _, id := range missing {
-			if err := execute(c, readJob, values(id), func(st *sqlite.Stmt) error {
-				got := s.scanJob(st)
-				if found[id] = got; got.Err == nil {
-					read = append(read, got.Is)
-				}
-				return nil
-			}); err != nil {
-				return err
-			}
+	err := s.query(ctx, readJobs, values(jsonText(missing)), func(st *sqlite.Stmt) error {
+		got := s.scanJob(st)
+		if found[got.Is.Def.ID] = got; got.Err == nil {
+			read = append(read, got.Is)
 		}
 		return nil
 	})
@@ -109,18 +105,18 @@ func (s jobs) Get(ctx context.Context, _ store.Part, ids []core.JobID) (map[core
 
 func (s jobs) Named(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	found := make(map[string]core.JobID, len(names))
-	err := s.read(ctx, func(c *sqlite.Conn) error {
-		for _, name := range names {
-			if err := execute(c, "SELECT id FROM sched WHERE app = ? AND name = ?", values(app, name), func(st *sqlite.Stmt) error {
-				found[name] = core.JobID(st.ColumnInt64(0))
-				return nil
-			}); err != nil {
-				return err
-			}
-		}
+	q := "SELECT name, id FROM sched WHERE app = ? AND name IN (SELECT value FROM json_each(?))"
+	err := s.query(ctx, q, values(app, jsonText(names)), func(st *sqlite.Stmt) error {
+		found[st.ColumnText(0)] = core.JobID(st.ColumnInt64(1))
 		return nil
 	})
 	return found, err
+}
+
+// jsonText returns a list for SQLite's json_each.
+func jsonText[T ~int32 | ~string](list []T) string {
+	text, _ := json.Marshal(list) // of numbers and texts: no error
+	return string(text)
 }
 
 func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int) (list []store.Got[*core.Job], next core.JobID, err error) {
@@ -359,40 +355,10 @@ func putDefs(tx *tx, defs map[core.JobID]*core.Def) error {
 }
 
 // Due always includes the latest writes.
-func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
-	var planned, entries []core.DueItem
-	err := s.read(ctx, func(c *sqlite.Conn) error {
-		var err error
-		if planned, err = dueJobs(c, partition, upTo, after, limit); err != nil {
-			return err
-		}
-		return execute(c, `SELECT plan_at, job, run FROM entries WHERE partition = ?1 AND plan_at <= ?2 AND (plan_at, job, run) > (?3, ?4, ?5)
-ORDER BY plan_at, job, run LIMIT ?6`, values(partition, upTo, after.PlanAt, after.Job, after.Run, limit), func(st *sqlite.Stmt) error {
-			entries = append(entries, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
-				Run: core.RunID(st.ColumnInt64(2)), Partition: partition})
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the due index: %w", err)
-	}
-	if len(entries) == 0 {
-		return planned, nil
-	}
-	list := append(planned, entries...)
-	slices.SortFunc(list, func(a, b core.DueItem) int {
-		return cmp.Or(cmp.Compare(a.PlanAt, b.PlanAt), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Run, b.Run))
-	})
-	return list[:min(len(list), limit)], nil
-}
-
-// dueJobs reads only jobs: a job comes before its entries of the same second, so all jobs after (PlanAt, Job) follow
-// after.
-func dueJobs(c *sqlite.Conn, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
-	list := make([]core.DueItem, 0, min(limit, 1024))
-	err := execute(c, `SELECT plan_at, id FROM sched INDEXED BY sched_due WHERE partition = ?1 AND plan_at > 0 AND plan_at <= ?2 AND (plan_at, id) > (?3, ?4)
-ORDER BY plan_at, id LIMIT ?5`, values(partition, upTo, after.PlanAt, after.Job, limit), func(st *sqlite.Stmt) error {
-		list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)), Partition: partition})
+func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) (list []core.DueItem, err error) {
+	err = s.query(ctx, dueItems, values(partition, upTo, after.PlanAt, after.Job, after.Run, limit), func(st *sqlite.Stmt) error {
+		list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
+			Run: core.RunID(st.ColumnInt64(2)), Partition: partition})
 		return nil
 	})
 	return list, err
