@@ -22,8 +22,7 @@ type board struct {
 	jobs []gotJob              // by ID
 	ids  map[string]core.JobID // of jobs, by app/name
 	// The content of the index.
-	scheds  map[core.JobID]core.Sched
-	revs    map[core.JobID]int64 // of their definitions
+	scheds  map[core.JobID]parts
 	entries map[core.JobID][]core.DueItem
 }
 
@@ -96,7 +95,7 @@ func (b *board) list(app string, after core.JobID, limit int) (list []gotJob, ne
 // readBoard reads the whole list of jobs and the whole index. It reads a job by its key if either lacks it, or if their revisions
 // differ.
 func (s *Store) readBoard(ctx context.Context) (*board, error) {
-	b := &board{scheds: map[core.JobID]core.Sched{}, revs: map[core.JobID]int64{}, entries: map[core.JobID][]core.DueItem{}}
+	b := &board{scheds: map[core.JobID]parts{}, entries: map[core.JobID][]core.DueItem{}}
 	if err := s.readIndex(ctx, b); err != nil {
 		return nil, err
 	}
@@ -109,12 +108,12 @@ func (s *Store) readBoard(ctx context.Context) (*board, error) {
 			return false, err
 		}
 		rev, none := intOf(it, "rev")
-		sched, is := b.scheds[id]
+		p, is := b.scheds[id]
 		def, wrong := decodeDef(stringOf(it, "def"))
-		if none != nil || !is || b.revs[id] != rev || wrong != nil {
+		if none != nil || !is || p.defRev != rev || wrong != nil {
 			others, apps[id] = append(others, id), stringOf(it, "app")
 		} else {
-			b.jobs = append(b.jobs, gotJob{Is: &core.Job{Def: def, Sched: sched}})
+			b.jobs = append(b.jobs, gotJob{Is: &core.Job{Def: def, Sched: p.sched}})
 		}
 		return true, nil
 	})
@@ -154,8 +153,8 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 		if err := s.query(ctx, in, func(it item) (bool, error) {
 			if stringOf(it, "part") == "sched" {
 				if v, err := decodeSched(it); err == nil { // otherwise it is read by its key
-					b.scheds[v.ID] = v
-					b.revs[v.ID], _ = intOf(it, "defRev")
+					rev, _ := intOf(it, "defRev")
+					b.scheds[v.ID] = parts{sched: v, defRev: rev}
 				}
 				return true, nil
 			}

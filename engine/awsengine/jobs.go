@@ -178,7 +178,7 @@ func (s jobs) Named(ctx context.Context, app string, names []string) (map[string
 		if id := b.ids[app+"/"+n]; id != 0 {
 			found[n] = id
 		} else {
-			keys = append(keys, stateKey("name#"+app, n))
+			keys = append(keys, stateKey(namesOf(app), n))
 		}
 	}
 	return found, s.getAll(ctx, s.o.Names.State, keys, func(it item) error {

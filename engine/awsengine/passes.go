@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
@@ -141,17 +139,11 @@ func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, u
 			break
 		}
 	}
-	jobs := false
-	one := equal("of", text("name#"+name)).query(s.o.Names.State)
-	one.Limit = aws.Int32(1)
-	err := s.query(ctx, one, func(item) (bool, error) {
-		jobs = true
-		return false, nil
-	})
+	names, err := s.List(ctx, namesOf(name), "", "", 1)
 	if err != nil {
 		return err
 	}
-	if jobs {
+	if len(names) > 0 {
 		return core.ErrRefused
 	}
 	found, err := s.Executors(ctx, []string{name})

@@ -231,9 +231,12 @@ func (s *Store) createPart(ctx context.Context, puts []store.JobPut, some []int,
 	return s.transact(ctx, append(actions, parents...))
 }
 
+// namesOf is the partition of the names of an app's jobs.
+func namesOf(app string) string { return "name#" + app }
+
 // nameActions list a job and store its name, which no other job may have.
 func (s *Store) nameActions(d *core.Def, rev int64) []types.TransactWriteItem {
-	name := stateKey("name#"+d.App, d.Name)
+	name := stateKey(namesOf(d.App), d.Name)
 	name["job"] = number(d.ID)
 	return []types.TransactWriteItem{none("of").put(s.o.Names.State, name), putAction(s.o.Names.State, s.listItem(d, rev))}
 }
@@ -333,7 +336,7 @@ func (s *Store) updateOnce(ctx context.Context, stored storedJob, p *store.JobPu
 		actions = append(actions, putAction(t.Jobs, def))
 	}
 	if j.Def.Name != old.Def.Name || j.Def.App != old.Def.App {
-		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)))
+		actions = append(actions, deleteAction(t.State, stateKey(namesOf(old.Def.App), old.Def.Name)))
 		actions = append(actions, s.nameActions(&j.Def, defRev)...)
 	} else if redefined {
 		actions = append(actions, putAction(t.State, s.listItem(&j.Def, defRev)))
@@ -371,6 +374,6 @@ func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
 	e := equal("rev", number(p.Delete.Seen))
 	e.equals("defRev", number(stored.defRev))
 	actions := append(s.recordActions([]store.Write{tomb}, 0), e.delete(t.Jobs, schedKey(id)), deleteAction(t.Jobs, defKey(id)),
-		deleteAction(t.State, stateKey("name#"+d.App, d.Name)), deleteAction(t.State, stateKey("jobs", listKey(id))))
+		deleteAction(t.State, stateKey(namesOf(d.App), d.Name)), deleteAction(t.State, stateKey("jobs", listKey(id))))
 	return s.transact(ctx, append(append(actions, parents...), s.changesActions(p.Changes)...))
 }

@@ -30,14 +30,15 @@ type spec struct {
 const schedColumns = "id, app, name, keep, state, rev, rev_at, next, plan_at, partition, seq, tail, pause_until, pause_by, pause_why, " +
 	"plan_error, compared, spec"
 
+const schedValues = "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18"
+
 const (
-	readJobs = "SELECT " + schedColumns + ", body FROM sched JOIN def USING (id) WHERE id IN (SELECT value FROM json_each(?))"
-	// A job that another job has the name of, or whose ID was used, is refused.
-	createJob = "INSERT INTO sched (" + schedColumns + ") SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, " +
-		"?18 WHERE EXISTS (SELECT 1 FROM records WHERE kind = ?19 AND name = ?2) " +
-		"AND NOT EXISTS (SELECT 1 FROM records WHERE kind = ?20 AND name = ?21) ON CONFLICT DO NOTHING"
-	updateJob = "UPDATE OR IGNORE sched SET (" + schedColumns + ") = (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, " +
-		"?17, ?18), seq = max(seq, ?11) WHERE id = ?1 AND rev = ?19 AND tail = ?20"
+	readJobs  = "SELECT " + schedColumns + ", body FROM sched JOIN def USING (id) WHERE id IN (SELECT value FROM json_each(?))"
+	createJob = "INSERT INTO sched (" + schedColumns + ") SELECT " + schedValues + " WHERE EXISTS (SELECT 1 FROM records WHERE kind = ?19 " +
+		"AND name = ?2) AND NOT EXISTS (SELECT 1 FROM records WHERE kind = ?20 AND name = ?21) ON CONFLICT DO NOTHING"
+	// SQLite takes the last value of a column that is set twice.
+	updateJob = "UPDATE OR IGNORE sched SET (" + schedColumns + ") = (" + schedValues + "), seq = max(seq, ?11) " +
+		"WHERE id = ?1 AND rev = ?19 AND tail = ?20"
 	// advanceJob changes the revision and the pause only if the new revision is not 0. core.Sched.Moved computes the same.
 	advanceJob = "UPDATE sched SET next = ?5, plan_at = ?6, seq = ?7, partition = ?8, tail = ?9, plan_error = ?10, " +
 		"state = coalesce(nullif(?11, ''), state), compared = coalesce(nullif(?12, 0), compared), " +

@@ -31,17 +31,17 @@ func families(t *testing.T, h Harness) {
 	move.Rev, move.NewPlanAt = 101, at(77)
 	jobTable(t, h, func() [][]jobStep {
 		return [][]jobStep{
-			{{name: "create parents", put: creates(job(1))}, {name: "create parents", put: creates(job(2))}},
-			{{name: "create children", put: creates(after(3, core.UponSuccess, 1, 2))},
-				{name: "create children", put: creates(after(4, core.UponFailure, 2))}, {name: "create one with a list of its own", put: creates(liar)}},
-			{{name: "create the child of a missing job", put: creates(after(6, core.UponClose, 1, 99)), refused: true}},
-			{{name: "update a parent", put: updates(titled, 100)}},
-			{{name: "update children", put: updates(after(3, core.UponClose, 1), 100)},
-				{name: "update children", put: updates(after(4, core.UponFailure, 1, 2), 100)}},
-			{{name: "give it a missing parent", put: updates(after(5, core.UponClose, 99), 100), refused: true}},
-			{{name: "advance a parent", put: store.JobPut{Advance: &move}}},
-			{{name: "delete a parent", put: deletes(1, 101), refused: true}}, {{name: "delete a child", put: deletes(4, 101)}},
-			{{name: "delete a job without children", put: deletes(2, 100)}},
+			{accept("create parents", creates(job(1))), accept("create parents", creates(job(2)))},
+			{accept("create children", creates(after(3, core.UponSuccess, 1, 2))),
+				accept("create children", creates(after(4, core.UponFailure, 2))), accept("create one with a list of its own", creates(liar))},
+			{refuse("create the child of a missing job", creates(after(6, core.UponClose, 1, 99)))},
+			{accept("update a parent", updates(titled, 100))},
+			{accept("update children", updates(after(3, core.UponClose, 1), 100)),
+				accept("update children", updates(after(4, core.UponFailure, 1, 2), 100))},
+			{refuse("give it a missing parent", updates(after(5, core.UponClose, 99), 100))},
+			{accept("advance a parent", store.JobPut{Advance: &move})},
+			{refuse("delete a parent", deletes(1, 101))}, {accept("delete a child", deletes(4, 101))},
+			{accept("delete a job without children", deletes(2, 100))},
 		}
 	})
 }
