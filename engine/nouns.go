@@ -20,6 +20,8 @@ type Nouns struct {
 	Records store.Records
 	Box     *secretbox.Box
 	Now     func() time.Time
+	// Keep returns how long the run records of each job stay; 0 is forever.
+	Keep func(ctx context.Context, jobs ...core.JobID) []time.Duration
 }
 
 var (

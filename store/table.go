@@ -57,7 +57,7 @@ func (t Table[T]) Get(ctx context.Context, r Records, box *secretbox.Box, names 
 	for i, name := range names {
 		if rec, is := found[keys[i]]; is {
 			rec.Name = name
-			values[name] = t.value(&rec, box)
+			values[name] = t.Value(&rec, box)
 		}
 	}
 	return values, err
@@ -74,7 +74,7 @@ func (t Table[T]) All(ctx context.Context, r Records, box *secretbox.Box) (list 
 			return list, err
 		}
 		for i := range page {
-			list = append(list, t.value(&page[i], box))
+			list = append(list, t.Value(&page[i], box))
 		}
 		if len(page) < pageSize {
 			return list, nil
@@ -83,7 +83,8 @@ func (t Table[T]) All(ctx context.Context, r Records, box *secretbox.Box) (list 
 	}
 }
 
-func (t Table[T]) value(rec *Record, box *secretbox.Box) (v Value[T]) {
+// Value decodes a record.
+func (t Table[T]) Value(rec *Record, box *secretbox.Box) (v Value[T]) {
 	v.Name, v.V, v.Err = rec.Name, rec.V, rec.Err
 	switch {
 	case v.Err != nil:
@@ -144,7 +145,7 @@ func Reseal[T secretbox.Record[T]](ctx context.Context, t Table[T], r Records, b
 	t.Seal, t.Open = nil, nil
 	var groups []Group
 	for i := range page {
-		v := t.value(&page[i], box)
+		v := t.Value(&page[i], box)
 		if v.Err != nil { // damaged: other commands report it
 			continue
 		}

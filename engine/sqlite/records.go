@@ -89,20 +89,9 @@ func met(tx *tx, writes []store.Write) (answer, err error) {
 	return nil, nil
 }
 
-func writeGroup(tx *tx, g *store.Group) (err error) {
+func writeGroup(tx *tx, g *store.Group) error {
 	for i := range g.Writes {
-		w := &g.Writes[i]
-		if w.Delete {
-			err = execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(w.Kind, w.Name), nil)
-		} else {
-			expires := int64(0)
-			if !w.Expires.IsZero() {
-				expires = w.Expires.Unix()
-			}
-			err = execute(tx.Conn, "INSERT INTO records (kind, name, v, body, expires) VALUES (?1, ?2, ?3, ?4, nullif(?5, 0)) "+
-				"ON CONFLICT DO UPDATE SET v = ?3, body = ?4, expires = nullif(?5, 0)", values(w.Kind, w.Name, w.V, w.Body, expires), nil)
-		}
-		if err != nil {
+		if err := writeRecord(tx, &g.Writes[i]); err != nil {
 			return err
 		}
 	}
@@ -112,4 +101,16 @@ func writeGroup(tx *tx, g *store.Group) (err error) {
 		}
 	}
 	return nil
+}
+
+func writeRecord(tx *tx, w *store.Write) error {
+	if w.Delete {
+		return execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(w.Kind, w.Name), nil)
+	}
+	expires := int64(0)
+	if !w.Expires.IsZero() {
+		expires = w.Expires.Unix()
+	}
+	return execute(tx.Conn, "INSERT INTO records (kind, name, v, body, expires) VALUES (?1, ?2, ?3, ?4, nullif(?5, 0)) "+
+		"ON CONFLICT DO UPDATE SET v = ?3, body = ?4, expires = nullif(?5, 0)", values(w.Kind, w.Name, w.V, w.Body, expires), nil)
 }

@@ -913,21 +913,11 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	if removed > 0 && err == nil {
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return cmp.Or(s.sweepSteps(tx), s.sweepHistory(tx)) })
 	}
-	kept := func(column string) (where string, before int64) { // as long as runs
-		if runs > 0 {
-			return column + " < ?1", core.Millis(now.Add(-runs))
-		}
-		return fmt.Sprintf("%s < ?1 - 86400000 * coalesce((SELECT CASE WHEN keep < 0 THEN 73000 ELSE nullif(keep, 0) END "+
-			"FROM sched WHERE sched.id = job), %d)", column, core.KeepDays), core.Millis(now)
-	}
 	old := core.Millis(now.Add(-journals))
-	skips, madeBefore := kept("made")
-	changes, atBefore := kept("at")
 	for _, d := range []struct {
 		table, where string
 		before       int64
 	}{
-		{"skips", skips, madeBefore}, {"changes", changes, atBefore},
 		{"revisits", "minute < ?3", 0}, // the watchdog may be reading the cursor's own minute
 		{"journals", "minute < ?1 AND minute <= ?3 AND (minute, suffix, nonce) NOT IN (SELECT claimed, suffix, nonce FROM revisits WHERE " +
 			"minute > ?3)", old / 60000},
@@ -1355,27 +1345,6 @@ func (s *Store) sweepHistory(tx *tx) error {
 	}
 	tx.after = append(tx.after, func() { s.sweepID = next })
 	return nil
-}
-
-func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err error) {
-	err = s.write(ctx, false, 1, func(tx *tx) error {
-		v, err := getState(tx.Conn, "alive")
-		if err != nil {
-			return err
-		}
-		before = core.FromMillis(v)
-		return setState(tx.Conn, "alive", core.Millis(now))
-	})
-	return before, err
-}
-
-func (s *Store) LastAlive(ctx context.Context) (at time.Time, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		v, err := getState(c, "alive")
-		at = core.FromMillis(v)
-		return err
-	})
-	return at, err
 }
 
 // getState reads a number of the state table; 0 if it is missing.
