@@ -20,6 +20,8 @@ type Nouns struct {
 	Records store.Records
 	Box     *secretbox.Box
 	Now     func() time.Time
+	// Runs reads runs, and returns the IDs of runs that were throttled.
+	Runs func(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error)
 	// Keep returns how long the run records of each job stay; 0 is forever.
 	Keep func(ctx context.Context, jobs ...core.JobID) []time.Duration
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
 )
 
 // DynamoDB removes each item whose expiry has passed, without asking. So open items have no expiry; the write that ends a
@@ -148,8 +149,8 @@ func (s *Store) letKeyGo(ctx context.Context, r *core.Run) {
 	if ctx.Err() != nil {
 		return
 	}
-	e := equal("run", number(r.ID)) // the key may belong to another run by then
+	e := equal("v", number(r.ID)) // the key may belong to another run by then
 	at := cmp.Or(s.expiry(ctx, r.ID.Job()), s.o.Now().Add(max(s.o.KeepRuns, messageLife)).Unix())
 	e.set("expires", number(at))
-	_, _ = s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey("key#"+r.ID.Job().String(), r.Key)))
+	_, _ = s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(engine.IdempotencyKey(r.ID.Job(), r.Key))))
 }

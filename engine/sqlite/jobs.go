@@ -605,15 +605,3 @@ func (s *Store) judge(ctx context.Context, rows int, before func(*tx) error, q s
 	})
 	return cmp.Or(err, answer)
 }
-
-func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
-	at := core.Millis(s.now())
-	err = s.write(ctx, false, 1, func(tx *tx) error {
-		return execute(tx.Conn, "INSERT INTO keys (job, key, run, at) VALUES (?, ?, ?, ?) ON CONFLICT (job, key) DO UPDATE SET run = run "+
-			"RETURNING run", values(job, key, run, at), func(st *sqlite.Stmt) error {
-			bound = core.RunID(st.ColumnInt64(0))
-			return nil
-		})
-	})
-	return bound, err
-}

@@ -921,8 +921,6 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		{"revisits", "minute < ?3", 0}, // the watchdog may be reading the cursor's own minute
 		{"journals", "minute < ?1 AND minute <= ?3 AND (minute, suffix, nonce) NOT IN (SELECT claimed, suffix, nonce FROM revisits WHERE " +
 			"minute > ?3)", old / 60000},
-		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND (state <= 3 OR " +
-			"ended >= ?1))", core.Millis(now.Add(-24 * time.Hour))},
 		{"records", "expires < ?1", now.Unix()},
 		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},
 	} {
@@ -1042,16 +1040,9 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 	if !more {
 		next = 0
 	}
-	for _, q := range []string{"DELETE FROM logs WHERE run = (SELECT key FROM runs WHERE n = ?)", "DELETE FROM runs WHERE n = ?"} {
-		st, err := tx.Prepare(q)
-		if err != nil {
+	for _, n := range gone {
+		if err := removeRun(tx, n); err != nil {
 			return 0, false, err
-		}
-		for _, n := range gone {
-			st.BindInt64(1, n)
-			if err := rows(st, nil); err != nil {
-				return 0, false, err
-			}
 		}
 	}
 	tx.after = append(tx.after, func() { s.sweepFrom = next })

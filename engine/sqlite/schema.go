@@ -86,11 +86,6 @@ CREATE TABLE history (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 CREATE TABLE lingering (id INTEGER PRIMARY KEY);
 -- Kept logs of runs, by runs.key.
 CREATE TABLE logs (run INTEGER PRIMARY KEY, body BLOB NOT NULL);
--- Idempotency keys, and the run that each is bound to.
-CREATE TABLE keys (job INTEGER NOT NULL, key TEXT NOT NULL, run INTEGER NOT NULL, at INTEGER NOT NULL);
-CREATE UNIQUE INDEX keys_key ON keys (job, key);
--- Old keys, for sweeps.
-CREATE INDEX keys_at ON keys (at);
 
 -- Journals: the runs that each dispatch batch sent. The minute counts from 1970.
 CREATE TABLE journals (minute INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL, v INTEGER NOT NULL, body BLOB NOT NULL);

@@ -140,7 +140,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
 	}
-	s.Nouns = &engine.Nouns{Records: s, Box: o.Secrets, Now: s.now, Keep: s.keep}
+	s.Nouns = &engine.Nouns{Records: s, Box: o.Secrets, Now: s.now, Runs: s.Runs, Keep: s.keep}
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {
 		s.queues[i] = newQueue(i, o.CachedMessages)
