@@ -39,7 +39,8 @@ func Sealed[T secretbox.Record[T]](t Table[T]) Table[T] {
 	return t
 }
 
-func (t Table[T]) key(name string) Key {
+// Key identifies the record of a value.
+func (t Table[T]) Key(name string) Key {
 	if t.Spread {
 		return Key{t.Kind + "#" + name, "-"}
 	}
@@ -50,7 +51,7 @@ func (t Table[T]) key(name string) Key {
 func (t Table[T]) Get(ctx context.Context, r Records, box *secretbox.Box, names ...string) (map[string]Value[T], error) {
 	keys := make([]Key, len(names))
 	for i, name := range names {
-		keys[i] = t.key(name)
+		keys[i] = t.Key(name)
 	}
 	found, err := r.Get(ctx, keys...)
 	values := make(map[string]Value[T], len(found))
@@ -107,7 +108,7 @@ func (t Table[T]) Put(box *secretbox.Box, value T, was int64) (w Write, err erro
 			return w, err
 		}
 	}
-	w = Write{Record: Record{Key: t.key(t.Name(&value)), V: t.Version(&value)}, Was: was}
+	w = Write{Record: Record{Key: t.Key(t.Name(&value)), V: t.Version(&value)}, Was: was}
 	if t.Encode != nil {
 		w.Body, err = t.Encode(&value)
 	} else {
@@ -121,7 +122,7 @@ func (t Table[T]) Put(box *secretbox.Box, value T, was int64) (w Write, err erro
 
 // Delete returns the write that deletes a value of version was.
 func (t Table[T]) Delete(name string, was int64) Write {
-	return Write{Record: Record{Key: t.key(name)}, Was: was, Delete: true}
+	return Write{Record: Record{Key: t.Key(name)}, Was: was, Delete: true}
 }
 
 // Usable returns nil if only the secrets of the value cannot be decrypted, else its error.

@@ -29,12 +29,11 @@ func removeRun(tx *tx, n int64) error {
 			return err
 		}
 	}
-	for _, q := range []string{"DELETE FROM logs WHERE run = (SELECT key FROM runs WHERE n = ?)", "DELETE FROM runs WHERE n = ?"} {
-		if err := execute(tx.Conn, q, values(n), nil); err != nil {
-			return err
-		}
+	log := engine.LogKey(run)
+	if err := execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(log.Kind, log.Name), nil); err != nil {
+		return err
 	}
-	return nil
+	return execute(tx.Conn, "DELETE FROM runs WHERE n = ?", values(n), nil)
 }
 
 // DropRuns implements operate.Store. It removes the kept log of a run too.

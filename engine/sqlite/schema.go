@@ -84,8 +84,6 @@ CREATE TABLE steps (n INTEGER PRIMARY KEY);
 -- The runs up to the mark by ID, and the open ones of them. See recent.go.
 CREATE TABLE history (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 CREATE TABLE lingering (id INTEGER PRIMARY KEY);
--- Kept logs of runs, by runs.key.
-CREATE TABLE logs (run INTEGER PRIMARY KEY, body BLOB NOT NULL);
 
 -- Journals: the runs that each dispatch batch sent. The minute counts from 1970.
 CREATE TABLE journals (minute INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL, v INTEGER NOT NULL, body BLOB NOT NULL);
