@@ -321,6 +321,7 @@ func TestDeadBounded(t *testing.T) {
 	const more = 30
 	if err := s.write(t.Context(), false, 1, func(tx *tx) error {
 		for i := range engine.KeepDead + more {
+			now = now.Add(time.Nanosecond)
 			if err := bury(tx, nil, fmt.Sprint(i)); err != nil {
 				return err
 			}

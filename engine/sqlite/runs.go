@@ -916,26 +916,25 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	old := core.Millis(now.Add(-journals))
 	for _, d := range []struct {
 		table, where string
-		before       int64
+		before       any
 	}{
 		{"revisits", "minute < ?3", 0}, // the watchdog may be reading the cursor's own minute
 		{"journals", "minute < ?1 AND minute <= ?3 AND (minute, suffix, nonce) NOT IN (SELECT claimed, suffix, nonce FROM revisits WHERE " +
 			"minute > ?3)", old / 60000},
 		{"records", "expires < ?1", now.Unix()},
-		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},
+		{"records", fmt.Sprintf("kind = ?1 AND name > (SELECT name FROM records WHERE kind = ?1 ORDER BY name LIMIT 1 OFFSET %d)",
+			engine.KeepDead-1), engine.KindLetter},
 	} {
 		if removed >= limit || err != nil {
 			break
 		}
+		bound := []any{d.before, min(limit-removed, sweepSlice), cursor}
+		if !strings.Contains(d.where, "?3") {
+			bound = bound[:2]
+		}
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) error {
 			if err := execute(tx.Conn, "DELETE FROM "+d.table+" WHERE rowid IN (SELECT rowid FROM "+d.table+" WHERE "+d.where+" LIMIT ?2)",
-				func(st *sqlite.Stmt) {
-					st.BindInt64(1, d.before)
-					st.BindInt64(2, int64(min(limit-removed, sweepSlice)))
-					if strings.Contains(d.where, "?3") {
-						st.BindInt64(3, cursor)
-					}
-				}, nil); err != nil {
+				values(bound...), nil); err != nil {
 				return err
 			}
 			n := tx.Changes()

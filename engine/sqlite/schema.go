@@ -95,8 +95,6 @@ CREATE UNIQUE INDEX revisits_key ON revisits (minute, claimed, suffix, nonce);
 CREATE TABLE ring (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, not_before INTEGER NOT NULL, body BLOB NOT NULL);
 -- The next messages of a queue.
 CREATE INDEX ring_time ON ring (kind, not_before);
--- Dead-letter messages. The number of a removed message is not used again.
-CREATE TABLE dead (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, reason TEXT NOT NULL, body BLOB NOT NULL);
 -- The queues that executors pull from. The number of a removed message is not used again.
 CREATE TABLE pulled (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT NOT NULL, queue TEXT NOT NULL, run INTEGER NOT NULL,
