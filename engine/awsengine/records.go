@@ -39,6 +39,11 @@ func decodeRecord(it item) (r store.Record) {
 	return r
 }
 
+func decodeJournal(it item) (core.Journal, error) {
+	r := decodeRecord(it)
+	return engine.DecodeJournal(&r)
+}
+
 // encodeRecord stores a body as text if possible, so that users can read it in the console of AWS.
 func encodeRecord(r *store.Record) item {
 	it := recordKey(r.Key)

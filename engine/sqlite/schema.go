@@ -85,12 +85,6 @@ CREATE TABLE steps (n INTEGER PRIMARY KEY);
 CREATE TABLE history (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 CREATE TABLE lingering (id INTEGER PRIMARY KEY);
 
--- Journals: the runs that each dispatch batch sent. The minute counts from 1970.
-CREATE TABLE journals (minute INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL, v INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE UNIQUE INDEX journals_key ON journals (minute, suffix, nonce);
--- The journals that the watchdog reads again at a later minute.
-CREATE TABLE revisits (minute INTEGER NOT NULL, claimed INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL);
-CREATE UNIQUE INDEX revisits_key ON revisits (minute, claimed, suffix, nonce);
 -- Messages of the delay queue, the slow queue and the post-run queue.
 CREATE TABLE ring (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, not_before INTEGER NOT NULL, body BLOB NOT NULL);
 -- The next messages of a queue.
