@@ -32,6 +32,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/password"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -135,13 +136,9 @@ func (f *fixture) person(name string, grants ...access.Grant) string {
 	f.t.Helper()
 	ctx := context.Background()
 	_, _, err := f.access.Save(ctx, access.ByMachine(true), access.Spec{Name: name, Grants: &grants})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	_, secret, err := f.access.MakeToken(ctx, access.Who{Kind: access.Person, Name: name, Grants: grants}, access.TokenSpec{Name: "t"})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	return secret
 }
 
@@ -360,14 +357,10 @@ func TestHeadAndOptions(t *testing.T) {
 		{"GET", "/v1/jobs/shop/report/trigger", 405, "POST, OPTIONS"},
 	} {
 		r, err := http.NewRequest(tt.method, server.URL+tt.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("Authorization", "Bearer "+token)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != tt.status || resp.Header.Get("Allow") != tt.allow {
@@ -416,9 +409,7 @@ func TestJobs(t *testing.T) {
 	f.shop()
 	ctx := t.Context()
 	job, err := f.c.GetJob(ctx, "shop", "report")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	want := client.Job{App: "shop", Name: "report", ID: job.ID, Handler: "report", State: "started", Rev: job.Rev, RevAt: job.RevAt,
 		CreatedAt: job.CreatedAt,
 		Schedule:  client.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Description: job.Description, Next: job.Next,
@@ -505,13 +496,9 @@ func TestPreviewOfAJob(t *testing.T) {
 	ctx := t.Context()
 	hourly := client.JobSpec{Handler: "hourly", Schedule: client.Schedule{Every: "1h"}}
 	for _, name := range []string{"one", "two"} {
-		if _, err := f.c.PutJob(ctx, "shop", name, hourly); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.c.PutJob(ctx, "shop", name, hourly))
 		job, err := f.c.GetJob(ctx, "shop", name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		own, err := f.c.Preview(ctx, client.PreviewRequest{Schedule: hourly.Schedule, JobID: job.ID, From: job.Next[0].Add(-time.Second),
 			Count: 1})
 		if err != nil || len(own.Next) != 1 || !own.Next[0].Equal(job.Next[0]) {
@@ -627,17 +614,11 @@ func TestRuns(t *testing.T) {
 		t.Errorf("without a body: %d %s", status, answer)
 	}
 	var second client.TriggerResult
-	if err := json.Unmarshal([]byte(answer), &second); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(answer), &second))
 	id, err := core.ParseRunID(second.Run.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.finish.End(ctx,
-		[]finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, f.finish.End(ctx,
+		[]finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}})[0])
 	runs, err := f.c.ListRuns(ctx, client.ListRunsParams{Job: "shop/report", State: []string{"failed", "lost"}})
 	if err != nil || len(runs.Runs) != 1 || runs.Runs[0].Reason != "handler" || runs.Runs[0].Then == "" ||
 		runs.Runs[0].Timezone != "Europe/Berlin" {
@@ -676,9 +657,7 @@ func TestTailsAreFew(t *testing.T) {
 			f := newFixture(t)
 			f.shop()
 			run, err := f.c.TriggerJob(t.Context(), "shop", "report", client.TriggerRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			s := slowLogs{make(chan struct{}), make(chan struct{})}
 			h := api.NewHandler(f.m, s, f.o)
 			read := func(ctx context.Context, token string) int {
@@ -725,9 +704,7 @@ func TestApply(t *testing.T) {
 	apply := func(body client.ApplyRequest) client.ApplyResult {
 		t.Helper()
 		res, err := f.c.Apply(ctx, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return res
 	}
 	changes := func(res client.ApplyResult) (text string) {
@@ -846,13 +823,9 @@ func TestRoundTrip(t *testing.T) {
 		}
 		j.Normalize()
 		raw, err := json.Marshal(api.JobOf(&j))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var read client.Job
-		if err := json.Unmarshal(raw, &read); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal(raw, &read))
 		if d := cmp.Diff(api.JobOf(&j), read); d != "" {
 			t.Errorf("%d: %s", i, d)
 		}
@@ -865,9 +838,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		spec := manage.JobSpec{Def: j.Def, Schedule: j.Sched.Schedule, Misfire: j.Sched.Misfire, Grace: j.Sched.Grace, Deadline: j.Sched.Deadline}
 		got, err := api.ManageJob(api.JobSpecOf(spec))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		spec.Def.ID, spec.Def.Created = 0, time.Time{}
 		if d := cmp.Diff(spec, got); d != "" {
 			t.Errorf("%d: %s", i, d)
@@ -888,9 +859,7 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(f.must("GET", "/v1/openapi.yaml", "")), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal([]byte(f.must("GET", "/v1/openapi.yaml", "")), &doc))
 	var reasons []core.Reason
 	for _, s := range core.States {
 		reasons = append(reasons, core.Reasons[s]...)
@@ -932,9 +901,7 @@ func texts[T ~string](list []T) []string {
 func TestNoServer(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	c, err := client.New(server.URL, token, client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, err = c.GetStatus(t.Context())
 	if err == nil || errors.Is(err, client.ErrNoAnswer) {
 		t.Errorf("another server: %v", err)
@@ -959,9 +926,7 @@ func BenchmarkApply(b *testing.B) {
 			Schedule: client.Schedule{Crontab: "*/5 8-18 * * 1-5"}})
 	}
 	raw, err := json.Marshal(body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	for b.Loop() {
 		f := newFixture(b)
 		f.must("POST", "/v1/apply", string(raw))

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -65,9 +66,7 @@ func (f *fleet) run(n int, change func(i int, r *core.Run)) {
 		change(i, &runs[i])
 	}
 	for i := range runs {
-		if err := f.e.Finish.Create(f.t.Context(), runs[i:i+1])[0]; err != nil {
-			f.t.Fatal(err)
-		}
+		check.OK(f.t, f.e.Finish.Create(f.t.Context(), runs[i:i+1])[0])
 		time.Sleep(time.Millisecond) // in the bubble: no two runs have the same time
 	}
 }
@@ -184,9 +183,7 @@ func TestAnswersFit(t *testing.T) {
 			jobs = append(jobs, j)
 		}
 		for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, len(jobs))) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 		if jobs := f.jobsOf("limit=1000"); len(jobs) != 301 {
 			t.Errorf("%d jobs", len(jobs))
@@ -238,9 +235,7 @@ func TestApplyIsBounded(t *testing.T) {
 			jobs = append(jobs, j)
 		}
 		for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, len(jobs))) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 		gone := 0
 		for after := int32(0); ; {

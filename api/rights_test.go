@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/peak"
 )
@@ -211,9 +212,7 @@ func TestNoOperationHoldsMuchMemory(t *testing.T) {
 	f, _ := guardedFixture(t)
 	viewerToken, adminToken := f.person("vera", access.Grant{Role: viewer}), f.person("alma", access.Grant{Role: access.Admin})
 	var doc map[string]any
-	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal(api.Document(), &doc))
 	const size = 1_000_000
 	send := func(token, op, body string) (status int, says string, held int64) {
 		method, path, _ := strings.Cut(op, " ")

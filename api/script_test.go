@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -17,9 +18,7 @@ import (
 func scriptBody(t *testing.T, form map[string]any) string {
 	t.Helper()
 	b, err := json.Marshal(form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return string(b)
 }
 
@@ -32,9 +31,7 @@ func TestScripts(t *testing.T) {
 	f.must("PUT", "/v1/jobs/shop/clean", job(map[string]any{"kind": "shell", "source": one, "note": "first"}))
 	read := func(path string, into any) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(f.must("GET", path, "")), into); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal([]byte(f.must("GET", path, "")), into))
 	}
 	var j client.Job
 	read("/v1/jobs/shop/clean", &j)

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/probe"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // wrong posts a form that must fail with a status, compares its messages with the golden file, and returns the page.
@@ -113,9 +114,7 @@ func TestDeadFixedAddress(t *testing.T) {
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock"}`)
 	job, err := s.M.Job(t.Context(), "shop/stock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	sent := func(after time.Duration, state core.State, reason core.Reason) {
 		at := core.InstantOf(s.Clock.Add(after))
 		id := core.PlannedRun(job.Def.ID, at)
@@ -124,9 +123,7 @@ func TestDeadFixedAddress(t *testing.T) {
 		if reason != "" {
 			r.Message = "dial tcp: <b>refused</b>"
 		}
-		if err := s.E.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.E.Finish.Create(t.Context(), []core.Run{r})[0])
 		s.Clock = s.Clock.Add(after)
 	}
 	const list, app = "/console/executors", "/console/executors/shop"
@@ -195,10 +192,8 @@ func TestClocks(t *testing.T) {
 		s.shows("tr", "/console/executors/shop", mark)
 	}
 	beat := func(c core.Clock) {
-		if err := s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999", Beat: s.Clock,
-			Since: s.Clock, Clock: c}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999", Beat: s.Clock,
+			Since: s.Clock, Clock: c}))
 	}
 	beat(core.Clock{})
 	row(`">–`)

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestFind: a search finds jobs, apps, pages, actions and operations on a job. Markup in a name stays text, and an
@@ -108,9 +110,7 @@ func TestKeys(t *testing.T) {
 	}
 	for _, file := range files {
 		page, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, m := range regexp.MustCompile(`data-key="([^"]+)"`).FindAllSubmatch(page, -1) {
 			if !strings.Contains(sheet, "<kbd>"+string(m[1])+"</kbd>") {
 				t.Errorf("%s has the key %s, which the help lacks", file, m[1])
@@ -127,9 +127,7 @@ func TestWordsOfTheScript(t *testing.T) {
 		s.texts.Equal(t, lang, cutOut(s.says("/console/jobs"), `data-far="`, `"`))
 	}
 	script, err := os.ReadFile("static/app.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if m := regexp.MustCompile(`[\p{Han}]|\bago\b`).Find(script); m != nil {
 		t.Errorf("the script has the word %s", m)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -18,9 +19,7 @@ func TestRowsOfJobs(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
 	job, err := s.M.Job(t.Context(), "shop/ledger")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.ended(&job, 3, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
 	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason": "a new bank", "until": "2026-11-24T12:00:00Z"}`)
 	s.ask("PUT", "/v1/jobs/shop/other", `{"handler":"x"}`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 const goodPassword = "correct horse"
@@ -24,9 +25,7 @@ func (s *site) person(name string, grants ...access.Grant) {
 		acc.MustChange = false
 		err = s.E.People.PutAccount(s.t.Context(), acc.Rev, acc, nil)
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 }
 
 // newcomer creates a user who must change the password.
@@ -34,9 +33,7 @@ func (s *site) newcomer(name string, grants ...access.Grant) {
 	s.t.Helper()
 	password := goodPassword
 	_, _, err := s.access.Save(s.t.Context(), access.ByMachine(true), access.Spec{Name: name, Grants: &grants, Password: &password})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 }
 
 // logInAs logs out, and logs in as a user.

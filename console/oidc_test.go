@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // withProvider gives the console a provider that does not answer.
@@ -21,9 +22,7 @@ func (s *site) withProvider() {
 	log := slog.New(slog.DiscardHandler)
 	p, err := oidc.New(oidc.Settings{Issuer: away.URL, ClientID: "c", URL: "https://console.test", Name: "Ex<ample>"}, adminToken,
 		oidc.Options{Log: log})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	s.h = console.New(console.Options{API: s.api, Access: s.access, Provider: p, Log: log})
 }
 

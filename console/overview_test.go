@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -28,17 +29,13 @@ func TestHome(t *testing.T) {
 	s.ask("PUT", "/v1/apps/pay", `{"title": "<b>Payments</b>"}`)
 	s.ask("PUT", "/v1/jobs/pay/out", `{"handler": "out", "schedule": {"cron": "0 0 3 * * ?"}}`)
 	job, err := s.M.Job(t.Context(), "shop/stock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	at := core.InstantOf(s.Clock)/60*60 + 60
 	s.Clock = at.Time().Add(20 * time.Second)
 	id := core.PlannedRun(job.Def.ID, at)
 	failed := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at,
 		Attempt: 1, First: id, SentAt: at.Time(), EndedAt: at.Time().Add(time.Second)}
-	if err := s.E.Finish.Create(t.Context(), []core.Run{failed})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.E.Finish.Create(t.Context(), []core.Run{failed})[0])
 	s.Clock = s.Clock.Add(2 * time.Second) // the state of last runs may be a second old
 	s.shows(".head,h2,.rows", "/console/", `href="/console/jobs?status=failing"`, "/console/runs/"+id.String(),
 		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)

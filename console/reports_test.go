@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -26,9 +27,7 @@ func (s *site) reportsSince(ago time.Duration) {
 	s.t.Helper()
 	now := s.Clock
 	s.Clock = now.Add(-ago)
-	if err := s.reports.Pass(usecasetest.Ctx); err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, s.reports.Pass(usecasetest.Ctx))
 	s.Clock = now
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -169,10 +170,8 @@ func TestSkipsOfADeletedJob(t *testing.T) {
 	s := goldenConsole(t)
 	job := s.Create(usecasetest.Spec("gone", usecasetest.Every(time.Minute)))
 	at := core.InstantOf(s.Clock.Truncate(time.Minute)) - 600
-	if err := s.E.Manage.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
-		Rev: job.Sched.Rev, Made: at.Time()}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.E.Manage.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
+		Rev: job.Sched.Rev, Made: at.Time()}})[0])
 	number := fmt.Sprint(job.Def.ID)
 	follow := func(job string) {
 		_, skips, _ := strings.Cut(s.shows("h2,.rows", "/console/runs?job="+job), "<h2>")
@@ -305,9 +304,7 @@ func TestRemoveRuns(t *testing.T) {
 	job := s.Create(usecasetest.Spec("old", usecasetest.Every(time.Minute)))
 	old := s.ended(&job, 40*24*60, func(*core.Run) {})
 	s.ended(&job, 1, func(*core.Run) {})
-	if err := s.reports.Pass(usecasetest.Ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.reports.Pass(usecasetest.Ctx))
 	s.says("/console/runs?job=shop/old", "/console/runs/clean?job=")
 	s.shows("h2,p,.buttons,.cli", "/console/runs/clean?job=shop/old&older=30d")
 	s.says("/console/runs/" + old.ID.String())

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -193,9 +194,7 @@ func TestParseARN(t *testing.T) {
 
 func TestValidateApp(t *testing.T) {
 	good := App{Name: "shop", Token: "t", Executors: []string{"http://a"}, Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, good.Validate())
 	for field, change := range map[string]func(a *App){
 		"name":         func(a *App) { a.Name = "" },
 		"title":        func(a *App) { a.Title = strings.Repeat("x", 257) },

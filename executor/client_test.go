@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -313,9 +314,7 @@ func TestNewRefuses(t *testing.T) {
 	_, err = New(NewMux(), Options{App: "a", Scripts: &Scripts{Kinds: []string{Shell}}})
 	texts.Equal(t, "scripts without a token", fmt.Sprint(err))
 	e, err := New(NewMux(), Options{App: "a", Servers: []string{"http://one"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	texts.Equal(t, "no address", fmt.Sprint(e.Start()))
 	refused(t, post(e, "/beat", nil), 500, "The executor is stopping.")
 }

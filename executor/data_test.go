@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -108,9 +109,7 @@ func TestSubmittedData(t *testing.T) {
 	e := start(t, mux, newFake(), nil)
 	run := order(1, 1, "h")
 	s, err := e.Submit(t.Context(), wire.AppendOrder(nil, &run))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	<-s.Ended()
 	if r := s.Result(); r.Data != "d" || r.Outcome != Success {
 		t.Errorf("%+v", r)

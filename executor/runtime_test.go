@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -368,9 +369,7 @@ func TestAcceptedWhileWorkerEnds(t *testing.T) {
 				} else {
 					e.testEnding = barrier
 				}
-				if err := e.Start(); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, e.Start())
 				mustSend(t, e, order(1, 1, "h"))
 				f.want(t, 1, 200, "")
 				<-reached

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -42,9 +43,7 @@ func sendScript(tb testing.TB, e *Executor, run wire.Run) {
 func scriptLog(t *testing.T, e *Executor, run wire.Run) string {
 	t.Helper()
 	b, err := os.ReadFile(e.logs.path(run.LogID, run.LogTime))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return string(b)
 }
 
@@ -136,9 +135,7 @@ func TestScriptIsKilledWithItsChildren(t *testing.T) {
 	const source = `exec 9>"$1"; sleep 1000 & echo started >&9; wait`
 	for i, end := range []string{"kill", "timeout", "changed"} {
 		pipe := filepath.Join(t.TempDir(), "pipe")
-		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, syscall.Mkfifo(pipe, 0o600))
 		run := scriptRun(int32(i+1), int64(i+1), Shell, source, 1)
 		run.Params = pipe
 		if end == "timeout" {
@@ -146,12 +143,8 @@ func TestScriptIsKilledWithItsChildren(t *testing.T) {
 		}
 		sendScript(t, e, run)
 		held, err := os.Open(pipe) // once the script opens it too
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(held, make([]byte, len("started\n"))); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
+		check.Call(t)(io.ReadFull(held, make([]byte, len("started\n"))))
 		want, msg := 500, "scheduling center kill job. [job running, killed]"
 		switch end {
 		case "kill":

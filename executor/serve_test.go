@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -21,19 +22,13 @@ import (
 func overNet(t *testing.T, client *http.Client, url string, body []byte) wire.Reply {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodPost, url, io.MultiReader(bytes.NewReader(body))) // of unknown length
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	req.Header.Set(wire.HeaderToken, "secret")
 	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	reply, err := wire.DecodeReply(b)
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("HTTP %d %q: %v", res.StatusCode, b, err)
@@ -105,9 +100,7 @@ func TestServe(t *testing.T) {
 
 func TestListenRefused(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer ln.Close()
 	e := prepare(t, okMux(), newFake(), func(o *Options) { o.Listen = ln.Addr().String() })
 	if err := e.ListenAndServe(t.Context()); err == nil || !strings.Contains(err.Error(), "listen") {
@@ -207,9 +200,7 @@ func TestFindAddress(t *testing.T) {
 			}
 		})
 		addr, err := net.ResolveTCPAddr("tcp", c.listen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if got := e.findAddress(addr); got != c.want {
 			t.Errorf("%s: %s, want %s", c.listen, got, c.want)
 		}

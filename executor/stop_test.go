@@ -11,15 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
 func submit(tb testing.TB, e *Executor, run wire.Run) *Submitted {
 	tb.Helper()
 	s, err := e.Submit(context.Background(), wire.AppendOrder(nil, &run))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	return s
 }
 
@@ -93,9 +92,7 @@ func TestStopDuringStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		// A damaged journal logs a message while it is read; the stop comes at that moment.
-		if err := os.WriteFile(filepath.Join(dir, "journal-0000000000000001"), []byte("torn"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(filepath.Join(dir, "journal-0000000000000001"), []byte("torn"), 0o600))
 		var e *Executor
 		said := 0
 		f := newFake()

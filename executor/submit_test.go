@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -83,9 +84,7 @@ func TestSubmittedAgainAfterACrash(t *testing.T) {
 		hang.Store(false)
 		run := order(1, 7, "h")
 		s, err := e.Submit(t.Context(), wire.AppendOrder(nil, &run), Redelivered())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		<-s.Ended()
 		if s.Result().Outcome != Success || !again.Load() {
 			t.Errorf("%+v, again: %t", s.Result(), again.Load())

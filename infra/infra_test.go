@@ -24,6 +24,7 @@ import (
 	outputs "github.com/tickring/tickring/internal/cfnoutputs"
 	"github.com/tickring/tickring/internal/cost"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // functions is a directory of functions that the tests do not read.
@@ -76,13 +77,9 @@ type resource struct {
 func read(t *testing.T, stack awscdk.Stack) template {
 	t.Helper()
 	b, err := json.Marshal(*assertions.Template_FromStack(stack, nil).ToJSON())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var tmpl template
-	if err := json.Unmarshal(b, &tmpl); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &tmpl))
 	tmpl.bytes = len(b)
 	return tmpl
 }
@@ -325,9 +322,7 @@ func TestQueues(t *testing.T) {
 // take messages first.
 func TestShutOutByMappings(t *testing.T) {
 	b, err := os.ReadFile("../docs/how-to/recover-on-aws.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	doc := strings.ReplaceAll(string(b), "\n   ", "\n") // commands are indented in steps
 	off, none := strings.Index(doc, "\nmappings --no-enabled\n"), strings.Index(doc, "--reserved-concurrent-executions 0")
 	if off < 0 || none < off || !strings.Contains(doc[none:], "\nmappings --enabled\n") {
@@ -570,9 +565,7 @@ func TestTablesByName(t *testing.T) {
 		}
 	}
 	doc, err := os.ReadFile("../docs/reference/aws-alarms.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for output := range tmpl.Outputs { // the outputs that the command line uses are in the documented places
 		o := outputs.Outputs{output: "x"}
 		if len(o.Tables())+len(o.Queues())+len(o.Functions()) > 0 && !strings.Contains(string(doc), "`"+output+"`") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/infra"
 	"github.com/tickring/tickring/internal/iampolicy"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // A statement of a policy, with its role.
@@ -38,13 +39,9 @@ func (tmpl *template) statements(t *testing.T) []statement {
 	add := func(role string, doc any) {
 		for _, raw := range list(at(doc, "Statement")) {
 			b, err := json.Marshal(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			s := statement{role: role}
-			if err := json.Unmarshal(b, &s); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, json.Unmarshal(b, &s))
 			all = append(all, s)
 		}
 	}

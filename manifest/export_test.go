@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -112,9 +113,7 @@ func TestExport(t *testing.T) {
 	list.Sched = core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 0 2 * * ?"},
 		{Kind: core.KindAt, At: 1798761600}}, Timezone: "Europe/Berlin"}}
 	got, err := export([]core.App{fullApp()}, []core.Job{job, list, bare})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	const want = `version: 1
 set: finance
 
@@ -192,9 +191,7 @@ func TestExportsMany(t *testing.T) {
 		jobs[i].Def = core.Def{App: "a", Name: fmt.Sprintf("j%d", i), Handler: "h", Set: "s", Params: strings.Repeat("x", 5000)}
 	}
 	out, err := export(nil, jobs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	doc, err := Parse("m", out, Options{})
 	if err != nil || len(doc.Jobs) != len(jobs) || doc.Jobs[999].Spec.Def.Set != "s" || len(out) < MaxDocument {
 		t.Fatal(len(out), err)
@@ -249,17 +246,13 @@ func TestExportsAJoin(t *testing.T) {
 	file := "version: 1\njobs:\n  - app: a\n    name: b\n    handler: h\n" +
 		"    after: {all: [{job: a/c}, {job: a/d, when: finished}], within: 6h}\n"
 	doc, err := Parse("m", []byte(file), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	j := api.Wanted(&doc.Jobs[0].Spec, nil)
 	if j.Def.Within != 6*time.Hour || len(j.Def.After) != 2 {
 		t.Fatalf("%+v", j.Def)
 	}
 	got, err := Export(nil, []client.Job{*formOf(&j)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if !strings.Contains(string(got), "after: {all: [{job: a/c, when: succeeded}, {job: a/d, when: finished}], within: 6h}") {
 		t.Errorf("%s", got)
 	}
@@ -442,9 +435,7 @@ func TestRoundTrip(t *testing.T) {
 		app := fullApp()
 		app.Title, app.Set = "x", "set"
 		out, err := export([]core.App{app}, jobs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		doc, err := Parse("m", out, Options{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -609,14 +600,10 @@ func valid(root, s map[string]any, v any) error {
 // The schema and the parser agree.
 func TestSchema(t *testing.T) {
 	var schema map[string]any
-	if err := json.Unmarshal(Schema(), &schema); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(Schema(), &schema))
 	check := func(in []byte) error {
 		var v map[string]any
-		if err := yaml.Unmarshal(in, &v); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, yaml.Unmarshal(in, &v))
 		return valid(schema, schema, v)
 	}
 	if err := check(read(t, "accepted.yaml")); err != nil {
@@ -702,9 +689,7 @@ func TestNotifyOfDefaults(t *testing.T) {
 	}
 	job := api.JobOf(&core.Job{Def: core.Def{App: "a", Name: "b", Handler: "h"}})
 	out, err := ExportAll(new(api.NotifyOf(want)), nil, nil, []client.Job{job})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if again := parse(string(out)); again.Notify == nil || !again.Notify.Equal(want) || len(again.Jobs) != 1 ||
 		!again.Jobs[0].Spec.Def.Notify.IsZero() {
 		t.Errorf("the export has %+v, and for the job %+v:\n%s", again.Notify, again.Jobs, out)

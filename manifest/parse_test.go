@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/wiring"
@@ -43,9 +44,7 @@ func env(pairs ...string) Options {
 func read(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return b
 }
 
@@ -82,9 +81,7 @@ func TestExample(t *testing.T) {
 // TestExampleIsBuilt: of the complete example all is saved but calendars.
 func TestExampleIsBuilt(t *testing.T) {
 	var whole map[string]any
-	if err := yaml.Unmarshal(read(t, "example.yaml"), &whole); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal(read(t, "example.yaml"), &whole))
 	without(whole, "calendars", "calendar")
 	for _, job := range whole["jobs"].([]any) {
 		if job := job.(map[string]any); job["handler"] == nil && job["command"] == nil && job["script"] == nil {
@@ -92,9 +89,7 @@ func TestExampleIsBuilt(t *testing.T) {
 		}
 	}
 	text, err := yaml.Marshal(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	doc, err := Parse("example.yaml", text, exampleEnv)
 	if err != nil || len(doc.Jobs) != 7 || len(doc.Channels) != 4 {
 		t.Fatalf("%v\n%s", err, text)
@@ -143,9 +138,7 @@ func without(tree any, keys ...string) {
 
 func TestAccepted(t *testing.T) {
 	doc, err := Parse("accepted.yaml", read(t, "accepted.yaml"), env("REPORTS_TOKEN", "s3cret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	token, yes, no := "s3cret", true, false
 	at := func(line int) Pos { return Pos{"accepted.yaml", line, 5} }
 	retry := core.Retry{Max: 1, Delay: 30 * time.Second}
@@ -432,9 +425,7 @@ func many(n int, last string) []byte {
 func TestPieces(t *testing.T) {
 	const n = 2000
 	doc, err := Parse("m", many(n, ""), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if len(doc.Jobs) != n {
 		t.Fatalf("%d jobs", len(doc.Jobs))
 	}
@@ -465,9 +456,7 @@ func TestPieces(t *testing.T) {
 func TestAliases(t *testing.T) {
 	doc, err := Parse("m", []byte("version: 1\njobs:\n- app: &a app\n  name: one\n  handler: h\n  schedule: &s {every: 5m}\n- {app: *a, "+
 		"name: two, handler: h, schedule: *s}\n- {app: *a, name: three, handler: h, schedule: [*s, {every: 7m}]}\n"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	every := core.When{Kind: core.KindEvery, Every: 5 * time.Minute}
 	if got := doc.Jobs[1].Spec.Schedule.Any; !cmp.Equal(got, []core.When{every}) {
 		t.Error(got)
@@ -503,9 +492,7 @@ func TestKnownToken(t *testing.T) {
 	texts := golden.New(t)
 	for _, token := range []string{"default_token", "{env: T}", "{file: t}"} {
 		doc, err := Parse("m", []byte("version: 1\napps: [{name: a, token: "+token+"}]\n"), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		texts.Equal(t, token, Errors(doc.Warnings).Error())
 	}
 	o.Getenv = func(string) (string, bool) { return "another", true }
@@ -613,12 +600,8 @@ func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		check.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	write("b.yaml", "version: 1\nset: s\ndefaults: {grace: 5s}\njobs: [{app: a, name: b, handler: h}]\n")
@@ -630,9 +613,7 @@ func TestLoad(t *testing.T) {
 	o := Options{ReadFile: os.ReadFile}
 
 	doc, err := Load([]string{dir, one, "-"}, strings.NewReader("version: 1\njobs: [{app: a, name: d, handler: h}]"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var names []string
 	for _, j := range doc.Jobs {
 		names = append(names, j.Spec.Def.Name+" "+j.Spec.Def.Set+" "+j.Spec.Grace.String())
@@ -768,9 +749,7 @@ func BenchmarkParse(b *testing.B) {
 			b.SetBytes(int64(len(c.in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Parse("m", c.in, Options{}); err != nil {
-					b.Fatal(err)
-				}
+				check.Call(b)(Parse("m", c.in, Options{}))
 			}
 		})
 	}

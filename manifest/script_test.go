@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -24,14 +25,10 @@ func TestScriptFile(t *testing.T) {
 	for name, data := range map[string]string{"m.yaml": "version: 1\njobs:\n  - {app: a, name: b, script: {kind: shell, file: " +
 		"./b.sh, note: first}}\n",
 		"b.sh": text} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
 	}
 	doc, err := Load([]string{filepath.Join(dir, "m.yaml")}, nil, Options{ReadFile: os.ReadFile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	spec := doc.Jobs[0].Spec
 	if s := spec.Def.Script; spec.Source != text || spec.Def.Handler != "" || *s != *core.ScriptOf(core.ScriptShell, "first", text) {
 		t.Errorf("%q %+v", spec.Source, s)
@@ -144,9 +141,7 @@ func TestSchemaOfAScript(t *testing.T) {
 			OneOf    []struct{ Required []string }
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal(Schema(), &s); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(Schema(), &s))
 	job := s.Defs["job"]
 	if fmt.Sprint(job.Required) != "[app name]" || !bytes.Contains(fmt.Append(nil, job.OneOf), []byte("{[handler]} {[command]} {[script]}")) {
 		t.Errorf("%+v", job)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -113,9 +114,7 @@ func TestRecipes(t *testing.T) {
 	for _, r := range recipes {
 		t.Run(r.language, func(t *testing.T) {
 			text, err := os.ReadFile("../examples/endpoint/" + r.code)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			_, code, found := strings.Cut(string(text), r.from)
 			if !found {
 				t.Fatalf("%s has no %q", r.code, r.from)
@@ -130,9 +129,7 @@ func TestRecipes(t *testing.T) {
 				imports, class, _ := strings.Cut(code, "\n/** Signatures ")
 				code, main = imports+"\n"+main+"\n/** Signatures "+class, ""
 			}
-			if err := os.WriteFile(file, []byte(r.before+code+"\n"+main), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.WriteFile(file, []byte(r.before+code+"\n"+main), 0o600))
 			const token = "web-token"
 			cmd := exec.Command(r.run, file)
 			if r.language == "go" { // go run does not kill the program that it starts
@@ -148,9 +145,7 @@ func TestRecipes(t *testing.T) {
 			if err == nil {
 				err = cmd.Start()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			port, err := bufio.NewReader(out).ReadString('\n')
 			defer func() {
 				cmd.Process.Kill()
@@ -183,9 +178,7 @@ func verify(t *testing.T, host, token string) {
 	}
 	signed := func(age time.Duration) *http.Request {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+host+"/warm?x=1", strings.NewReader("body"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for name, value := range map[string]string{HeaderTime: time.Now().Add(-age).UTC().Format(time.RFC3339), HeaderRun: "7",
 			HeaderJob: "web/warm", wire.HeaderAttempt: "2", wire.HeaderScheduledAt: "2027-01-15T08:00:00Z",
 			HeaderCallback: "http://tickring.example/v1/report/7?key=k"} {
@@ -196,9 +189,7 @@ func verify(t *testing.T, host, token string) {
 	}
 	ask := func(r *http.Request) int {
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		resp.Body.Close()
 		return resp.StatusCode
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -68,9 +69,7 @@ func TestCall(t *testing.T) {
 	defer close(hang)
 	s := newSender(t, Options{CallTimeout: 300 * time.Millisecond})
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	nobody := "http://" + closed.Addr().String()
 	closed.Close()
 	texts := golden.New(t)
@@ -128,9 +127,7 @@ func TestCallOnce(t *testing.T) {
 	} {
 		t.Run(c.handler+" "+c.params, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer l.Close()
 			requests, conns := make(chan string, 10), make(chan int, 10)
 			go func() { // answers the first request of a connection, and cuts at the second

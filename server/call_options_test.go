@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestCallOptions: the call options of a job and its app, templates included, reach the endpoint. Secrets appear in no API
@@ -33,18 +34,12 @@ func TestCallOptions(t *testing.T) {
 	ask := func(method, path string, body any, to any) {
 		t.Helper()
 		b, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		req, err := http.NewRequest(method, s.URL()+path, bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		req.Header.Set("Authorization", "Bearer "+token)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer resp.Body.Close()
 		got, err := io.ReadAll(resp.Body)
 		answers.Write(got)
@@ -52,9 +47,7 @@ func TestCallOptions(t *testing.T) {
 			t.Fatalf("%s %s: %d %s %v", method, path, resp.StatusCode, got, err)
 		}
 		if to != nil {
-			if err := json.Unmarshal(got, to); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, json.Unmarshal(got, to))
 		}
 	}
 	apply := func(call map[string]any) (res client.ApplyResult) {

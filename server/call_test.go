@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/executorhttp"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
@@ -41,22 +42,16 @@ func TestCall(t *testing.T) {
 	}))
 	defer web.Close()
 	s := start(t, Options{})
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}))
 	spec := func(name, handler string) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: handler}}
 	}
 	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec("now", "GET /now"), spec("later", "POST /later")}) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, r.Err)
 	}
 	trigger := func(job string) core.RunID {
 		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: job})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return r.Run.ID
 	}
 	waitFor := func(id core.RunID, state core.State) core.Run {
@@ -87,9 +82,7 @@ func TestCall(t *testing.T) {
 	})
 	post := func(url, body string) (int, string) {
 		resp, err := http.Post(url, "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer resp.Body.Close()
 		b, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(b)
@@ -136,17 +129,11 @@ func TestDenyPrivate(t *testing.T) {
 		for _, scheme := range []string{"", "call:"} {
 			name := app + strings.TrimSuffix(scheme, ":")
 			spec := manage.AppSpec{Name: name, Executors: []string{scheme + endpoint.URL}, Allow: allow, Token: &token}
-			if _, err := s.Manage().SaveApp(t.Context(), actor, spec); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(s.Manage().SaveApp(t.Context(), actor, spec))
 			job := manage.JobSpec{Def: core.Def{App: name, Name: "work", Handler: "/work"}}
-			if res := s.Manage().Save(t.Context(), actor, []manage.JobSpec{job})[0]; res.Err != nil {
-				t.Fatal(res.Err)
-			}
+			check.OK(t, s.Manage().Save(t.Context(), actor, []manage.JobSpec{job})[0].Err)
 			r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: name + "/work"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			var message string
 			eventually(t, 15*time.Second, func() error {
 				v, err := s.Manage().Run(t.Context(), r.Run.ID.String())

@@ -18,37 +18,28 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // writePair writes a certificate for names and its key, and answers it.
 func writePair(t *testing.T, cert, key string, serial int64, ip net.IP, names ...string) *x509.Certificate {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		DNSNames: names, IsCA: true, BasicConstraintsValid: true}
 	if ip != nil {
 		template.IPAddresses = []net.IP{ip}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(name, pem.EncodeToMemory(block), 0o600))
 	}
 	made, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return made
 }
 
@@ -69,9 +60,7 @@ func TestTLS(t *testing.T) {
 		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
 		defer tr.CloseIdleConnections()
 		resp, err := (&http.Client{Transport: tr}).Get(s.URL() + "/healthz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 1 { // its bound on connections knows no other
 			t.Error(resp.Status, resp.Proto)
@@ -97,9 +86,7 @@ func TestTLS(t *testing.T) {
 	if n := later(); n != 1 {
 		t.Errorf("half of a new pair: serial %d", n)
 	}
-	if err := os.Remove(cert); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Remove(cert))
 	if n := later(); n != 1 {
 		t.Errorf("none: serial %d", n)
 	}
@@ -131,9 +118,7 @@ func TestTLSName(t *testing.T) {
 	} {
 		writePair(t, cert, key, 1, nil, c.names...)
 		s, err := New(Options{Dir: t.TempDir(), Listen: c.listen, TLSCert: cert, TLSKey: key, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		s.ln.Close()
 		if !strings.HasPrefix(s.URL(), c.want) {
 			t.Errorf("%s, %v: %s", c.listen, c.names, s.URL())
@@ -164,9 +149,7 @@ func TestInClear(t *testing.T) {
 	} {
 		c.o.Dir, c.o.Log = t.TempDir(), slog.New(slog.DiscardHandler)
 		s, err := New(c.o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		s.ln.Close()
 		if s.InClear() != c.want {
 			t.Errorf("%+v: %v", c.o, s.InClear())

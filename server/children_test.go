@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestChildren: a child run is sent to its executor once for each matching end of a parent, with the child's own params. Its own
@@ -31,9 +32,7 @@ func TestChildren(t *testing.T) {
 	}))
 	defer web.Close()
 	s := start(t, Options{})
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}))
 	job := func(name, path string, when core.ParentCondition, parents ...string) manage.JobSpec {
 		spec := manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST " + path, Params: name}}
 		for _, p := range parents {
@@ -49,9 +48,7 @@ func TestChildren(t *testing.T) {
 		}
 	}
 	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/first"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	want := []string{"/bad second parent", "/good first manual", "/good last parent", "/good last parent", "/good third parent"}
 	eventually(t, 20*time.Second, func() error {
 		mu.Lock()
@@ -63,9 +60,7 @@ func TestChildren(t *testing.T) {
 		return nil
 	})
 	v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	children, err := s.Manage().Children(t.Context(), &v)
 	if err != nil || len(children) != 1 || children[0].Job.Def.Name != "second" || children[0].Run.Parent != r.Run.ID {
 		t.Errorf("children of the first: %+v, %v", children, err)

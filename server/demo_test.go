@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -69,17 +70,13 @@ func TestDemoLeavesAppsOfUsers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, Options{Dir: dir})
-	if _, err := s.Manage().SaveApp(t.Context(), core.Actor{Name: "ann"}, manage.AppSpec{Name: "web", Title: "mine"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), core.Actor{Name: "ann"}, manage.AppSpec{Name: "web", Title: "mine"}))
 	s.stop()
 	out := &lines{}
 	o := Options{Dir: dir, Notice: out, Listen: "127.0.0.1:0", Policy: LocalPolicy(), Log: slog.New(slog.DiscardHandler)}
 	NewDemo(out).Hook(&o)
 	next, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	golden.New(t).Equal(t, "the demo ends", fmt.Sprint(next.Run(ctx)))
@@ -121,9 +118,7 @@ func TestDemo(t *testing.T) {
 	o := Options{Dir: dir, Notice: third, Listen: "127.0.0.1:0", Policy: LocalPolicy(), Log: slog.New(slog.DiscardHandler)}
 	d.Hook(&o)
 	next, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -164,9 +159,7 @@ func TestDemo(t *testing.T) {
 // TestDemoHandlersHaveWork: each handler in demo.yaml has steps, and each handler with steps has a job.
 func TestDemoHandlersHaveWork(t *testing.T) {
 	doc, err := demoCompany()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	paused, used := false, map[string]bool{}
 	for _, job := range doc.Jobs {
 		d := job.Spec.Def
@@ -244,9 +237,7 @@ func TestOutageReport(t *testing.T) {
 func TestReachable(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	s, err := New(Options{Dir: t.TempDir(), Listen: "0.0.0.0:0", Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer s.ln.Close()
 	if !s.OnAllNetworks() || !strings.HasPrefix(s.URL(), "http://127.0.0.1:") || strings.Contains(s.ReportURL(), "::]") ||
 		strings.Contains(s.ReportURL(), "//0.0.0.0") {
@@ -266,9 +257,7 @@ func TestPortOfOurs(t *testing.T) {
 	_, err := New(Options{Dir: t.TempDir(), Listen: s.ln.Addr().String(), Log: slog.New(slog.DiscardHandler)})
 	texts.Equal(t, "a tickring server", fmt.Sprint(err), s.ln.Addr().String(), "HOST", fmt.Sprint(os.Getpid()), "PID")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	other := &http.Server{Handler: http.NotFoundHandler()}
 	go other.Serve(ln)
 	defer other.Close()

@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -61,9 +62,7 @@ func TestFailuresAreTold(t *testing.T) {
 	log := &kept{}
 	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop"}} {
-		if _, err := s.Manage().SaveApp(t.Context(), actor, a); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, a))
 	}
 	spec := func(name string, retries int) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST /" + name,
@@ -72,15 +71,11 @@ func TestFailuresAreTold(t *testing.T) {
 	backup := manage.JobSpec{Def: core.Def{App: "shop", Name: "backup", Handler: "backup"},
 		Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 3 * * *"}}}}
 	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec("thrice", 2), spec("never", 0), spec("fine", 2), backup}) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, r.Err)
 	}
 	trigger := func(job string) core.RunID {
 		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: job})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return r.Run.ID
 	}
 	first := trigger("web/thrice")
@@ -89,14 +84,10 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 	trigger("web/fine")
 	cl, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	runs := func(p client.ListRunsParams) client.RunPage {
 		page, err := cl.ListRuns(t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return page
 	}
 	eventually(t, 20*time.Second, func() error {
@@ -165,9 +156,7 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 
 	own, err := cl.GetFacts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	jobs, err := cl.GetJobFacts(t.Context())
 	if err != nil || jobs.Looked != 4 || jobs.More || jobs.FailingJobs != 2 || jobs.Pending != nil {
 		t.Errorf("%+v %v", jobs, err)
@@ -187,9 +176,7 @@ func TestFailuresAreTold(t *testing.T) {
 	texts.Equal(t, "findings", steady(strings.Join(found, "\n")))
 	// /healthz shows the same verdict as doctor and the console.
 	resp, err := http.Get(s.URL() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer resp.Body.Close()
 	var health struct{ Status, Verdict string }
 	if err := json.NewDecoder(resp.Body).Decode(&health); err != nil || health.Status != "ok" ||

@@ -5,15 +5,14 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/pullqueue"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestDeadlines: no request, no answer and no silence lasts, and an answer has the time
 // of the longest poll.
 func TestDeadlines(t *testing.T) {
 	s, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer s.ln.Close()
 	for name, d := range map[string]time.Duration{"header": s.http.ReadHeaderTimeout, "read": s.http.ReadTimeout, "write": s.http.WriteTimeout,
 		"idle": s.http.IdleTimeout} {

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/queuetest"
 )
@@ -22,17 +23,13 @@ import (
 func jobsOf(t *testing.T, s *running, app, address string) {
 	t.Helper()
 	token := app + "-token"
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token, Executors: []string{address}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token, Executors: []string{address}}))
 	var specs []manage.JobSpec
 	for _, h := range queuetest.Handlers {
 		specs = append(specs, manage.JobSpec{Def: core.Def{App: app, Name: h, Handler: h}})
 	}
 	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, r.Err)
 	}
 }
 
@@ -48,9 +45,7 @@ func TestQueues(t *testing.T) {
 			},
 			Send: func(t *testing.T, handler, params string) string {
 				r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "reports/" + handler, Params: &params})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				return r.Run.ID.String()
 			},
 			Kill: func(t *testing.T, run string) {
@@ -91,14 +86,10 @@ func TestQueueDoor(t *testing.T) {
 	ask := func(path, token, body string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		req.Header.Set("XXL-JOB-ACCESS-TOKEN", token)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer resp.Body.Close()
 		b, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(b)
@@ -134,9 +125,7 @@ func TestQueueDoor(t *testing.T) {
 	}
 	// A queue belongs to its app, even if another app has a queue of the same name. Other apps cannot see its runs.
 	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "reports/work"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var body string
 	eventually(t, 10*time.Second, func() error {
 		if _, body = ask(receive, "reports-token", good); !strings.Contains(body, `"receives":1`) {
@@ -170,9 +159,7 @@ func TestQueueDoor(t *testing.T) {
 	// A consumer without the SDK reports at the URL that it was handed.
 	resp, err := http.Post(out.Runs[0].Run.Tickring.ReportURL, "application/json",
 		strings.NewReader(`{"state":"succeeded","message":"42 pages"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	resp.Body.Close()
 	if v, err := s.Manage().Run(t.Context(), r.Run.ID.String()); err != nil || v.Run.State != core.Succeeded || v.Run.Message != "42 pages" {
 		t.Errorf("%+v %v", v.Run, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/rejectlog"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -71,14 +72,10 @@ func TestFewWaitToBeRefused(t *testing.T) {
 		began := time.Now()
 		method, path, _ := strings.Cut(door, " ")
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set(wire.HeaderToken, "nobodys")
 		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		res.Body.Close()
 		if d := time.Since(began); !res.Close || d > 10*time.Second {
 			t.Errorf("%s: %s after %v; the connection is closed: %t", door, res.Status, d, res.Close)
@@ -94,27 +91,19 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 	shop, pay := "secret-of-shop", "secret-of-pay"
 	for name, token := range map[string]*string{"shop": &shop, "pay": &pay} {
 		spec := manage.AppSpec{Name: name, Token: token, Executors: []string{"queue:q"}}
-		if _, err := s.Manage().SaveApp(t.Context(), actor, spec); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, spec))
 	}
 	ask := func(method, path, token, body string) string {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set(wire.HeaderToken, token)
 		r.Header.Set("Authorization", "Bearer "+token)
 		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer res.Body.Close()
 		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return string(b)
 	}
 	register := func(app, address string) string {
@@ -144,9 +133,7 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 		}
 	}
 	var list client.ExecutorList
-	if err := json.Unmarshal([]byte(ask("GET", "/v1/apps/shop/executors", s.Token(), "")), &list); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(ask("GET", "/v1/apps/shop/executors", s.Token(), "")), &list))
 	got := map[string]int{}
 	for _, r := range list.Refused {
 		if r.Why != "" {
@@ -191,9 +178,7 @@ func TestSlashesInAdminAddresses(t *testing.T) {
 	for _, path := range []string{"//api/registry", "/xxl-job-admin//api/registry", "//xxl-job-admin///api/registry", "//api/registryRemove",
 		"//api/callback", "/%2Fapi/registry"} {
 		res, err := client.Post(s.URL()+path, wire.ContentType, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		b, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		envelope := res.StatusCode == 200 && strings.Contains(string(b), `{"code":500,"msg":`)
@@ -225,9 +210,7 @@ func TestMessageWithoutEscapes(t *testing.T) {
 	var items []string
 	messages := []string{"fine", "File \"C:\\jobs\\nightly.py\"\n\tno such table \"x\", sorry", "fine too"}
 	for i := range messages {
-		if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/once"}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/once"}))
 		items = append(items, fmt.Sprintf(`{"logId":%d,"logDateTim":1,"handleCode":%d,"handleMsg":"%s"}`, (<-sent).LogID, 200+i, messages[i]))
 	}
 	got := post(t, s, "/api/callback", "["+strings.Join(items, ",")+"]")
@@ -250,18 +233,12 @@ func TestMessageWithoutEscapes(t *testing.T) {
 func post(t *testing.T, s *running, path, body string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	r.Header.Set(wire.HeaderToken, "executors-of-web")
 	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return string(b)
 }

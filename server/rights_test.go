@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 const readToken = "read-token-of-the-server"
@@ -38,14 +39,10 @@ func TestTokens(t *testing.T) {
 		{"", "PUT", "/v1/jobs/shop/fresh", 401},
 	} {
 		r, err := http.NewRequest(c.method, s.URL()+c.path, strings.NewReader(job))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("Authorization", "Bearer "+c.token)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if resp.Body.Close(); resp.StatusCode != c.want {
 			t.Errorf("%s %s with %q: %s, want %d", c.method, c.path, c.token, resp.Status, c.want)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -47,9 +48,7 @@ func start(t *testing.T, o Options) *running {
 		o.Log = slog.New(slog.NewJSONHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -77,13 +76,9 @@ func start(t *testing.T, o Options) *running {
 func save(t *testing.T, s *running, app string, specs ...manage.JobSpec) {
 	t.Helper()
 	token := "executors-of-" + app
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token}))
 	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, r.Err)
 	}
 }
 
@@ -128,9 +123,7 @@ func TestFire(t *testing.T) {
 			}
 			got[core.RunID(r.LogID)] = at
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer exec.Close()
 	save(t, s, "web", secondly("web", "beat"))
 	from := core.InstantOf(time.Now()) + 2
@@ -158,9 +151,7 @@ func TestFire(t *testing.T) {
 		t.Errorf("audit: %+v, %v", audit, err)
 	}
 	resp, err := http.Get(s.URL() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
 	for _, want := range []string{`tickring_runs_closed_total{app="web",state="succeeded"}`, "tickring_lateness_seconds_bucket",
@@ -178,17 +169,13 @@ func TestStandby(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, Options{Dir: dir})
 	second, err := New(Options{Dir: dir, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- second.Run(ctx) }()
 	for _, path := range []string{"/healthz", "/v1/jobs", "/api/registry", "/xxl-job-admin/api/callback", "/metrics"} {
 		resp, err := http.Post(second.URL()+path, "application/json", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusServiceUnavailable {

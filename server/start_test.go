@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -18,22 +19,14 @@ func TestCannotStart(t *testing.T) {
 	t.Parallel()
 	texts := golden.New(t)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer busy.Close()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("not a folder"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(file, []byte("not a folder"), 0o600))
 	noDatabase := t.TempDir()
-	if err := os.WriteFile(filepath.Join(noDatabase, "tickring.db"), []byte(strings.Repeat("this is no database ", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(noDatabase, "tickring.db"), []byte(strings.Repeat("this is no database ", 100)), 0o600))
 	short := t.TempDir()
-	if err := os.WriteFile(filepath.Join(short, TokenFile), []byte("12345678\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(short, TokenFile), []byte("12345678\n"), 0o600))
 	for _, c := range []struct {
 		name  string
 		o     Options

@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/traces"
 )
 
@@ -46,17 +47,11 @@ func TestTraces(t *testing.T) {
 	run := func() string {
 		s := start(t, Options{Traces: traces.Options{CloseFor: time.Minute}})
 		defer s.stop() // which sends the remaining spans
-		if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}))
 		spec := manage.JobSpec{Def: core.Def{App: "web", Name: "now", Handler: "GET /"}}
-		if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0]; r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0].Err)
 		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/now"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		header := <-told
 		eventually(t, 15*time.Second, func() error {
 			v, err := s.Manage().Run(t.Context(), r.Run.ID.String())

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // runJSON is the body of /run as encoding/json would have it.
@@ -44,13 +46,9 @@ func hostile() *rapid.Generator[string] {
 // asJSON returns s after a round trip through encoding/json.
 func asJSON(t testing.TB, s string) string {
 	b, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var out string
-	if err := json.Unmarshal(b, &out); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &out))
 	return out
 }
 
@@ -202,9 +200,7 @@ func TestDecodeCallback(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := DecodeCallback([]byte(c.body), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			var bad []int
 			for _, b := range got.Bad {
 				bad = append(bad, b.Index)
@@ -424,9 +420,7 @@ func BenchmarkDecodeCallback(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(c.body)))
 			for b.Loop() {
-				if _, err := DecodeCallback(c.body, 0); err != nil {
-					b.Fatal(err)
-				}
+				check.Call(b)(DecodeCallback(c.body, 0))
 			}
 		})
 	}
@@ -441,9 +435,7 @@ func BenchmarkDecodeCallback(b *testing.B) {
 				HandleCode int    `json:"handleCode"`
 				HandleMsg  string `json:"handleMsg"`
 			}
-			if err := json.Unmarshal(body, &items); err != nil {
-				b.Fatal(err)
-			}
+			check.OK(b, json.Unmarshal(body, &items))
 		}
 	})
 }
@@ -452,9 +444,7 @@ func BenchmarkDecodeReply(b *testing.B) {
 	body := []byte(`{"code":200,"msg":"","content":null}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := DecodeReply(body); err != nil {
-			b.Fatal(err)
-		}
+		check.Call(b)(DecodeReply(body))
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -74,21 +75,15 @@ var certificate = func() func(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	return func(t testing.TB) (tls.Certificate, *x509.CertPool) {
 		once.Do(func() {
 			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "executor.test"},
 				DNSNames:  []string{"executor.test"},
 				NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 				KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 			der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			leaf, err := x509.ParseCertificate(der)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			cert = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 			pool = x509.NewCertPool()
 			pool.AddCert(leaf)
@@ -113,9 +108,7 @@ type server struct {
 // closed after it. Its end ends the connections and waits for the scripts.
 func serve(t testing.TB, scheme string, script func(s *server, c net.Conn, br *bufio.Reader)) (s *server, base string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s = &server{ln: ln, open: map[net.Conn]bool{}}
 	base = scheme + "://" + ln.Addr().String() + "/"
 	if scheme == "https" {
@@ -494,15 +487,11 @@ func TestRunFindsThePath(t *testing.T) {
 
 func TestBeforeFirstByte(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer ln.Close()
 	// The client port of a connection is in use, so no server can listen there.
 	taken, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer taken.Close()
 	closed := taken.LocalAddr().String()
 	for _, f := range flavors(t) {
@@ -989,9 +978,7 @@ func FuzzReadResponse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	req, err := http.NewRequest(http.MethodPost, "http://executor/run", nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.OK(f, err)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 1000
 		br := bufio.NewReaderSize(bytes.NewReader(b), lineBuffer)
@@ -1109,12 +1096,8 @@ func BenchmarkReadResponse(b *testing.B) {
 			src.Reset(raw)
 			br.Reset(src)
 			res, err := http.ReadResponse(br, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := io.Copy(io.Discard, res.Body); err != nil {
-				b.Fatal(err)
-			}
+			check.OK(b, err)
+			check.Call(b)(io.Copy(io.Discard, res.Body))
 		}
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tickring/tickring/internal/rejectlog"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/wire"
@@ -152,9 +153,7 @@ func TestHandlerBoundsAStream(t *testing.T) {
 	srv := httptest.NewServer(NewHandler(Ports{p, p}, Options{MaxBody: 1000}))
 	defer srv.Close()
 	res, err := http.Post(srv.URL+"/api/callback", "", io.MultiReader(strings.NewReader("["), strings.NewReader(strings.Repeat(" ", 5000))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer res.Body.Close()
 	b, _ := io.ReadAll(res.Body)
 	if !strings.Contains(string(b), "1000 bytes") || res.StatusCode != 200 {
@@ -411,9 +410,7 @@ func TestBodiesComeInTime(t *testing.T) {
 				t.Errorf("%+v: %d places are free", c, n)
 			}
 			res, err := http.ReadResponse(bufio.NewReader(here), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			b, err := io.ReadAll(res.Body)
 			if d := time.Since(began); err != nil || d != c.after || !strings.Contains(string(b), c.says) {
 				t.Errorf("%+v: after %v: %s, %v", c, d, b, err)

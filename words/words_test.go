@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -108,16 +109,12 @@ func TestEveryWord(t *testing.T) {
 func constants(t *testing.T, file, prefix string) (list []string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ast.Inspect(f, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, prefix) && len(v.Values) == 1 {
 			if lit, ok := v.Values[0].(*ast.BasicLit); ok {
 				text, err := strconv.Unquote(lit.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				list = append(list, text)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/wiring"
@@ -78,18 +79,14 @@ func (p *parted) apply(n int, last string, flags ...string) (code int, out, errs
 		fmt.Fprintf(&b, "  - {app: shop, name: job-%d, handler: demo, schedule: {every: %s}}\n", i, every)
 	}
 	file := filepath.Join(p.t.TempDir(), "jobs.yaml")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, os.WriteFile(file, []byte(b.String()), 0o600))
 	return runMain(p.t, p.url, "", append([]string{"apply", "-f", file}, flags...)...)
 }
 
 func (p *parted) jobs() int {
 	p.t.Helper()
 	list, _, err := p.e.Manage.ListJobs(p.t.Context(), "", 0, 10_000)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, err)
 	return len(list)
 }
 
@@ -177,10 +174,8 @@ func TestRerunOldestFirst(t *testing.T) {
 	job, now := core.JobID(1), core.InstantOf(time.Now())
 	for i := range n {
 		id := core.NumberedRun(job, uint32(1000+i))
-		if err := p.e.Finish.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: "shop", At: now, Slot: now,
-			State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, p.e.Finish.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: "shop", At: now, Slot: now,
+			State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0])
 	}
 	code, _, errs := runMain(t, p.url, "", "rerun", "--failed", "--yes", "--limit", "249")
 	if code != exitUsage {
@@ -208,9 +203,7 @@ func TestRerunOldestFirst(t *testing.T) {
 // TestNamedFile: what no manifest can need of a file is neither read nor waited for.
 func TestNamedFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 2*core.MaxScript), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(name, bytes.Repeat([]byte("x"), 2*core.MaxScript), 0o600))
 	if b, err := namedFile(name); err != nil || len(b) != core.MaxScript+1 {
 		t.Errorf("of a long one %d bytes: %v", len(b), err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestSpansOfRecords: all durations of a record are formatted, and nothing else in it changes.
@@ -26,9 +27,7 @@ func TestSpansOfRecords(t *testing.T) {
 	}
 	app := core.AppRecord{Name: "a", WaitForExecutor: 10 * time.Minute}
 	b, err := json.Marshal(app)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if got := string(spans(b, reflect.TypeFor[core.AppRecord]())); !strings.Contains(got, `"waitForExecutor":"10m"`) {
 		t.Error(got)
 	}

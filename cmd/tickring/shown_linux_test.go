@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 	"github.com/tickring/tickring/manifest"
 )
@@ -118,9 +119,7 @@ exec 3>&1 >/dev/null; EDITOR=true; cd "$(mktemp -d)" || exit
 		args, file, _ := strings.Cut(strings.TrimPrefix(call, "run\x00"), "\x00in\x00")
 		var g grammar
 		parser, err := newParser(&g, io.Discard, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if _, err = parser.Parse(strings.Split(args, "\x00")); err != nil {
 			t.Errorf("%s shows %q: %v", path, line, err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/manifest"
 	"pgregory.net/rapid"
@@ -24,9 +25,7 @@ import (
 
 func TestParseTime(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	now := time.Date(2026, 11, 20, 12, 0, 30, 0, berlin)
 	for _, tt := range []struct {
 		text string
@@ -253,9 +252,7 @@ func TestServePolicy(t *testing.T) {
 		{ServeCmd{DenyPrivate: true, Allow: []string{"127.0.0.0/8"}}, "here"},
 	} {
 		p, err := c.cmd.policy()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var got []string
 		for _, x := range []struct{ name, ip string }{{"here", "127.0.0.1"}, {"private", "10.1.2.3"}, {"public", "198.51.100.1"},
 			{"own", "203.0.113.1"}} {

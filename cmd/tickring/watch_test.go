@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -87,9 +88,7 @@ func TestWatchInterval(t *testing.T) {
 // A picture stands in the place of the one before, and no higher than the window.
 func TestWatchInPlace(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer null.Close()
 	out := &page{&bytes.Buffer{}, null.Fd()}
 	s := screen{e: &Env{Globals: &Globals{Output: "text"}, Stdout: out}, every: time.Second, inPlace: true}
@@ -130,12 +129,8 @@ func TestWatchEndsWithCtrlC(t *testing.T) {
 	}
 	cmd := run("get", "--watch", "--interval", "500ms")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, cmd.Start())
 	defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
 	lines := bufio.NewScanner(out)
 	until := func(want string) {
@@ -151,9 +146,7 @@ func TestWatchEndsWithCtrlC(t *testing.T) {
 		t.Fatalf("%s", text)
 	}
 	until("shop/report")
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Process.Signal(os.Interrupt))
 	if lines.Scan() {
 		t.Errorf("%q", lines.Text())
 	}

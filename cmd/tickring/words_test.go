@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -22,9 +23,7 @@ func TestWordsAreOurs(t *testing.T) {
 		t.Skip("one goroutine makes 1,500 parsers: the race detector needs minutes for it")
 	}
 	parser, err := newParser(&grammar{}, io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	wrong := [][]string{{"--wat"}, {"-z"}, {"gett"}, {"-"}, {"-o", "json"}, {"-o", "x", "get"}, {"--limit", "3", "runs"}, {"list"}}
 	names := commands(parser.Model.Node)
 	for word, name := range otherWord {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -69,9 +70,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (f *fixture) ok(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 }
 
 func (f *fixture) code(err error, want core.Code) {

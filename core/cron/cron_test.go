@@ -7,15 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 func at(t testing.TB, s string) Wall {
 	t.Helper()
 	u, err := time.Parse("2006-01-02 15:04:05", s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return Wall(u.Unix())
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
@@ -76,16 +77,12 @@ func TestChannels(t *testing.T) {
 	}
 
 	f.Clock = f.Clock.Add(time.Second)
-	if err := f.M.DeleteChannel(ctx, ann, "finance"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.M.DeleteChannel(ctx, ann, "finance"))
 	if err := f.M.DeleteChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeNotFound {
 		t.Errorf("deleted again: %v", err)
 	}
 	changes, err := f.Changes("", "", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	verbs := ""
 	for _, c := range changes {
 		if c.App == "" && c.Job == 0 {
@@ -155,9 +152,7 @@ func TestTestIsBounded(t *testing.T) {
 	if _, err := f.M.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeNotFound {
 		t.Errorf("no channel: %v", err)
 	}
-	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}))
 	f.Notifier.Err = &core.Undelivered{Permanent: true, After: time.Minute, Reason: "no such robot"}
 	res, err := f.M.TestChannel(ctx, ann, "finance")
 	if err != nil || res.Sent || res.Why != "no such robot" || !res.Permanent || res.After != time.Minute ||
@@ -180,9 +175,7 @@ func TestTestIsBounded(t *testing.T) {
 	// An edit does not reset the limit.
 	c := feishu()
 	c.Language = core.Chinese
-	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}))
 	if _, err := f.M.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("after an edit: %v", err)
 	}
@@ -198,9 +191,7 @@ func TestPruneChannels(t *testing.T) {
 	for name, set := range map[string]string{"gone": "s", "stays": "s", "other": "t"} {
 		c := feishu()
 		c.Name, c.Set = name, set
-		if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}))
 	}
 	for _, dry := range []bool{true, false} {
 		res, err := f.M.Prune(ctx, ann, manage.PruneRequest{Set: "s", Channels: []string{"stays"}, DryRun: dry})
@@ -233,12 +224,8 @@ func TestPruneDryRunFindsWhatKeepsAnObject(t *testing.T) {
 			f := newFixture(t)
 			oncall := feishu()
 			oncall.Name, oncall.Set = "oncall", "s"
-			if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: oncall}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "web", Set: "s"}); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: oncall}))
+			check.Call(t)(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "web", Set: "s"}))
 			job := after("a")
 			job.Def.App, job.Def.Set, job.Def.Notify = "web", c.set, tells
 			f.Save(job)
@@ -247,9 +234,7 @@ func TestPruneDryRunFindsWhatKeepsAnObject(t *testing.T) {
 				f.Save(job)
 			}
 			res, err := f.M.Prune(ctx, ann, manage.PruneRequest{Set: "s", Stay: c.stay, DryRun: dry})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			var got []string
 			for _, x := range res.Apps {
 				got = append(got, "app "+x.Change)

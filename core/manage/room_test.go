@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -67,9 +68,7 @@ func newCrowded(t *testing.T) (*crowded, *people.People) {
 	t.Helper()
 	c := &crowded{Store: memory.New(memory.Options{}), calls: map[string]int{}}
 	m := people.New(c, c.Store, finish.New(c.Store, c.Store, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
-	if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 	return c, m
 }
 

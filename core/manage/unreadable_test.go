@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -24,9 +25,7 @@ func TestUnreadableApp(t *testing.T) {
 		return s
 	}
 	for _, r := range f.M.Save(ctx, ann, []manage.JobSpec{job("shop", "one"), job("ledger", "two")}) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, r.Err)
 	}
 	f.E.Manage.(*memory.Store).DamageApp("ledger")
 	names := func(err error) bool {

@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -120,9 +121,7 @@ func TestClean(t *testing.T) {
 	}
 	// A deleted job has only its number.
 	f.Clock = f.Clock.Add(48 * time.Hour)
-	if _, err := f.M.Delete(ctx, ann, "shop/sweep", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/sweep", nil))
 	want(operate.CleanRequest{Job: j.Def.ID.String()}, 24, 0, 0)
 }
 
@@ -300,9 +299,7 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 	old("shop", shop)
 	old("shop", gone)
 	f.Clock = f.Clock.Add(48 * time.Hour)
-	if _, err := f.M.Delete(ctx, ann, "shop/gone", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/gone", nil))
 	low, high := core.NumberedRange(pay)
 	within := fmt.Sprintf("%d-%d", low-1, high)
 	for _, q := range []operate.CleanRequest{{App: "shop"}, {Job: "shop/sweep"}} {
@@ -363,9 +360,7 @@ func TestCleanIsWrittenDown(t *testing.T) {
 		t.Error(got)
 	}
 	f.Clock = f.Clock.Add(24 * time.Hour)
-	if _, err := f.M.Delete(ctx, ann, "shop/other", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/other", nil))
 	at, leave := context.WithCancel(ctx)
 	m := f.Fresh(&faults{Store: leaves{f.E.Manage, leave}, Ring: f.E.Ring})
 	if res, err := m.Clean(at, ann, operate.CleanRequest{Job: other.Def.ID.String()}); err != nil || res.Cleaned != 1 || res.Failed == nil {

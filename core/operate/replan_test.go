@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestReplan: a run without a record is enqueued again with its ID once it is not in transit. No
@@ -182,14 +183,10 @@ func TestReplanSendsInstantsBehindAnOpenPause(t *testing.T) {
 			f.Quiet()
 			f.PushNext(j.Def.ID, at(100))
 			f.Clock = at(15).Time()
-			if _, err := f.M.Pause(ctx, ann, paused, manage.PauseRequest{}); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(f.M.Pause(ctx, ann, paused, manage.PauseRequest{}))
 			f.Clock = at(45).Time()
 			f.Fires() // empties the ring
-			if _, err := f.M.Replan(ctx, ann, "", at(15), 0); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(f.M.Replan(ctx, ann, "", at(15), 0))
 			var got []core.Instant
 			for _, fire := range f.Fires() {
 				got = append(got, fire.At)
@@ -540,9 +537,7 @@ func TestHealReachesRunsThatWait(t *testing.T) {
 	rev := g.Rev
 	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as lossdetect.Note does for another job
 	must(t, f.E.Manage.PutGlobal(ctx, rev, g))
-	if _, err := f.M.Heal(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Heal(ctx))
 	got := map[core.RunID]int{}
 	for _, x := range f.Fires() {
 		if _, is := want[x.Run]; is {

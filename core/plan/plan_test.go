@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 var begin = time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
@@ -18,9 +19,7 @@ var begin = time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
 func compile(t testing.TB, s core.Sched) *schedule.Schedule {
 	t.Helper()
 	sch, err := schedule.Compile(s.Schedule, s.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return sch
 }
 
@@ -58,9 +57,7 @@ func someJob(t *rapid.T) (core.Sched, *schedule.Schedule, Options) {
 	o.MaxInstants = rapid.SampledFrom([]int{1, 10, 1000}).Draw(t, "maxInstants")
 	o.MaxSkips = rapid.SampledFrom([]int{1, 50, 20000}).Draw(t, "maxSkips")
 	sch, err := schedule.Compile(s.Schedule, s.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return Start(s, sch, o), sch, o
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -77,9 +78,7 @@ func newRig(t *testing.T) *rig {
 			return fmt.Sprintf("the log of run %d\n", run.ID), nil
 		}}
 	for _, app := range []string{"a", "b"} {
-		if err := s.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}))
 	}
 	return r
 }
@@ -124,23 +123,17 @@ func (r *rig) run(n uint32, app, address string, change func(*core.Run)) core.Ru
 	if change != nil {
 		change(&run)
 	}
-	if err := r.s.Create(r.t.Context(), []core.Run{run})[0]; err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, r.s.Create(r.t.Context(), []core.Run{run})[0])
 	m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
 		PostRun: &ring.PostRun{Run: run.ID, PostRun: core.PostRun{Log: true}}}
-	if err := r.s.Enqueue(r.t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, r.s.Enqueue(r.t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0])
 	return run
 }
 
 func (r *rig) stored(id core.RunID) core.Run {
 	r.t.Helper()
 	found, _, err := r.s.Runs(r.t.Context(), []core.RunID{id})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return found[id]
 }
 
@@ -151,9 +144,7 @@ func (r *rig) kept(id core.RunID) (core.KeptLog, string) {
 		r.t.Fatalf("run %d: kept %t, %v", id, is, err)
 	}
 	text, err := postrun.Text(&k)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return k, text
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -41,44 +42,34 @@ func (r *rig) run() core.RunID {
 	id := core.NumberedRun(7, r.n)
 	x := core.Run{ID: id, App: queue.App, State: core.Running, Owner: "o", Address: queue.Address(), Cause: core.CauseManual, Attempt: 1,
 		First: id, SentAt: time.Now()}
-	if err := r.e.Dispatch.Create(r.Context(), []core.Run{x})[0]; err != nil {
-		r.Fatal(err)
-	}
+	check.OK(r, r.e.Dispatch.Create(r.Context(), []core.Run{x})[0])
 	r.put(id)
 	return id
 }
 
 func (r *rig) put(id core.RunID) {
 	r.Helper()
-	if err := r.p.Put(r.Context(), pullqueue.Item{Queue: queue, Run: id, Body: []byte(id.String())}); err != nil {
-		r.Fatal(err)
-	}
+	check.OK(r, r.p.Put(r.Context(), pullqueue.Item{Queue: queue, Run: id, Body: []byte(id.String())}))
 }
 
 func (r *rig) stored(id core.RunID) core.Run {
 	r.Helper()
 	found, _, err := r.e.Finish.Runs(r.Context(), []core.RunID{id})
-	if err != nil {
-		r.Fatal(err)
-	}
+	check.OK(r, err)
 	return found[id]
 }
 
 func (r *rig) receive(wait time.Duration) []pullqueue.Held {
 	r.Helper()
 	held, err := r.p.Receive(r.Context(), queue, pullqueue.Want{Max: 10, Wait: wait, Visibility: time.Minute})
-	if err != nil {
-		r.Fatal(err)
-	}
+	check.OK(r, err)
 	return held
 }
 
 func (r *rig) extend(h pullqueue.Held, d time.Duration) pullqueue.State {
 	r.Helper()
 	s, err := r.p.Extend(r.Context(), queue, []pullqueue.Receipt{h.Receipt}, d)
-	if err != nil {
-		r.Fatal(err)
-	}
+	check.OK(r, err)
 	return s[0]
 }
 
@@ -164,9 +155,7 @@ func TestKill(t *testing.T) {
 		r := newRig(t, pullqueue.Options{})
 		before, during := r.run(), r.run()
 		kill := func(id core.RunID) {
-			if err := r.e.Manage.PutRuns(t.Context(), []core.RunPut{(&core.Run{ID: id}).Kill("ann", time.Now())})[0]; err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, r.e.Manage.PutRuns(t.Context(), []core.RunPut{(&core.Run{ID: id}).Kill("ann", time.Now())})[0])
 		}
 		kill(before)
 		held := r.receive(0)
@@ -198,10 +187,8 @@ func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pullqueue.Options{Deliveries: 3})
 		end := func(id core.RunID) {
-			if err := finish.New(r.e.Finish, r.e.Ring, finish.Options{}).End(t.Context(),
-				[]finish.Result{{Run: id, State: core.Succeeded}})[0]; err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, finish.New(r.e.Finish, r.e.Ring, finish.Options{}).End(t.Context(),
+				[]finish.Result{{Run: id, State: core.Succeeded}})[0])
 		}
 		first := r.run()
 		end(first)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // apps is a list of apps that counts its reads.
@@ -154,9 +155,7 @@ func TestTokensFollowTheApps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &apps{list: []core.App{shop}}
 		tokens := registry.NewTokens(a, registry.TokensOptions{})
-		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, tokens.Admit(t.Context(), "", "secret"))
 		time.Sleep(time.Second)
 		a.set(nil, shop, pay)
 		if err := tokens.Admit(t.Context(), "", "other"); err != nil {
@@ -223,9 +222,7 @@ func TestNewTokenWaitsForTheReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &apps{list: []core.App{shop}}
 		tokens := registry.NewTokens(a, registry.TokensOptions{})
-		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, tokens.Admit(t.Context(), "", "secret"))
 		a.set(nil, shop, pay)
 		a.takes = time.Second
 		time.Sleep(time.Second)

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -58,9 +59,7 @@ func newFixture(t testing.TB, jobs int) *fixture {
 
 func (f *fixture) ok(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 }
 
 func (f *fixture) restorer() *restore.Restorer {

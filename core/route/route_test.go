@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func TestEveryRouteIsInTheTable(t *testing.T) {
@@ -105,17 +106,13 @@ func TestRandomIsUniform(t *testing.T) {
 
 func TestHashVectors(t *testing.T) {
 	b, err := os.ReadFile("testdata/hash_vectors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var vectors []struct {
 		JobID     int64
 		Addresses []string
 		Pick      string
 	}
-	if err := json.Unmarshal(b, &vectors); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &vectors))
 	if len(vectors) != 210 {
 		t.Errorf("%d vectors, want 210", len(vectors))
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -18,18 +19,14 @@ import (
 func at(t testing.TB, text string) core.Instant {
 	t.Helper()
 	v, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return core.Instant(v.Unix())
 }
 
 func mustCompile(t testing.TB, s core.Schedule) *Schedule {
 	t.Helper()
 	c, err := Compile(s, 42)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return c
 }
 
@@ -164,9 +161,7 @@ func TestEverySpreads(t *testing.T) {
 	var tenths [10]int
 	for job := core.JobID(1); job <= 1000; job++ {
 		c, err := Compile(s, job)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		first, _ := c.Next(1800000000)
 		second, _ := c.Next(first)
 		if second != first+600 {
@@ -190,9 +185,7 @@ func TestEveryStrictlyGrows(t *testing.T) {
 		period := rapid.Int64Range(1, 366*day).Draw(t, "period")
 		s, err := Compile(core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Duration(period) * time.Second}}},
 			core.JobID(rapid.Int32Min(1).Draw(t, "job")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		after := core.Instant(rapid.Int64Range(0, int64(core.Horizon)-2*period).Draw(t, "after"))
 		first, ok := s.Next(after)
 		if !ok || first <= after || first > after+2*core.Instant(period) || after > 366*day && first > after+core.Instant(period) {
@@ -205,9 +198,7 @@ func TestSlot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jitter := rapid.Int64Range(0, day).Draw(t, "jitter")
 		s, err := Compile(core.Schedule{Any: []core.When{every(time.Hour)}, Jitter: time.Duration(jitter) * time.Second}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		job := core.JobID(rapid.Int32Min(1).Draw(t, "job"))
 		at := core.Instant(rapid.Int64Range(1600000000, 2000000000).Draw(t, "at"))
 		next := core.Instant(0)
@@ -364,9 +355,7 @@ func BenchmarkCompile(b *testing.B) {
 	s := cronIn("Europe/Berlin", "0 30 2 ? * MON-FRI")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Compile(s, 1); err != nil {
-			b.Fatal(err)
-		}
+		check.Call(b)(Compile(s, 1))
 	}
 }
 
@@ -428,13 +417,9 @@ func TestWallTimeIsFirstMomentAfterGap(t *testing.T) {
 		{"Pacific/Kiritimati", "2026-07-01 12:00", "2026-06-30T22:00:00Z"},
 	} {
 		loc, err := time.LoadLocation(c.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		wall, err := time.Parse("2006-01-02 15:04", c.wall)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if got := WallTime(wall, loc).UTC().Format(time.RFC3339); got != c.want {
 			t.Errorf("%s in %s: %s, want %s", c.wall, c.zone, got, c.want)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -254,9 +255,7 @@ func TestRuntime(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Env = append(os.Environ(), "AWS_LAMBDA_RUNTIME_API=127.0.0.1:"+port, "TICKRING_APP=demo", "TICKRING_SERVERS="+server.URL,
 		"TICKRING_ACCESS_TOKEN=secret")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Start())
 	first, second := <-steps, <-steps
 	cmd.Process.Kill()
 	cmd.Wait()

@@ -25,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -486,12 +487,8 @@ func TestKilled(t *testing.T) {
 	}
 	one, said := start()
 	out, err := one.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := one.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, one.Start())
 	q.put(order(1, 1, "h"))
 	b := make([]byte, len("began\n"))
 	if _, err := io.ReadFull(out, b); err != nil {
@@ -508,9 +505,7 @@ func TestKilled(t *testing.T) {
 	q.tell("visible")
 	q.mu.Unlock()
 	two, said := start()
-	if err := two.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, two.Start())
 	defer two.Wait()
 	defer two.Process.Kill()
 	q.until(t, q.empty)

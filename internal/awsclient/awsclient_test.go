@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func client(t *testing.T, region string, env map[string]string) *Client {
@@ -23,9 +25,7 @@ func client(t *testing.T, region string, env map[string]string) *Client {
 		t.Setenv(name, env[name])
 	}
 	c, err := New(t.Context(), Options{Region: region, Getenv: func(name string) string { return env[name] }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return c
 }
 

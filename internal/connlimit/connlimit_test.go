@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memlistener"
 )
 
@@ -21,9 +22,7 @@ import (
 // being answered, the next one waits.
 func TestConnsAreBounded(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var told strings.Builder
 	l := newConns(inner, 8, slog.New(slog.NewTextHandler(&told, nil)))
 	begun, end := make(chan bool, 100), make(chan bool)
@@ -51,9 +50,7 @@ func TestConnsAreBounded(t *testing.T) {
 		if err == nil {
 			_, err = io.WriteString(c, says)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
 )
@@ -39,14 +40,10 @@ func apply(t *testing.T) *applied {
 		return fakeaws.Fault{Wait: 2*storeTakes + time.Duration(c.N)*200*time.Microsecond}
 	}
 	s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	e := s.Engine()
 	a.m = wiring.New(e, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})
-	if _, err := a.m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "orders"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(a.m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "orders"}))
 	return a
 }
 

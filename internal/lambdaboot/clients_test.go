@@ -18,6 +18,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // cloud is a fake AWS server. It answers each request with an empty object, unless stalls selects it to get no answer, or
@@ -233,9 +234,7 @@ func TestThrottledAfterNoAnswer(t *testing.T) {
 			db, _ := c.clients(Clients{Attempt: 50 * time.Millisecond, BackoffMax: time.Millisecond})
 			s, err := awsengine.New(db, nil, awsengine.Options{Insist: time.Millisecond,
 				Names: awsengine.Names{Jobs: "j", Runs: "r", State: "s", Fires: "f", Slow: "l", Checks: "c", PostRun: "a", Dead: "d"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if x.status == http.StatusOK {
 				id := core.PlannedRun(1, 1)
 				err = s.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, State: core.Running}})[0]

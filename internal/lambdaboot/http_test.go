@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -24,13 +25,9 @@ import (
 func document(t *testing.T, name string, edits ...func(e map[string]any)) []byte {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var e map[string]any
-	if err := json.Unmarshal(b, &e); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &e))
 	for _, edit := range edits {
 		edit(e)
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -543,9 +544,7 @@ func TestEnvironment(t *testing.T) {
 func BenchmarkRun(b *testing.B) {
 	b.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
 	tr, err := New(Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	s := tr.Sender(&executor{})
 	r := run(1)
 	sh := shipment(r)

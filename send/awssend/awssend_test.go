@@ -21,6 +21,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
@@ -148,9 +149,7 @@ func TestInvokeWithoutAnswer(t *testing.T) {
 		t.Errorf("it was asked %d times", n)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	nobody := "http://" + l.Addr().String()
 	l.Close()
 	a := functions(nobody).Invoke(t.Context(), "pay", []byte(`{}`))
@@ -304,9 +303,7 @@ func TestPayload(t *testing.T) {
 	var note struct {
 		Tickring send.Note `json:"tickring"`
 	}
-	if err := json.Unmarshal(got, &note); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(got, &note))
 	n := note.Tickring
 	if n.Job != "pay/salaries" || n.Run != run.ID.String() || n.Attempt != 2 || !n.ScheduledAt.Equal(at.Time()) ||
 		n.Key != send.ReportSignature(key, run.ID) || n.ReportURL != "https://jobs.example/v1/report/"+n.Run+"?key="+n.Key {

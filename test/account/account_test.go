@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/cost"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -166,9 +167,7 @@ func TestRefuses(t *testing.T) {
 // TestCosts: as the README promises, a proof costs far less than ten dollars.
 func TestCosts(t *testing.T) {
 	o, err := parse(strings.Fields("-account 123456789012 -yes-spend"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	most := o.most()
 	if most < 0.3 || most > 3 {
 		t.Errorf("it may cost $%.2f", most)
@@ -267,20 +266,12 @@ func TestDownWaits(t *testing.T) {
 	emulator := exec.CommandContext(t.Context(), "sh", "-c",
 		`trap 'sleep 1; echo all >"$0"; exit' TERM; echo up; while :; do sleep 0.1; done`, kept)
 	out, err := emulator.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := emulator.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, emulator.Start())
 	defer func() { _ = emulator.Wait() }()
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(bufio.NewReader(out).ReadString('\n'))
 	pid := filepath.Join(state, "ministack.pid")
-	if err := os.WriteFile(pid, fmt.Append(nil, emulator.Process.Pid, "\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(pid, fmt.Append(nil, emulator.Process.Pid, "\n"), 0o600))
 	down := exec.CommandContext(t.Context(), "../../localstack/down")
 	down.Env = append(os.Environ(), "TICKRING_STATE="+state, "TICKRING_EMULATOR=ministack")
 	if b, err := down.CombinedOutput(); err != nil {

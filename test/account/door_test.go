@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestDoor: each fault affects a queue at its configured rate, and the caller gets the same errors as from AWS.
@@ -24,16 +26,12 @@ func TestDoor(t *testing.T) {
 	}))
 	defer to.Close()
 	d, err := newFaultProxy(to.URL, "Tickring-counter")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer d.server.Close()
 	ask := func(target, queue string) (status int, err error) {
 		body := fmt.Sprintf(`{"QueueUrl":%q}`, queue)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.at, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("X-Amz-Target", target)
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil {
@@ -70,9 +68,7 @@ func TestDoor(t *testing.T) {
 	d.fault.Store(&fault{throttled: 0.5})
 	reached.Store(0)
 	for range 200 {
-		if _, err := ask(send, fires); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(ask(send, fires))
 	}
 	if n := reached.Load(); n < 50 || n > 150 {
 		t.Errorf("%d of 200 requests reached the queue while half were throttled", n)

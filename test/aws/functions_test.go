@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -25,14 +26,10 @@ func TestFunctions(t *testing.T) {
 	db, queues := clients(t)
 	n := fresh(t)
 	e, err := load.Open(db, queues, awsengine.Options{Names: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, name := range names {
 		info, err := os.Stat(binary(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		most := int64(maxBinary)
 		if name == "api" {
 			most = maxApi
@@ -108,11 +105,9 @@ func TestFunctions(t *testing.T) {
 	t.Run("callback", func(t *testing.T) {
 		run := core.RunID(30282209332) // of the document
 		at, _ := run.Planned()
-		if err := e.Dispatch.Create(t.Context(),
+		check.OK(t, e.Dispatch.Create(t.Context(),
 			[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule,
-				At: at, Slot: at, Attempt: 1, First: run}})[0]; err != nil {
-			t.Fatal(err)
-		}
+				At: at, Slot: at, Attempt: 1, First: run}})[0])
 		s := newSandbox(t, "callback", n)
 		for _, doc := range []string{"callback/testdata/httpapi.json", "callback/testdata/url.json"} {
 			if got := s.ok(t, document(t, doc)); !strings.Contains(got, `\"code\":200`) {
@@ -193,9 +188,7 @@ func deadLetters(tb testing.TB, queues *sqs.Client, queue string, want int) map[
 	for end := time.Now().Add(20 * time.Second); len(found) < want && time.Now().Before(end); {
 		out, err := queues.ReceiveMessage(tb.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 1,
 			VisibilityTimeout: 1, MessageAttributeNames: []string{"All"}})
-		if err != nil {
-			tb.Fatal(err)
-		}
+		check.OK(tb, err)
 		for _, m := range out.Messages {
 			if r := m.MessageAttributes["reason"].StringValue; r != nil {
 				found[*m.Body] = *r
@@ -218,9 +211,7 @@ func BenchmarkColdStart(b *testing.B) {
 	} {
 		b.Run(f.name, func(b *testing.B) {
 			info, err := os.Stat(binary(b, f.name))
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.OK(b, err)
 			doc := document(b, f.doc)
 			s := newSandbox(b, f.name, n)
 			var asked, answered time.Duration

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -80,8 +81,6 @@ func pictures(tb testing.TB) string {
 		return filepath.Join(os.TempDir(), "tickring-pictures")
 	}
 	dir, err := filepath.Abs(*pictureFlag)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	return dir
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -231,14 +232,10 @@ func (w *world) pausesAll(t *testing.T, jobs int) {
 func (w *world) ask(t *testing.T, method, path, body string, into any) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	r.Header.Set("Authorization", "Bearer "+harness.Token)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode == http.StatusOK {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -31,16 +32,12 @@ func (w *world) manyRuns(tb testing.TB, jobs, each int) time.Time {
 	tb.Helper()
 	w.Kill()
 	lock, err := sqlite.TryLock(w.Dir)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	end := core.InstantOf(time.Now()) - 5
 	var clock atomic.Int64 // each run is created at its due time, because runs of the last seconds are rechecked repeatedly
 	clock.Store(int64(end))
 	e, err := sqlite.Open(tb.Context(), sqlite.Options{Lock: lock, Now: func() time.Time { return core.Instant(clock.Load()).Time() }})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	for i := range each { // in the order of their due times
 		at := end - core.Instant(each-i)
 		clock.Store(int64(at))
@@ -56,14 +53,10 @@ func (w *world) manyRuns(tb testing.TB, jobs, each int) time.Time {
 			runs[j] = r
 		}
 		for _, err := range e.Dispatch.Create(tb.Context(), runs) {
-			if err != nil {
-				tb.Fatal(err)
-			}
+			check.OK(tb, err)
 		}
 	}
-	if err := e.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, e.Close())
 	w.Server = harness.Start(tb, binary, w.Dir)
 	return end.Time()
 }

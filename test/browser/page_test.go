@@ -25,6 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -189,9 +190,7 @@ func call[P, R any](p *page, c cdp.Command[P, R], params P) R {
 
 func (p *page) do(err error) {
 	p.tb.Helper()
-	if err != nil {
-		p.tb.Fatal(err)
-	}
+	check.OK(p.tb, err)
 }
 
 // said records errors in a page's console.

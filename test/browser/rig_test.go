@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // served is a page with this body.
@@ -72,9 +74,7 @@ func TestTheRigSees(t *testing.T) {
 			p := newPage(t, served(t, body), manner{})
 			p.open("/")
 			p.tb = h
-			if err := p.until(patience, "1"); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, p.until(patience, "1"))
 			p.wait("document.readyState === 'complete'")
 			for range 100 {
 				if p.quiet(); len(h.errors) > 0 {

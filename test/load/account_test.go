@@ -23,6 +23,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -61,9 +62,7 @@ func stub(t *testing.T, done *int) *httptest.Server {
 func through(t *testing.T, has fakeaws.Account, done *int) Place {
 	s := stub(t, done)
 	in, leave, err := Place{s.URL, s.URL}.In(has)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(leave)
 	return in
 }
@@ -211,14 +210,10 @@ func TestAccountCancelsAndShortens(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	in, leave, err := Place{s.URL, s.URL}.In(fakeaws.Account{Short: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(leave)
 	_, queues := in.Clients()
-	if _, err := queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &name, MaxNumberOfMessages: 10}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &name, MaxNumberOfMessages: 10}))
 	if got := <-asked; !strings.Contains(got, `"MaxNumberOfMessages":1`+"}") && !strings.Contains(got, `"MaxNumberOfMessages":1,`) {
 		t.Errorf("asked %s", got)
 	}
@@ -256,13 +251,9 @@ func TestMain(m *testing.M) {
 
 func aFunction(t *testing.T) *Sandbox {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s, err := NewSandbox(self, filepath.Join(t.TempDir(), "log"), Place{}, awsengine.Names{}, asFunction+"=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -294,9 +285,7 @@ func TestLateAnswer(t *testing.T) {
 	s := aFunction(t)
 	before := time.Now()
 	res, err := askFor(s, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var until int64
 	fmt.Sscan(res.Headers["deadline"], &until)
 	const door = 29 * time.Second // timeout of API Gateway
@@ -319,16 +308,12 @@ func TestFrozen(t *testing.T) {
 	}
 	s := aFunction(t)
 	for range 2 {
-		if _, err := askFor(s, 0); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(askFor(s, 0))
 		stat := fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid)
 		over := time.After(20 * time.Second)
 		for state := ""; state != "T"; {
 			b, err := os.ReadFile(stat)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			_, rest, _ := strings.Cut(string(b), ") ")
 			state, _, _ = strings.Cut(rest, " ")
 			select {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/wire"
 )
@@ -44,9 +45,7 @@ func beside(b *testing.B, kind string) *bench {
 	b.Cleanup(s.down)
 	b.Cleanup(s.client.CloseIdleConnections)
 	cmd := self(kind, "http://"+s.addr, s.port, "golang", b.TempDir())
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, cmd.Start())
 	b.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	<-s.beat
 	s.until(s.send(100, 0), 5*time.Second)
@@ -56,9 +55,7 @@ func beside(b *testing.B, kind string) *bench {
 // up has the server listen, at the address that it had before.
 func (s *bench) up() {
 	ln, err := net.Listen("tcp", s.addr)
-	if err != nil {
-		s.Fatal(err)
-	}
+	check.OK(s, err)
 	s.addr = ln.Addr().String()
 	s.srv = &http.Server{Handler: s}
 	go s.srv.Serve(ln)

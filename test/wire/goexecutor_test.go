@@ -15,6 +15,7 @@ import (
 
 	xxl "github.com/xxl-job/xxl-job-executor-go"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/test/harness"
 )
@@ -113,13 +114,9 @@ func startExecutor(t *testing.T, s *harness.Server, admin, port string) *executo
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GO_EXECUTOR=1", "ADMIN="+admin, "ACCESS_TOKEN=executors-token", "APP=golang", "PORT="+port)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	cmd.Stderr = nil
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Start())
 	line := bufio.NewReader(out)
 	go func() {
 		for {
@@ -163,15 +160,13 @@ jobs:
 
 func waitExecutors(t *testing.T, s *harness.Server, app string, want int) {
 	t.Helper()
-	if err := harness.Eventually(90*time.Second, func() error {
+	check.OK(t, harness.Eventually(90*time.Second, func() error {
 		out := s.OK(t, "", "executors", app, "-o", "json")
 		if n := strings.Count(out, `"live": true`) + strings.Count(out, `"live":true`); n != want {
 			return fmt.Errorf("%d live executors, want %d: %s", n, want, out)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestGoExecutor(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	sdk "github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
@@ -269,14 +270,10 @@ func (b *stand) start(token ...string) {
 		b.cmd.Env = append(b.cmd.Env, "ACCESS_TOKEN="+token[0], "TICKRING_APP_TOKEN="+token[0])
 	}
 	log, err := os.OpenFile(filepath.Join(b.dir, "said"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	defer log.Close()
 	b.cmd.Stdout, b.cmd.Stderr = log, log
-	if err := b.cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, b.cmd.Start())
 	cmd := b.cmd
 	b.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }
@@ -285,24 +282,20 @@ func (b *stand) start(token ...string) {
 // registration, could not reach it.
 func listening(t *testing.T, port string) {
 	t.Helper()
-	if err := harness.Eventually(30*time.Second, func() error {
+	check.OK(t, harness.Eventually(30*time.Second, func() error {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			err = c.Close()
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func (b *stand) live(want int) { waitExecutors(b.T, b.s, b.app, want) }
 
 // letGo has a waiting run end.
 func (b *stand) letGo(id string) {
-	if err := os.WriteFile(filepath.Join(b.dir, "go-"+id), nil, 0o600); err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, os.WriteFile(filepath.Join(b.dir, "go-"+id), nil, 0o600))
 }
 
 // running triggers a job and waits until its run is running.
@@ -399,7 +392,7 @@ var behaviors = []struct {
 	{"told", func(b *stand) (string, bool) {
 		b.ends(b.s.Trigger(b.T, "golang/fails"))
 		var runs struct{ Runs []harness.Run }
-		if err := harness.Eventually(10*time.Second, func() error {
+		check.OK(b, harness.Eventually(10*time.Second, func() error {
 			if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json")), &runs); err != nil {
 				return err
 			}
@@ -407,9 +400,7 @@ var behaviors = []struct {
 				return fmt.Errorf("%+v", runs.Runs)
 			}
 			return nil
-		}); err != nil {
-			b.Fatal(err)
-		}
+		}))
 		said := 0
 		for _, r := range runs.Runs[:2] {
 			log, _ := b.s.CLI(b.T, "", "logs", r.ID)
@@ -503,14 +494,10 @@ var behaviors = []struct {
 			b.Logf("%v", err)
 		}
 		s, err := harness.Launch(bin, b.s.Dir, append(tunes, "--listen", addr)...)
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, err)
 		b.s = s
 		b.Cleanup(s.Kill)
-		if err := s.WaitReady(30 * time.Second); err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, s.WaitReady(30*time.Second))
 		var r harness.Run
 		_ = harness.Eventually(b.limit("server away", 6*time.Second), func() error {
 			if r = b.s.GetRun(b.T, id); r.State == "running" {
@@ -590,9 +577,7 @@ func (b *stand) broadcast() string {
 			Index       int
 		}
 	}
-	if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "run", id, "-o", "json")), &whole); err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, json.Unmarshal([]byte(b.s.OK(b.T, "", "run", id, "-o", "json")), &whole))
 	saw, at := make([]string, len(whole.Shards)), map[string]bool{}
 	for i, s := range whole.Shards {
 		at[strings.TrimSuffix(s.Address, "/")] = true
@@ -703,9 +688,7 @@ func TestDeclaredJob(t *testing.T) {
 		mux.Declare(job)
 		e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL + "/xxl-job-admin"}, Token: "executors-token",
 			Listen: "127.0.0.1:0", Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- e.ListenAndServe(ctx) }()
@@ -749,9 +732,7 @@ func TestDeclaredJob(t *testing.T) {
 	mux.Declare(other)
 	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token",
 		Listen: "127.0.0.1:0", Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- e.ListenAndServe(ctx) }()

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -47,9 +48,7 @@ func with(t *testing.T, a fakeaws.Account, f func(*account)) {
 
 func (x *account) ok(err error) {
 	x.t.Helper()
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	check.OK(x.t, err)
 }
 
 func (x *account) put(of string, k int) error {
