@@ -402,9 +402,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 				`{"dryRun":true,"jobs":[{"app":"pay","name":"bills","command":{"line":"x","env":{"A":"guess"},"hidden":["A"]}}]}`,
 				`{"dryRun":true,"channels":[{"name":"c","feishu":{"url":"https://open.feishu.cn/open-apis/bot/v2/hook/guess"}}]}`,
 			} {
-				if text := f.expect(t, sees, "POST", "/v1/apply", body, 200); !strings.Contains(text, `"forbidden"`) {
-					t.Errorf("%s: %s", body, text)
-				}
+				check.Contains(t, f.expect(t, sees, "POST", "/v1/apply", body, 200), `"forbidden"`, "%s", body)
 			}
 			f.expect(t, sees, "POST", "/v1/apply", `{"dryRun":true,"apps":[{"name":"pay","title":"Pay"}]}`, 200)
 		},
@@ -448,9 +446,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 					t.Errorf("%s: %s", path, text)
 				}
 			}
-			if text := f.expect(t, shop, "GET", "/v1/jobs", "", 200); !strings.Contains(text, "report") {
-				t.Errorf("one's own: %s", text)
-			}
+			check.Contains(t, f.expect(t, shop, "GET", "/v1/jobs", "", 200), "report", "one's own")
 			for _, path := range []string{"/v1/runs?app=pay", "/v1/changes?app=pay", "/v1/reports?app=pay&from=2026-11-20T00:00:00Z",
 				"/v1/jobs?app=pay", "/v1/upcoming/histogram?app=pay"} {
 				text := f.expect(t, shop, "GET", path, "", 404)
@@ -623,9 +619,7 @@ func TestRefusalsNameWhatIsSeen(t *testing.T) {
 		}
 		texts.Equal(t, c.op+" of one app", messageIn(text))
 		all := f.expect(t, token, method, path, c.body, c.status)
-		if !strings.Contains(all, c.hidden) {
-			t.Errorf("%s by a user who sees all: %s, want %s", c.op, all, c.hidden)
-		}
+		check.Contains(t, all, c.hidden, "%s by a user who sees all", c.op)
 		texts.Equal(t, c.op+" of all apps", messageIn(all))
 	}
 }

@@ -416,9 +416,7 @@ func TestJobs(t *testing.T) {
 		Warnings: job.Warnings, Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
 		Retry:     client.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}},
 		Retention: client.Retention{Days: new(30), Log: "on-failure"}}
-	if d := cmp.Diff(want, job); d != "" {
-		t.Error(d)
-	}
+	check.Equal(t, cmp.Diff(want, job), "")
 	if len(job.Next) != 5 || job.Description == "" {
 		t.Errorf("next %v, words %q", job.Next, job.Description)
 	}
@@ -527,20 +525,14 @@ func TestDeclared(t *testing.T) {
 		}
 	}
 	declare("one", 200, "created")
-	if text := f.must("GET", path, ""); !strings.Contains(text, `"declared":"code"`) {
-		t.Errorf("a declared job: %s", text)
-	}
+	check.Contains(t, f.must("GET", path, ""), `"declared":"code"`, "a declared job")
 	f.must("POST", "/v1/apply", `{"jobs":[{"app":"shop","name":"clean","handler":"clean","params":"theirs"}]}`)
-	if text := f.must("GET", path, ""); !strings.Contains(text, `"declared":"taken"`) {
-		t.Errorf("a job that was changed: %s", text)
-	}
+	check.Contains(t, f.must("GET", path, ""), `"declared":"taken"`, "a job that was changed")
 	declare("two", 409, "")
 	f.must("POST", path+"/return-to-code", "")
 	declare("two", 200, "updated")
 	f.must("DELETE", path, "")
-	if text := f.must("GET", "/v1/apps/shop", ""); !strings.Contains(text, `"withheld":["clean"]`) {
-		t.Errorf("the app: %s", text)
-	}
+	check.Contains(t, f.must("GET", "/v1/apps/shop", ""), `"withheld":["clean"]`, "the app")
 	declare("three", 409, "")
 	f.must("POST", path+"/return-to-code", "")
 	declare("three", 200, "created")
@@ -681,18 +673,14 @@ func TestTailsAreFew(t *testing.T) {
 			case <-s.asked:
 				t.Error("one more is read")
 			case status := <-answered:
-				if status != http.StatusServiceUnavailable {
-					t.Errorf("one more: %d", status)
-				}
+				check.Equal(t, status, http.StatusServiceUnavailable, "one more")
 			}
 			vera := f.person("vera", access.Grant{Role: viewer})
 			all.Go(func() { read(t.Context(), vera) })
 			<-s.asked
 			close(s.may)
 			all.Wait()
-			if status := read(t.Context(), token); status != http.StatusOK {
-				t.Errorf("afterwards: %d", status)
-			}
+			check.Equal(t, read(t.Context(), token), http.StatusOK, "afterwards")
 		})
 	}
 }
@@ -727,9 +715,7 @@ func TestApply(t *testing.T) {
 		Jobs: []client.JobSpec{spec, {App: "shop", Name: "audit", Handler: "audit"}}}
 	before := f.state()
 	want := "pay:created pay/salaries:created shop/audit:created false"
-	if got := changes(apply(body)); got != want {
-		t.Errorf("dry run: %s", got)
-	}
+	check.Equal(t, changes(apply(body)), want, "dry run")
 	// One bad job rejects the whole request, including an app that does not exist yet.
 	bad := body
 	bad.DryRun = false
@@ -759,22 +745,16 @@ func TestApply(t *testing.T) {
 		t.Errorf("something changed: %s", cmp.Diff(before, after))
 	}
 	body.DryRun = false
-	if got := changes(apply(body)); got != "pay:created pay/salaries:created shop/audit:created true" {
-		t.Errorf("apply: %s", got)
-	}
+	check.Equal(t, changes(apply(body)), "pay:created pay/salaries:created shop/audit:created true", "apply")
 	res := apply(body)
-	if got := changes(res); got != "pay:unchanged pay/salaries:unchanged shop/audit:unchanged true" {
-		t.Errorf("again: %s", got)
-	}
+	check.Equal(t, changes(res), "pay:unchanged pay/salaries:unchanged shop/audit:unchanged true", "again")
 	// A change has the old and the new value.
 	body.DryRun, body.Prune = true, true
 	body.Jobs = body.Jobs[:1]
 	body.Jobs[0].Schedule = client.Schedule{Cron: "0 45 2 * * ?"}
 	body.Apps[0].Title = "Pay"
 	res = apply(body)
-	if got := changes(res); got != "pay:updated pay/salaries:updated shop/audit:deleted false" {
-		t.Errorf("dry run with prune: %s", got)
-	}
+	check.Equal(t, changes(res), "pay:updated pay/salaries:updated shop/audit:deleted false", "dry run with prune")
 	j := res.Jobs[0]
 	if j.Old == nil || j.New == nil || len(j.Old.Schedule.Any) != 2 || j.New.Schedule.Cron != "0 45 2 * * ?" || j.New.ID != j.ID ||
 		len(j.New.Next) != 1 {
@@ -784,25 +764,17 @@ func TestApply(t *testing.T) {
 		t.Errorf("old and new: %+v", a)
 	}
 	body.DryRun = false
-	if got := changes(apply(body)); got != "pay:updated pay/salaries:updated shop/audit:deleted true" {
-		t.Errorf("prune: %s", got)
-	}
+	check.Equal(t, changes(apply(body)), "pay:updated pay/salaries:updated shop/audit:deleted true", "prune")
 	// An object of another set is rejected by name.
 	body.Set, body.Prune = "other", false
-	if got := changes(apply(body)); !strings.Contains(got, "pay:refused pay/salaries:refused") {
-		t.Errorf("another set: %s", got)
-	}
+	check.Contains(t, changes(apply(body)), "pay:refused pay/salaries:refused", "another set")
 	// An app that changes from registration to calls keeps its jobs.
 	moved := client.ApplyRequest{Apps: []client.AppSpec{{Name: "shop", Executors: []string{"call:https://shop.example"}}},
 		Jobs: []client.JobSpec{{App: "shop", Name: "report", Handler: "POST /report"}}}
-	if got := changes(apply(moved)); got != "shop:updated shop/report:updated true" {
-		t.Errorf("moved: %s", got)
-	}
+	check.Equal(t, changes(apply(moved)), "shop:updated shop/report:updated true", "moved")
 	back := client.ApplyRequest{Apps: []client.AppSpec{{Name: "shop"}}, Jobs: []client.JobSpec{{App: "shop", Name: "report",
 		Handler: "report"}}}
-	if got := changes(apply(back)); got != "shop:updated shop/report:updated true" {
-		t.Errorf("moved back: %s", got)
-	}
+	check.Equal(t, changes(apply(back)), "shop:updated shop/report:updated true", "moved back")
 }
 
 // TestRoundTrip: a job that is converted to the API and back is the same.
@@ -826,9 +798,7 @@ func TestRoundTrip(t *testing.T) {
 		check.OK(t, err)
 		var read client.Job
 		check.OK(t, json.Unmarshal(raw, &read))
-		if d := cmp.Diff(api.JobOf(&j), read); d != "" {
-			t.Errorf("%d: %s", i, d)
-		}
+		check.Equal(t, cmp.Diff(api.JobOf(&j), read), "", "%d", i)
 		pause := &client.Pause{Of: "job", From: at.Time(), Until: at.Time(), By: "ann", Reason: "why"}
 		if d := cmp.Diff(pause, read.Pause); d != "" || read.State != "paused" {
 			t.Errorf("%d: %s %s", i, read.State, d)
@@ -840,9 +810,7 @@ func TestRoundTrip(t *testing.T) {
 		got, err := api.ManageJob(api.JobSpecOf(spec))
 		check.OK(t, err)
 		spec.Def.ID, spec.Def.Created = 0, time.Time{}
-		if d := cmp.Diff(spec, got); d != "" {
-			t.Errorf("%d: %s", i, d)
-		}
+		check.Equal(t, cmp.Diff(spec, got), "", "%d", i)
 	}
 }
 
@@ -884,9 +852,7 @@ func TestDocument(t *testing.T) {
 		got := append(p.Enum, p.Items.Enum...)
 		slices.Sort(got)
 		slices.Sort(tt.want)
-		if d := cmp.Diff(tt.want, got); d != "" {
-			t.Errorf("%s.%s: %s", tt.schema, tt.field, d)
-		}
+		check.Equal(t, cmp.Diff(tt.want, got), "", "%s.%s", tt.schema, tt.field)
 	}
 }
 
@@ -975,14 +941,10 @@ func TestKeep(t *testing.T) {
 	}{{"", 30}, {`,"retention":{"days":0}`, 0}, {`,"retention":{}`, 30}, {`,"retention":{"days":0}`, 0}, {"", 30}, {`,"retention":{"days":0}`, 0},
 		{`,"retention":{"days":null}`, 30}, {`,"retention":{"days":7}`, 7}, {"", 30}} {
 		f.must("PUT", "/v1/jobs/shop/report", `{"handler":"h"`+tt.keep+`}`)
-		if got := days(); got != tt.want {
-			t.Errorf("PUT of %q: %d days, want %d", tt.keep, got, tt.want)
-		}
+		check.Equal(t, days(), tt.want, "PUT of %q N days", tt.keep)
 		f.must("PUT", "/v1/jobs/shop/report", `{"handler":"other","retention":{"days":9}}`)
 		f.must("POST", "/v1/apply", `{"jobs":[{"app":"shop","name":"report","handler":"h"`+tt.keep+`}]}`)
-		if got := days(); got != tt.want {
-			t.Errorf("apply of %q: %d days, want %d", tt.keep, got, tt.want)
-		}
+		check.Equal(t, days(), tt.want, "apply of %q N days", tt.keep)
 	}
 	for _, days := range []string{"-1", "3651"} {
 		status, answer := f.ask("PUT", "/v1/jobs/shop/report", `{"handler":"h","retention":{"days":`+days+`}}`)

@@ -66,6 +66,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{appToken, put, `{"handler":"other","declared":true}`, 409, "job of a user"},
 		{appToken, put, `{"command":{"line":"id"}}`, 403, "token of an app"},
 		{appToken, put, `{"command":{"line":"id"},"declared":true}`, 403, "command"},
+		{appToken, put, `{"script":{"kind":"shell","source":"id"},"declared":true}`, 403, "script"},
 		{appToken, put, `{"handler":"report","declared":true,"app":"pay"}`, 400, "other app than the path"},
 		{appToken, "PUT /v1/jobs/pay/report", declared, 401, "unknown token of a declaration"},
 		{appToken, "PUT /v1/jobs/web/report", declared, 401, "unknown token of a declaration"}, // an app without a token

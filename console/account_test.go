@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestAccount: users change their own password, sessions and tokens. A token is shown once, and a rejected form keeps
@@ -138,9 +139,7 @@ func TestFilterOfPeople(t *testing.T) {
 		body := s.says("/console/users?" + query)
 		for _, name := range []string{"lina", "omar", "admin"} {
 			shown := strings.Contains(body, `id="user-`+name+`"`)
-			if shown != strings.Contains(want, name) {
-				t.Errorf("%s: %s is shown: %t", query, name, shown)
-			}
+			check.Equal(t, shown, strings.Contains(want, name), "%s: %s is shown", query, name)
 		}
 		if want == "" {
 			s.compare("GET /console/users?"+query, "#first")

@@ -62,9 +62,7 @@ func TestExecutorsThatAreNotKnown(t *testing.T) {
 		})})
 	body := s.shows(".head,tr", "/console/executors")
 	for app, shape := range map[string]string{"shop": "skip", "empty": "fail"} {
-		if row := cutOut(body, `id="app-`+app+`"`, "</tr>"); !strings.Contains(row, `class="s `+shape+`"`) {
-			t.Errorf("the row of %s is %s", app, row)
-		}
+		check.Contains(t, cutOut(body, `id="app-`+app+`"`, "</tr>"), `class="s `+shape+`"`, "the row of %s", app)
 	}
 }
 
@@ -175,9 +173,7 @@ func TestExecutorIsTested(t *testing.T) {
 		s.done(app, form)
 	}
 	s.done(app, with(form, "address", "http://10.0.0.8:9999"))
-	if !strings.Contains(s.page, "&lt;b&gt;refused") {
-		t.Errorf("the answer is missing: %s", s.page)
-	}
+	check.Contains(t, s.page, "&lt;b&gt;refused", "the answer is missing")
 	if w := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.9:9999"}}); w.Code != http.StatusNotFound || len(asked) != 5 {
 		t.Errorf("an address that is no executor's: %d, asked %v", w.Code, asked)
 	}

@@ -85,9 +85,7 @@ func TestNamesOfFilters(t *testing.T) {
 		s.says("/console/"+page, `list="jobs-named"`, `<datalist id="jobs-named"`, "/console/find/names?of=job")
 	}
 	list := s.says("/console/find/names?of=job&job=nightly", `<option value="shop/nightly-00">`)
-	if n := strings.Count(list, "<option"); n != 12 {
-		t.Errorf("%d jobs are offered", n)
-	}
+	check.Equal(t, strings.Count(list, "<option"), 12, "jobs are offered")
 	s.never(list, "shop/other", "<html")
 	s.says("/console/find/names?of=job&job=shop/oth", `<option value="shop/other">`)
 	s.never(s.says("/console/find/names?of=app&app=pa", `<option value="pay">`), "shop")

@@ -31,13 +31,9 @@ func (s *site) never(body string, texts ...string) {
 func (s *site) loses(path string, status int, texts ...string) {
 	s.t.Helper()
 	w := s.get(path)
-	if w.Code != status {
-		s.t.Errorf("%s: %d", path, w.Code)
-	}
+	check.Equal(s.t, w.Code, status, "%s", path)
 	for _, text := range texts {
-		if !strings.Contains(w.Body.String(), text) {
-			s.t.Errorf("%s does not say %q", path, text)
-		}
+		check.Contains(s.t, w.Body.String(), text, "%s does not say", path)
 	}
 	if s.texts != nil {
 		s.compare(fmt.Sprint("GET ", path, " ", status), "#live")
@@ -453,9 +449,7 @@ func TestAtWorkIsSoughtOnlyThere(t *testing.T) {
 		}
 		const at = "/console/jobs/shop/tick"
 		s.never(s.says(at), "panel=kill")
-		if bars := textOf(t, s.page, "#first"); !strings.Contains(bars, "30") {
-			t.Errorf("%s", bars)
-		}
+		check.Contains(t, textOf(t, s.page, "#first"), "30")
 		if sought == 0 {
 			t.Error("none was sought")
 		}

@@ -69,9 +69,7 @@ func TestRowsOfPages(t *testing.T) {
 		s.ended(&job, 1, func(*core.Run) {})
 	}
 	for path, want := range map[string]int{"jobs?rows=10": 10, "jobs?rows=25": 25, "jobs": 30, "runs?rows=25": 25, "runs?rows=100": 30} {
-		if n := strings.Count(s.says("/console/"+path), `<tr id="`); n != want {
-			t.Errorf("%s has %d rows, not %d", path, n, want)
-		}
+		check.Equal(t, strings.Count(s.says("/console/"+path), `<tr id="`), want, "%s has N rows", path)
 	}
 }
 

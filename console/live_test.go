@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestNothingIsMissedBeforeListening: a page has the write count before it was built. When it starts to listen, it
@@ -31,9 +32,7 @@ func TestNothingIsMissedBeforeListening(t *testing.T) {
 		r.Header.Set("HX-Request", "true")
 		return s.do(r).Header().Get("ETag")
 	}
-	if page := get("/console/keys").Body.String(); !strings.Contains(page, `data-since="7"`) {
-		t.Errorf("%s", page)
-	}
+	check.Contains(t, get("/console/keys").Body.String(), `data-since="7"`)
 	before := tag()
 	if b := get("/console/live?since=7").Body.String(); strings.Contains(b, "changed") {
 		t.Errorf("nothing changed, and it returns %q", b)

@@ -75,9 +75,7 @@ func TestLogInAsAPerson(t *testing.T) {
 			t.Errorf("%s: %d %s", at, over.Code, over.Body)
 		}
 		for _, k := range over.Result().Cookies() {
-			if k.Secure != c.secure {
-				t.Errorf("%s: the cookie %s has Secure=%v", at, k.Name, k.Secure)
-			}
+			check.Equal(t, k.Secure, c.secure, "%s: the cookie %s has Secure", at, k.Name)
 		}
 	}
 	secret := s.cookies["tickring_session"]
@@ -103,9 +101,7 @@ func TestLogInAsAPerson(t *testing.T) {
 // A login by token does not mark the browser as known.
 func TestKnownBrowser(t *testing.T) {
 	s := newConsole(t)
-	if s.cookies["tickring_known"] != "" {
-		t.Error("the admin token makes a browser known")
-	}
+	check.Equal(t, s.cookies["tickring_known"], "", "the admin token makes a browser known")
 	s.person("ann", access.Grant{Role: access.Viewer})
 	s.logInAs("ann")
 	known := s.cookies["tickring_known"]
@@ -184,9 +180,7 @@ func TestSessionCookieIsOfThisHost(t *testing.T) {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
 		s.h.ServeHTTP(w, r)
-		if got := w.Header().Get("Strict-Transport-Security"); got != c.hsts {
-			t.Errorf("%s: HSTS is %q", base, got)
-		}
+		check.Equal(t, w.Header().Get("Strict-Transport-Security"), c.hsts, "%s: HSTS", base)
 		i := slices.IndexFunc(w.Result().Cookies(), func(k *http.Cookie) bool { return k.Name == c.cookie })
 		if i < 0 {
 			t.Errorf("%s: %d, cookies %v", base, w.Code, w.Result().Cookies())

@@ -260,9 +260,7 @@ func TestMarkupIsText(t *testing.T) {
 		w := s.get(path)
 		body := w.Body.String()
 		if !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
-			if w.Header().Get("X-Content-Type-Options") != "nosniff" {
-				t.Errorf("%s: a browser may take it for a page", path)
-			}
+			check.Equal(t, w.Header().Get("X-Content-Type-Options"), "nosniff", "%s: a browser may take it for a page", path)
 			return ""
 		}
 		if wrong := markupIn(body); wrong != nil {

@@ -37,9 +37,7 @@ func TestProviderLink(t *testing.T) {
 	}
 	s.withProvider()
 	w := s.get("/console/jobs?q=a%26b")
-	if body := w.Body.String(); !strings.Contains(body, `href="https://console.test`+start+url.QueryEscape("/console/jobs?q=a%26b")+`"`) {
-		t.Errorf("%s", body)
-	}
+	check.Contains(t, w.Body.String(), `href="https://console.test`+start+url.QueryEscape("/console/jobs?q=a%26b")+`"`)
 	s.compare("the link", "p")
 	s.cookies["tickring_lang"] = "zh"
 	for _, path := range []string{start, "/console/oidc/callback?code=x&state=y"} {

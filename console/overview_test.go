@@ -160,12 +160,8 @@ func TestUpcoming(t *testing.T) {
 	if strings.Contains(list, "pay/often") {
 		t.Error("another app is listed")
 	}
-	if n := strings.Count(list, `/at/2026-11-21T02:30:00Z`); n != 11 {
-		t.Errorf("%d of 11 instants are listed", n)
-	}
-	if n := strings.Count(list, "route failover"); n != 12 {
-		t.Errorf("the page shows the results of %d of 12 jobs", n)
-	}
+	check.Equal(t, strings.Count(list, `/at/2026-11-21T02:30:00Z`), 11, "of 11 instants are listed")
+	check.Equal(t, strings.Count(list, "route failover"), 12, "the page shows the results of N of 12 jobs")
 	raw := s.get("/console/upcoming?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z").Body.String()
 	if strings.Contains(raw, "<b>") || strings.Contains(raw, "<i>") {
 		t.Error("data is markup")
@@ -194,9 +190,7 @@ func TestHomeOfAnInstantThatNobodyPlanned(t *testing.T) {
 	s.Clock = job.Sched.Next.Time().Add(10 * time.Minute)
 	at := "/console/jobs/shop/stock/at/" + job.Sched.Next.Time().UTC().Format(time.RFC3339)
 	row := between(s.shows("h2,.rows", "/console/"), fmt.Sprintf(`id="late-%d"`, job.Def.ID), "</tr>")
-	if !strings.Contains(row, at) {
-		t.Errorf("the row does not lead to the run: %s", row)
-	}
+	check.Contains(t, row, at, "the row does not lead to the run")
 	s.shows("#first", at)
 }
 
@@ -224,9 +218,7 @@ func TestMenuDoesNotWaitForACount(t *testing.T) {
 	s.Clock, slow = s.Clock.Add(time.Minute), true
 	s.says("/console/runs", one)
 	s.says("/console/runs", one)
-	if asked != 1 {
-		t.Errorf("it was asked for %d times", asked)
-	}
+	check.Equal(t, asked, 1, "it was asked for N times")
 }
 
 // TestOverviewSaysWhatItRead: if the runs of some jobs were not read, the overview page shows that, and does not claim that

@@ -247,9 +247,7 @@ func TestLogOfManyLines(t *testing.T) {
 	if body := s.says(page+"?last=200", ">line 5000<", ">line 4801<", page+"#L5000"); strings.Contains(body, ">line 4800<") {
 		t.Error("more than the last 200 lines")
 	}
-	if n := strings.Count(s.get(page+"/text").Body.String(), "\n"); n != all {
-		t.Errorf("the file has %d lines", n)
-	}
+	check.Equal(t, strings.Count(s.get(page+"/text").Body.String(), "\n"), all, "the file has N lines")
 }
 
 // TestRunAgainAmongMany: if there are many executors, some can be chosen, and the number of the others is shown.
@@ -263,9 +261,7 @@ func TestRunAgainAmongMany(t *testing.T) {
 	job := s.Job("shop/ledger")
 	run := s.ended(&job, 1, func(*core.Run) {})
 	body := s.says("/console/runs/"+run.ID.String()+"?panel=rerun", `<a href="/console/executors/shop">and 2 more</a>`)
-	if n := strings.Count(body, "<option>http://10.0.0."); n != 50 {
-		t.Errorf("%d can be chosen", n)
-	}
+	check.Equal(t, strings.Count(body, "<option>http://10.0.0."), 50, "can be chosen")
 }
 
 // TestDownloadEndsInTime: a function limits the size and time of a download, which then ends with the command for the

@@ -36,9 +36,7 @@ func TestRunsByFilter(t *testing.T) {
 	} {
 		body := s.says("/console/runs" + query)
 		for name, id := range all {
-			if is := strings.Contains(body, "run-"+id.String()+`"`); is != strings.Contains(want, name) {
-				t.Errorf("%q: %s is shown: %v", query, name, is)
-			}
+			check.Equal(t, strings.Contains(body, "run-"+id.String()+`"`), strings.Contains(want, name), "%q: %s is shown", query, name)
 		}
 	}
 	s.shows("tr,.cli", "/console/runs", ">"+good.ID.String()+"<")
@@ -70,9 +68,7 @@ func TestRunsPages(t *testing.T) {
 			t.Fatal("the pages do not end")
 		}
 	}
-	if len(seen) != 250 {
-		t.Errorf("%d runs are on the pages", len(seen))
-	}
+	check.Equal(t, len(seen), 250, "runs are on the pages")
 }
 
 // TestFilterThatIsNotUnderstood: a link with an invalid filter shows the page with an error and a link to all runs.
@@ -126,9 +122,7 @@ func TestShapeOfRuns(t *testing.T) {
 		t.Errorf("a bar leads to %q", bar)
 	}
 	zoomed := s.says("/console/runs?job=shop/shape&from=2026-11-20T11:50:00Z&to=2026-11-20T11:55:00Z")
-	if n := strings.Count(zoomed, `<tr id="run-`); n != 5 {
-		t.Errorf("a span has %d runs", n)
-	}
+	check.Equal(t, strings.Count(zoomed, `<tr id="run-`), 5, "a span has N runs")
 }
 
 // TestSpansMeet: a run that is due where two time ranges meet belongs to the second. This applies to the list, its
@@ -148,9 +142,7 @@ func TestSpansMeet(t *testing.T) {
 		"when=yesterday": 24, hour: 1, "from=2026-11-20T02:00:00Z&to=2026-11-20T02:00:00Z": 1,
 		"from=2026-11-20T02:00:00.25Z&to=2026-11-20T03:00:00.5Z": 1, "from=2026-11-20T02:00:00.25Z&to=2026-11-20T02:00:00.5Z": 0,
 	} {
-		if n := of(list + query); n != want {
-			t.Errorf("%s has %d runs", query, n)
-		}
+		check.Equal(t, of(list+query), want, "%s has N runs", query)
 	}
 	body := s.shows("#over", list+"when=yesterday&shape=1")
 	for _, bar := range hrefs(cutOut(body, "data-step=", "</svg>"), "/console/runs?from=") {
@@ -244,9 +236,7 @@ func TestRunManyAgain(t *testing.T) {
 		_, rest, _ := strings.Cut(body, `rel="next" href="`)
 		path, _, _ = strings.Cut(rest, `"`)
 	}
-	if made != 130 {
-		t.Errorf("%d runs were made", made)
-	}
+	check.Equal(t, made, 130, "runs were made")
 }
 
 // TestRunManyAgainIsBounded: a count stops at the time limit of a page. The page shows that there may be more, and
@@ -265,9 +255,7 @@ func TestRunManyAgainIsBounded(t *testing.T) {
 			}
 		})})
 	s.shows("dialog", "/console/runs?job=shop/again&failed=1&panel=rerun", `action="/console/runs/rerun"`)
-	if asked != 2 {
-		t.Errorf("it was counted %d times", asked)
-	}
+	check.Equal(t, asked, 2, "it was counted N times")
 }
 
 // TestRunManyAgainWithParams: runs are rerun with other params. The reasons why runs are not rerun are shown for all

@@ -83,9 +83,7 @@ func TestAuditSaysNoMoreThanItKnows(t *testing.T) {
 			body := s.says("/console/system?audit=24h")
 			body = cutOut(body, `id="audit"`, "</table>")
 			body = body[strings.LastIndex(body, "<tr>"):]
-			if strings.Contains(body, `<span class="muted">`) != c.well {
-				t.Errorf("%s, to the %s: %s", answer, who, body)
-			}
+			check.Equal(t, strings.Contains(body, `<span class="muted">`), c.well, "%s, to the %s: %s", answer, who, body)
 			if sends := who == "admin" && strings.Contains(answer, "unaccounted"); strings.Contains(body, "panel=replan") != sends {
 				t.Errorf("%s, to the %s: %s", answer, who, body)
 			}

@@ -48,9 +48,7 @@ func TestTemplate(t *testing.T) {
 		if got, err := tpl.Fill(c.f); got != c.want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", c.text, got, err, c.want)
 		}
-		if tpl.NeedsLastSuccess() != strings.Contains(c.text, "lastSuccessAt") {
-			t.Errorf("%s: needs the last success: %t", c.text, tpl.NeedsLastSuccess())
-		}
+		check.Equal(t, tpl.NeedsLastSuccess(), strings.Contains(c.text, "lastSuccessAt"), "%s: needs the last success", c.text)
 	}
 }
 

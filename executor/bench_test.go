@@ -143,9 +143,7 @@ func load(tb testing.TB, change func(*Options)) (e *Executor, c *counter, send f
 	go func() { ended <- e.Serve(ctx, ln) }()
 	tb.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			tb.Error(err)
-		}
+		check.NoError(tb, <-ended)
 	})
 	const conns = 64
 	var senders []*sender

@@ -19,12 +19,8 @@ func TestData(t *testing.T) {
 		mux := NewMux()
 		set := func(data string, end func(context.Context, *Run) error) Handler {
 			return func(ctx context.Context, r *Run) error {
-				if err := r.SetData("an earlier call"); err != nil {
-					t.Error(err)
-				}
-				if err := r.SetData(data); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, r.SetData("an earlier call"))
+				check.NoError(t, r.SetData(data))
 				for _, bad := range []string{full + "x", "\xff"} {
 					if err := r.SetData(bad); err == nil {
 						t.Errorf("data of %d bytes was taken", len(bad))

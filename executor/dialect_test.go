@@ -133,9 +133,7 @@ func TestDialects(t *testing.T) {
 			go func() { ended <- e.ListenAndServe(ctx) }()
 			defer func() {
 				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, <-ended)
 			}()
 			address := <-a.addresses
 
@@ -170,9 +168,7 @@ func TestDialects(t *testing.T) {
 					t.Fatalf("%s: %v", p.path, m)
 				}
 			}
-			if got := <-a.results; got != (adminResult{LogID: 7, Time: 1586629003729, Code: 200, Msg: "said p"}) {
-				t.Errorf("result %+v", got)
-			}
+			check.Equal(t, <-a.results, (adminResult{LogID: 7, Time: 1586629003729, Code: 200, Msg: "said p"}), "result")
 			m := ask("/log", `{"logId":7,"`+timeKey+`":1586629003729,"fromLineNum":1}`)
 			log, _ := m[payload].(map[string]any)
 			if content, _ := log["logContent"].(string); m["code"] != 200.0 || log["fromLineNum"] != 1.0 || log["toLineNum"] != 3.0 ||

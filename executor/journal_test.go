@@ -104,9 +104,7 @@ func TestCrash(t *testing.T) {
 		e3 := start(t, mux2, f3, func(o *Options) { o.Dir = third })
 		refused(t, send(e3, order(9, 4, "again")), 500, "repeate trigger job")
 		synctest.Wait()
-		if len(f3.items) != 0 {
-			t.Errorf("reported again: %v", f3.items)
-		}
+		check.Equal(t, len(f3.items), 0, "reported again: %v", f3.items)
 	})
 }
 
@@ -123,9 +121,7 @@ func TestJournalFolderCannotBeWritten(t *testing.T) {
 			o.LogDir = filepath.Join(file, "logs")
 			o.Log = slog.New(slog.NewTextHandler(&out, nil))
 		})
-		if !strings.Contains(out.String(), "journal not writable") {
-			t.Errorf("it says: %s", out.String())
-		}
+		check.Contains(t, out.String(), "journal not writable", "it says")
 		r := send(e, order(1, 1, "ok"))
 		refused(t, r, wire.CodeBusy, "queue full: the run cannot be journaled")
 		// Once the journal can be written, runs are accepted, including the rejected one.
@@ -154,9 +150,7 @@ func TestLogFolderCannotBeWritten(t *testing.T) {
 	if n := strings.Count(out.String(), "logs of runs not writable"); n != 1 {
 		t.Errorf("it is logged %d times: %s", n, out.String())
 	}
-	if log := readLog(t, e, run); log != "" {
-		t.Errorf("log: %s", log)
-	}
+	check.Equal(t, readLog(t, e, run), "", "log")
 }
 
 // TestFullDisk: on a full disk the executor rejects runs that it cannot store and reports accepted ones. It continues once
@@ -196,9 +190,7 @@ func TestFullDisk(t *testing.T) {
 		start(t, NewMux(), f2, func(o *Options) { o.Dir = copyJournal(t, dir) })
 		f2.want(t, 1, 200, "")
 		f2.result(t, 3)
-		if len(f2.items) != 2 {
-			t.Errorf("%v", f2.items)
-		}
+		check.Equal(t, len(f2.items), 2, "%v", f2.items)
 	})
 }
 
@@ -265,9 +257,7 @@ func TestJournalRolls(t *testing.T) {
 		}
 	}
 	j.close()
-	if n := len(j.files()); n != 1 {
-		t.Errorf("%d files", n)
-	}
+	check.Equal(t, len(j.files()), 1, "files")
 	k, was, err := openJournal(dir, true, 2000, quiet)
 	check.OK(t, err)
 	k.start(func() []remembered { return nil })

@@ -188,9 +188,7 @@ func TestNoLogs(t *testing.T) {
 	run := order(1, 1, "h")
 	mustSend(t, e, run)
 	f.want(t, 1, 200, "")
-	if log := readLog(t, e, run); log != "" {
-		t.Errorf("log %q", log)
-	}
+	check.Equal(t, readLog(t, e, run), "", "log")
 	if _, err := os.Stat(filepath.Join(dir, "logs")); err == nil {
 		t.Error("there is a folder of logs")
 	}
@@ -207,24 +205,16 @@ func TestLogTail(t *testing.T) {
 	} {
 		g := l.open(1, 1)
 		g.first("---- start")
-		if got := g.tailed("done", false); got != "done" {
-			t.Errorf("%s: nothing written: %q", name, got)
-		}
+		check.Equal(t, g.tailed("done", false), "done", "%s: nothing written", name)
 		for i := range 1000 {
 			fmt.Fprintf(g, "line %d\n", i)
 		}
 		io.WriteString(g, "end")
 		g.last("---- end")
-		if got := g.tailed("done", false); got != "done\n---- log\nline 999\nend" {
-			t.Errorf("%s: %q", name, got)
-		}
-		if got := g.tailed("", false); got != "line 999\nend" {
-			t.Errorf("%s: %q", name, got)
-		}
+		check.Equal(t, g.tailed("done", false), "done\n---- log\nline 999\nend", "%s", name)
+		check.Equal(t, g.tailed("", false), "line 999\nend", "%s", name)
 	}
-	if got := (*runLog)(nil).tailed("done", false); got != "done" {
-		t.Errorf("without a log: %q", got)
-	}
+	check.Equal(t, (*runLog)(nil).tailed("done", false), "done", "without a log")
 }
 
 // TestFailedLogTail: the end of a failed run's log fills the rest of its message. The server keeps only the beginning of a
@@ -235,9 +225,7 @@ func TestFailedLogTail(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(g, "line %d\n", i)
 	}
-	if got := g.tailed("done", false); got != "done\n---- log\nline 9999" {
-		t.Errorf("of one that succeeded: %q", got)
-	}
+	check.Equal(t, g.tailed("done", false), "done\n---- log\nline 9999", "of one that succeeded")
 	for own, room := range map[string]bool{"": true, "no such table": true, strings.Repeat("界", 5000): true,
 		strings.Repeat("x", wire.MaxMessage-5): false} {
 		got := g.tailed(own, true)

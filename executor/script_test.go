@@ -104,15 +104,11 @@ func TestScriptOptions(t *testing.T) {
 	run := scriptRun(1, 1, Shell, `echo "$GIVEN $HOME in $PWD"`, 1)
 	sendScript(t, e, run)
 	f.want(t, 1, 200, "")
-	if log := scriptLog(t, e, run); !strings.Contains(log, "yes  in "+dir+"\n") {
-		t.Errorf("log:\n%s", log)
-	}
+	check.Contains(t, scriptLog(t, e, run), "yes  in "+dir+"\n", "log")
 	run = scriptRun(1, 2, Shell, `echo newer`, 2)
 	sendScript(t, e, run)
 	f.want(t, 2, 200, "")
-	if log := scriptLog(t, e, run); !strings.Contains(log, "\nnewer\n") {
-		t.Errorf("log:\n%s", log)
-	}
+	check.Contains(t, scriptLog(t, e, run), "\nnewer\n", "log")
 	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) != 1 || !strings.HasSuffix(names[0], "1_2.sh") {
 		t.Errorf("scripts kept: %v", names)
 	}
@@ -230,9 +226,7 @@ TICKRING_SHARD_TOTAL=3
 TICKRING_TIMEOUT=60
 TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 `
-	if log := readLog(t, e, run); !strings.Contains(log, "\n"+want) {
-		t.Errorf("log:\n%s", log)
-	}
+	check.Contains(t, readLog(t, e, run), "\n"+want, "log")
 	for i, c := range []struct {
 		handler, msg string
 		after        int64

@@ -86,9 +86,7 @@ func TestServe(t *testing.T) {
 				t.Errorf("a run while it stops: %d %q", r.Code, r.Msg)
 			}
 			w.word <- nil
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, <-ended)
 			f.want(t, 1, 200, "")
 			if c, err := net.Dial("tcp", strings.TrimPrefix(address, scheme+"://")); err == nil {
 				c.Close()
@@ -169,9 +167,7 @@ func TestMounted(t *testing.T) {
 	for path, status := range map[string]int{"/internal/jobs/run": 200, "/run": http.StatusTeapot} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(wire.AppendRun(nil, &run))))
-		if w.Code != status {
-			t.Errorf("%s: %d", path, w.Code)
-		}
+		check.Equal(t, w.Code, status, "%s", path)
 	}
 	f.want(t, 1, 200, "")
 	w := httptest.NewRecorder()
@@ -201,9 +197,7 @@ func TestFindAddress(t *testing.T) {
 		})
 		addr, err := net.ResolveTCPAddr("tcp", c.listen)
 		check.OK(t, err)
-		if got := e.findAddress(addr); got != c.want {
-			t.Errorf("%s: %s, want %s", c.listen, got, c.want)
-		}
+		check.Equal(t, e.findAddress(addr), c.want, "%s", c.listen)
 	}
 }
 
@@ -220,9 +214,7 @@ func TestSilentServer(t *testing.T) {
 		e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
 		pass(6 * time.Second)
 		f.mu.Lock()
-		if len(f.regs) != 1 {
-			t.Errorf("%d registrations", len(f.regs))
-		}
+		check.Equal(t, len(f.regs), 1, "registrations")
 		f.mu.Unlock()
 		began := time.Now()
 		mustSend(t, e, order(1, 1, "ok"))

@@ -72,9 +72,7 @@ func TestCommandErrors(t *testing.T) {
 		{"title: x", "3:3 jobs[0].handler"},
 	} {
 		_, err := Parse("m", []byte(job(c.in)), env())
-		if got := places(t, err); got != c.at {
-			t.Errorf("%s: errors at %q, not %q", c.in, got, c.at)
-		}
+		check.Equal(t, places(t, err), c.at, "%s: errors at", c.in)
 		texts.Equal(t, strings.Join(strings.Fields(c.in), " "), err.Error())
 	}
 }

@@ -171,9 +171,7 @@ jobs:
     name: bare
     handler: h
 `
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, string(got)), "", "(-want +got)")
 	bare.Def.Set = "other"
 	if got, err = export(nil, []core.Job{job, bare}); err != nil || !strings.Contains(string(got), "    handler: h\n    # set: other\n") ||
 		strings.Contains(string(got), "\nset:") {
@@ -232,9 +230,7 @@ func TestExportsAll(t *testing.T) {
 				}
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", s.Title, diff)
-		}
+		check.Equal(t, cmp.Diff(want, got), "", "%s (-want +got)", s.Title)
 	}
 	// Commands and scripts have tests of their own.
 	paths(component("ManifestJob"), component("ManifestJob").write(jobForm(formOf(&j), false)), "template", "command", "script")
@@ -253,9 +249,7 @@ func TestExportsAJoin(t *testing.T) {
 	}
 	got, err := Export(nil, []client.Job{*formOf(&j)})
 	check.OK(t, err)
-	if !strings.Contains(string(got), "after: {all: [{job: a/c, when: succeeded}, {job: a/d, when: finished}], within: 6h}") {
-		t.Errorf("%s", got)
-	}
+	check.Contains(t, string(got), "after: {all: [{job: a/c, when: succeeded}, {job: a/d, when: finished}], within: 6h}", "%s", got)
 }
 
 // TestDefaults: the defaults and limits in the API's document match core.
@@ -298,13 +292,13 @@ func TestDefaults(t *testing.T) {
 		}
 		return judge(form, spec)
 	}
-	var check func(s *schema, path string)
-	check = func(s *schema, path string) {
+	var walk func(s *schema, path string)
+	walk = func(s *schema, path string) {
 		within, beyond := []any{}, []any{}
 		switch s.fields().kind {
 		case kObject:
 			for _, p := range s.fields().Properties {
-				check(p.schema, join(path, p.name))
+				walk(p.schema, join(path, p.name))
 			}
 		case kInt:
 			within, beyond = []any{max(s.Minimum, 1), s.Maximum}, []any{s.Maximum + 1, -1}
@@ -336,7 +330,7 @@ func TestDefaults(t *testing.T) {
 			}
 		}
 	}
-	check(job, "")
+	walk(job, "")
 }
 
 func genSchedule(t *rapid.T) core.Schedule {
@@ -480,16 +474,12 @@ func TestDiff(t *testing.T) {
 		{"retry.max", "3", "0"},
 		{"paused", "true", "false"},
 	}
-	if diff := cmp.Diff(want, diff(&old, &j)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, diff(&old, &j)), "", "(-want +got)")
 	if got := diff(&old, &old); got != nil {
 		t.Error(got)
 	}
 	bare := core.Job{Def: core.Def{App: "a", Name: "b", Handler: "h"}}
-	if diff := cmp.Diff([]FieldChange{{"app", "", "a"}, {"name", "", "b"}, {"handler", "", "h"}}, diff(nil, &bare)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff([]FieldChange{{"app", "", "a"}, {"name", "", "b"}, {"handler", "", "h"}}, diff(nil, &bare)), "", "(-want +got)")
 	if got := diff(&bare, nil); len(got) != 3 || got[2] != (FieldChange{"handler", "h", ""}) {
 		t.Error(got)
 	}
@@ -601,15 +591,13 @@ func valid(root, s map[string]any, v any) error {
 func TestSchema(t *testing.T) {
 	var schema map[string]any
 	check.OK(t, json.Unmarshal(Schema(), &schema))
-	check := func(in []byte) error {
+	validate := func(in []byte) error {
 		var v map[string]any
 		check.OK(t, yaml.Unmarshal(in, &v))
 		return valid(schema, schema, v)
 	}
-	if err := check(read(t, "accepted.yaml")); err != nil {
-		t.Error(err)
-	}
-	if err := check(read(t, "example.yaml")); err == nil {
+	check.NoError(t, validate(read(t, "accepted.yaml")))
+	if err := validate(read(t, "example.yaml")); err == nil {
 		t.Error("the complete example is not yet valid")
 	}
 	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3",
@@ -623,7 +611,7 @@ func TestSchema(t *testing.T) {
 		if s == "timeout: \"\"" {
 			continue // minLength
 		}
-		if err := check(in); err == nil {
+		if err := validate(in); err == nil {
 			t.Errorf("%s: the schema takes it", s)
 		}
 	}
@@ -649,9 +637,7 @@ func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0s", time.Minute: "60s", 2 * time.Minute: "2m", 90 * time.Second: "1m30s",
 		720 * time.Hour:         "30d",
 		1500 * time.Millisecond: "1s500ms", -time.Minute: "-1m0s", time.Microsecond: "1µs"} {
-		if got := FormatDuration(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
-		}
+		check.Equal(t, FormatDuration(d), want, "%v", d)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, (1<<62)/1_000_000).Draw(t, "ms")) * time.Millisecond

@@ -72,9 +72,7 @@ func (everywhere) Test(context.Context, core.Channel) error  { return nil }
 // TestExample checks that this version rejects only the calendars of the complete example.
 func TestExample(t *testing.T) {
 	_, err := Parse("example.yaml", read(t, "example.yaml"), exampleEnv)
-	if got := places(t, err); got != "15:1 calendars, 46:7 jobs[0].schedule.calendar, 90:40 jobs[6].schedule.calendar" {
-		t.Errorf("errors at %s", got)
-	}
+	check.Equal(t, places(t, err), "15:1 calendars, 46:7 jobs[0].schedule.calendar, 90:40 jobs[6].schedule.calendar", "errors at")
 	golden.New(t).Equal(t, "calendars", err.Error())
 }
 
@@ -182,9 +180,7 @@ func TestAccepted(t *testing.T) {
 				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(64)},
 		},
 	}
-	if diff := cmp.Diff(want, doc); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, doc), "", "(-want +got)")
 }
 
 // places returns the line, column and path of each error of err, which must be Errors.
@@ -446,9 +442,7 @@ func TestPieces(t *testing.T) {
 		{"---\nversion: 1\njobs: [{app: a, name: job-7, handler: h}]\n---\nversion: 1\n", "34010:23 jobs[0].name"},
 	} {
 		_, err := Parse("m", many(n, c.last), Options{})
-		if got := places(t, err); got != c.at {
-			t.Errorf("%q: errors at %q, not %q", c.last, got, c.at)
-		}
+		check.Equal(t, places(t, err), c.at, "%q: errors at", c.last)
 		texts.Equal(t, strings.Join(strings.Fields(c.last), " "), err.Error())
 	}
 }
@@ -507,9 +501,7 @@ func TestSecrets(t *testing.T) {
 	if err != nil || *doc.Apps[0].Spec.Token != secret {
 		t.Fatal(doc, err)
 	}
-	if got := places(t, Errors(doc.Warnings)); got != "2:25 apps[0].token" {
-		t.Errorf("warnings at %q", got)
-	}
+	check.Equal(t, places(t, Errors(doc.Warnings)), "2:25 apps[0].token", "warnings at")
 	golden.New(t).Equal(t, "a secret in plain text", Errors(doc.Warnings).Error())
 	for _, in := range []string{
 		"version: 1\napps: [{name: a, token: [" + secret + "]}]\n",
@@ -553,9 +545,7 @@ jobs:
 	want := &core.Call{Headers: map[string]string{"X-Team": "finance", "X-Key": "hunter2", "X-Old": "***"}, Hidden: []string{"X-Key", "X-Old"},
 		Auth: core.Auth{OAuth: core.OAuth{TokenURL: "http://l", ClientID: "me", ClientSecret: "of /a/b"}}, Expect: []int{200, 202},
 		MaxAnswer: 65536}
-	if diff := cmp.Diff(want, doc.Jobs[0].Spec.Def.Call); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, cmp.Diff(want, doc.Jobs[0].Spec.Def.Call), "")
 	job := api.JobOf(&core.Job{Def: doc.Jobs[0].Spec.Def})
 	out, err := Export(nil, []client.Job{job})
 	if err != nil || strings.Contains(string(out), "hunter2") || strings.Contains(string(out), "of /a/b") {
@@ -582,17 +572,13 @@ jobs:
 		e.Parameter = o.Parameter
 		for _, text := range []string{text, strings.Replace(text, ", X-Key]", "]", 1)} {
 			_, err := Parse("m", []byte(text), e)
-			if got := places(t, err); got != bad.at {
-				t.Errorf("errors at %q, not %q", got, bad.at)
-			}
+			check.Equal(t, places(t, err), bad.at, "errors at")
 			texts.Equal(t, bad.value, err.Error())
 		}
 	}
 	o.Parameter = func(string) (string, error) { return "", errors.New("no stack") }
 	_, err = Parse("m", []byte(file), o)
-	if got := places(t, err); got != "8:25 jobs[0].call.auth.oauth.clientSecret.ssm" {
-		t.Errorf("errors at %q", got)
-	}
+	check.Equal(t, places(t, err), "8:25 jobs[0].call.auth.oauth.clientSecret.ssm", "errors at")
 	texts.Equal(t, "{ssm: /a/b}", err.Error())
 }
 
@@ -625,9 +611,7 @@ func TestLoad(t *testing.T) {
 
 	write("sub/e.yaml", "version: 1\nset: t\njobs: [{app: a, name: b, handler: h}]\n")
 	_, err = Load([]string{dir}, nil, o)
-	if got := places(t, err); got != "2:6 set, 3:23 jobs[0].name" {
-		t.Errorf("errors at %q", got)
-	}
+	check.Equal(t, places(t, err), "2:6 set, 3:23 jobs[0].name", "errors at")
 	texts, empty := golden.New(t), t.TempDir()
 	texts.Equal(t, "two files", err.Error(), dir, "DIR")
 	for name, path := range map[string]string{"a missing file": filepath.Join(dir, "none"), "an empty directory": empty, "empty input": "-",
@@ -672,9 +656,7 @@ func TestDocuments(t *testing.T) {
 		{"the second document", "{\"version\": 1}\n---\nversion: 2\n", "3:10 version"},
 	} {
 		_, err := Parse("m", []byte(c.text), Options{})
-		if got := places(t, err); got != c.at {
-			t.Errorf("%s: errors at %q, not %q", c.name, got, c.at)
-		}
+		check.Equal(t, places(t, err), c.at, "%s: errors at", c.name)
 		texts.Equal(t, c.name, err.Error())
 	}
 }

@@ -370,9 +370,7 @@ func TestTruncate(t *testing.T) {
 			}
 		}
 	}
-	if got := visible("a\x1b[31mred\x1b[0m\tb\r\nc\u202ed"); got != "a[31mred[0m\tb\ncd" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, visible("a\x1b[31mred\x1b[0m\tb\r\nc\u202ed"), "a[31mred[0m\tb\ncd")
 }
 
 // TestMailIsEscaped: no text of a job becomes markup of a mail, and no link runs a script.
@@ -390,9 +388,7 @@ func TestMailIsEscaped(t *testing.T) {
 	}
 	m.Link = `https://sched.example.com/?a=1&b="2"`
 	p = pageOf(&ch, &m, 4096)
-	if text := p.html("en"); !strings.Contains(text, `href="https://sched.example.com/?a=1&amp;b=&#34;2&#34;"`) {
-		t.Error(text)
-	}
+	check.Contains(t, p.html("en"), `href="https://sched.example.com/?a=1&amp;b=&#34;2&#34;"`)
 }
 
 // TestOnce: a message does not repeat the last log lines, as the message of a command does.
@@ -422,9 +418,7 @@ func TestOnce(t *testing.T) {
 		"nothing":               {"", []string{"step 1"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := besides(c.text, c.lines); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			check.Equal(t, besides(c.text, c.lines), c.want)
 			m := failed()
 			m.Text, m.Lines = c.text, c.lines
 			for _, l := range words.Languages {

@@ -194,14 +194,10 @@ func verify(t *testing.T, host, token string) {
 		return resp.StatusCode
 	}
 	for _, age := range []time.Duration{0, 4 * time.Minute, -4 * time.Minute} {
-		if status := ask(signed(age)); status != 200 {
-			t.Errorf("signed %s ago: %d", age, status)
-		}
+		check.Equal(t, ask(signed(age)), 200, "signed %s ago", age)
 	}
 	for _, age := range []time.Duration{6 * time.Minute, -6 * time.Minute} {
-		if status := ask(signed(age)); status != 401 {
-			t.Errorf("signed %s ago: %d", age, status)
-		}
+		check.Equal(t, ask(signed(age)), 401, "signed %s ago", age)
 	}
 	set := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
@@ -227,8 +223,6 @@ func verify(t *testing.T, host, token string) {
 	} {
 		r := signed(0)
 		change(r)
-		if status := ask(r); status != 401 {
-			t.Errorf("changed %s: %d", what, status)
-		}
+		check.Equal(t, ask(r), 401, "changed %s", what)
 	}
 }

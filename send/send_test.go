@@ -215,9 +215,7 @@ func TestCallHeaders(t *testing.T) {
 		HeaderSignature: Signature("web-token", "PUT", r.Host, "/in/warm?x=1", r.Header, b),
 	}
 	for name, value := range want {
-		if r.Header.Get(name) != value {
-			t.Errorf("%s: %q, want %q", name, r.Header.Get(name), value)
-		}
+		check.Equal(t, r.Header.Get(name), value, "%s", name)
 	}
 	if r.Method != "PUT" || r.URL.RequestURI() != "/in/warm?x=1" || b != `{"depth":2}` {
 		t.Errorf("%s %s %s", r.Method, r.URL, b)
@@ -294,9 +292,7 @@ func TestWire(t *testing.T) {
 				t.Errorf("%s: %v", r.URL.Path, err)
 			}
 			got := wire.ParseAbout(r.Header.Get)
-			if want := (wire.About{Attempt: 2, Instant: 1800000000, Cause: "retry"}); got != want {
-				t.Errorf("the executor got %+v, want %+v", got, want)
-			}
+			check.Equal(t, got, (wire.About{Attempt: 2, Instant: 1800000000, Cause: "retry"}), "the executor")
 			c.answer(w, r)
 		}))
 		if a := s.Send(t.Context(), shipment(exec.URL, "work")); a.Kind != c.kind {
@@ -343,9 +339,7 @@ func TestKillWithoutConnection(t *testing.T) {
 	s := newSender(t, Options{})
 	app := &core.App{Name: "pay"}
 	err := s.Kill(t.Context(), app, "lambda:payroll", 7)
-	if core.CodeOf(err) != core.CodeRefused {
-		t.Errorf("%v", err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeRefused, "%v", err)
 	golden.New(t).Equal(t, "a function", fmt.Sprint(err))
 	if err := s.Kill(t.Context(), app, "queue:mail", 7); err != nil {
 		t.Errorf("%v", err)
@@ -421,18 +415,12 @@ func TestCallJudgedForEachApp(t *testing.T) {
 					t.Fatalf("%s: its own app: %+v", handler, a)
 				}
 			}
-			if n := conns.Load() - before; n != 1 {
-				t.Errorf("%s: %d connections: there is none kept to be taken", handler, n)
-			}
+			check.Equal(t, conns.Load()-before, 1, "%s N connections: there is none kept to be taken", handler)
 			a := s.Send(t.Context(), other)
-			if a.Kind != dispatch.AnswerRefused {
-				t.Errorf("%s: another app: %+v", handler, a)
-			}
+			check.Equal(t, a.Kind, dispatch.AnswerRefused, "%s: another app: %+v", handler, a)
 			texts.Equal(t, "another app", a.Message)
 		}
-		if n := served.Load(); n != 4 {
-			t.Errorf("%s: %d calls came, want 4", handler, n)
-		}
+		check.Equal(t, served.Load(), 4, "%s N calls came, want 4", handler)
 	}
 }
 

@@ -67,9 +67,7 @@ func TestTLS(t *testing.T) {
 		}
 		return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
 	}
-	if n := serial(); n != 1 {
-		t.Errorf("serial %d", n)
-	}
+	check.Equal(t, serial(), 1, "serial")
 	if until := s.facts(t.Context(), s.parts, core.English, s.log).CertificateUntil; !until.Equal(s.cert.get(time.Now()).Leaf.NotAfter) {
 		t.Errorf("doctor gets the end %s", until)
 	}
@@ -83,23 +81,13 @@ func TestTLS(t *testing.T) {
 		return s.cert.get(look).Leaf.SerialNumber.Int64()
 	}
 	roots.AddCert(writePair(t, cert, filepath.Join(dir, "other.pem"), 2, local))
-	if n := later(); n != 1 {
-		t.Errorf("half of a new pair: serial %d", n)
-	}
+	check.Equal(t, later(), 1, "half of a new pair: serial")
 	check.OK(t, os.Remove(cert))
-	if n := later(); n != 1 {
-		t.Errorf("none: serial %d", n)
-	}
+	check.Equal(t, later(), 1, "none: serial")
 	roots.AddCert(writePair(t, cert, key, 3, local))
-	if n := s.cert.get(look.Add(lookAgain / 2)).Leaf.SerialNumber.Int64(); n != 1 {
-		t.Errorf("checked again at once: serial %d", n)
-	}
-	if n := later(); n != 3 {
-		t.Errorf("a new pair: serial %d", n)
-	}
-	if n := serial(); n != 3 {
-		t.Errorf("a new pair, over the network: serial %d", n)
-	}
+	check.Equal(t, s.cert.get(look.Add(lookAgain/2)).Leaf.SerialNumber.Int64(), 1, "checked again at once: serial")
+	check.Equal(t, later(), 3, "a new pair: serial")
+	check.Equal(t, serial(), 3, "a new pair, over the network: serial")
 }
 
 // TestTLSName: the URL is one that the certificate is for.
@@ -151,8 +139,6 @@ func TestInClear(t *testing.T) {
 		s, err := New(c.o)
 		check.OK(t, err)
 		s.ln.Close()
-		if s.InClear() != c.want {
-			t.Errorf("%+v: %v", c.o, s.InClear())
-		}
+		check.Equal(t, s.InClear(), c.want, "%+v", c.o)
 	}
 }

@@ -214,9 +214,7 @@ func TestCommands(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 	})
 }
 
@@ -229,9 +227,7 @@ func TestCommandLog(t *testing.T) {
 	read := func() (string, bool) {
 		run := viewOf(t, s, id)
 		text, _, end, err := s.parts.sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		return text, end
 	}
 	eventually(t, 10*time.Second, func() error { // the output is still passing through a pipe
@@ -243,9 +239,7 @@ func TestCommandLog(t *testing.T) {
 	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	ends(t, s, id)
 	defer func() { // without the file, the log kept with the run is shown
-		if err := os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")))
 		run := viewOf(t, s, id)
 		text, next, end, err := s.parts.sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
 		if err != nil || next != 1 || !end || text != run.Message+"\n" {
@@ -359,9 +353,7 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 		}
 		return err
 	})
-	if n := len(began()); n != 2 {
-		t.Errorf("%d are running at once", n)
-	}
+	check.Equal(t, len(began()), 2, "are running at once")
 	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	for _, id := range all {
 		if r := ends(t, s, id); r.State != core.Succeeded {

@@ -122,9 +122,7 @@ func TestDemo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := next.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, next.Run(ctx))
 	})
 	wg.Go(func() { d.Run(ctx, next) })
 	eventually(t, 30*time.Second, third.has("standing by: tickring dev (process "))
@@ -139,9 +137,7 @@ func TestDemo(t *testing.T) {
 		return third.has("0 unaccounted for")()
 	})
 	runs, err := next.Manage().Runs(t.Context(), query.RunFilter{States: []core.State{core.Failed}})
-	if err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, err)
 	for _, r := range runs.Runs {
 		if r.Reason != core.ReasonHandler && r.Reason != core.ReasonShards {
 			t.Errorf("run %s of job %d: %s %s", r.ID, r.ID.Job(), r.State, r.Reason)
@@ -210,9 +206,7 @@ func TestDemoLines(t *testing.T) {
 		d.jobs[7] = "ops/backup"
 		c.r.ID, c.r.Slot = job, core.InstantOf(at)
 		d.Closed(&c.r)
-		if out.String() != c.want {
-			t.Errorf("got  %qwant %q", out.String(), c.want)
-		}
+		check.Equal(t, out.String(), c.want, "got")
 	}
 }
 

@@ -61,8 +61,6 @@ func TestUnderWay(t *testing.T) {
 		u.sends.Store(c.sends)
 		u.calls.Store(c.calls)
 		u.reports.Store(c.reports)
-		if u.String() != c.want {
-			t.Errorf("%q, want %q", u.String(), c.want)
-		}
+		check.Equal(t, u.String(), c.want)
 	}
 }

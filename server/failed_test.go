@@ -220,8 +220,6 @@ func TestJobsHaveBoundedLabels(t *testing.T) {
 		series(others, others, 250):     1,
 		series("", fmt.Sprint(next), 1): 0,
 	} {
-		if got := strings.Count(text, want); got != n {
-			t.Errorf("%q is there %d times, want %d", want, got, n)
-		}
+		check.Equal(t, strings.Count(text, want), n, "%q is there N times", want)
 	}
 }

@@ -269,9 +269,7 @@ func TestConsoleNamesItsHost(t *testing.T) {
 	if strings.Contains(page(http.MethodGet, "/console/login", nil), name) {
 		t.Error("an unknown client gets its name")
 	}
-	if home := page(http.MethodPost, "/console/login", url.Values{"token": {s.token}}); !strings.Contains(home, name) {
-		t.Errorf("its name is missing:\n%s", home)
-	}
+	check.Contains(t, page(http.MethodPost, "/console/login", url.Values{"token": {s.token}}), name, "its name is missing")
 }
 
 // TestClientBehindTrustedProxies: the client is the last hop that is no trusted proxy, whatever it
@@ -346,9 +344,7 @@ func TestListensAtKnowsOwnAddresses(t *testing.T) {
 		s := &Server{ln: ln}
 		port := uint16(ln.Addr().(*net.TCPAddr).Port)
 		for ip, want := range own {
-			if got := s.listensAt(netip.AddrPortFrom(netip.MustParseAddr(ip), port)); got != want {
-				t.Errorf("a server on %s listens at %s: %v", listen, ip, got)
-			}
+			check.Equal(t, s.listensAt(netip.AddrPortFrom(netip.MustParseAddr(ip), port)), want, "a server on %s listens at %s", listen, ip)
 			if s.listensAt(netip.AddrPortFrom(netip.MustParseAddr(ip), port-1)) {
 				t.Errorf("a server on %s listens at another port", listen)
 			}

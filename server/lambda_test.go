@@ -55,9 +55,7 @@ func TestLambda(t *testing.T) {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
-			if err := f(ctx, event); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, f(ctx, event))
 		}()
 	}))
 	defer amazon.Close()

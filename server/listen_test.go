@@ -27,8 +27,6 @@ func TestDeadlines(t *testing.T) {
 
 func TestWaitingFor(t *testing.T) {
 	for of, want := range map[int]int{1: 1, 8: 1, 128: 16, 512: 64, 8192: 64} {
-		if n := waitingFor(of); n != want {
-			t.Errorf("of %d connections %d, want %d", of, n, want)
-		}
+		check.Equal(t, waitingFor(of), want, "of %d connections", of)
 	}
 }

@@ -157,9 +157,7 @@ func TestMonitoringNamesWhatIsExposed(t *testing.T) {
 		for _, r := range g.Rules {
 			n++
 			s.check(t, r.Alert, r.Expr)
-			if !strings.Contains(string(page), "`"+r.Alert+"`") {
-				t.Errorf("docs/how-to/monitor.md does not explain %s", r.Alert)
-			}
+			check.Contains(t, string(page), "`"+r.Alert+"`", "docs/how-to/monitor.md does not explain %s", r.Alert)
 		}
 	}
 	if n < 7 {

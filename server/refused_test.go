@@ -5,21 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -158,9 +153,7 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 		`{endpoint="queue",reason="unknown"} 1`, `{endpoint="report",reason="invalid"} 1`,
 		`{endpoint="callback",reason="token"} 1`, `{endpoint="queue",reason="token"} 1`, `{endpoint="queue",reason="app"} 1`,
 		`{endpoint="report",reason="token"} 1`, `{endpoint="api",reason="token"} 1`} {
-		if !strings.Contains(metrics, "tickring_rejected_requests_total"+line) {
-			t.Errorf("no tickring_rejected_requests_total%s in the metrics", line)
-		}
+		check.Contains(t, metrics, "tickring_rejected_requests_total"+line, "no tickring_rejected_requests_total%s in the metrics", line)
 	}
 	for line, n := range map[string]int{`msg="request rejected"`: 15, "endpoint=registry reason=invalid": 1,
 		`app=ship executor=http://10.0.0.4:9999 why="app ship`: 1} {
@@ -184,47 +177,6 @@ func TestSlashesInAdminAddresses(t *testing.T) {
 		envelope := res.StatusCode == 200 && strings.Contains(string(b), `{"code":500,"msg":`)
 		if err != nil || envelope == strings.Contains(path, "%") {
 			t.Errorf("%s: %s %s, %v", path, res.Status, b, err)
-		}
-	}
-}
-
-// A run ends also if its executor writes the message as it is, without the escapes of JSON; and so
-// do the others of its batch.
-func TestMessageWithoutEscapes(t *testing.T) {
-	s := start(t, Options{})
-	sent := make(chan wire.Run, 3)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var run struct {
-			LogID int64 `json:"logId"`
-		}
-		json.NewDecoder(r.Body).Decode(&run)
-		sent <- wire.Run{LogID: run.LogID}
-		w.Write(wire.AppendReply(nil, 200, ""))
-	}))
-	defer web.Close()
-	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "once", Handler: "work"}})
-	if got := post(t, s, "/api/registry", string(wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: "web",
-		Address: web.URL}))); !strings.Contains(got, `"code":200`) {
-		t.Fatal(got)
-	}
-	var items []string
-	messages := []string{"fine", "File \"C:\\jobs\\nightly.py\"\n\tno such table \"x\", sorry", "fine too"}
-	for i := range messages {
-		check.Call(t)(s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/once"}))
-		items = append(items, fmt.Sprintf(`{"logId":%d,"logDateTim":1,"handleCode":%d,"handleMsg":"%s"}`, (<-sent).LogID, 200+i, messages[i]))
-	}
-	got := post(t, s, "/api/callback", "["+strings.Join(items, ",")+"]")
-	if !strings.HasPrefix(got, `{"code":200,`) {
-		t.Error(got)
-	}
-	golden.New(t).Equal(t, "answer", got)
-	page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/once"})
-	if err != nil || len(page.Runs) != 3 {
-		t.Fatalf("%+v, %v", page, err)
-	}
-	for i, v := range page.Runs { // the newest first
-		if want := messages[2-i]; v.State.Open() || v.Message != want {
-			t.Errorf("%s: %q, want %q", v.State, v.Message, want)
 		}
 	}
 }

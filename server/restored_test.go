@@ -66,9 +66,7 @@ func TestRestored(t *testing.T) {
 	out := &lines{}
 	s = start(t, Options{Dir: copied, Restored: true, Notice: out})
 	defer s.stop()
-	if err := out.has("restored: ")(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, out.has("restored: ")())
 	work(s, "after")
 	eventually(t, 30*time.Second, func() error { return ran(s, 5) })
 	to := core.InstantOf(time.Now())

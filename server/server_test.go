@@ -156,9 +156,7 @@ func TestFire(t *testing.T) {
 	text, _ := io.ReadAll(resp.Body)
 	for _, want := range []string{`tickring_runs_closed_total{app="web",state="succeeded"}`, "tickring_lateness_seconds_bucket",
 		`tickring_ring_messages{kind="fires"`, "tickring_last_tick_timestamp_seconds"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("/metrics has no %s", want)
-		}
+		check.Contains(t, string(text), want, "/metrics has no")
 	}
 }
 
@@ -178,9 +176,7 @@ func TestStandby(t *testing.T) {
 		check.OK(t, err)
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("%s: %s %s", path, resp.Status, b)
-		}
+		check.Equal(t, resp.StatusCode, http.StatusServiceUnavailable, "%s: %s %s", path, resp.Status, b)
 		texts.Equal(t, "any request", string(b))
 	}
 	first.stop()
@@ -190,7 +186,5 @@ func TestStandby(t *testing.T) {
 		t.Fatal("the second server did not take over")
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-done)
 }

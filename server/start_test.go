@@ -38,6 +38,10 @@ func TestCannotStart(t *testing.T) {
 		{"a folder that is a file", Options{Dir: file}, "data"},
 		{"a folder below a file", Options{Dir: filepath.Join(file, "below")}, "data"},
 		{"a token too short", Options{Dir: t.TempDir(), Token: "nineteen-characters"}, "TICKRING_ADMIN_TOKEN"},
+		{"a read token that can be guessed", Options{Dir: t.TempDir(), Token: "token-of-an-administrator", ReadToken: "read-token"},
+			"TICKRING_READ_TOKEN"},
+		{"a read token that is the admin token", Options{Dir: t.TempDir(), Token: "token-of-an-administrator",
+			ReadToken: "token-of-an-administrator"}, "TICKRING_READ_TOKEN"},
 		{"a token too short in the folder", Options{Dir: short}, filepath.Join(short, TokenFile)},
 		{"a file that is no database", Options{Dir: noDatabase}, ""},
 	} {

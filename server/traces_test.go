@@ -30,9 +30,7 @@ func TestTraces(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		var req coltracepb.ExportTraceServiceRequest
-		if err := proto.Unmarshal(b, &req); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, proto.Unmarshal(b, &req))
 		mu.Lock()
 		defer mu.Unlock()
 		for _, rs := range req.ResourceSpans {
@@ -88,7 +86,5 @@ func TestTraces(t *testing.T) {
 func TestTracesRefuseAWrongEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")
 	_, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if core.CodeOf(err) != core.CodeInvalid {
-		t.Error(err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeInvalid, "%v", err)
 }

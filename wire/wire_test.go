@@ -109,9 +109,7 @@ func TestAppendRunBytes(t *testing.T) {
 	r := Run{JobID: 1, Handler: "demo", BlockStrategy: BlockSerial, LogID: 7, LogTime: 1586629003729, GlueType: GlueBean,
 		GlueUpdated: 1586629003727, BroadcastTotal: 1}
 	want := `{"jobId":1,"executorHandler":"demo","executorParams":"","executorBlockStrategy":"SERIAL_EXECUTION","executorTimeout":0,"logId":7,"logDateTime":1586629003729,"glueType":"BEAN","glueSource":"","glueUpdatetime":1586629003727,"broadcastIndex":0,"broadcastTotal":1}`
-	if got := string(AppendRun(nil, &r)); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	check.Equal(t, string(AppendRun(nil, &r)), want, "got")
 	back, err := DecodeRun([]byte(want))
 	if err != nil || back != r {
 		t.Errorf("back: %+v, %v", back, err)
@@ -123,12 +121,8 @@ func TestAppendRunBytes(t *testing.T) {
 }
 
 func TestSmallRequests(t *testing.T) {
-	if got := string(AppendKill(nil, KillRequest{3})); got != `{"jobId":3}` {
-		t.Error(got)
-	}
-	if got := string(AppendIdleBeat(nil, IdleBeatRequest{math.MaxInt32})); got != `{"jobId":2147483647}` {
-		t.Error(got)
-	}
+	check.Equal(t, string(AppendKill(nil, KillRequest{3})), `{"jobId":3}`)
+	check.Equal(t, string(AppendIdleBeat(nil, IdleBeatRequest{math.MaxInt32})), `{"jobId":2147483647}`)
 	if got, want := string(AppendLogRequest(nil, LogRequest{LogID: 7, LogTime: 9, FromLine: 1})),
 		`{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`; got != want {
 		t.Error(got)
@@ -205,15 +199,9 @@ func TestDecodeCallback(t *testing.T) {
 			for _, b := range got.Bad {
 				bad = append(bad, b.Index)
 			}
-			if d := cmp.Diff(c.want, append([]CallbackItem(nil), got.Items...)); d != "" {
-				t.Errorf("items (-want +got):\n%s", d)
-			}
-			if d := cmp.Diff(c.bad, bad); d != "" {
-				t.Errorf("bad (-want +got):\n%s", d)
-			}
-			if got.Dialect != c.dialect {
-				t.Errorf("dialect %v, want %v", got.Dialect, c.dialect)
-			}
+			check.Equal(t, cmp.Diff(c.want, append([]CallbackItem(nil), got.Items...)), "", "items (-want +got)")
+			check.Equal(t, cmp.Diff(c.bad, bad), "", "bad (-want +got)")
+			check.Equal(t, got.Dialect, c.dialect, "dialect")
 		})
 	}
 }
@@ -483,9 +471,7 @@ func TestCallbackThatIsNotJSON(t *testing.T) {
 					t.Errorf("%s: %s: %+v", name, body, it)
 				}
 			}
-			if len(got.Items) != 1+strings.Count(body, before)+strings.Count(body, behind) {
-				t.Errorf("%s: %s: %+v", name, body, got.Items)
-			}
+			check.Equal(t, len(got.Items), 1+strings.Count(body, before)+strings.Count(body, behind), "%s: %s: %+v", name, body, got.Items)
 		}
 	}
 	for body, want := range map[string]string{

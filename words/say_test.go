@@ -83,9 +83,7 @@ func TestEverySentence(t *testing.T) {
 			if !slices.Equal(verbs(t, e.english), verbs(t, text)) {
 				t.Errorf("%q takes %v, and %s.po %q takes %v", e.english, verbs(t, e.english), l, text, verbs(t, text))
 			}
-			if found := prose.FindString(text); found != "" {
-				t.Errorf("%s.po has an English sentence: %q", l, found)
-			}
+			check.Equal(t, prose.FindString(text), "", "%s.po has an English sentence", l)
 			han := strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) })
 			if l == Chinese && e.list == "" && wordsIn(text) && !han {
 				t.Errorf("the Chinese of %q is %q", e.english, text)
@@ -399,9 +397,7 @@ func TestSay(t *testing.T) {
 	} {
 		said.Equal(t, name, text)
 	}
-	if got := Say(Chinese, core.Text{}); got != "" {
-		t.Errorf("no text: %q", got)
-	}
+	check.Equal(t, Say(Chinese, core.Text{}), "", "no text")
 }
 
 // TestSchedules: a schedule in words is Chinese in whole, in the order of that language.

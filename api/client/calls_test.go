@@ -205,12 +205,8 @@ func TestEveryOperationHasItsMethod(t *testing.T) {
 		if err := out[1].Interface(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s differs from the document (-want +got):\n%s", name, diff)
-		}
-		if want := op.Body.Content.of(); body != want {
-			t.Errorf("%s takes %q, want %q", name, body, want)
-		}
+		check.Equal(t, cmp.Diff(want, got), "", "%s differs from the document (-want +got)", name)
+		check.Equal(t, body, op.Body.Content.of(), "%s takes", name)
 		if want, got := op.Responses["200"].Content.of(), kind.Out(0).Name(); got != want {
 			t.Errorf("%s gives %q, want %q", name, got, want)
 		}
@@ -304,9 +300,7 @@ func TestDeadline(t *testing.T) {
 				if took := time.Since(began); took != c.want || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("after %s: %v", took, err)
 				}
-				if errors.Is(err, ErrNoAnswer) != strings.HasPrefix(c.name, "silent") {
-					t.Errorf("%v", err)
-				}
+				check.Equal(t, errors.Is(err, ErrNoAnswer), strings.HasPrefix(c.name, "silent"), "%v", err)
 			})
 		})
 	}
@@ -315,9 +309,7 @@ func TestDeadline(t *testing.T) {
 // TestNothingIsAskedForByDefault: an unset query field is not sent, so that the server's default applies.
 func TestNothingIsAskedForByDefault(t *testing.T) {
 	do := trip(func(r *http.Request) (*http.Response, error) {
-		if r.URL.RawQuery != "" {
-			t.Errorf("asked for %q", r.URL.RawQuery)
-		}
+		check.Equal(t, r.URL.RawQuery, "", "asked for")
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 	})
 	cl, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
@@ -367,9 +359,7 @@ func TestAnswerOfNothings(t *testing.T) {
 			t.Errorf("%s: %v, and %d MiB", one, err, took>>20)
 		}
 	}
-	if n := things([]byte(`{"a":"{n\"{","b":[{},null,{"c":"\\"}]}`)); n != 4 {
-		t.Errorf("%d things", n)
-	}
+	check.Equal(t, things([]byte(`{"a":"{n\"{","b":[{},null,{"c":"\\"}]}`)), 4, "things")
 }
 
 // TestEndlessAnswers: the client reads of an endless answer only the maximum size of the call's answers.
@@ -397,8 +387,6 @@ func TestEndlessAnswers(t *testing.T) {
 		most int64
 	}{"a job": {job, Config{}, maxAnswer}, "jobs": {jobs, Config{}, maxAnswer}, "apps": {apps, Config{}, maxWhole},
 		"a log": {log, Config{}, maxWhole}, "with a bound": {apps, Config{MaxAnswer: 1000}, 1000}} {
-		if got := ask(name, c.o, c.call); got != c.most+1 {
-			t.Errorf("%s: %d bytes are read, want %d", name, got, c.most+1)
-		}
+		check.Equal(t, ask(name, c.o, c.call), c.most+1, "%s N bytes are read", name)
 	}
 }

@@ -42,13 +42,9 @@ func newParted(t *testing.T) *parted {
 	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/apply" {
 			raw, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, err)
 			var body client.ApplyRequest
-			if err := json.Unmarshal(raw, &body); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, json.Unmarshal(raw, &body))
 			p.n, p.most = p.n+1, max(p.most, len(body.Jobs))
 			if p.fails != nil {
 				if status := p.fails(p.n, &body); status != 0 {
@@ -178,9 +174,7 @@ func TestRerunOldestFirst(t *testing.T) {
 			State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0])
 	}
 	code, _, errs := runMain(t, p.url, "", "rerun", "--failed", "--yes", "--limit", "249")
-	if code != exitUsage {
-		t.Errorf("exit code %d, want %d", code, exitUsage)
-	}
+	check.Equal(t, code, exitUsage, "exit code")
 	texts := golden.New(t)
 	texts.Equal(t, "too many runs", errs)
 	again := regexp.MustCompile(`(?m)^run (\d+) .* rerun as (\d+)$`)

@@ -28,9 +28,7 @@ func TestSpansOfRecords(t *testing.T) {
 	app := core.AppRecord{Name: "a", WaitForExecutor: 10 * time.Minute}
 	b, err := json.Marshal(app)
 	check.OK(t, err)
-	if got := string(spans(b, reflect.TypeFor[core.AppRecord]())); !strings.Contains(got, `"waitForExecutor":"10m"`) {
-		t.Error(got)
-	}
+	check.Contains(t, string(spans(b, reflect.TypeFor[core.AppRecord]())), `"waitForExecutor":"10m"`)
 	for _, odd := range []string{"", "null", "7", `{"later":{"x":1}}`} {
 		if got := strings.TrimSpace(string(spans(json.RawMessage(odd), reflect.TypeFor[core.JobRecord]()))); got != odd {
 			t.Errorf("%s became %s", odd, got)

@@ -75,9 +75,7 @@ func serving(t *testing.T, args ...string) (server *exec.Cmd, lines *bufio.Scann
 func stops(t *testing.T, server *exec.Cmd) {
 	t.Helper()
 	check.OK(t, server.Process.Signal(syscall.SIGTERM))
-	if err := server.Wait(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, server.Wait())
 }
 
 // TestCommandsOfAServerThatIsKilled: a command runs end to end. If its server is killed, the command's first process dies with it.
@@ -104,18 +102,14 @@ func TestCommandsOfAServerThatIsKilled(t *testing.T) {
 	tickring("create", "ops/dump", "--env", "GREETING=hello", "--command",
 		`echo "$GREETING from $TICKRING_RUN"; echo $TICKRING_RUN >> began; [ -e second ] && exit 0
 sleep 1000 & echo $! > child; echo $$ > shell; wait`)
-	if text := tickring("get", "ops/dump", "-o", "yaml"); !strings.Contains(text, "    command: {line: ") {
-		t.Errorf("it is written as %s", text)
-	}
+	check.Contains(t, tickring("get", "ops/dump", "-o", "yaml"), "    command: {line: ", "it is written as")
 	const first, second = "6442450945", "6442450946"
 	tickring("trigger", "ops/dump")
 	shell := lineOf(t, filepath.Join(dir, "shell"))
 	child := lineOf(t, filepath.Join(dir, "child"))
 	tickring("trigger", "ops/dump")
 	untilIs(t, "the second waits", func() bool { return strings.Contains(tickring("run", second), "running") })
-	if text := tickring("logs", first); !strings.Contains(text, "hello from "+first) {
-		t.Errorf("its log is %s", text)
-	}
+	check.Contains(t, tickring("logs", first), "hello from "+first, "its log")
 
 	check.OK(t, server.Process.Kill())
 	_ = server.Wait()
@@ -141,50 +135,13 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 		text = tickring("run", second)
 		return !strings.Contains(text, "running")
 	})
-	if !strings.Contains(text, "succeeded") {
-		t.Errorf("what waited is %s", text)
-	}
+	check.Contains(t, text, "succeeded", "what waited")
 	if b, err := os.ReadFile(filepath.Join(dir, "began")); err != nil || string(b) != first+"\n"+second+"\n" {
 		t.Errorf("began: %q, %v", b, err)
 	}
 	_, end, _ := strings.Cut(tickring("logs", first), "\nhello from "+first+"\n")
 	_, end, _ = strings.Cut(end, " ") // its time
 	texts.Equal(t, "the end of its log", end)
-	stops(t, server)
-}
-
-// TestCommandsNoMoreAllowed: a server that allows no commands ends those left by a killed server, and the runs that waited fail.
-func TestCommandsNoMoreAllowed(t *testing.T) {
-	me, err := user.Current()
-	check.OK(t, err)
-	data, dir := t.TempDir(), t.TempDir()
-	serve := func(more ...string) *exec.Cmd {
-		server, _ := serving(t, append(more, "--data", data)...)
-		return server
-	}
-	run := func(args ...string) string {
-		t.Helper()
-		out, err := command(t, "tickring-main", append(args, "--data", data)...).Output()
-		if err != nil {
-			t.Fatal(args, err)
-		}
-		return string(out)
-	}
-	server := serve("--commands-user", me.Username, "--commands-dir", dir)
-	run("create", "ops/long", "--command", "sleep 1000 & echo $! > child; wait")
-	run("trigger", "ops/long")
-	child := lineOf(t, filepath.Join(dir, "child"))
-	run("trigger", "ops/long")
-	const first, second = "6442450945", "6442450946"
-	untilIs(t, "the second waits", func() bool { return strings.Contains(run("run", second), "running") })
-	check.OK(t, server.Process.Kill())
-	_ = server.Wait()
-	server = serve()
-	untilIs(t, "the first is lost", func() bool { return strings.Contains(run("run", first), "lost: gone") })
-	if lives(t, child) {
-		t.Error("its child process goes on")
-	}
-	untilIs(t, "the second has failed", func() bool { return strings.Contains(run("run", second), "failed: not-accepted") })
 	stops(t, server)
 }
 
@@ -251,9 +208,7 @@ func TestCommandsAsAnotherUser(t *testing.T) {
 		got = string(b)
 		return strings.HasSuffix(got, "over\n")
 	})
-	if want := nobody.Uid + "\n" + nobody.HomeDir + " nobody\nover\n"; got != want {
-		t.Errorf("it wrote %q, want %q", got, want)
-	}
+	check.Equal(t, got, nobody.Uid+"\n"+nobody.HomeDir+" nobody\nover\n", "it wrote")
 	stops(t, server)
 
 	self, err := os.ReadFile(os.Args[0])

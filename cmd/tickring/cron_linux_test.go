@@ -59,9 +59,7 @@ func TestAPIPage(t *testing.T) {
 	said := string(out)
 	refusals := blocks("json")
 	for _, want := range refusals {
-		if strings.Count(said, want) != 1 {
-			t.Errorf("it does not say once %s: %s", want, said)
-		}
+		check.Equal(t, strings.Count(said, want), 1, "it does not say once %s: %s", want, said)
 	}
 	if len(refusals) != 1 || strings.Count(said, `{"error":`) != len(refusals) {
 		t.Errorf("the page shows %d refusals, and there are others: %s", len(refusals), said)
@@ -161,9 +159,7 @@ func TestCronPage(t *testing.T) {
 		}
 		return out.String()
 	}
-	if got := run("apply", "-f", "jobs.yaml"); !strings.Contains(got, "6 created") {
-		t.Errorf("apply said %s", got)
-	}
+	check.Contains(t, run("apply", "-f", "jobs.yaml"), "6 created", "apply said")
 	executor := command(t, "tickring-main", unit("User=deploy", "http://127.0.0.1:7700", url, "127.0.0.1:9999", "127.0.0.1:0",
 		"/var/lib/tickring-cron", dir+"/journal")...)
 	check.OK(t, executor.Start())
@@ -173,9 +169,7 @@ func TestCronPage(t *testing.T) {
 		t.Errorf("the job wrote %q %v", b, err)
 	}
 	run("trigger", "cron/line-7", "--wait") // the program does not exist, and the log reports that
-	if got := run("logs", "cron/line-7"); !strings.Contains(got, "\nno invoices\n") {
-		t.Errorf("its log is %s", got)
-	}
+	check.Contains(t, run("logs", "cron/line-7"), "\nno invoices\n", "its log")
 	for line, words := range map[string]string{"4": "every 10 minutes", "6": "Monday to Friday", "8": "at 00:00"} {
 		if got := run("describe", "cron/line-"+line); !strings.Contains(got, words) || !strings.Contains(got, "Europe/Berlin") {
 			t.Errorf("line %s: %s", line, got)

@@ -38,9 +38,7 @@ func TestManPagesDescribeEveryCommandAndFlag(t *testing.T) {
 			continue
 		}
 		count++
-		if !strings.Contains(main, escape(file+"(1)")) {
-			t.Errorf("tickring.1 does not list %s", file)
-		}
+		check.Contains(t, main, escape(file+"(1)"), "tickring.1 does not list %s", file)
 		page := manPage(t, dir, file)
 		_ = kong.Visit(n, func(node kong.Visitable, next kong.Next) error {
 			if f, ok := node.(*kong.Flag); ok && !f.Hidden && !strings.Contains(page, escape("--"+f.Name)) &&

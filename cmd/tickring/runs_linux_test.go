@@ -66,13 +66,9 @@ func TestJobSettingsPageIsComplete(t *testing.T) {
 		t.Fatalf("the schema has no fields of a job: %s", out)
 	}
 	for name, field := range job {
-		if !strings.Contains(string(page), "\n### "+name+"\n") {
-			t.Errorf("no heading for %s", name)
-		}
+		check.Contains(t, string(page), "\n### "+name+"\n", "no heading for %s", name)
 		for below := range schema.Defs[strings.TrimPrefix(field.Ref, "#/$defs/")].Properties {
-			if !strings.Contains(string(page), "\n| `"+name+"."+below+"` |") {
-				t.Errorf("no row for %s.%s", name, below)
-			}
+			check.Contains(t, string(page), "\n| `"+name+"."+below+"` |", "no row for %s.%s", name, below)
 		}
 	}
 }

@@ -27,9 +27,7 @@ func watched(t *testing.T, output string, rounds []any) (stdout, stderr string, 
 		Getenv: func(string) (string, bool) { return "", false }}}
 	began, round := time.Now(), 0
 	err := (&watchFlags{Watch: true, Interval: 2 * time.Second}).run(e, func(e *conn) error {
-		if at := time.Duration(round) * 2 * time.Second; time.Since(began) != at {
-			t.Errorf("round %d after %s", round, time.Since(began))
-		}
+		check.Equal(t, time.Since(began), time.Duration(round)*2*time.Second, "round %d after", round)
 		if round++; rounds[round-1] == "" {
 			cancel()
 		}
@@ -79,9 +77,7 @@ func TestWatch(t *testing.T) {
 func TestWatchInterval(t *testing.T) {
 	for _, d := range []time.Duration{0, 499 * time.Millisecond, time.Hour + 1} {
 		err := (&watchFlags{Watch: true, Interval: d}).run(nil, nil)
-		if exitOf(err) != exitUsage {
-			t.Errorf("%s: %v", d, err)
-		}
+		check.Equal(t, exitOf(err), exitUsage, "%s: %v", d, err)
 	}
 }
 
@@ -150,7 +146,5 @@ func TestWatchEndsWithCtrlC(t *testing.T) {
 	if lines.Scan() {
 		t.Errorf("%q", lines.Text())
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, cmd.Wait())
 }

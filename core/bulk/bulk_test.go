@@ -195,9 +195,7 @@ func TestEachVerb(t *testing.T) {
 		t.Errorf("delete: %+v", res)
 	}
 	f.act(bulk.Request{Verb: bulk.Pause, Filter: &query.JobsAsk{}})
-	if n := len(f.names(core.Paused)); n != 4 {
-		t.Errorf("%d paused", n)
-	}
+	check.Equal(t, len(f.names(core.Paused)), 4, "paused")
 	if res := f.act(bulk.Request{Verb: bulk.Resume, Filter: &query.JobsAsk{Is: []query.Standing{query.IsHeld}}}); res.Done != 4 {
 		t.Errorf("resume: %+v", res)
 	}
@@ -256,9 +254,7 @@ func TestReasonIsBounded(t *testing.T) {
 	check.OK(t, err)
 	for _, verb := range bulk.Verbs {
 		_, err := f.M.Act(ctx, ann, bulk.Request{Verb: verb, Jobs: []string{"shop/j0"}, Why: strings.Repeat("x", 1001)})
-		if core.CodeOf(err) != core.CodeInvalid {
-			t.Errorf("%s: %v", verb, err)
-		}
+		check.Equal(t, core.CodeOf(err), core.CodeInvalid, "%s: %v", verb, err)
 	}
 	if after, err := f.Changes("", "", 100); err != nil || len(after) != len(before) {
 		t.Errorf("%d records, %d before: %v", len(after), len(before), err)

@@ -117,9 +117,7 @@ func TestCallback(t *testing.T) {
 	want := []core.Code{"", core.CodeNotFound, core.CodeNotFound, "", core.CodeNotFound, ""}
 	for round := range 2 { // a second report of a closed run is no error
 		for i, err := range c.Callback(ctx, shop, results) {
-			if code(err) != want[i] {
-				t.Errorf("round %d, %d: %v, want %q", round, i, err, want[i])
-			}
+			check.Equal(t, code(err), want[i], "round %d, %d: %v, want", round, i, err)
 		}
 	}
 	found, _, err := e.Manage.Runs(ctx, ids)
@@ -184,9 +182,7 @@ func TestBacklogOfOthers(t *testing.T) {
 			t.Fatalf("%d: %v", i, err)
 		}
 	}
-	if s.runs != 1 {
-		t.Errorf("%d batches were read", s.runs)
-	}
+	check.Equal(t, s.runs, 1, "batches were read")
 }
 
 // TestBacklogOfTwoApps checks that results of the caller's app are accepted after a batch of another app's.

@@ -65,9 +65,7 @@ func TestDescribeTellsApart(t *testing.T) {
 		}
 		a, b := e.schedule, other.schedule
 		a.realTime, b.realTime = false, false // 0,12 and */12 differ in nothing else
-		if a != b {
-			t.Errorf("%q and %q are both %q", e, other, words)
-		}
+		check.Equal(t, a, b, "%q and %q are both %q", e, other, words)
 	}
 	valid, _ := vectors(t)
 	for _, v := range valid {

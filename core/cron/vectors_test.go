@@ -108,9 +108,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("refused: %v", err)
 			continue
 		}
-		if e.String() != v.Expr {
-			t.Errorf("String() = %q, want %q", e.String(), v.Expr)
-		}
+		check.Equal(t, e.String(), v.Expr, "String()")
 		got, want := chain(e, v, len(v.Next)), v.want()
 		switch {
 		case v.DST:

@@ -55,17 +55,13 @@ func TestChannels(t *testing.T) {
 	elsewhere := mailTo("evil.example.com")
 	elsewhere.Email.SMTP.Password = core.AsStored
 	_, err = save(elsewhere)
-	if core.CodeOf(err) != core.CodeInvalid {
-		t.Errorf("the password went to another host: %v", err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeInvalid, "the password went to another host: %v", err)
 	texts := golden.New(t)
 	texts.Equal(t, "a kept secret at another host", fmt.Sprint(err))
 	none := feishu()
 	none.Name, none.Secret = "new", core.AsStored
 	_, err = save(none)
-	if core.CodeOf(err) != core.CodeInvalid {
-		t.Errorf("*** of nothing: %v", err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeInvalid, "*** of nothing: %v", err)
 	texts.Equal(t, "no secret to keep", fmt.Sprint(err))
 	topic := core.Channel{Name: "t", Kind: core.ChannelSNS, ARN: "arn:aws:sns:eu-central-1:123456789012:jobs"}
 	if _, err := save(topic); core.CodeOf(err) != core.CodeRefused {
@@ -92,9 +88,7 @@ func TestChannels(t *testing.T) {
 			t.Errorf("a secret in a record: %+v", c)
 		}
 	}
-	if want := "deleted finance;created mail;updated finance;created finance;"; verbs != want {
-		t.Errorf("changes %q, want %q", verbs, want)
-	}
+	check.Equal(t, verbs, "deleted finance;created mail;updated finance;created finance;", "changes")
 }
 
 // TestChannelWritesAreLost: after any lost answer, the channel has all new or all old values.
@@ -242,9 +236,7 @@ func TestPruneDryRunFindsWhatKeepsAnObject(t *testing.T) {
 			for _, x := range res.Channels {
 				got = append(got, "channel "+x.Change)
 			}
-			if text := strings.Join(got, ", "); text != c.want {
-				t.Errorf("%s, dry %v: %s, want %s", c.name, dry, text, c.want)
-			}
+			check.Equal(t, strings.Join(got, ", "), c.want, "%s, dry %v", c.name, dry)
 		}
 	}
 }

@@ -320,9 +320,7 @@ func TestPauseOfAJob(t *testing.T) {
 			t.Errorf("resume runs what passed: %s", fire.At)
 		}
 	}
-	if n := len(f.Skips(j.Def.ID)); n != 0 {
-		t.Errorf("%d records of instants inside the pause", n)
-	}
+	check.Equal(t, len(f.Skips(j.Def.ID)), 0, "records of instants inside the pause")
 	if r, err := f.M.Resume(ctx, ann, job, ""); err != nil || r.Changed {
 		t.Errorf("resume again: %+v %v", r, err)
 	}
@@ -412,9 +410,7 @@ func TestFixedDelayKeepsItsTail(t *testing.T) {
 	if again := f.Fires(); len(again) != 1 || again[0].Run != tail || again[0].Rev != j.Sched.Rev || j.Sched.Tail != tail {
 		t.Errorf("after a resume: %+v, %+v", again, j.Sched)
 	}
-	if n := len(f.Skips(j.Def.ID)); n != 0 {
-		t.Errorf("%d records", n)
-	}
+	check.Equal(t, len(f.Skips(j.Def.ID)), 0, "records")
 	// A fire in transit is not sent again.
 	run := core.Run{ID: tail, App: "shop", State: core.Running, Owner: "me", At: first[0].At, Slot: first[0].Slot, First: tail, Attempt: 1,
 		FixedDelay: true, SentAt: f.Clock}

@@ -54,18 +54,14 @@ func TestNotifyOfEverything(t *testing.T) {
 			t.Errorf("the record is %+v", c)
 		}
 	}
-	if records != 1 {
-		t.Errorf("%d records of one change", records)
-	}
+	check.Equal(t, records, 1, "records of one change")
 	if err := f.M.DeleteChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("the channel is deleted: %v", err)
 	}
 	if res, err := f.M.SaveNotify(ctx, ann, core.Notify{}); err != nil || res.Change != manage.Updated || !res.Old.Equal(n) {
 		t.Errorf("taken back: %+v, %v", res, err)
 	}
-	if err := f.M.DeleteChannel(ctx, ann, "finance"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.M.DeleteChannel(ctx, ann, "finance"))
 }
 
 // TestNotifyWritesAreLost: after any lost answer, the value is stored, with one record.

@@ -36,9 +36,7 @@ func (f *fixture) tree() (up, down []string) {
 	}
 	for _, j := range list {
 		for _, p := range j.Def.After {
-			if p.Job != "shop/"+names[p.ID] {
-				f.T.Errorf("%s has the parents %+v", j.Def.Name, p)
-			}
+			check.Equal(f.T, p.Job, "shop/"+names[p.ID], "%s has the parents %+v", j.Def.Name, p)
 			up = append(up, names[p.ID]+" "+j.Def.Name+" "+string(p.When))
 		}
 		for _, c := range j.Def.Children {
@@ -224,9 +222,7 @@ func TestDeleteBeforeOthers(t *testing.T) {
 	f := newFixture(t)
 	f.Save(after("a"), after("b", "a"), after("c", "a"))
 	_, err := f.M.Delete(ctx, ann, "shop/a", nil)
-	if core.CodeOf(err) != core.CodeConflict {
-		t.Errorf("got %v", err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeConflict, "got %v", err)
 	golden.New(t).Equal(t, "a parent", fmt.Sprint(err))
 	f.wantTree("a b", "a c")
 	for _, name := range []string{"b", "c", "a"} {

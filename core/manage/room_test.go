@@ -168,9 +168,7 @@ func TestSaveIntoAnAppThatGoes(t *testing.T) {
 		c, m := newCrowded(t)
 		c.perCall, c.deletes = 100, "shop"
 		for _, r := range m.Save(t.Context(), ann, many(3)) {
-			if core.CodeOf(r.Err) != core.CodeNotFound {
-				t.Errorf("%s: %s, %v", r.Name, r.Change, r.Err)
-			}
+			check.Equal(t, core.CodeOf(r.Err), core.CodeNotFound, "%s: %s, %v", r.Name, r.Change, r.Err)
 		}
 		if jobs, _, err := c.ListJobs(t.Context(), "", 0, 100); err != nil || len(jobs) > 0 {
 			t.Errorf("%d jobs are there, %v", len(jobs), err)

@@ -110,9 +110,7 @@ func TestScriptVersions(t *testing.T) {
 	wantResults(t, f.Save(byHash(core.HashScript("two"))), "updated")
 	f.Create(scripted("b", "other"))
 	wantResults(t, f.Save(byHash(core.HashScript("other"))), "invalid script.hash")
-	if got := f.versions("shop/a")[0]; got != "6 shell two" {
-		t.Error(got)
-	}
+	check.Equal(t, f.versions("shop/a")[0], "6 shell two")
 	for _, c := range f.changes("shop/a") {
 		if text := c.Old + c.New; strings.Contains(text, "five") || strings.Contains(text, "two") {
 			t.Errorf("a record has a source: %s", text)
@@ -329,9 +327,7 @@ func TestScriptsAtOnce(t *testing.T) {
 				other = func() {
 					dying := &faults{Store: f.E.Manage, Ring: f.E.Ring, At: 4, Kill: true}
 					f.Fresh(dying).Save(ctx, ann, []manage.JobSpec{scripted("a", "theirs")})
-					if dying.Last != "UpdateJobs" {
-						t.Errorf("it died at %s", dying.Last)
-					}
+					check.Equal(t, dying.Last, "UpdateJobs", "it died at")
 				}
 			}
 			if before == "source" {
@@ -390,9 +386,7 @@ func TestScriptStoreFull(t *testing.T) {
 	m := f.Fresh(&faults{Store: full, Ring: f.E.Ring})
 	full.times = 3
 	wantResults(t, m.Save(ctx, ann, []manage.JobSpec{scripted("a", "two")}), "updated")
-	if full.times != 0 {
-		t.Error("it was not tried again")
-	}
+	check.Equal(t, full.times, 0, "it was not tried again")
 	f.wantVersions("shop/a", "2 shell two", "1 shell one")
 }
 

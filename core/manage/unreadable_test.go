@@ -50,9 +50,7 @@ func TestUnreadableApp(t *testing.T) {
 		t.Errorf("upcoming: %+v %v", up, err)
 	}
 	for _, c := range up.Coming {
-		if c.App != "shop" {
-			t.Errorf("upcoming: %+v", c)
-		}
+		check.Equal(t, c.App, "shop", "upcoming: %+v", c)
 	}
 	if _, err := f.M.Trouble(ctx, nil); err != nil {
 		t.Errorf("trouble: %v", err)

@@ -90,13 +90,9 @@ func TestClean(t *testing.T) {
 		must(t, err)
 		return fmt.Sprintf("%d demanded, %d out of reach, %d unaccounted", a.Demanded, a.OutOfReach, a.Unaccounted)
 	}
-	if got := audit(); got != "72 demanded, 12 out of reach, 0 unaccounted" {
-		t.Error(got)
-	}
+	check.Equal(t, audit(), "72 demanded, 12 out of reach, 0 unaccounted")
 	want(operate.CleanRequest{App: "shop"}, 36, 0, 24)
-	if got := audit(); got != "72 demanded, 48 out of reach, 0 unaccounted" {
-		t.Error(got)
-	}
+	check.Equal(t, audit(), "72 demanded, 48 out of reach, 0 unaccounted")
 	r, err := f.M.Replan(ctx, ann, "", list[0]-1, core.InstantOf(f.Clock))
 	if err != nil || r.Sent != 0 {
 		t.Errorf("replan: %+v, %v", r, err)
@@ -352,13 +348,9 @@ func TestCleanIsWrittenDown(t *testing.T) {
 		return says
 	}
 	f.cleaned(operate.CleanRequest{App: "shop", DryRun: true})
-	if got := cleaned(query.ChangeFilter{}); got != "" {
-		t.Errorf("of a dry run: %s", got)
-	}
+	check.Equal(t, cleaned(query.ChangeFilter{}), "", "of a dry run")
 	f.cleaned(operate.CleanRequest{App: "shop", Keep: 25})
-	if got := cleaned(query.ChangeFilter{Job: "shop/sweep"}); got != `ann shop/sweep {"cleaned":5};` {
-		t.Error(got)
-	}
+	check.Equal(t, cleaned(query.ChangeFilter{Job: "shop/sweep"}), `ann shop/sweep {"cleaned":5};`)
 	f.Clock = f.Clock.Add(24 * time.Hour)
 	check.Call(t)(f.M.Delete(ctx, ann, "shop/other", nil))
 	at, leave := context.WithCancel(ctx)
@@ -367,7 +359,5 @@ func TestCleanIsWrittenDown(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	want := `ann shop/other {"cleaned":1};ann shop/other {"cleaned":5};`
-	if got := cleaned(query.ChangeFilter{Job: "shop/other"}); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	check.Equal(t, cleaned(query.ChangeFilter{Job: "shop/other"}), want)
 }

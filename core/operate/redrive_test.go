@@ -153,9 +153,7 @@ func TestRedrive(t *testing.T) {
 		sent[x.Run]++
 	}
 	for _, id := range []core.RunID{core.PlannedRun(ids["fine"], at), core.PlannedRun(ids["mixed"], at+20), number} {
-		if sent[id] != 1 {
-			t.Errorf("run %d was sent %d times", id, sent[id])
-		}
+		check.Equal(t, sent[id], 1, "run %d was sent N times", id)
 	}
 	if left := letters(); len(sent) != 4 || all.Dropped != 4 || len(left) != len(want)-4 || strings.Contains(fmt.Sprint(left), "fine") {
 		t.Errorf("%d sent, %d dropped, left are %v", len(sent), all.Dropped, left)
@@ -170,9 +168,7 @@ func TestRedrive(t *testing.T) {
 			t.Errorf("%s is there: %t", w.what, there)
 		}
 	}
-	if res.Dropped != 7 {
-		t.Errorf("%d dropped", res.Dropped)
-	}
+	check.Equal(t, res.Dropped, 7, "dropped")
 }
 
 // TestRedriveOfOpenRuns: only its message names an open run without an owner, or a run with

@@ -58,9 +58,7 @@ func TestReplan(t *testing.T) {
 			f.E.Queue.Ack(ctx, page)
 		}
 		for _, id := range runs {
-			if got[id] != core.CauseMisfire {
-				t.Errorf("run %d: %q", id, got[id])
-			}
+			check.Equal(t, got[id], core.CauseMisfire, "run %d", id)
 		}
 	}
 	lost := []core.RunID{core.PlannedRun(j.Def.ID, at(20)), core.PlannedRun(j.Def.ID, at(30)), core.PlannedRun(j.Def.ID, at(70)),
@@ -319,9 +317,7 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 					t.Fatalf("run %s is %d times on the ring", id, got[id])
 				}
 			}
-			if got[last] != 1 {
-				t.Errorf("the job behind it was not checked")
-			}
+			check.Equal(t, got[last], 1, "the job behind it was not checked")
 		})
 	}
 }

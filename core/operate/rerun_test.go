@@ -112,9 +112,7 @@ func TestRerun(t *testing.T) {
 	}
 	check.Call(t)(f.M.Delete(ctx, ann, "shop/sweep", nil))
 	_, err = f.M.Rerun(ctx, ann, operate.RerunRequest{Run: first.ID.String()})
-	if code(err) != core.CodeRefused {
-		t.Errorf("of a deleted job: %v", err)
-	}
+	check.Equal(t, code(err), core.CodeRefused, "of a deleted job: %v", err)
 	texts.Equal(t, "deleted job", fmt.Sprint(err))
 }
 
@@ -186,9 +184,7 @@ func TestRerunOfATemplate(t *testing.T) {
 			if p := res.Runs[0].As.Params; p != nil {
 				got = *p
 			}
-			if got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			check.Equal(t, got, c.want)
 		})
 	}
 }

@@ -139,9 +139,7 @@ func TestChangeTriggerRefuses(t *testing.T) {
 	texts := golden.New(t)
 	for what, id := range map[string]core.RunID{"claimed": claimed.ID, "ended": ended.ID, "a retry": retry.ID, "running": planned.ID} {
 		_, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p})
-		if code(err) != core.CodeRefused {
-			t.Errorf("%s: %v", what, err)
-		}
+		check.Equal(t, code(err), core.CodeRefused, "%s: %v", what, err)
 		texts.Equal(t, what, fmt.Sprint(err))
 	}
 	stored, ok, err := f.E.Manage.Runs(ctx, []core.RunID{claimed.ID, ended.ID, retry.ID, planned.ID})

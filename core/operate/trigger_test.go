@@ -302,9 +302,7 @@ func TestKillIsRecordedFirst(t *testing.T) {
 		if _, err := f.Fresh(&w).KillRun(ctx, ann, r.ID.String(), ""); code(err) != core.CodeUnavailable || w.Last != "PutRuns" {
 			t.Errorf("%s: %v", w.Last, err)
 		}
-		if len(f.Killer.Sent) != 0 {
-			t.Errorf("sent: %v", f.Killer.Sent)
-		}
+		check.Equal(t, len(f.Killer.Sent), 0, "sent: %v", f.Killer.Sent)
 	}
 }
 

@@ -44,9 +44,7 @@ func TestLate(t *testing.T) {
 			want   string
 		}{{3 * time.Second, row.s3}, {3 * time.Minute, row.min3}, {3 * time.Hour, row.h3}} {
 			t.Run(fmt.Sprintf("%s/%s/%s/%s", row.misfire, row.deadline, row.job, c.outage), func(t *testing.T) {
-				if got := afterOutage(t, row.misfire, row.deadline, row.job, c.outage); got != c.want {
-					t.Errorf("%s, want %s", got, c.want)
-				}
+				check.Equal(t, afterOutage(t, row.misfire, row.deadline, row.job, c.outage), c.want)
 			})
 		}
 	}

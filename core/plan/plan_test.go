@@ -254,9 +254,7 @@ func TestPlanAt(t *testing.T) {
 		{"none", 9, every(time.Hour), 0, Local(), 0},
 	} {
 		s := sched(c.job, c.when)
-		if got := PlanAt(s, compile(t, s), c.next, c.o); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		check.Equal(t, PlanAt(s, compile(t, s), c.next, c.o), c.want, "%s", c.name)
 	}
 }
 
@@ -273,9 +271,7 @@ func TestAdvanceCoversAWindow(t *testing.T) {
 			t.Errorf("%d fires at %s, up to %s", len(r.Fires), now, r.Fires[len(r.Fires)-1].Slot)
 		}
 		s = apply(s, r.Advance)
-		if s.PlanAt.Time().Sub(now) != o.Window {
-			t.Errorf("the next pass is %s later", s.PlanAt.Time().Sub(now))
-		}
+		check.Equal(t, s.PlanAt.Time().Sub(now), o.Window, "the next pass N later")
 	}
 }
 

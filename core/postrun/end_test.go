@@ -266,9 +266,7 @@ func TestLastLines(t *testing.T) {
 		n    int
 		want string
 	}{{"a\nb\nc\n", 2, "b\nc"}, {"a\nb\nc", 3, "a\nb\nc"}, {"a\nb", 9, "a\nb"}, {"", 2, ""}, {"a\n", 0, ""}} {
-		if got := lastLines(c.text, c.n); got != c.want {
-			t.Errorf("the last %d of %q: %q", c.n, c.text, got)
-		}
+		check.Equal(t, lastLines(c.text, c.n), c.want, "the last %d of %q", c.n, c.text)
 	}
 	for _, c := range []struct {
 		text string

@@ -182,9 +182,7 @@ func TestKept(t *testing.T) {
 				t.Errorf("run %d owes %+v", id, now.OwesPostRun())
 			}
 		}
-		if r.stored(again.ID).KeepLog != core.KeepLogAlways {
-			t.Error("the log of the retry was removed with the log of an attempt")
-		}
+		check.Equal(t, r.stored(again.ID).KeepLog, core.KeepLogAlways, "the log of the retry was removed with the log of an attempt")
 		if _, is, _ := r.s.KeptLog(t.Context(), none.ID); is {
 			t.Error("a log that no run owed is kept")
 		}
@@ -250,9 +248,7 @@ func TestHung(t *testing.T) {
 		}
 		time.Sleep(2*time.Hour + 15*time.Minute)
 		r.nothing()
-		if len(r.made) != 701 {
-			t.Errorf("%d are done with", len(r.made))
-		}
+		check.Equal(t, len(r.made), 701, "are done with")
 		for _, id := range []core.RunID{core.NumberedRun(1, 1), core.NumberedRun(1, 500), core.NumberedRun(1, 1000)} {
 			if k, text := r.kept(id); text != "" || !strings.Contains(k.Why, "no answer") && !strings.Contains(k.Why, "all the time") ||
 				r.made[id] != postrun.Failed {
@@ -364,9 +360,7 @@ func TestKeptBesideNotice(t *testing.T) {
 		id := core.NumberedRun(1, 1)
 		r.place = &meanwhile{r.s, func() {
 			run := r.stored(id)
-			if err := r.s.PutRuns(t.Context(), []core.RunPut{run.ClearPostRun(core.PostRun{Log: true})})[0]; err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, r.s.PutRuns(t.Context(), []core.RunPut{run.ClearPostRun(core.PostRun{Log: true})})[0])
 		}}
 		r.drive()
 		defer func() { r.stop() }()

@@ -96,9 +96,7 @@ func TestPass(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		w.answer = func(context.Context, string) error { stop(); return errors.New("stopped") }
-		if err := p.Pass(ctx); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, p.Pass(ctx))
 		if a, _ := p.Answer("shop", "http://10.0.0.1:1"); a.Problem != "" {
 			t.Errorf("our own stop is its answer: %+v", a)
 		}

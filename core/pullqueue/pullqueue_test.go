@@ -94,12 +94,8 @@ func TestLongPoll(t *testing.T) {
 		if len(again) != 1 || again[0].Receipt.N != 2 || time.Since(began) != 67*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), again)
 		}
-		if s := r.extend(held[0], time.Minute); s != pullqueue.StateLost {
-			t.Errorf("the first one gets %s", s)
-		}
-		if s := r.extend(again[0], time.Minute); s != pullqueue.StateHeld {
-			t.Errorf("the second one gets %s", s)
-		}
+		check.Equal(t, r.extend(held[0], time.Minute), pullqueue.StateLost, "the first one gets")
+		check.Equal(t, r.extend(again[0], time.Minute), pullqueue.StateHeld, "the second one gets")
 		// A released run is delivered at once to a waiting poll.
 		began = time.Now()
 		time.AfterFunc(3*time.Second, func() { r.extend(again[0], 0) })
@@ -165,13 +161,9 @@ func TestKill(t *testing.T) {
 		if x := r.stored(before); x.State != core.Killed || x.Reason != core.ReasonPerson {
 			t.Errorf("killed before: %s %s", x.State, x.Reason)
 		}
-		if s := r.extend(held[0], time.Minute); s != pullqueue.StateHeld {
-			t.Errorf("not killed yet: %s", s)
-		}
+		check.Equal(t, r.extend(held[0], time.Minute), pullqueue.StateHeld, "not killed yet")
 		kill(during)
-		if s := r.extend(held[0], time.Minute); s != pullqueue.StateKilled {
-			t.Errorf("killed: %s", s)
-		}
+		check.Equal(t, r.extend(held[0], time.Minute), pullqueue.StateKilled, "killed")
 		if x := r.stored(during); !x.State.Open() {
 			t.Errorf("it is for its executor to end it: %s", x.State)
 		}
@@ -198,9 +190,7 @@ func TestEnded(t *testing.T) {
 			t.Fatalf("%v", held)
 		}
 		end(second)
-		if s := r.extend(held[0], time.Minute); s != pullqueue.StateEnded {
-			t.Errorf("it gets %s", s)
-		}
+		check.Equal(t, r.extend(held[0], time.Minute), pullqueue.StateEnded, "it gets")
 		poison := r.run()
 		for range 3 {
 			if held := r.receive(0); len(held) != 1 {
@@ -377,9 +367,7 @@ func TestPollsOfOneApp(t *testing.T) {
 			go poll("a")
 		}
 		synctest.Wait()
-		if refused["a"] != 0 {
-			t.Errorf("when the others are over: %v", refused)
-		}
+		check.Equal(t, refused["a"], 0, "when the others are over: %v", refused)
 		r.p.Close()
 		synctest.Wait()
 	})

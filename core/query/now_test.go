@@ -225,9 +225,7 @@ func TestSelectBehindUnreadableJobs(t *testing.T) {
 	texts := golden.New(t)
 	for _, sees := range []func(string) bool{nil, func(app string) bool { return app == "shop" }} {
 		_, _, bad, err := q.Select(ctx, query.JobsAsk{JobFilter: query.JobFilter{Sees: sees}}, 0)
-		if len(bad) != 0 {
-			t.Error(bad)
-		}
+		check.Equal(t, len(bad), 0, "%v", bad)
 		texts.Equal(t, "too many", fmt.Sprint(err))
 	}
 }

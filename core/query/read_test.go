@@ -50,9 +50,7 @@ func TestRuns(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("limit %d: %d runs, want %d:\n%v\n%v", limit, len(got), len(want), got, want)
 		}
-		if skips != 1 {
-			t.Errorf("limit %d: the skipped record came %d times", limit, skips)
-		}
+		check.Equal(t, skips, 1, "limit %d: the skipped record came N times", limit)
 	}
 	page, err := f.M.Runs(ctx, query.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}})
 	if err != nil || len(page.Runs) != 10 || len(page.Skips) != 0 {
@@ -150,9 +148,7 @@ func TestJobsAndUpcoming(t *testing.T) {
 				break
 			}
 		}
-		if n != c.want {
-			t.Errorf("%+v: %d jobs, want %d", c.f, n, c.want)
-		}
+		check.Equal(t, n, c.want, "%+v N jobs", c.f)
 	}
 	up, err := f.M.Upcoming(ctx, query.JobFilter{}, time.Time{}, 3*time.Minute, 100)
 	if err != nil || len(up.Coming) != 27 || up.Partial {
@@ -231,9 +227,7 @@ func TestRunAtOfAPause(t *testing.T) {
 		t.Helper()
 		for _, m := range minutes {
 			_, err := f.M.Run(ctx, "shop/sweep@"+at(m).Format(time.RFC3339))
-			if code(err) != core.CodeNotFound {
-				t.Errorf("minute %d: %v", m, err)
-			}
+			check.Equal(t, code(err), core.CodeNotFound, "minute %d: %v", m, err)
 			seen += fmt.Sprintf("%s: %v\n", f.Clock.Format("15:04"), err)
 		}
 	}

@@ -101,9 +101,7 @@ func TestRegister(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if store.puts != 4 {
-		t.Errorf("refused registrations were stored")
-	}
+	check.Equal(t, store.puts, 4, "refused registrations were stored")
 	other := good
 	other.Address = "http://10.0.0.1:9999" // another spelling of the same address
 	for _, spelling := range []string{other.Address, "HTTP://10.0.0.1:9999//"} {

@@ -96,18 +96,14 @@ func TestStrangersDoNotHaveTheStoreRead(t *testing.T) {
 		for i := range 1000 {
 			all.Go(func() {
 				if i%2 == 0 { // at first no token is known: all wait for one read
-					if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
-						t.Error(err)
-					}
+					check.NoError(t, tokens.Admit(t.Context(), "", "secret"))
 				} else if err := tokens.Admit(t.Context(), "", fmt.Sprint(i)); core.CodeOf(err) != core.CodeUnauthorized {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
-		if n := a.reads.Load(); n != 1 {
-			t.Errorf("1,000 callers had the list read %d times", n)
-		}
+		check.Equal(t, a.reads.Load(), 1, "1,000 callers had the list read N times")
 		for i := range 1000 { // in ten seconds
 			all.Go(func() { tokens.Admit(t.Context(), "", fmt.Sprint(i)) })
 			time.Sleep(10 * time.Millisecond)
@@ -182,9 +178,7 @@ func TestTokensFollowTheApps(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		tokens.Admit(gone, "", "stranger")
-		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, tokens.Admit(t.Context(), "", "secret"))
 	})
 }
 

@@ -209,9 +209,7 @@ func (w *world) holds(r *report.Reports, from, to time.Time, zone *time.Location
 		if got := said(a); !slices.Equal(got, want) || len(want) == 0 {
 			w.t.Errorf("%s, day %t, app %q job %d each %q %s: (-want +got)\n%s", zone, day, q.App, q.Job, q.Each, q.State, diff.Diff(want, got))
 		}
-		if a.Until != a.To {
-			w.t.Errorf("%+v: until %s, want %s", q, a.Until, a.To)
-		}
+		check.Equal(w.t, a.Until, a.To, "%+v: until", q)
 	}
 }
 
@@ -442,9 +440,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 	before := until()
 	w.pass(w.reports(report.Options{}))
-	if until() != before {
-		t.Error("two had a turn at once")
-	}
+	check.Equal(t, until(), before, "two had a turn at once")
 	w.now = w.now.Add(3 * time.Minute)
 	w.pass(w.reports(report.Options{}))
 	if until() == before {

@@ -145,13 +145,9 @@ func TestNext(t *testing.T) {
 			}
 			got = append(got, next.String())
 		}
-		if g := strings.Join(got, " "); g != c.want {
-			t.Errorf("%s: %s, want %s", c.name, g, c.want)
-		}
+		check.Equal(t, strings.Join(got, " "), c.want, "%s", c.name)
 		never := c.want == "none" && c.name != "by hand" && c.name != "fixed delay"
-		if got := s.Never(at(t, c.after)); got != never {
-			t.Errorf("%s: never: %t", c.name, got)
-		}
+		check.Equal(t, s.Never(at(t, c.after)), never, "%s: never", c.name)
 	}
 }
 
@@ -175,9 +171,7 @@ func TestEverySpreads(t *testing.T) {
 		}
 	}
 	// The hash is part of what users see: it must stay.
-	if got := hash(42) % 600; got != 13 {
-		t.Errorf("the offset of job 42 in 10 minutes became %d", got)
-	}
+	check.Equal(t, hash(42)%600, 13, "the offset of job 42 in 10 minutes became")
 }
 
 func TestEveryStrictlyGrows(t *testing.T) {
@@ -300,9 +294,7 @@ func TestTraps(t *testing.T) {
 		{"Asia/Kolkata", "0 30 2 * * ?", 0},
 	} {
 		got := mustCompile(t, cronIn(c.zone, c.expr)).Traps(at(t, "2026-12-01T00:00:00Z"))
-		if len(got) != c.traps {
-			t.Errorf("%s in %s: %q", c.expr, c.zone, got)
-		}
+		check.Equal(t, len(got), c.traps, "%s in %s: %q", c.expr, c.zone, got)
 		for i, trap := range got {
 			texts.Equal(t, fmt.Sprintf("%s in %s: %d", c.expr, c.zone, i+1), trap.String())
 		}
@@ -420,8 +412,6 @@ func TestWallTimeIsFirstMomentAfterGap(t *testing.T) {
 		check.OK(t, err)
 		wall, err := time.Parse("2006-01-02 15:04", c.wall)
 		check.OK(t, err)
-		if got := WallTime(wall, loc).UTC().Format(time.RFC3339); got != c.want {
-			t.Errorf("%s in %s: %s, want %s", c.wall, c.zone, got, c.want)
-		}
+		check.Equal(t, WallTime(wall, loc).UTC().Format(time.RFC3339), c.want, "%s in %s", c.wall, c.zone)
 	}
 }

@@ -121,9 +121,7 @@ func TestInvoke(t *testing.T) {
 			t.Errorf("it was reported before the return: %+v", f.items)
 		}
 		for _, p := range f.paths {
-			if p != wire.PathCallback {
-				t.Errorf("a function does not register: %s", p)
-			}
+			check.Equal(t, p, wire.PathCallback, "a function does not register")
 		}
 		log := out.String()
 		for line := range strings.Lines(log) {
@@ -146,9 +144,7 @@ func TestInvoke(t *testing.T) {
 			res.Message != "job handler [nobody] not found." {
 			t.Errorf("%+v %v", res, err)
 		}
-		if len(f.items) != 3 {
-			t.Errorf("%d results", len(f.items))
-		}
+		check.Equal(t, len(f.items), 3, "results")
 		if _, err := invoke(ctx, json.RawMessage(`{"x":1}`)); err == nil {
 			t.Error("an event that is no run")
 		}

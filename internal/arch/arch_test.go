@@ -109,9 +109,7 @@ func TestImports(t *testing.T) {
 				}
 				continue
 			}
-			if why := refusal(from, to); why != "" {
-				t.Errorf("%s imports %s: %s", from, to, why)
-			}
+			check.Equal(t, refusal(from, to), "", "%s imports %s", from, to)
 		}
 	}
 	if seen < 15 {

@@ -24,9 +24,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 		t.Fatalf("only %d settings were found", len(settings))
 	}
 	for _, s := range settings {
-		if row := "| `" + s[1] + "` | " + s[2] + " | "; !strings.Contains(string(doc), row) {
-			t.Errorf("docs/reference/aws-settings.md does not have the row\n%s", row)
-		}
+		check.Contains(t, string(doc), "| `"+s[1]+"` | "+s[2]+" | ", "docs/reference/aws-settings.md does not have the row")
 	}
 }
 

@@ -134,9 +134,7 @@ func TestRestOfBodyIsNotAwaited(t *testing.T) {
 
 func TestMost(t *testing.T) {
 	for of, want := range map[uint64]int{0: 8192, 1: 1, 600: 300, 1024: 512, 1 << 20: 8192, 1<<64 - 1: 8192} {
-		if n := mostOf(of); n != want {
-			t.Errorf("of %d descriptors: %d connections, want %d", of, n, want)
-		}
+		check.Equal(t, mostOf(of), want, "of %d descriptors N connections", of)
 	}
 }
 
@@ -250,9 +248,7 @@ func TestWhoIsSilentHoldsUpNobody(t *testing.T) {
 			began := time.Now()
 			c := ask()
 			take(c, 0)
-			if d := time.Since(began); d != 0 {
-				t.Errorf("it waits %v", d)
-			}
+			check.Equal(t, time.Since(began), 0, "it waits")
 			synctest.Wait() // until the server too is done with it
 			return c
 		}

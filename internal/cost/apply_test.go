@@ -93,12 +93,8 @@ func TestApply(t *testing.T) {
 				for left := n; left > 0; left -= perCall {
 					want += (min(left, perCall) + perTransaction - 1) / perTransaction
 				}
-				if got := int(a.transactions.Load()); got != want {
-					t.Errorf("it took %d transactions, want %d", got, want)
-				}
-				if created := a.save(t, orders(n, "j")); created != 0 {
-					t.Errorf("%d are made again", created)
-				}
+				check.Equal(t, int(a.transactions.Load()), want, "it took N transactions")
+				check.Equal(t, a.save(t, orders(n, "j")), 0, "are made again")
 			})
 		})
 	}
@@ -147,8 +143,6 @@ func TestApplyBesideOthers(t *testing.T) {
 			must("edit of the app", err)
 		})
 		all.Wait()
-		if made.Load() != 3*200+50 {
-			t.Errorf("%d jobs were created, want each once", made.Load())
-		}
+		check.Equal(t, made.Load(), 3*200+50, "jobs were created, want each once")
 	})
 }

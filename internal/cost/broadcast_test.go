@@ -30,9 +30,7 @@ func TestBroadcast(t *testing.T) {
 		return fireOf(t, executors, specs)
 	}
 	one := spreads(core.RouteFirst, 5)
-	if is := one.on["runs"].Write; is != 2 {
-		t.Errorf("a run writes %.0f units of runs, a claim and an end", is)
-	}
+	check.Equal(t, one.on["runs"].Write, 2, "a run writes N units of runs, a claim and an end")
 	for executors, own := range map[int]float64{2: 3, 10: 3, 100: 10} {
 		m, n := spreads(core.RouteBroadcast, executors), float64(executors)
 		if is := m.write - (one.write - 2) - 4*n; is > own || is < own-1 {

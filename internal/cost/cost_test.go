@@ -56,9 +56,7 @@ func holds(t *testing.T, file, row string) {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/" + file)
 	check.OK(t, err)
-	if !strings.Contains(string(doc), "\n"+row+"\n") {
-		t.Errorf("docs/%s does not have the row\n%s", file, row)
-	}
+	check.Contains(t, string(doc), "\n"+row+"\n", "docs/%s does not have the row\n%s", file, row)
 }
 
 // page fails unless docs/reference/aws-cost.md has text in its part of a name; with -update it writes the text there.

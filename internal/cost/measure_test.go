@@ -108,9 +108,7 @@ func (d *deployment) Send(ctx context.Context, s dispatch.SendRequest) dispatch.
 func (d *deployment) callback(results []finish.Result) {
 	d.invoke("callback", func() {
 		for _, err := range d.ends.Callback(context.Background(), callback.Caller{Token: token}, results) {
-			if err != nil {
-				d.t.Error(err)
-			}
+			check.NoError(d.t, err)
 		}
 	})
 }

@@ -132,9 +132,7 @@ func (h *hearing) pollPostRun(ctx context.Context, lane *postrun.Worker) {
 		var list []ring.Message
 		for _, m := range out.Messages {
 			msg, err := ring.Decode([]byte(*m.Body))
-			if err != nil {
-				h.t.Error(err)
-			}
+			check.NoError(h.t, err)
 			list = append(list, msg)
 		}
 		h.invoke("postrun", func() {

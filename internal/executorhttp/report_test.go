@@ -101,19 +101,13 @@ func TestBodiesInHandAreBounded(t *testing.T) {
 				held.Go(func() { ask(path, open) })
 			}
 			synctest.Wait()
-			if got := ask(path, strings.NewReader("x")); got != http.StatusServiceUnavailable {
-				t.Errorf("%s, one more: %d", path, got)
-			}
+			check.Equal(t, ask(path, strings.NewReader("x")), http.StatusServiceUnavailable, "%s, one more", path)
 			if other != "" {
-				if got := ask(other, strings.NewReader("x")); got != http.StatusBadRequest {
-					t.Errorf("%s, of another: %d", other, got)
-				}
+				check.Equal(t, ask(other, strings.NewReader("x")), http.StatusBadRequest, "%s, of another", other)
 			}
 			end.Close()
 			held.Wait()
-			if got := ask(path, strings.NewReader("x")); got != http.StatusBadRequest {
-				t.Errorf("%s, once they are gone: %d", path, got)
-			}
+			check.Equal(t, ask(path, strings.NewReader("x")), http.StatusBadRequest, "%s, once they are gone", path)
 		}
 	})
 }

@@ -92,9 +92,7 @@ func TestAnAnswerThatDoesNotComeIsAskedForAgain(t *testing.T) {
 	for range 16 {
 		all.Go(func() {
 			for range calls / 16 {
-				if err := get(ctx, db); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, get(ctx, db))
 			}
 		})
 	}
@@ -139,9 +137,7 @@ func TestConnectionsAreKept(t *testing.T) {
 		arrived.Store(&round)
 		for range together {
 			all.Go(func() {
-				if err := get(t.Context(), db); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, get(t.Context(), db))
 			})
 		}
 		all.Wait()
@@ -177,9 +173,7 @@ func TestDeadConnectionsCostOneAttempt(t *testing.T) {
 	var all sync.WaitGroup
 	for range together {
 		all.Go(func() {
-			if err := get(t.Context(), db); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, get(t.Context(), db))
 		})
 	}
 	all.Wait()

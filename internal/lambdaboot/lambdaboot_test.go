@@ -135,13 +135,9 @@ func TestReportNeedsToken(t *testing.T) {
 func TestReadNamesAllThatIsMissing(t *testing.T) {
 	_, err := Read(func(string) string { return "" }, Needs{AdminToken: true})
 	for name := range whole() {
-		if !strings.Contains(fmt.Sprint(err), name+" is missing") {
-			t.Errorf("%v: nothing of %s", err, name)
-		}
+		check.Contains(t, fmt.Sprint(err), name+" is missing", "%v: nothing of %s", err, name)
 	}
-	if !strings.Contains(fmt.Sprint(err), "TICKRING_ADMIN_TOKEN is missing") {
-		t.Errorf("%v: nothing of the token", err)
-	}
+	check.Contains(t, fmt.Sprint(err), "TICKRING_ADMIN_TOKEN is missing", "%v: nothing of the token", err)
 }
 
 func TestReadNamesAllThatIsWrong(t *testing.T) {
@@ -159,9 +155,7 @@ func TestReadNamesAllThatIsWrong(t *testing.T) {
 	}
 	_, err := Read(with(pairs...), Needs{})
 	for name := range wrong {
-		if !strings.Contains(fmt.Sprint(err), name+":") {
-			t.Errorf("%v: nothing of %s", err, name)
-		}
+		check.Contains(t, fmt.Sprint(err), name+":", "%v: nothing of %s", err, name)
 	}
 	if n := strings.Count(fmt.Sprint(err), "\n") + 1; n != len(wrong) {
 		t.Errorf("%d errors for %d wrong values: %v", n, len(wrong), err)

@@ -223,9 +223,7 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("token %q, %v", token, err)
 	}
 	// A report is verified with the key of the function that requested it.
-	if keyOf(t, all) != key {
-		t.Error("two functions with one report key sign differently")
-	}
+	check.Equal(t, keyOf(t, all), key, "two functions with one report key sign differently")
 	if keyOf(t, &Config{AdminToken: "the-admin-token-of-here"}) == key {
 		t.Error("reports are signed with the admin token, though there is a key for them")
 	}

@@ -177,9 +177,7 @@ func TestProviderThatIsAway(t *testing.T) {
 		_, _, err := p.Start(t.Context(), "")
 		code(t, "away", err, core.CodeUnavailable)
 	}
-	if n := idp.asked.Load(); n != 1 {
-		t.Errorf("asked %d times", n)
-	}
+	check.Equal(t, idp.asked.Load(), 1, "asked N times")
 	idp.away.Store(false)
 	now = now.Add(2 * time.Second)
 	where, kept, err := p.Start(t.Context(), "")

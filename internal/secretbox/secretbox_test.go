@@ -199,9 +199,7 @@ func TestOneOfManyCreatesKeyFile(t *testing.T) {
 	}
 	all.Wait()
 	slices.Sort(ids)
-	if len(slices.Compact(ids)) != 1 {
-		t.Errorf("keys %v", ids)
-	}
+	check.Equal(t, len(slices.Compact(ids)), 1, "keys %v", ids)
 	if made = slices.DeleteFunc(made, func(is bool) bool { return !is }); len(made) != 1 {
 		t.Errorf("%d created the file", len(made))
 	}

@@ -98,9 +98,7 @@ func TestErrors(t *testing.T) {
 
 // TestReady: without credentials nothing can be published, and Ready returns why.
 func TestReady(t *testing.T) {
-	if err := Of(&client{}, credentials.NewStaticCredentialsProvider("AKIA", "secret", "")).Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, Of(&client{}, credentials.NewStaticCredentialsProvider("AKIA", "secret", "")).Ready(t.Context()))
 	none := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{}, &smithy.OperationError{ServiceID: "ec2imds", OperationName: "GetMetadata", Err: errors.New("no role")}
 	})

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/cost"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
@@ -127,15 +126,6 @@ func TestListsByPhase(t *testing.T) {
 	}
 }
 
-// TestWindows: each run is counted once, in a window that can have affected it.
-func TestWindows(t *testing.T) {
-	_, by := judged(func(*ledger, map[core.RunID]end, func(int) core.RunID) {})
-	// A kill affects runs due from a minute before it until half a minute after.
-	if by["kill"].fires != 2 || by["shut"].fires != 3 || by["quiet"].fires != 5 {
-		t.Errorf("kill %d, shut %d, quiet %d", by["kill"].fires, by["shut"].fires, by["quiet"].fires)
-	}
-}
-
 // Nothing begins by accident, nor without a bound.
 func TestRefuses(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL", "")
@@ -237,25 +227,6 @@ func TestListings(t *testing.T) {
 				t.Errorf("held is %t: %s", v.held, v.found)
 			}
 		}
-	}
-}
-
-// TestBilled: billed milliseconds come from Lambda's reports and are compared with the forecast.
-func TestBilled(t *testing.T) {
-	b := billed{function: "dispatch"}
-	b.add(`{"time":"2027-01-04T12:00:00.000Z","type":"platform.report","record":{"requestId":"1","metrics":{"durationMs":511.2,` +
-		`"billedDurationMs":512,"memorySizeMB":256,"maxMemoryUsedMB":60},"status":"success"}}`)
-	b.add(`{"type":"platform.start","record":{"requestId":"2"}}`)
-	if b.calls != 1 || b.ms != 512 || b.gbSeconds != 0.128 {
-		t.Errorf("%+v", b)
-	}
-	for foreseen, want := range map[float64]bool{0.128: true, 0.1: true, 0.09: false} {
-		if held, found := judgeBilled([]billed{b, {}}, cost.Usage{GBSeconds: foreseen}); held != want {
-			t.Errorf("of %v: %s", foreseen, found)
-		}
-	}
-	if held, _ := judgeBilled([]billed{{}}, cost.Usage{GBSeconds: 1}); held {
-		t.Error("no report is held")
 	}
 }
 

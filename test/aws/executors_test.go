@@ -125,9 +125,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 	}()
 	defer func() {
 		stop()
-		if err := <-pulling; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-pulling)
 	}()
 
 	actor, token := core.Actor{Name: "test"}, "pay-token"
@@ -212,9 +210,7 @@ func front(t *testing.T, s sandbox, w http.ResponseWriter, r *http.Request) {
 	e.RequestContext.DomainName, e.RequestContext.Stage = r.Host, "$default"
 	e.RequestContext.HTTP.Method, e.RequestContext.HTTP.Path, e.RequestContext.HTTP.SourceIP = r.Method, r.URL.Path, "203.0.113.9"
 	b, err := json.Marshal(e)
-	if err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, err)
 	out, fault, err := s.Invoke(b, 20*time.Second)
 	var res events.APIGatewayV2HTTPResponse
 	if err != nil || fault || json.Unmarshal(out, &res) != nil {

@@ -40,9 +40,7 @@ func TestQueues(t *testing.T) {
 		go func() { ended <- s.Run(ctx) }()
 		t.Cleanup(func() {
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, <-ended)
 		})
 		<-s.Ready()
 		arn, token := "arn:aws:sqs:us-east-1:000000000000:"+name, "reports-token"

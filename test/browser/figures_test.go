@@ -325,9 +325,7 @@ func TestLongLogScrolls(t *testing.T) {
 	drag := p.scroll(19*200, 520, true) // a block of lines each step, to the end
 	record(10, "a log of 100,000 lines scrolled, a frame: by the wheel", "-", "none over 50 ms", "%s", wheel)
 	record(11, "… dragged through all of it, block by block", "-", "-", "%s", drag)
-	if drag.Lines != 100_002 {
-		t.Errorf("%d of 100,002 lines came", drag.Lines)
-	}
+	check.Equal(t, drag.Lines, 100_002, "of 100,002 lines came")
 	if most := max(wheel.Nodes, drag.Nodes); most > 500+5*2*200 { // each block, and the lines of five
 		t.Errorf("%d nodes", most)
 	}

@@ -133,9 +133,7 @@ func TestTheRigSees(t *testing.T) {
 		eval[bool](p, `(() => { const b = document.querySelector('button'); window.n = 0; b.addEventListener('click', () => n++);
 			b.addEventListener('mousedown', () => b.style.marginTop = '300px', {once: true}); return true })()`)
 		p.click("Go")
-		if n := eval[int](p, "n"); n != 1 {
-			t.Errorf("what moves away under the mouse is clicked %d times", n)
-		}
+		check.Equal(t, eval[int](p, "n"), 1, "what moves away under the mouse is clicked N times")
 		p.slow4G()
 		p.open("/?slow")
 		p.at("/?slow")

@@ -64,9 +64,7 @@ func TestStrangersHoldConnections(t *testing.T) {
 	check.OK(t, err)
 	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		at, err := time.Parse(time.RFC3339, r.Header.Get(wire.HeaderScheduledAt))
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		note("call", core.InstantOf(at))
 	})}
 	go srv.Serve(ln)

@@ -207,9 +207,7 @@ func (s *stack) call(t *testing.T) {
 			check.OK(t, err)
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if resp.StatusCode != c.want {
-				t.Errorf("report to %s: %s %s; want %d", c.url, resp.Status, b, c.want)
-			}
+			check.Equal(t, resp.StatusCode, c.want, "report to %s: %s %s; want", c.url, resp.Status, b)
 		}
 	case <-limit.C:
 		t.Fatal("the endpoint was not called")
@@ -266,9 +264,7 @@ func (s *stack) strangers(t *testing.T) {
 		check.OK(t, err)
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if got := fmt.Sprint(resp.StatusCode, " ", string(b)); !strings.Contains(got, c.want) {
-			t.Errorf("%s %s with %q: %s; want %s", c.method, c.path, c.token, got, c.want)
-		}
+		check.Contains(t, fmt.Sprint(resp.StatusCode, " ", string(b)), c.want, "%s %s with %q", c.method, c.path, c.token)
 	}
 }
 

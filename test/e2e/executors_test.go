@@ -58,9 +58,7 @@ func (s *stack) function(t *testing.T, name, source, pkg string, env map[string]
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
 		defer cancel()
-		if err := remove(ctx); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, remove(ctx))
 	})
 	s.active(t, name)
 }
@@ -179,9 +177,7 @@ func (s *stack) queue(t *testing.T) {
 	if r := s.WaitState(t, first, "succeeded", endsWithin); r.Address != "queue:"+queueName {
 		t.Errorf("it ran at %s", r.Address)
 	}
-	if log := s.OK(t, "", "logs", first); !strings.Contains(log, "working on 3") {
-		t.Errorf("its log is %q", log)
-	}
+	check.Contains(t, s.OK(t, "", "logs", first), "working on 3", "its log")
 	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message,
 		"no such report") {
 		t.Errorf("the failure has the message %q", r.Message)

@@ -147,9 +147,7 @@ func TestKill(t *testing.T) {
 	}
 	mu.Unlock()
 	out := s.OK(t, "", "audit", "--from", from.Time().Format(time.RFC3339), "--to", to.Time().Format(time.RFC3339), "-o", "json")
-	if !strings.Contains(strings.ReplaceAll(out, " ", ""), `"unaccounted":0`) {
-		t.Errorf("audit: %s", out)
-	}
+	check.Contains(t, strings.ReplaceAll(out, " ", ""), `"unaccounted":0`, "audit: %s", out)
 }
 
 // TestStandby starts a second server on the same data: it answers 503 and takes
@@ -175,18 +173,14 @@ func TestStandby(t *testing.T) {
 	if second.URL == before {
 		t.Fatalf("the second server listens at the first one's address %s", before)
 	}
-	if out := second.OK(t, "", "get", "a/j"); !strings.Contains(out, "a/j") {
-		t.Errorf("get after the takeover: %s", out)
-	}
+	check.Contains(t, second.OK(t, "", "get", "a/j"), "a/j", "get after the takeover")
 	check.OK(t, second.Cmd.Process.Signal(os.Interrupt))
 	select {
 	case <-second.Done():
 	case <-time.After(20 * time.Second):
 		t.Fatal("no end after SIGINT")
 	}
-	if code := second.Cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d after SIGINT", code)
-	}
+	check.Equal(t, second.Cmd.ProcessState.ExitCode(), 0, "exit code N after SIGINT")
 }
 
 func wait(until core.Instant) { wait2(time.Until(until.Time())) }

@@ -311,9 +311,7 @@ func TestArrives(t *testing.T) {
 			}
 			header, parts := read(t, l.raw)
 			texts.Equal(t, string(c.l)+" subject", decoded(t, header.Get("Subject")))
-			if got := header.Get("Message-ID"); got != "<n-17179869185-failed@example.com>" {
-				t.Errorf("ID %q", got)
-			}
+			check.Equal(t, header.Get("Message-ID"), "<n-17179869185-failed@example.com>", "ID")
 			from, err := header.AddressList("From")
 			if err != nil || len(from) != 1 || *from[0] != (netmail.Address{Name: "调度", Address: "jobs@example.com"}) {
 				t.Errorf("from %v: %v", from, err)
@@ -333,9 +331,7 @@ func TestArrives(t *testing.T) {
 			}
 			texts.Equal(t, string(c.l)+" text", parts["text/plain; charset=UTF-8"])
 			texts.Equal(t, string(c.l)+" page", style.ReplaceAllString(parts["text/html; charset=UTF-8"], ""))
-			if len(parts) != 2 {
-				t.Errorf("%d parts", len(parts))
-			}
+			check.Equal(t, len(parts), 2, "parts")
 		})
 	}
 }
@@ -454,7 +450,5 @@ func TestNoTextIsACommand(t *testing.T) {
 	if l := letters[1]; l.from != "jobs@example.com" || !slices.Equal(l.to, letters[0].to) {
 		t.Errorf("from %q to %q", l.from, l.to)
 	}
-	if text := parts["text/plain; charset=UTF-8"]; !strings.Contains(text, "\n.\nRCPT TO:<eve@example.com>\n\n.\nQUIT\n") {
-		t.Errorf("a text cut short:\n%s", text)
-	}
+	check.Contains(t, parts["text/plain; charset=UTF-8"], "\n.\nRCPT TO:<eve@example.com>\n\n.\nQUIT\n", "a text cut short")
 }

@@ -56,9 +56,7 @@ func receiver(t *testing.T) (endpoint string, sink *consumertest.TracesSink) {
 	check.OK(t, err)
 	check.OK(t, r.Start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() {
-		if err := r.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, r.Shutdown(context.Background()))
 	})
 	return "http://" + address, sink
 }
@@ -109,9 +107,7 @@ func start(t *testing.T, s *harness.Server) *seen {
 	go func() { ended <- e.ListenAndServe(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-ended)
 	})
 	check.OK(t, harness.Eventually(30*time.Second, func() error {
 		if out, _ := s.CLI(t, "", "executors", "golang"); !strings.Contains(out, "http://") {
@@ -227,9 +223,7 @@ func TestCollectorHangs(t *testing.T) {
 	s := harness.Start(t, bin, t.TempDir())
 	saw := start(t, s)
 	for what, parent := range saw.told {
-		if len(parent) != 55 {
-			t.Errorf("%s: traceparent %q", what, parent)
-		}
+		check.Equal(t, len(parent), 55, "%s: traceparent %q", what, parent)
 	}
 	if err := harness.Eventually(20*time.Second, func() error {
 		resp, err := http.Get(s.URL + "/metrics")

@@ -178,7 +178,6 @@ func sdkExecutor(kind string) {
 		r.SetResult(sdk.Success, fmt.Sprintf("shard %d of %d", r.ShardIndex, r.ShardTotal))
 		return nil
 	})
-	mux.Register("empty", func(context.Context, *sdk.Run) error { return nil })
 	mux.Register("fails", func(_ context.Context, r *sdk.Run) error {
 		if r.Attempt > 0 {
 			r.Printf("told: %d %s %s", r.Attempt, r.ScheduledAt.Format(time.RFC3339), r.Cause)
@@ -340,9 +339,7 @@ var behaviors = []struct {
 		listening(b.T, b.port)
 		// A run that only the new process can have ended.
 		after, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))
-		if after.State != "succeeded" {
-			b.Errorf("after the restart: %+v", after)
-		}
+		check.Equal(b, after.State, "succeeded", "after the restart: %+v", after)
 		r := b.s.GetRun(b.T, id)
 		_ = harness.Eventually(b.limit("crash", 3*time.Second), func() error {
 			if r = b.s.GetRun(b.T, id); r.State == "running" {
@@ -375,9 +372,7 @@ var behaviors = []struct {
 	}},
 	{"failure", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/fails"))
-		if end != "failed handler" {
-			b.Errorf("%+v", r)
-		}
+		check.Equal(b, end, "failed handler", "%+v", r)
 		if err := harness.Eventually(10*time.Second, func() error {
 			if n := strings.Count(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json"), `"failed"`); n != 2 {
 				return fmt.Errorf("%d attempts, want 2", n)
@@ -417,16 +412,12 @@ var behaviors = []struct {
 	}},
 	{"panic", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/panics"))
-		if end != "failed handler" {
-			b.Errorf("%+v", r)
-		}
+		check.Equal(b, end, "failed handler", "%+v", r)
 		return r.Message, strings.Contains(r.Message, "no luck")
 	}},
 	{"unknown", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/unknown"))
-		if end != "failed not-accepted" {
-			b.Errorf("%+v", r)
-		}
+		check.Equal(b, end, "failed not-accepted", "%+v", r)
 		return r.Message, strings.Contains(r.Message, "job handler [nobody-knows-it] not found.")
 	}},
 	{"script", scripts},
@@ -447,9 +438,7 @@ var behaviors = []struct {
 		b.letGo(first)
 		b.letGo(second)
 		_, end := b.ends(first)
-		if end != "succeeded" {
-			b.Errorf("the first: %s", end)
-		}
+		check.Equal(b, end, "succeeded", "the first")
 		if r.State == "running" {
 			_, saw = b.ends(second)
 		}
@@ -696,13 +685,9 @@ func TestDeclaredJob(t *testing.T) {
 			out, _ := s.CLI(t, "", "get", "golang/nightly", "-o", "json")
 			return until(out)
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-ended)
 	}
 	holds := func(texts ...string) func(string) error {
 		return func(spec string) error {
@@ -744,11 +729,7 @@ func TestDeclaredJob(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if err := holds("by-hand")(s.OK(t, "", "get", "golang/nightly", "-o", "json")); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, holds("by-hand")(s.OK(t, "", "get", "golang/nightly", "-o", "json")))
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-ended)
 }
