@@ -43,34 +43,6 @@ func TestRunsByFilter(t *testing.T) {
 	s.shows("#first", "/console/runs?when=yesterday")
 }
 
-// TestRunsPages: a long list is read page by page.
-func TestRunsPages(t *testing.T) {
-	s := newConsole(t)
-	job := s.Create(usecasetest.Spec("many", usecasetest.Every(time.Minute)))
-	for n := range 250 {
-		s.ended(&job, n, func(*core.Run) {})
-	}
-	seen := map[string]bool{}
-	for path, pages := "/console/runs?job=shop/many", 0; path != ""; pages++ {
-		body := s.says(path)
-		for _, part := range strings.Split(body, `<tr id="run-`)[1:] {
-			id, _, _ := strings.Cut(part, `"`)
-			if seen[id] {
-				t.Fatalf("run %s is on two pages", id)
-			}
-			seen[id] = true
-		}
-		_, after, more := strings.Cut(body, `rel="next" href="`)
-		if path, _, _ = strings.Cut(after, `"`); !more {
-			path = ""
-		}
-		if pages > 4 {
-			t.Fatal("the pages do not end")
-		}
-	}
-	check.Equal(t, len(seen), 250, "runs are on the pages")
-}
-
 // TestFilterThatIsNotUnderstood: a link with an invalid filter shows the page with an error and a link to all runs.
 func TestFilterThatIsNotUnderstood(t *testing.T) {
 	s := goldenConsole(t)

@@ -45,8 +45,7 @@ func TestUnprovenAnswersAreShown(t *testing.T) {
 	var log tracedLog
 	s := start(t, Options{SendTimeout: time.Second, TimeoutGrace: 10 * time.Millisecond, IdleGap: 50 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(&log, nil))})
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	check.OK(t, err)
+	c := s.client(t)
 	kinds := map[string]struct {
 		run  http.HandlerFunc
 		want string
@@ -62,7 +61,7 @@ func TestUnprovenAnswersAreShown(t *testing.T) {
 	runs := map[string]string{}
 	for kind, k := range kinds {
 		x := silentExecutor(t, k.run)
-		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: kind, Executors: []string{x.URL}}))
+		s.app(t, kind, x.URL)
 		def := core.Def{App: kind, Name: "j", Handler: "h", Timeout: 3 * time.Second}
 		check.OK(t, s.Manage().Save(t.Context(), actor, []manage.JobSpec{{Def: def}})[0].Err)
 		r, err := c.TriggerJob(t.Context(), kind, "j", client.TriggerRequest{})
@@ -94,8 +93,7 @@ func TestUnprovenAnswersAreShown(t *testing.T) {
 func TestExecutorsByWhatSendsFound(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{ProbeEvery: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	check.OK(t, err)
+	c := s.client(t)
 	var heals atomic.Bool
 	broken := silentExecutor(t, func(w http.ResponseWriter, _ *http.Request) {
 		if heals.Load() {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
@@ -32,7 +31,7 @@ func TestChildren(t *testing.T) {
 	}))
 	defer web.Close()
 	s := start(t, Options{})
-	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}))
+	s.app(t, "web", "call:"+web.URL)
 	job := func(name, path string, when core.ParentCondition, parents ...string) manage.JobSpec {
 		spec := manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST " + path, Params: name}}
 		for _, p := range parents {
@@ -40,15 +39,10 @@ func TestChildren(t *testing.T) {
 		}
 		return spec
 	}
-	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{job("first", "/good", ""),
+	saveAll(t, s, job("first", "/good", ""),
 		job("never", "/x", core.UponFailure, "first"), job("second", "/bad", "", "first"), job("third", "/good", core.UponFailure, "second"),
-		job("last", "/good", core.UponClose, "second", "third")}) {
-		if r.Err != nil {
-			t.Fatal(r.Name, r.Err)
-		}
-	}
-	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/first"})
-	check.OK(t, err)
+		job("last", "/good", core.UponClose, "second", "third"))
+	id := s.trigger(t, "web/first")
 	want := []string{"/bad second parent", "/good first manual", "/good last parent", "/good last parent", "/good third parent"}
 	eventually(t, 20*time.Second, func() error {
 		mu.Lock()
@@ -59,10 +53,10 @@ func TestChildren(t *testing.T) {
 		}
 		return nil
 	})
-	v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
+	v, err := s.Manage().Run(t.Context(), id.String())
 	check.OK(t, err)
 	children, err := s.Manage().Children(t.Context(), &v)
-	if err != nil || len(children) != 1 || children[0].Job.Def.Name != "second" || children[0].Run.Parent != r.Run.ID {
+	if err != nil || len(children) != 1 || children[0].Job.Def.Name != "second" || children[0].Run.Parent != id {
 		t.Errorf("children of the first: %+v, %v", children, err)
 	}
 }

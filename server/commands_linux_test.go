@@ -63,14 +63,12 @@ func commandJob(t *testing.T, s *running, name string, c core.Command, more ...f
 	for _, f := range more {
 		f(&spec)
 	}
-	check.OK(t, s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0].Err)
+	saveAll(t, s, spec)
 }
 
 func trigger(t *testing.T, s *running, name string) string {
 	t.Helper()
-	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "ops/" + name})
-	check.OK(t, err)
-	return r.Run.ID.String()
+	return s.trigger(t, "ops/"+name).String()
 }
 
 func viewOf(t *testing.T, s *running, run string) core.Run {
@@ -270,8 +268,7 @@ func TestCommandLogKept(t *testing.T) {
 		}
 		return nil
 	})
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	check.OK(t, err)
+	c := s.client(t)
 	check.OK(t, os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")))
 	log, err := c.GetLog(t.Context(), kept, client.GetLogParams{})
 	if err != nil || log.Kept == nil || log.Kept.Message || log.Kept.More || !log.End {
@@ -339,8 +336,8 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 	web.Def.Handler = "GET /"
 	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer endpoint.Close()
-	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + endpoint.URL}}))
-	check.OK(t, s.Manage().Save(t.Context(), actor, []manage.JobSpec{web})[0].Err)
+	s.app(t, "web", "call:"+endpoint.URL)
+	saveAll(t, s, web)
 	eventually(t, 40*time.Second, func() error {
 		page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
 		if err == nil && len(page.Runs) < 2 {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
 )
@@ -28,10 +27,10 @@ func TestDrain(t *testing.T) {
 	defer close(over)
 	dir, out := t.TempDir(), &lines{}
 	s := start(t, Options{Dir: dir, Notice: out, Drain: time.Second, DrainTold: 100 * time.Millisecond})
-	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}))
+	s.app(t, "web", "call:"+web.URL)
 	job := manage.JobSpec{Def: core.Def{App: "web", Name: "slow", Handler: "POST /"}}
-	check.OK(t, s.Manage().Save(t.Context(), actor, []manage.JobSpec{job})[0].Err)
-	check.Call(t)(s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/slow"}))
+	saveAll(t, s, job)
+	s.trigger(t, "web/slow")
 	select {
 	case <-began:
 	case <-time.After(20 * time.Second):

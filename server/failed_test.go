@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -70,21 +68,13 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 	backup := manage.JobSpec{Def: core.Def{App: "shop", Name: "backup", Handler: "backup"},
 		Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 3 * * *"}}}}
-	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec("thrice", 2), spec("never", 0), spec("fine", 2), backup}) {
-		check.OK(t, r.Err)
-	}
-	trigger := func(job string) core.RunID {
-		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: job})
-		check.OK(t, err)
-		return r.Run.ID
-	}
-	first := trigger("web/thrice")
+	saveAll(t, s, spec("thrice", 2), spec("never", 0), spec("fine", 2), backup)
+	first := s.trigger(t, "web/thrice")
 	for range 3 {
-		trigger("web/never")
+		s.trigger(t, "web/never")
 	}
-	trigger("web/fine")
-	cl, err := client.New(s.URL(), s.Token(), client.Config{})
-	check.OK(t, err)
+	s.trigger(t, "web/fine")
+	cl := s.client(t)
 	runs := func(p client.ListRunsParams) client.RunPage {
 		page, err := cl.ListRuns(t.Context(), p)
 		check.OK(t, err)
@@ -116,15 +106,7 @@ func TestFailuresAreTold(t *testing.T) {
 
 	// Metrics follow the stored runs after a moment.
 	eventually(t, 20*time.Second, func() error {
-		resp, err := http.Get(s.URL() + "/metrics")
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return err
-		}
+		numbers := metricsOf(t, s)
 		for _, want := range []string{
 			`tickring_runs_finished_total{app="web",name="thrice",outcome="failed"} 1`,
 			`tickring_runs_finished_total{app="web",name="thrice",outcome="succeeded"} 0`,
@@ -132,7 +114,7 @@ func TestFailuresAreTold(t *testing.T) {
 			`tickring_runs_finished_total{app="web",name="fine",outcome="succeeded"} 1`,
 			`tickring_runs_closed_total{app="web",state="failed"} 6`,
 		} {
-			if !strings.Contains(string(text), want+"\n") {
+			if !strings.Contains(numbers, want+"\n") {
 				return fmt.Errorf("/metrics has no %s", want)
 			}
 		}

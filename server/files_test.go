@@ -5,7 +5,6 @@ package server
 import (
 	"bytes"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,12 +63,7 @@ func TestLogOfNonsense(t *testing.T) {
 	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	save(t, s, "shop", manage.JobSpec{Def: core.Def{App: "shop", Name: "report", Handler: "report"}})
 	for range 100 {
-		r, err := http.NewRequest("POST", s.URL()+wire.PathCallback, strings.NewReader(`[{"logId":-1,"handleCode":200},{"logId":"x"}]`))
-		check.OK(t, err)
-		r.Header.Set(wire.HeaderToken, "executors-of-shop")
-		resp, err := http.DefaultClient.Do(r)
-		check.OK(t, err)
-		resp.Body.Close()
+		ask(t, "POST", s.URL()+wire.PathCallback, `[{"logId":-1,"handleCode":200},{"logId":"x"}]`, wire.HeaderToken, "executors-of-shop")
 	}
 	s.stop()
 	if n := strings.Count(log.String(), "2 of 2 items cannot be used"); n < 1 || n > 2 { // one a minute

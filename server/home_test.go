@@ -20,7 +20,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -131,7 +130,7 @@ func TestLoopbackIsNoPass(t *testing.T) {
 			if s.AsksTokens() != (c.asks[0].want == asksToken) {
 				t.Errorf("AsksTokens is %v", s.AsksTokens())
 			}
-			check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "open", Executors: []string{"queue:q"}}))
+			s.app(t, "open", "queue:q")
 			at := s.ln.Addr().String()
 			_, port, _ := net.SplitHostPort(at)
 			for n, r := range c.asks {
@@ -308,21 +307,12 @@ func TestClientBehindTrustedProxies(t *testing.T) {
 func TestServerNeverCallsItself(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{Policy: LocalPolicy()})
-	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + s.URL()}}))
+	s.app(t, "web", "call:"+s.URL())
 	job := manage.JobSpec{Def: core.Def{App: "web", Name: "self", Handler: "POST /api/callback"}}
-	check.OK(t, s.Manage().Save(t.Context(), actor, []manage.JobSpec{job})[0].Err)
-	var message string
-	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/self"})
-	check.OK(t, err)
-	eventually(t, 30*time.Second, func() error {
-		v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
-		if err == nil && v.Run.Reason != core.ReasonNotAccepted {
-			err = fmt.Errorf("the run is %s %s %q", v.Run.State, v.Run.Reason, v.Run.Message)
-		}
-		message = v.Run.Message
-		return err
-	})
-	golden.New(t).Equal(t, "run", message, "dial tcp "+s.ln.Addr().String()+": ", "", s.ln.Addr().String(), "HOST")
+	saveAll(t, s, job)
+	run := s.until(t, s.trigger(t, "web/self"), core.Failed)
+	check.Equal(t, run.Reason, core.ReasonNotAccepted, "the run")
+	golden.New(t).Equal(t, "run", run.Message, "dial tcp "+s.ln.Addr().String()+": ", "", s.ln.Addr().String(), "HOST")
 	for name, here := range map[string]bool{"X-Custom": true, "Tickring-Run": false, "Tickring-Scheduled-At": false} {
 		req := httptest.NewRequest(http.MethodPost, s.URL()+"/api/callback", nil)
 		req.Header.Set(name, "1")

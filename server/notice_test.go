@@ -16,7 +16,6 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/doctor"
 	apply "github.com/tickring/tickring/internal/paging"
@@ -100,8 +99,7 @@ func saveAll(t *testing.T, s *running, specs ...manage.JobSpec) {
 func TestNoticeOfNoJob(t *testing.T) {
 	h := newHook(t)
 	s := start(t, Options{LookEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond})
-	cl, err := client.New(s.URL(), s.Token(), client.Config{})
-	check.OK(t, err)
+	cl := s.client(t)
 	doc, err := manifest.Parse("f", []byte("version: 1\ndefaults: {notify: {to: [oncall], on: [dead-letter], quiet: 1m}}\n"+
 		"channels: [{name: oncall, webhook: {url: \""+h.URL+"\"}}]\n"), manifest.Options{})
 	check.OK(t, err)
@@ -136,8 +134,7 @@ func TestNotificationsDropped(t *testing.T) {
 	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, app))
 	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "shop", Name: "one", Handler: "one"}},
 		manage.JobSpec{Def: core.Def{App: "shop", Name: "two", Handler: "two"}})
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	check.OK(t, err)
+	c := s.client(t)
 	says := func() string {
 		t.Helper()
 		facts, err := c.GetFacts(t.Context())
@@ -153,11 +150,7 @@ func TestNotificationsDropped(t *testing.T) {
 		return steady(strings.Join(found, "\n"))
 	}
 	texts.Equal(t, "healthy", says())
-	fail := func(name string) {
-		t.Helper()
-		check.Call(t)(s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: name}))
-	}
-	fail("shop/one") // for it has no executor
+	s.trigger(t, "shop/one") // for it has no executor
 	eventually(t, 20*time.Second, func() error {
 		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notifications_total{outcome="given-up"} 1`) {
 			return fmt.Errorf("metrics: %s", numbers)
@@ -184,7 +177,7 @@ func TestNotificationsDropped(t *testing.T) {
 	}
 	now.URL = h.URL
 	check.Call(t)(s.Manage().SaveChannel(t.Context(), actor, manage.ChannelSpec{Channel: now}))
-	fail("shop/two")
+	s.trigger(t, "shop/two")
 	list := h.wait(t, 1, 20*time.Second)
 	if x := list[0]; x.Event != "no-executor" || !strings.Contains(x.body, `"link":"`+s.URL()+`/console/runs/`+x.Run.ID+`"`) {
 		t.Errorf("told was %s", x.body)

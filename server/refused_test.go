@@ -88,47 +88,39 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 		spec := manage.AppSpec{Name: name, Token: token, Executors: []string{"queue:q"}}
 		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, spec))
 	}
-	ask := func(method, path, token, body string) string {
+	asks := func(method, path, token, body string) string {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
-		check.OK(t, err)
-		r.Header.Set(wire.HeaderToken, token)
-		r.Header.Set("Authorization", "Bearer "+token)
-		res, err := http.DefaultClient.Do(r)
-		check.OK(t, err)
-		defer res.Body.Close()
-		b, err := io.ReadAll(res.Body)
-		check.OK(t, err)
-		return string(b)
+		_, answer := ask(t, method, s.URL()+path, body, wire.HeaderToken, token, "Authorization", "Bearer "+token)
+		return answer
 	}
 	register := func(app, address string) string {
 		return `{"registryGroup":"EXECUTOR","registryKey":"` + app + `","registryValue":"` + address + `"}`
 	}
 	registration := func(at string) string { return register("shop", "http://10.0.0."+at+":9999/") }
 	for _, refused := range []string{
-		ask("POST", "/api/registry", "nobodys", registration("1")),
-		ask("POST", "/api/registry", pay, registration("2")),
-		ask("POST", "/api/registry", shop, strings.Repeat(" ", 17<<10)),
-		ask("POST", "/api/registry", shop, register("shop", "10.0.0.3:9999")),
-		ask("POST", "/api/registry", shop, register("ship", "http://10.0.0.4:9999")),
-		ask("POST", "/api/registry", shop, "<html>"),
-		ask("POST", "/api/callback", "nobodys", `[]`),
-		ask("POST", "/api/callback", shop, `[{"logId":`),
-		ask("POST", "/api/addJob", shop, `{}`),
-		ask("POST", "/v1/queue/runs", shop, `{`),
-		ask("POST", "/v1/queue/receive", shop, `{"app":"shop","queue":"other"}`),
-		ask("POST", "/v1/report/x", "", ``),
-		ask("POST", "/v1/queue/runs", "nobodys", `{"app":"shop","queue":"q"}`),
-		ask("POST", "/v1/queue/runs", pay, `{"app":"shop","queue":"q"}`),
-		ask("POST", "/v1/report/4294967297?key=x", "", ``),
-		ask("GET", "/v1/apps", "nobodys", ``),
+		asks("POST", "/api/registry", "nobodys", registration("1")),
+		asks("POST", "/api/registry", pay, registration("2")),
+		asks("POST", "/api/registry", shop, strings.Repeat(" ", 17<<10)),
+		asks("POST", "/api/registry", shop, register("shop", "10.0.0.3:9999")),
+		asks("POST", "/api/registry", shop, register("ship", "http://10.0.0.4:9999")),
+		asks("POST", "/api/registry", shop, "<html>"),
+		asks("POST", "/api/callback", "nobodys", `[]`),
+		asks("POST", "/api/callback", shop, `[{"logId":`),
+		asks("POST", "/api/addJob", shop, `{}`),
+		asks("POST", "/v1/queue/runs", shop, `{`),
+		asks("POST", "/v1/queue/receive", shop, `{"app":"shop","queue":"other"}`),
+		asks("POST", "/v1/report/x", "", ``),
+		asks("POST", "/v1/queue/runs", "nobodys", `{"app":"shop","queue":"q"}`),
+		asks("POST", "/v1/queue/runs", pay, `{"app":"shop","queue":"q"}`),
+		asks("POST", "/v1/report/4294967297?key=x", "", ``),
+		asks("GET", "/v1/apps", "nobodys", ``),
 	} {
 		if !strings.Contains(refused, `"code":500`) && !strings.Contains(refused, `{"error":`) {
 			t.Errorf("not refused: %s", refused)
 		}
 	}
 	var list client.ExecutorList
-	check.OK(t, json.Unmarshal([]byte(ask("GET", "/v1/apps/shop/executors", s.Token(), "")), &list))
+	check.OK(t, json.Unmarshal([]byte(asks("GET", "/v1/apps/shop/executors", s.Token(), "")), &list))
 	got := map[string]int{}
 	for _, r := range list.Refused {
 		if r.Why != "" {
@@ -143,10 +135,10 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 		t.Errorf("executors that were refused: %+v", list.Refused)
 	}
 	var facts client.Facts
-	if err := json.Unmarshal([]byte(ask("GET", "/v1/facts", s.Token(), "")), &facts); err != nil || len(facts.Refused) != 6 {
+	if err := json.Unmarshal([]byte(asks("GET", "/v1/facts", s.Token(), "")), &facts); err != nil || len(facts.Refused) != 6 {
 		t.Errorf("facts: %+v, %v", facts.Refused, err)
 	}
-	metrics := ask("GET", "/metrics", "", "")
+	metrics := asks("GET", "/metrics", "", "")
 	for _, line := range []string{`{endpoint="registry",reason="token"} 1`, `{endpoint="registry",reason="app"} 1`,
 		`{endpoint="registry",reason="large"} 1`, `{endpoint="registry",reason="address"} 1`, `{endpoint="registry",reason="unknown"} 1`,
 		`{endpoint="registry",reason="invalid"} 2`, `{endpoint="callback",reason="invalid"} 1`, `{endpoint="queue",reason="invalid"} 1`,
@@ -184,13 +176,6 @@ func TestSlashesInAdminAddresses(t *testing.T) {
 // post sends a request as an executor of app web.
 func post(t *testing.T, s *running, path, body string) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader(body))
-	check.OK(t, err)
-	r.Header.Set(wire.HeaderToken, "executors-of-web")
-	res, err := http.DefaultClient.Do(r)
-	check.OK(t, err)
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	check.OK(t, err)
-	return string(b)
+	_, answer := ask(t, "POST", s.URL()+path, body, wire.HeaderToken, "executors-of-web")
+	return answer
 }

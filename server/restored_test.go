@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,12 +44,11 @@ func TestRestored(t *testing.T) {
 		}
 		jobs[j.Def.ID] = when
 		for range 3 {
-			res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/beat"})
-			check.OK(t, err)
-			if other, twice := runs[res.Run.ID]; twice {
-				t.Errorf("run %d was given out %s and %s", res.Run.ID, other, when)
+			id := s.trigger(t, "web/beat")
+			if other, twice := runs[id]; twice {
+				t.Errorf("run %d was given out %s and %s", id, other, when)
 			}
-			runs[res.Run.ID] = when
+			runs[id] = when
 		}
 	}
 	s := start(t, Options{Dir: dir})
@@ -205,17 +203,9 @@ func ran(s *running, n int) error {
 	return err
 }
 
-func factsOf(t *testing.T, s *running) (f client.Facts) {
+func factsOf(t *testing.T, s *running) client.Facts {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/v1/facts", nil)
+	f, err := s.client(t).GetFacts(t.Context())
 	check.OK(t, err)
-	r.Header.Set("Authorization", "Bearer "+s.Token())
-	resp, err := http.DefaultClient.Do(r)
-	check.OK(t, err)
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		t.Fatal(resp.Status)
-	}
-	check.OK(t, json.NewDecoder(resp.Body).Decode(&f))
 	return f
 }

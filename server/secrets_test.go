@@ -1,12 +1,9 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -17,24 +14,15 @@ import (
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/wire"
 )
 
 // registered registers an executor of shop with a token, and returns the server's answer.
 func registered(t *testing.T, s *running, token string) (ok bool, answer string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/api/registry",
-		strings.NewReader(`{"registryGroup":"EXECUTOR","registryKey":"shop","registryValue":"http://127.0.0.1:1"}`))
-	check.OK(t, err)
-	if token != "" {
-		r.Header.Set("XXL-JOB-ACCESS-TOKEN", token)
-	}
-	res, err := http.DefaultClient.Do(r)
-	check.OK(t, err)
-	defer res.Body.Close()
-	b, _ := io.ReadAll(res.Body)
-	var out struct{ Code int }
-	_ = json.Unmarshal(b, &out)
-	return out.Code == 200, string(b)
+	_, answer = ask(t, "POST", s.URL()+"/api/registry",
+		`{"registryGroup":"EXECUTOR","registryKey":"shop","registryValue":"http://127.0.0.1:1"}`, wire.HeaderToken, token)
+	return strings.HasPrefix(answer, `{"code":200`), answer
 }
 
 func opsChannel(secret string) manage.ChannelSpec {
@@ -76,8 +64,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 			texts.Equal(t, "registration with "+token, answer)
 		}
 	}
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	check.OK(t, err)
+	c := s.client(t)
 	facts, err := c.GetFacts(t.Context())
 	if err != nil || len(facts.UnreadableApps) != 1 || facts.UnreadableApps[0].Name != "shop" || len(facts.LockedChannels) != 1 ||
 		facts.LockedChannels[0].Name != "ops" {
@@ -165,8 +152,7 @@ func TestRotateKeyReplacesKeyOfLiveServer(t *testing.T) {
 	s := start(t, Options{Dir: dir})
 	save(t, s, "shop")
 	old, _ := os.ReadFile(dir + ".key")
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	check.OK(t, err)
+	c := s.client(t)
 	res, err := c.RotateKey(t.Context(), client.RotateKeyParams{})
 	if err != nil || res.Changed != 1 || res.Next != "" {
 		t.Fatalf("%+v, %v", res, err)

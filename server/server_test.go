@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -73,13 +75,62 @@ func start(t *testing.T, o Options) *running {
 	return &running{Server: s, stop: stop}
 }
 
+// client returns a client of the API with the admin token.
+func (s *running) client(t *testing.T) *client.Client {
+	t.Helper()
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	check.OK(t, err)
+	return c
+}
+
+// app creates an app with fixed executors.
+func (s *running) app(t *testing.T, name string, executors ...string) {
+	t.Helper()
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: name, Executors: executors}))
+}
+
+// trigger starts a run of a job.
+func (s *running) trigger(t *testing.T, job string) core.RunID {
+	t.Helper()
+	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: job})
+	check.OK(t, err)
+	return r.Run.ID
+}
+
+// until waits until a run is in a state.
+func (s *running) until(t *testing.T, id core.RunID, state core.State) (r core.Run) {
+	t.Helper()
+	eventually(t, 30*time.Second, func() error {
+		v, err := s.Manage().Run(t.Context(), id.String())
+		if r = v.Run; err == nil && r.State != state {
+			err = fmt.Errorf("run %s is %s %s %q", id, r.State, r.Reason, r.Message)
+		}
+		return err
+	})
+	return r
+}
+
+// ask sends a request with headers, which are pairs, and returns the status and the body of the answer.
+func ask(t *testing.T, method, url, body string, headers ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	check.OK(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(r)
+	check.OK(t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	check.OK(t, err)
+	return res.StatusCode, string(b)
+}
+
 func save(t *testing.T, s *running, app string, specs ...manage.JobSpec) {
 	t.Helper()
 	token := "executors-of-" + app
 	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token}))
-	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
-		check.OK(t, r.Err)
-	}
+	saveAll(t, s, specs...)
 }
 
 func secondly(app, name string) manage.JobSpec {
@@ -150,13 +201,10 @@ func TestFire(t *testing.T) {
 	if err != nil || audit.Unaccounted != 0 || audit.Demanded == 0 {
 		t.Errorf("audit: %+v, %v", audit, err)
 	}
-	resp, err := http.Get(s.URL() + "/metrics")
-	check.OK(t, err)
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
+	numbers := metricsOf(t, s)
 	for _, want := range []string{`tickring_runs_closed_total{app="web",state="succeeded"}`, "tickring_lateness_seconds_bucket",
 		`tickring_ring_messages{kind="fires"`, "tickring_last_tick_timestamp_seconds"} {
-		check.Contains(t, string(text), want, "/metrics has no")
+		check.Contains(t, numbers, want, "/metrics")
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/traces"
 )
@@ -45,19 +44,12 @@ func TestTraces(t *testing.T) {
 	run := func() string {
 		s := start(t, Options{Traces: traces.Options{CloseFor: time.Minute}})
 		defer s.stop() // which sends the remaining spans
-		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}))
+		s.app(t, "web", "call:"+web.URL)
 		spec := manage.JobSpec{Def: core.Def{App: "web", Name: "now", Handler: "GET /"}}
-		check.OK(t, s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0].Err)
-		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/now"})
-		check.OK(t, err)
+		saveAll(t, s, spec)
+		id := s.trigger(t, "web/now")
 		header := <-told
-		eventually(t, 15*time.Second, func() error {
-			v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
-			if err == nil && v.Run.State != core.Succeeded {
-				err = fmt.Errorf("it is %s", v.Run.State)
-			}
-			return err
-		})
+		s.until(t, id, core.Succeeded)
 		if _, ok := header["Traceparent"]; ok != (s.traces != nil) {
 			t.Errorf("traces %v, header %v", s.traces != nil, ok)
 		}

@@ -20,7 +20,6 @@ import (
 
 var (
 	pictureFlag = flag.String("pictures", "", "folder into which pictures of the pages go")
-	runsFlag    = flag.Int("runs", 300_000, "how many runs of one hour the page of runs is asked of")
 )
 
 var (
@@ -71,7 +70,6 @@ func start(m *testing.M) (int, error) {
 		return 0, fmt.Errorf("start chromium: %w", err)
 	}
 	code := m.Run()
-	printFigures()
 	return code, nil
 }
 
