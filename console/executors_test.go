@@ -221,7 +221,7 @@ func TestAppForms(t *testing.T) {
 	if strings.Contains(page, "a-secret-of-the-app-1") {
 		t.Error("the token is shown")
 	}
-	rev := between(page, `name="rev" value="`, `"`)
+	rev := cutOut(page, `name="rev" value="`, `"`)
 	edit := url.Values{"do": {"edit"}, "rev": {rev}, "token": {"keep"}, "title": {"Payments"},
 		"executors": {"http://10.0.0.7:9999\nhttp://10.0.0.8:9999"}, "wait": {"10m"}, "inflight": {"20"}}
 	s.wrong("/console/executors/pay?panel=edit", url.Values{"do": {"edit"}, "rev": {rev}, "inflight": {"many"}, "title": {"typed"}},
@@ -231,7 +231,7 @@ func TestAppForms(t *testing.T) {
 	edit.Set("title", "second")
 	page = s.wrong("/console/executors/pay?panel=edit", edit, http.StatusConflict, `value="second"`)
 	s.says("/console/executors/pay", "Payments")
-	edit.Set("rev", between(page, `name="rev" value="`, `"`))
+	edit.Set("rev", cutOut(page, `name="rev" value="`, `"`))
 	s.done("/console/executors/pay?panel=edit", edit, "second")
 
 	s.wrong("/console/executors/pay?panel=pause", url.Values{"do": {"pause"}, "reason": {"why"}, "until": {"soon"}}, http.StatusBadRequest,
@@ -253,10 +253,4 @@ func TestAppWithJobsStays(t *testing.T) {
 	s.shows("dialog", "/console/executors/shop?panel=delete", "disabled")
 	s.wrong("/console/executors/shop?panel=delete", url.Values{"do": {"delete"}}, http.StatusConflict, `role="alert"`)
 	s.says("/console/executors/shop", "shop/stock")
-}
-
-func between(text, from, to string) string {
-	_, rest, _ := strings.Cut(text, from)
-	found, _, _ := strings.Cut(rest, to)
-	return found
 }

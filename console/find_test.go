@@ -51,9 +51,9 @@ func TestFindRun(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock"}`)
 	s.ask("POST", "/v1/jobs/shop/stock/trigger", `{}`)
-	id := between(s.says("/console/jobs/shop/stock"), "/console/runs/", `"`)
+	id := cutOut(s.says("/console/jobs/shop/stock"), "/console/runs/", `"`)
 	s.says("/console/find/list?text="+id, `href="/console/runs/`+id+`"`, "shop/stock")
-	hit := between(s.says("/console/find/list?text=shop/stock@06:09"), `href="`, `"`)
+	hit := cutOut(s.says("/console/find/list?text=shop/stock@06:09"), `href="`, `"`)
 	s.shows("#live", hit)
 }
 

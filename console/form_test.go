@@ -70,8 +70,7 @@ func cutOut(s, begin, end string) string {
 // form returns the values that a form on a page would send, with other values in pairs.
 func (s *site) form(path string, pairs ...string) url.Values {
 	s.t.Helper()
-	_, body, _ := strings.Cut(s.get(path).Body.String(), `<form class="stack full"`)
-	body, _, _ = strings.Cut(body, "</form>")
+	body := cutOut(s.get(path).Body.String(), `<form class="stack full"`, "</form>")
 	return with(fields(body), pairs...)
 }
 

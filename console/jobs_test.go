@@ -26,8 +26,7 @@ func TestRowsOfJobs(t *testing.T) {
 	s.Clock = s.Clock.Add(2 * time.Second)
 	body := s.says("/console/jobs", `href="/console/jobs?label=team%3Dpay"`, ">team=pay<")
 	s.compare("two jobs", ".chip,.why")
-	_, row, _ := strings.Cut(body, `<tr id="job-1"`)
-	row, _, _ = strings.Cut(row, "</tr>")
+	row := cutOut(body, `<tr id="job-1"`, "</tr>")
 	for _, text := range []string{`class="s pause"`, `class="s fail"`} {
 		if !strings.Contains(row, text) {
 			t.Errorf("the row of a paused job has no %s:\n%s", text, row)

@@ -189,7 +189,7 @@ func TestHomeOfAnInstantThatNobodyPlanned(t *testing.T) {
 	s.ended(&job, 4, func(r *core.Run) { r.SentAt = r.Slot.Time().Add(120 * time.Millisecond) })
 	s.Clock = job.Sched.Next.Time().Add(10 * time.Minute)
 	at := "/console/jobs/shop/stock/at/" + job.Sched.Next.Time().UTC().Format(time.RFC3339)
-	row := between(s.shows("h2,.rows", "/console/"), fmt.Sprintf(`id="late-%d"`, job.Def.ID), "</tr>")
+	row := cutOut(s.shows("h2,.rows", "/console/"), fmt.Sprintf(`id="late-%d"`, job.Def.ID), "</tr>")
 	check.Contains(t, row, at, "the row does not lead to the run")
 	s.shows("#first", at)
 }

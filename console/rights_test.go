@@ -162,8 +162,7 @@ func TestFieldsOfAnApp(t *testing.T) {
 				check.Equal(t, strings.Contains(body, `name="`+field+`"`), slices.Contains(rights, right), "%s: %s has %s", name, path, field)
 			}
 		}
-		_, rest, _ := strings.Cut(forms["/console/executors/shop?panel=edit"], `name="rev" value="`)
-		rev, _, _ := strings.Cut(rest, `"`)
+		rev := cutOut(forms["/console/executors/shop?panel=edit"], `name="rev" value="`, `"`)
 		edit := url.Values{"do": {"edit"}, "title": {"by " + name}, "rev": {rev}}
 		if slices.Contains(rights, access.Addresses) {
 			edit.Set("executors", "http://10.0.0.7:9999")

@@ -88,8 +88,7 @@ func TestShapeOfRuns(t *testing.T) {
 	}
 	body := s.says("/console/runs?job=shop/shape&when=1h&shape=1", `class="b-fail"`, `class="b-ok"`, "data-step=")
 	s.compare("the chart", "#over")
-	_, after, _ := strings.Cut(body, `<a href="/console/runs?from=`)
-	bar, _, _ := strings.Cut(after, ">")
+	bar := cutOut(body, `<a href="/console/runs?from=`, ">")
 	if !strings.Contains(bar, "&to=") || strings.Contains(bar, "when=") || strings.Contains(bar, "shape=") || !strings.Contains(bar, "job=") {
 		t.Errorf("a bar leads to %q", bar)
 	}
@@ -171,8 +170,7 @@ func TestRunManyAgain(t *testing.T) {
 	for _, in := range strings.Split(part, "<input ")[1:] {
 		_, name, _ := strings.Cut(in, `name="`)
 		name, rest, _ := strings.Cut(name, `"`)
-		_, value, _ := strings.Cut(rest, `value="`)
-		value, _, _ = strings.Cut(value, `"`)
+		value := cutOut(rest, `value="`, `"`)
 		form.Add(name, value)
 	}
 	first := s.post("/console/runs/rerun", form).Body.String()
@@ -186,8 +184,7 @@ func TestRunManyAgain(t *testing.T) {
 	s.never(s.wrong("/console/runs/rerun", halted, http.StatusOK, "3: <b>gone",
 		"/console/runs?failed=1&job=shop%2Fagain&text=disk+full"), "data-goon")
 	s.compare("stopped", ".head,p")
-	_, next, _ := strings.Cut(first, `name="next" value="`)
-	next, _, _ = strings.Cut(next, `"`)
+	next := cutOut(first, `name="next" value="`, `"`)
 	form.Set("next", next)
 	form.Set("done", "100")
 	for range 2 {
@@ -205,8 +202,7 @@ func TestRunManyAgain(t *testing.T) {
 	for path != "" {
 		body := s.says(path)
 		made += strings.Count(body, `<tr id="run-`)
-		_, rest, _ := strings.Cut(body, `rel="next" href="`)
-		path, _, _ = strings.Cut(rest, `"`)
+		path = cutOut(body, `rel="next" href="`, `"`)
 	}
 	check.Equal(t, made, 130, "runs were made")
 }

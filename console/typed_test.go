@@ -80,8 +80,7 @@ func TestTypedTimes(t *testing.T) {
 					t.Errorf("%s of %s: %v", f.name, job, err)
 					continue
 				}
-				_, form, _ := strings.Cut(panel, "<form")
-				form, _, _ = strings.Cut(form, "</form>")
+				form := cutOut(panel, "<form", "</form>")
 				s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "America%2FNew_York", "mine"
 				w := s.post(of(f.action), with(fields(form), append(f.extra, f.field, typed, "reason", "why")...))
 				if w.Code >= 400 {

@@ -218,13 +218,9 @@ func TestSecretsOfRoles(t *testing.T) {
 		}
 		for what, who := range readers {
 			slices.Sort(who)
-			if strings.Join(who, " ") != want[what] {
-				t.Errorf("%s: %s is allowed to %q, want %q", form, what, who, want[what])
-			}
+			check.Equal(t, strings.Join(who, " "), want[what], "%s: %s is allowed to %q, want", form, what, who)
 		}
-		if len(readers) != len(want) {
-			t.Errorf("%s: %v, want %v", form, readers, want)
-		}
+		check.Equal(t, len(readers), len(want), "%s: %v, want %v", form, readers, want)
 	}
 }
 
@@ -248,9 +244,7 @@ func TestExecutorsByName(t *testing.T) {
 			"lambda:InvokeFunction payroll": sends, "lambda:GetFunctionConfiguration payroll": true,
 			"sqs:SendMessage nightly": sends, "sqs:GetQueueAttributes nightly": true, "sqs:GetQueueUrl nightly": true,
 		} {
-			if got[fn+" "+what] != want {
-				t.Errorf("%s %s: %t, want %t", fn, what, got[fn+" "+what], want)
-			}
+			check.Equal(t, got[fn+" "+what], want, "%s %s", fn, what)
 		}
 	}
 	for what := range got {
@@ -474,9 +468,7 @@ func TestPoliciesFit(t *testing.T) {
 		"Slow sqs:SendMessage",
 		"Tick lambda:GetFunctionConfiguration", "Tick sqs:GetQueueAttributes", "Api logs:FilterLogEvents",
 		"Api lambda:GetFunctionConfiguration"} {
-		if may[what] != 100 {
-			t.Errorf("%s: of %d, want 100", what, may[what])
-		}
+		check.Equal(t, may[what], 100, "%s: of N want 100", what)
 	}
 	if may["Tick lambda:InvokeFunction"]+may["Tick sqs:SendMessage"] > 0 {
 		t.Errorf("tick sends: %v", may)
@@ -519,9 +511,7 @@ func TestAliases(t *testing.T) {
 			t.Errorf("not allowed: %s", what)
 		}
 	}
-	if len(got) != len(want) {
-		t.Errorf("%v", got)
-	}
+	check.Equal(t, len(got), len(want), "%v", got)
 }
 
 // TestLoops: a function that can put messages on the delay queue can also receive them, directly or through an executor; Lambda
@@ -568,9 +558,7 @@ func TestPublishesToWhatIsNamed(t *testing.T) {
 			}
 		}
 		for _, role := range []string{"TickringApi", "TickringPostRun"} {
-			if want := len(p.Topics); may[role] != want {
-				t.Errorf("%s: %s has %d statements of SNS, want %d", form, role, may[role], want)
-			}
+			check.Equal(t, may[role], len(p.Topics), "%s: %s has N statements of SNS", form, role)
 		}
 	}
 }

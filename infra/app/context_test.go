@@ -88,8 +88,6 @@ func TestDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../docs/reference/aws-settings.md")
 	check.OK(t, err)
 	for _, o := range all {
-		if line := fmt.Sprintf("| `%s` | %s | ", o.key, o.takes); !strings.Contains(string(b), line) {
-			t.Errorf("docs/reference/aws-settings.md has no line %s", line)
-		}
+		check.Contains(t, string(b), fmt.Sprintf("| `%s` | %s | ", o.key, o.takes), "docs/reference/aws-settings.md has no line")
 	}
 }
